@@ -1,0 +1,75 @@
+//! What failed, said so that the reader can act: every message names the thing and the value.
+//!
+//! The C interface reports each error as -1 and keeps the message for `VELOC_Last_error`.
+
+use std::fmt;
+
+/// What sort of failure an [`Error`] is, for code that must decide what to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An argument, a configuration value or the order of calls is wrong. Nothing was changed.
+    Invalid,
+    /// A checkpoint, version or region that was asked for does not exist.
+    NotFound,
+    /// There is no room, and none can come.
+    NoRoom,
+    /// A file or system call failed.
+    System,
+    /// A driver call failed. The number is the driver's `CUresult`.
+    Driver(u32),
+    /// A file's content is not what it should be.
+    Corrupt,
+    /// The library itself failed (a worker ended, a panic was caught).
+    Internal,
+}
+
+/// An error with its message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+}
+
+/// The result of every fallible function of this library.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of the given kind. The message should name the thing and the value.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into() }
+    }
+
+    /// Shorthand for [`Kind::Invalid`].
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid, message)
+    }
+
+    /// A failed system call: what was tried, on what, and the system's own words.
+    pub fn system(what: impl fmt::Display, error: &std::io::Error) -> Self {
+        Self::new(Kind::System, format!("{what}: {error}"))
+    }
+
+    /// A failed system call whose reason stands in `errno`.
+    pub fn errno(what: impl fmt::Display) -> Self {
+        Self::system(what, &std::io::Error::last_os_error())
+    }
+
+    /// What sort of failure this is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The same error with `context` in front of its message.
+    #[must_use]
+    pub fn within(self, context: impl fmt::Display) -> Self {
+        Error { kind: self.kind, message: format!("{context}: {}", self.message) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,3 @@
+//! Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
+
+pub mod error;
