@@ -1,3 +1,20 @@
 //! Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
+//!
+//! `docs/architecture.md` draws the house. In short: [`capi`] checks arguments and calls
+//! [`client`], which knows protected regions and the checkpoint protocol; [`engine`] moves bytes
+//! between the tiers of [`tier`] as [`policy`] decides and [`catalog`] records.
 
+pub mod capi;
+pub mod catalog;
+pub mod client;
+pub mod config;
+pub mod device;
+pub mod engine;
 pub mod error;
+pub mod format;
+pub mod metrics;
+pub mod mpi;
+pub mod platform;
+pub mod policy;
+pub mod sync;
+pub mod tier;

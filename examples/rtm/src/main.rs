@@ -1,2 +1,393 @@
-//! Placeholder.
-fn main() {}
+//! Reverse-time migration of one seismic shot, with its wavefields kept by the checkpoint library.
+//!
+//! A survey fires a source and records what the ground sends back. The migration computes the
+//! source's wavefield forward in time and the recorded one backward, both in a smooth model of
+//! the velocities; where the two meet at the same time, something reflected. They run in opposite
+//! directions of time, so one of them has to be kept: here the source's, every few steps, as a
+//! checkpoint of the library, and from the device's own memory where there is one.
+//!
+//! The command line is in [`options`] and the library's configuration in [`settings`]; [`model`]
+//! has the velocities, [`wave`] the wave equation and the devices that step it, [`shot`] the
+//! passes, [`store`] and [`compress`] the places where wavefields wait between the passes, and
+//! [`image`], [`picture`] and [`report`] what comes of it.
+
+mod compress;
+mod image;
+mod model;
+mod options;
+mod picture;
+mod report;
+mod settings;
+mod shot;
+mod store;
+mod wave;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use console::style;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use model::Model;
+use options::{Device, Options, Plan, Unfit};
+use report::Figures;
+use settings::Settings;
+use shot::{Frame, Times};
+use store::{InMemory, Library, Usage};
+use wave::coefficients::{ricker, ricker_delay};
+use wave::cuda::{self, Cuda};
+use wave::host::Host;
+use wave::{Medium, Propagator, Spread};
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast::<Unfit>() {
+            Ok(Unfit(message)) => Options::command()
+                .error(ErrorKind::ValueValidation, message)
+                .exit(),
+            Err(error) => {
+                eprintln!("{} {error:#}", style("error:").for_stderr().red().bold());
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// The true model and the one to migrate with.
+fn models(options: &Options) -> Result<(Model, Model)> {
+    let times = usize::from(options.refine);
+    let (Some(path), Some((nx, nz, dx))) = (&options.velocity, options.file_size()) else {
+        let model = Model::layered();
+        let smooth = model.smoothed(options.smoothing(model.dx / f32::from(options.refine)));
+        return Ok((model.refined(times), smooth.refined(times)));
+    };
+    let read = |option: &str, path| {
+        Model::read(path, nx, nz, dx).map_err(|error| Unfit(format!("{option}: {error:#}")))
+    };
+    let model = read("--velocity", path)?;
+    let smooth = match &options.migration_velocity {
+        Some(path) => read("--migration-velocity", path)?,
+        None => model.smoothed(options.smoothing(dx)),
+    };
+    Ok((model.refined(times), smooth.refined(times)))
+}
+
+/// The device to compute on, and whether it is the software device.
+fn device(options: &Options, plan: &Plan) -> Result<(Box<dyn Propagator>, bool)> {
+    let grid = plan.grid;
+    let place = |ix| grid.place(ix, plan.receivers.1) as u32;
+    let spread = Spread {
+        source: grid.place(plan.source.0, plan.source.1) as u32,
+        receivers: plan.receivers.0.iter().map(|&ix| place(ix)).collect(),
+    };
+    let wavelet = ricker(plan.frequency, plan.dt, plan.schedule.steps);
+    let gpu = match options.device {
+        Device::Host => false,
+        Device::Auto => cuda::available().is_ok(),
+        Device::Gpu => true,
+    };
+    if !gpu {
+        return Ok((Box::new(Host::new(grid, spread, wavelet)), false));
+    }
+    let cuda = Cuda::new(grid, &spread, &wavelet).context("--device gpu")?;
+    let software = cuda.is_software();
+    Ok((Box::new(cuda), software))
+}
+
+/// Says what is going on, on a terminal with a moving bar.
+struct Progress {
+    quiet: bool,
+}
+
+impl Progress {
+    fn say(&self, name: &str, text: &str) {
+        if !self.quiet {
+            println!("{:>10}  {text}", style(name).cyan().bold());
+        }
+    }
+
+    /// A phase of so many steps.
+    fn phase(&self, name: &'static str, steps: usize) -> ProgressBar {
+        let target = if self.quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
+        let template =
+            "{prefix:>10.cyan.bold}  {bar:36.cyan/dim} {percent:>3} %  {per_sec}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar.set_prefix(name);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
+    }
+
+    /// The end of a phase: what it came to.
+    fn done(&self, bar: &ProgressBar, text: &str) {
+        let name = bar.prefix();
+        bar.finish_and_clear();
+        self.say(&name, text);
+    }
+}
+
+/// Image and illumination as they come from the device.
+struct Migrated {
+    image: Vec<f32>,
+    illumination: Vec<f32>,
+}
+
+impl Migrated {
+    fn read(device: &mut dyn Propagator, points: usize) -> Result<Self> {
+        let mut migrated = Migrated {
+            image: vec![0.0; points],
+            illumination: vec![0.0; points],
+        };
+        device.read_image(&mut migrated.image, &mut migrated.illumination)?;
+        Ok(migrated)
+    }
+}
+
+/// The migration with its wavefields in the library.
+struct Migration {
+    result: Migrated,
+    frame: Frame,
+    forward: Times,
+    backward: Times,
+    usage: Usage,
+    hops: report::Hops,
+}
+
+fn migrate(
+    options: &Options,
+    plan: &Plan,
+    device: &mut dyn Propagator,
+    medium: &Medium,
+    traces: &[f32],
+    progress: &Progress,
+) -> Result<Migration> {
+    let (schedule, points) = (plan.schedule, plan.grid.points());
+    let states = schedule.checkpoints() * points * size_of::<f32>();
+    let settings = Settings::new(options, states)?;
+    let drain = !settings.temporary();
+    let mut library = Library::new(settings.path(), device, points, options.compress, drain)?;
+
+    // The wave is shown when it has come some way down, or at the end of a shorter run.
+    let version = (schedule.checkpoints() * 3 / 10) as i32;
+    let mut frame = Frame {
+        version,
+        values: vec![0.0; points],
+    };
+    let bar = progress.phase("forward", schedule.steps);
+    let forward = shot::forward(
+        device,
+        medium,
+        schedule,
+        &mut library,
+        Some(&mut frame),
+        &bar,
+    )?;
+    let kept = report::bytes(library.usage().kept_bytes);
+    let text = format!(
+        "{}: the source's wavefield, {} checkpoints of {kept} in all",
+        report::time(forward.wall),
+        schedule.checkpoints()
+    );
+    progress.done(&bar, &text);
+
+    let bar = progress.phase("backward", schedule.steps);
+    let backward = shot::backward(device, schedule, traces, &mut library, &bar)?;
+    let text = format!(
+        "{}: the receivers' wavefield, every checkpoint restored in reverse",
+        report::time(backward.wall)
+    );
+    progress.done(&bar, &text);
+
+    let result = Migrated::read(device, points)?;
+    let (usage, hops) = (library.usage(), library.hops());
+    library.finish()?;
+    Ok(Migration {
+        result,
+        frame,
+        forward,
+        backward,
+        usage,
+        hops,
+    })
+}
+
+/// Migrates again with every state in plain memory and compares bit by bit.
+fn verify(
+    plan: &Plan,
+    device: &mut dyn Propagator,
+    medium: &Medium,
+    traces: &[f32],
+    found: &Migrated,
+    progress: &Progress,
+) -> Result<()> {
+    let points = plan.grid.points();
+    let mut store = InMemory::new(points);
+    let bar = progress.phase("verify", 2 * plan.schedule.steps);
+    let forward = shot::forward(device, medium, plan.schedule, &mut store, None, &bar)?;
+    let backward = shot::backward(device, plan.schedule, traces, &mut store, &bar)?;
+    let wanted = Migrated::read(device, points)?;
+    let wall = report::time(forward.wall + backward.wall);
+    progress.done(
+        &bar,
+        &format!("{wall}: both passes again, every state in plain memory"),
+    );
+    for (what, found, wanted) in [
+        ("image", &found.image, &wanted.image),
+        ("illumination", &found.illumination, &wanted.illumination),
+    ] {
+        if let Some((ix, iz, a, b)) = image::first_difference(found, wanted, plan.grid.nz) {
+            anyhow::bail!(
+                "--verify: the {what} differs first at column {ix}, depth {iz}: {a:e} with the \
+                 library, {b:e} with plain memory"
+            );
+        }
+    }
+    progress.say("verified", "images are bit-identical");
+    Ok(())
+}
+
+fn run(options: &Options) -> Result<()> {
+    let progress = Progress {
+        quiet: options.quiet,
+    };
+    let (model, smooth) = models(options)?;
+    let plan = options.plan(&model, &smooth)?;
+    let (mut device, software) = device(options, &plan)?;
+    let device = device.as_mut();
+    let name = device.device().to_string();
+    let schedule = plan.schedule;
+    let (dx, dt) = (model.dx, plan.dt);
+    let caption = format!(
+        "{} x {} points of {dx} m, {:.1} Hz, {} steps of {:.3} ms, a checkpoint every {}, {} receivers",
+        model.nx,
+        model.nz,
+        plan.frequency,
+        schedule.steps,
+        dt * 1e3,
+        schedule.interval,
+        plan.receivers.0.len()
+    );
+    progress.say("device", &name);
+    if software {
+        progress.say("", "Its times are no GPU's performance.");
+    }
+    let (slow, fast) = model.range();
+    progress.say(
+        "model",
+        &format!(
+            "{} x {} points of {dx} m, {slow:.0} to {fast:.0} m/s",
+            model.nx, model.nz
+        ),
+    );
+    progress.say(
+        "shot",
+        &format!(
+            "{:.1} Hz, {} steps of {:.3} ms, a checkpoint every {}, {} receivers",
+            plan.frequency,
+            schedule.steps,
+            dt * 1e3,
+            schedule.interval,
+            plan.receivers.0.len()
+        ),
+    );
+
+    let medium = |model: &Model| Medium::new(model, dt, plan.fastest, plan.frequency);
+    let receivers = plan.receivers.0.len();
+    let mut traces = vec![0.0; schedule.steps * receivers];
+    let mut direct = traces.clone();
+    let bar = progress.phase("data", schedule.steps);
+    let modelled = shot::model_data(device, &medium(&model), &mut traces, schedule.steps, &bar)?;
+    progress.done(
+        &bar,
+        &format!("{}: what the receivers record", report::time(modelled)),
+    );
+    let smooth_medium = medium(&smooth);
+    let bar = progress.phase("direct", schedule.steps);
+    let subtracted = shot::model_data(device, &smooth_medium, &mut direct, schedule.steps, &bar)?;
+    let text = "the waves that met no reflector, taken out of the data";
+    progress.done(&bar, &format!("{}: {text}", report::time(subtracted)));
+    shot::keep_reflections(&mut traces, &direct, receivers);
+    let from_source = |ix: &usize| plan.source.0.abs_diff(*ix) as f32 * dx;
+    let offsets: Vec<f32> = plan.receivers.0.iter().map(from_source).collect();
+    let below = &smooth.velocity[plan.source.0 * smooth.nz..][..smooth.nz];
+    let times = (dt, ricker_delay(plan.frequency), 1.5 / plan.frequency);
+    shot::mute_wide_angles(&mut traces, &offsets, (below, dx), times);
+
+    let migration = migrate(options, &plan, device, &smooth_medium, &traces, &progress)?;
+    let Migration {
+        result,
+        frame,
+        forward,
+        backward,
+        usage,
+        hops,
+    } = migration;
+    if options.verify {
+        verify(&plan, device, &smooth_medium, &traces, &result, &progress)?;
+    }
+
+    let wavelength = slow / plan.frequency;
+    let mut picture = image::reflectivity(
+        &result.image,
+        &result.illumination,
+        &smooth,
+        2.0 * wavelength,
+    );
+    image::fade_unseen(&mut picture, model.nz, plan.source.0, &plan.receivers.0);
+    let picture = image::balanced(&picture, (model.nx, model.nz), 2.0 * wavelength / dx);
+    let frame_step = (frame.version as usize + 1) * schedule.interval;
+    let scene = picture::Scene {
+        model: &model,
+        smooth: &smooth,
+        wavefront: &frame.values,
+        wavefront_time: (frame_step as f32 * dt - ricker_delay(plan.frequency)).max(0.0),
+        traces: &traces,
+        receivers: &plan.receivers.0,
+        dt,
+        source: plan.source.0,
+        image: &picture,
+        caption: &caption,
+    };
+    picture::write(&options.output, &scene)?;
+    progress.say("picture", &options.output.display().to_string());
+
+    let figures = Figures {
+        device: &name,
+        software,
+        plan: &plan,
+        modelling: [modelled, subtracted],
+        forward,
+        backward,
+        usage,
+        hops,
+        blocked: Vec::new(),
+        verified: options.verify.then_some(true),
+    };
+    if !options.quiet {
+        println!("\n{}", figures.table().trim_end());
+    }
+    if let Some(path) = &options.json {
+        std::fs::write(path, format!("{:#}\n", figures.json()))
+            .with_context(|| format!("--json {}: writing", path.display()))?;
+    }
+    Ok(())
+}

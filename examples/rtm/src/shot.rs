@@ -1,0 +1,340 @@
+//! One shot: modelling its data, and migrating them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+
+use crate::store::Store;
+use crate::wave::{Medium, Propagator};
+
+/// The times of a shot, in steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Steps of a pass.
+    pub steps: usize,
+    /// Steps from one checkpoint to the next.
+    pub interval: usize,
+}
+
+impl Schedule {
+    /// Checkpoints of a pass.
+    pub fn checkpoints(self) -> usize {
+        self.steps / self.interval
+    }
+
+    /// The version to checkpoint after step `row`, if one is due.
+    fn version(self, row: usize) -> Option<i32> {
+        let done = row + 1;
+        (done % self.interval == 0).then(|| (done / self.interval - 1) as i32)
+    }
+}
+
+/// A wavefield to show, and when it was taken.
+pub struct Frame {
+    /// The checkpoint to keep.
+    pub version: i32,
+    /// The wavefield inside the model, once it was kept.
+    pub values: Vec<f32>,
+}
+
+/// How long a pass took, and how much of that was spent in the store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// From the first step to the end of the last.
+    pub wall: Duration,
+    /// Inside the store, from call to return.
+    pub stored: Duration,
+}
+
+impl Times {
+    /// What the pass would have taken with a store that takes no time.
+    pub fn compute(self) -> Duration {
+        self.wall.saturating_sub(self.stored)
+    }
+}
+
+/// Models the data of the shot in `medium`: one row of all receivers per step.
+pub fn model_data(
+    device: &mut dyn Propagator,
+    medium: &Medium,
+    traces: &mut [f32],
+    steps: usize,
+    bar: &ProgressBar,
+) -> Result<Duration> {
+    let start = Instant::now();
+    device.load(medium)?;
+    for row in 0..steps {
+        device.step()?;
+        device.fire(row)?;
+        device.record(row)?;
+        bar.inc(1);
+    }
+    device.read_traces(traces)?;
+    Ok(start.elapsed())
+}
+
+/// Takes the waves that never met a reflector out of `observed`, which are those that the smooth
+/// model yields as well, and fades out the ends of the spread and of the record, where it breaks
+/// off.
+pub fn keep_reflections(observed: &mut [f32], smooth: &[f32], receivers: usize) {
+    let steps = observed.len() / receivers;
+    let fade = |at: usize, points: usize, share: f32| {
+        let from_end = at.min(points - 1 - at) as f32 + 0.5;
+        raised(from_end / (share * points as f32))
+    };
+    for (row, (observed, smooth)) in observed
+        .chunks_mut(receivers)
+        .zip(smooth.chunks(receivers))
+        .enumerate()
+    {
+        let late = if row > steps / 2 {
+            fade(row, steps, 0.05)
+        } else {
+            1.0
+        };
+        for (receiver, (value, smooth)) in observed.iter_mut().zip(smooth).enumerate() {
+            *value = (*value - smooth) * late * fade(receiver, receivers, 0.1);
+        }
+    }
+}
+
+/// From 0 at zero to 1 at one, along half a cosine.
+fn raised(x: f32) -> f32 {
+    0.5 - 0.5 * (std::f32::consts::PI * x.clamp(0.0, 1.0)).cos()
+}
+
+/// Mutes what a flat reflector sends back at more than [`WIDEST`] from the vertical: there waves
+/// are refracted and turned rather than reflected. `offsets` are the receivers' distances from
+/// the source in metres, `speeds` the velocities below the source every `dx` metres, `delay` and
+/// `fade` are the wavelet's delay and how long the mute takes to end, in seconds.
+pub fn mute_wide_angles(
+    traces: &mut [f32],
+    offsets: &[f32],
+    (speeds, dx): (&[f32], f32),
+    (dt, delay, fade): (f32, f32, f32),
+) {
+    let (sine, cosine) = WIDEST.to_radians().sin_cos();
+    let ends: Vec<f32> = offsets
+        .iter()
+        .map(|offset| {
+            // The reflector that sends this angle to this offset, and the time to it and back.
+            let depth = offset * cosine / (2.0 * sine);
+            let cells = depth / dx;
+            let deepest = speeds.last().copied().unwrap_or(f32::INFINITY);
+            let vertical: f32 = (0..cells.ceil() as usize)
+                .map(|iz| {
+                    let speed = speeds.get(iz).copied().unwrap_or(deepest);
+                    2.0 * dx * (cells - iz as f32).min(1.0) / speed
+                })
+                .sum();
+            delay + vertical / cosine
+        })
+        .collect();
+    for (row, values) in traces.chunks_mut(offsets.len()).enumerate() {
+        let time = (row + 1) as f32 * dt;
+        for (value, end) in values.iter_mut().zip(&ends) {
+            *value *= raised((time - end) / fade + 0.5);
+        }
+    }
+}
+
+/// The widest angle from the vertical, in degrees, that is migrated.
+pub const WIDEST: f32 = 58.0;
+
+/// The forward pass: propagates the source's wavefield and stores it every few steps.
+pub fn forward(
+    device: &mut dyn Propagator,
+    medium: &Medium,
+    schedule: Schedule,
+    store: &mut dyn Store,
+    frame: Option<&mut Frame>,
+    bar: &ProgressBar,
+) -> Result<Times> {
+    let start = Instant::now();
+    let mut stored = Duration::ZERO;
+    let mut frame = frame;
+    device.load(medium)?;
+    for row in 0..schedule.steps {
+        device.step()?;
+        device.fire(row)?;
+        bar.inc(1);
+        let Some(version) = schedule.version(row) else {
+            continue;
+        };
+        device.snapshot()?;
+        // Computing ends here, so that the time in the store is the store's own.
+        device.wait()?;
+        let call = Instant::now();
+        store.save(device, version)?;
+        stored += call.elapsed();
+        if let Some(frame) = frame
+            .as_deref_mut()
+            .filter(|frame| frame.version == version)
+        {
+            device.read_state(&mut frame.values)?;
+        }
+    }
+    device.wait()?;
+    Ok(Times {
+        wall: start.elapsed(),
+        stored,
+    })
+}
+
+/// The backward pass: propagates the data back from the receivers and correlates them with the
+/// stored wavefields, which it asks for in reverse.
+pub fn backward(
+    device: &mut dyn Propagator,
+    schedule: Schedule,
+    traces: &[f32],
+    store: &mut dyn Store,
+    bar: &ProgressBar,
+) -> Result<Times> {
+    let start = Instant::now();
+    device.rest()?;
+    device.clear_image()?;
+    device.write_traces(traces)?;
+    let call = Instant::now();
+    store.announce((0..schedule.checkpoints() as i32).rev())?;
+    let mut stored = call.elapsed();
+    for row in (0..schedule.steps).rev() {
+        // The receivers' wavefield now stands at the time that step `row` of the forward pass
+        // led to, and so does the state stored after it.
+        if let Some(version) = schedule.version(row) {
+            device.wait()?;
+            let call = Instant::now();
+            store.load(device, version)?;
+            stored += call.elapsed();
+            device.correlate()?;
+        }
+        device.step()?;
+        device.inject(row)?;
+        bar.inc(1);
+    }
+    device.wait()?;
+    Ok(Times {
+        wall: start.elapsed(),
+        stored,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image;
+    use crate::model::Model;
+    use crate::store::InMemory;
+    use crate::wave::coefficients::{default_step, ricker};
+    use crate::wave::host::Host;
+    use crate::wave::Spread;
+
+    #[test]
+    fn a_schedule_stores_after_every_interval() {
+        let schedule = Schedule {
+            steps: 11,
+            interval: 4,
+        };
+        let versions: Vec<_> = (0..11).filter_map(|row| schedule.version(row)).collect();
+        assert_eq!(versions, [0, 1]);
+        assert_eq!(schedule.checkpoints(), 2);
+        let every = Schedule {
+            steps: 3,
+            interval: 1,
+        };
+        assert_eq!(
+            (0..3).filter_map(|row| every.version(row)).count(),
+            every.checkpoints()
+        );
+    }
+
+    #[test]
+    fn the_mute_follows_the_angle() {
+        // Even ground: the reflection at 58 degrees from 1000 m away comes after
+        // 1000 / (2000 sin 58) = 0.59 s.
+        let (dt, steps) = (0.001, 1000);
+        let mut traces = vec![1.0; steps * 2];
+        let speeds = vec![2000.0; 10];
+        mute_wide_angles(
+            &mut traces,
+            &[0.0, 1000.0],
+            (&speeds, 10.0),
+            (dt, 0.1, 0.04),
+        );
+        let near: Vec<f32> = traces.iter().copied().step_by(2).collect();
+        let far: Vec<f32> = traces.iter().copied().skip(1).step_by(2).collect();
+        let opens = |trace: &[f32]| trace.iter().position(|v| *v > 0.5).unwrap();
+        assert!(opens(&near).abs_diff(100) <= 2, "{}", opens(&near));
+        assert!(opens(&far).abs_diff(690) <= 2, "{}", opens(&far));
+    }
+
+    #[test]
+    fn a_point_diffractor_migrates_to_its_place() {
+        let (nx, nz, dx, speed, frequency) = (121, 81, 10.0, 2000.0, 20.0);
+        let (spot_x, spot_z) = (70, 45);
+        let even = Model {
+            nx,
+            nz,
+            dx,
+            velocity: vec![speed; nx * nz],
+        };
+        let mut spotted = even.clone();
+        spotted.velocity[spot_x * nz + spot_z] = 2600.0;
+        let dt = default_step(2600.0, dx);
+        let schedule = Schedule {
+            steps: 900,
+            interval: 4,
+        };
+        let medium = |model: &Model| Medium::new(model, dt, 2600.0, frequency);
+        let grid = medium(&even).grid;
+        let receivers: Vec<u32> = (0..nx).map(|ix| grid.place(ix, 1) as u32).collect();
+        let count = receivers.len();
+        let spread = Spread {
+            source: grid.place(nx / 2, 1) as u32,
+            receivers,
+        };
+        let mut device = Host::new(grid, spread, ricker(frequency, dt, schedule.steps));
+        let bar = ProgressBar::hidden();
+        let mut traces = vec![0.0; schedule.steps * count];
+        let mut direct = traces.clone();
+        model_data(
+            &mut device,
+            &medium(&spotted),
+            &mut traces,
+            schedule.steps,
+            &bar,
+        )
+        .unwrap();
+        model_data(
+            &mut device,
+            &medium(&even),
+            &mut direct,
+            schedule.steps,
+            &bar,
+        )
+        .unwrap();
+        keep_reflections(&mut traces, &direct, count);
+        let mut store = InMemory::new(nx * nz);
+        forward(
+            &mut device,
+            &medium(&even),
+            schedule,
+            &mut store,
+            None,
+            &bar,
+        )
+        .unwrap();
+        backward(&mut device, schedule, &traces, &mut store, &bar).unwrap();
+        let (mut raw, mut light) = (vec![0.0; nx * nz], vec![0.0; nx * nz]);
+        device.read_image(&mut raw, &mut light).unwrap();
+        let picture = image::reflectivity(&raw, &light, &even, 2.0 * speed / frequency);
+        let brightest = (0..nx * nz)
+            .max_by(|&a, &b| picture[a].abs().total_cmp(&picture[b].abs()))
+            .unwrap();
+        let (ix, iz) = (brightest / nz, brightest % nz);
+        assert!(
+            ix.abs_diff(spot_x) <= 2 && iz.abs_diff(spot_z) <= 2,
+            "the diffractor at {spot_x}, {spot_z} came out at {ix}, {iz}"
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! Contexts: primary ones, the program's own, and which is current.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null_mut;
+
+use super::entry::{enter, give, give_if_wanted, not_null, Call, Needs};
+use crate::abi::{CUcontext, CUdevice, Result};
+use crate::registry::{as_handle, as_pointer};
+use crate::status::{Outcome, Status};
+use crate::thread;
+
+/// The flags a context may have: how it waits, and what it maps.
+const FLAGS: c_uint = 0x7f;
+
+/// Retains the device's primary context, making it if need be.
+///
+/// # Safety
+/// `context` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(
+    context: *mut CUcontext,
+    device: CUdevice,
+) -> Result {
+    enter("cuDevicePrimaryCtxRetain", Needs::Driver, |call| {
+        not_null(context)?;
+        let driver = call.driver()?;
+        let handle = driver.retain_primary(driver.device(device)?);
+        // SAFETY: the caller vouches for `context`.
+        unsafe { give(context, as_pointer(handle)) }
+    })
+}
+
+/// Gives the primary context back; the last one to do so destroys it.
+#[no_mangle]
+pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Result {
+    enter("cuDevicePrimaryCtxRelease_v2", Needs::Driver, |call| {
+        let driver = call.driver()?;
+        driver.release_primary(driver.device(device)?)
+    })
+}
+
+/// Destroys the primary context whoever holds it.
+#[no_mangle]
+pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Result {
+    enter("cuDevicePrimaryCtxReset_v2", Needs::Driver, |call| {
+        let driver = call.driver()?;
+        driver.reset_primary(driver.device(device)?);
+        Ok(())
+    })
+}
+
+/// Whether the primary context exists.
+///
+/// # Safety
+/// `flags` and `active` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
+    device: CUdevice,
+    flags: *mut c_uint,
+    active: *mut c_int,
+) -> Result {
+    enter("cuDevicePrimaryCtxGetState", Needs::Driver, |call| {
+        let driver = call.driver()?;
+        let exists = driver.primary_is_active(driver.device(device)?);
+        not_null(flags)?;
+        // SAFETY: the caller vouches for both pointers.
+        unsafe {
+            give(active, c_int::from(exists))?;
+            give(flags, 0)
+        }
+    })
+}
+
+/// Makes a context and makes it current.
+///
+/// # Safety
+/// `context` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxCreate_v2(
+    context: *mut CUcontext,
+    flags: c_uint,
+    device: CUdevice,
+) -> Result {
+    // SAFETY: the caller vouches for `context`.
+    enter("cuCtxCreate_v2", Needs::Driver, |call| unsafe {
+        create(call, context, flags, device)
+    })
+}
+
+/// Makes a context and makes it current; special parameters are refused.
+///
+/// # Safety
+/// `context` must be null or writable. `parameters` is not read.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxCreate_v4(
+    context: *mut CUcontext,
+    parameters: *mut c_void,
+    flags: c_uint,
+    device: CUdevice,
+) -> Result {
+    enter("cuCtxCreate_v4", Needs::Driver, |call| {
+        if !parameters.is_null() {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        // SAFETY: the caller vouches for `context`.
+        unsafe { create(call, context, flags, device) }
+    })
+}
+
+/// # Safety
+/// `context` must be null or writable.
+unsafe fn create(call: &Call, context: *mut CUcontext, flags: c_uint, device: CUdevice) -> Outcome {
+    not_null(context)?;
+    let driver = call.driver()?;
+    let device = driver.device(device)?;
+    if flags & !FLAGS != 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    let created = driver.create_context(device);
+    if let Err(status) = thread::push(created.handle) {
+        driver.destroy_context(&created);
+        return Err(status);
+    }
+    // SAFETY: the caller vouches for `context`.
+    unsafe { give(context, as_pointer(created.handle)) }
+}
+
+/// Destroys a context that `cuCtxCreate` made, with all that belongs to it.
+#[no_mangle]
+pub extern "C" fn cuCtxDestroy_v2(context: CUcontext) -> Result {
+    enter("cuCtxDestroy_v2", Needs::Driver, |call| {
+        let driver = call.driver()?;
+        let handle = as_handle(context);
+        let found = driver.context(handle)?;
+        if found.primary {
+            return Err(Status::INVALID_CONTEXT);
+        }
+        if thread::current() == Some(handle) {
+            thread::pop();
+        }
+        driver.destroy_context(&found);
+        Ok(())
+    })
+}
+
+/// The current context, or null.
+///
+/// # Safety
+/// `context` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> Result {
+    enter("cuCtxGetCurrent", Needs::Driver, |_| {
+        let current = thread::current().map_or(null_mut(), as_pointer);
+        // SAFETY: the caller vouches for `context`.
+        unsafe { give(context, current) }
+    })
+}
+
+/// Replaces the current context; null takes it off the stack.
+#[no_mangle]
+pub extern "C" fn cuCtxSetCurrent(context: CUcontext) -> Result {
+    enter("cuCtxSetCurrent", Needs::Driver, |call| {
+        if context.is_null() {
+            return thread::replace(None);
+        }
+        let found = call.driver()?.context(as_handle(context))?;
+        thread::replace(Some(found.handle))
+    })
+}
+
+/// Makes a context current above the one that was.
+#[no_mangle]
+pub extern "C" fn cuCtxPushCurrent_v2(context: CUcontext) -> Result {
+    enter("cuCtxPushCurrent_v2", Needs::Driver, |call| {
+        thread::push(call.driver()?.context(as_handle(context))?.handle)
+    })
+}
+
+/// Takes the current context off the stack.
+///
+/// # Safety
+/// `context` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> Result {
+    enter("cuCtxPopCurrent_v2", Needs::Driver, |_| {
+        let popped = thread::pop().ok_or(Status::INVALID_CONTEXT)?;
+        // SAFETY: the caller vouches for `context`.
+        unsafe { give_if_wanted(context, as_pointer(popped)) };
+        Ok(())
+    })
+}
+
+/// The device of the current context.
+///
+/// # Safety
+/// `device` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> Result {
+    enter("cuCtxGetDevice", Needs::Driver, |call| {
+        // SAFETY: the caller vouches for `device`.
+        unsafe { give(device, call.context()?.device as CUdevice) }
+    })
+}
+
+/// The flags of the current context; none are ever set.
+///
+/// # Safety
+/// `flags` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut c_uint) -> Result {
+    enter("cuCtxGetFlags", Needs::Driver, |call| {
+        call.context()?;
+        // SAFETY: the caller vouches for `flags`.
+        unsafe { give(flags, 0) }
+    })
+}
+
+/// Waits for all work of the current context, in streams of every kind.
+#[no_mangle]
+pub extern "C" fn cuCtxSynchronize() -> Result {
+    enter("cuCtxSynchronize", Needs::Context, |call| {
+        call.wait(&call.context()?.pending())
+    })
+}
+
+/// The range of stream priorities. They are kept to but have no effect.
+///
+/// # Safety
+/// `least` and `greatest` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
+    least: *mut c_int,
+    greatest: *mut c_int,
+) -> Result {
+    enter("cuCtxGetStreamPriorityRange", Needs::Context, |_| {
+        // SAFETY: the caller vouches for both pointers.
+        unsafe {
+            give_if_wanted(least, super::stream::LEAST_PRIORITY);
+            give_if_wanted(greatest, super::stream::GREATEST_PRIORITY);
+        }
+        Ok(())
+    })
+}

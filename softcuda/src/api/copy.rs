@@ -1,0 +1,302 @@
+//! Copies and fills.
+//!
+//! What a call waits for: a copy to or from page-locked or managed memory in
+//! a stream, for nothing; one with any other host memory, until it is done,
+//! behind everything queued before it. The calls without a stream go to the
+//! legacy default stream and wait, but for copies within devices and fills
+//! of device memory, which do not.
+
+use std::ffi::{c_uchar, c_uint, c_void};
+use std::ptr::null_mut;
+
+use super::entry::{enter, Call, Needs};
+use crate::abi::{CUdeviceptr, CUstream, Result};
+use crate::memory::{Access, Operand, Place, Side};
+use crate::status::{Outcome, Status};
+use crate::transfer::{self, Copy};
+
+/// A copy as a call describes it.
+struct Request {
+    to: (u64, Side),
+    from: (u64, Side),
+    bytes: usize,
+}
+
+impl Request {
+    fn new(to: (u64, Side), from: (u64, Side), bytes: usize) -> Self {
+        Self { to, from, bytes }
+    }
+
+    /// Finds what it touches; an illegal access breaks the context here and
+    /// now, before anything is touched.
+    fn resolve(&self, call: &Call) -> Outcome<Copy> {
+        let device = call.context()?.device;
+        let from = operand(call, self.from, self.bytes, false)?;
+        let to = operand(call, self.to, self.bytes, true)?;
+        Ok(Copy {
+            from,
+            to,
+            bytes: self.bytes,
+            device,
+        })
+    }
+
+    fn queue(&self, call: &Call, stream: CUstream) -> Outcome {
+        let stream = call.own_stream(stream)?;
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let copy = self.resolve(call)?;
+        let must_wait = copy.blocks_the_caller();
+        let ticket = call.submit(&stream, run(copy))?;
+        if must_wait {
+            call.wait(&[ticket])
+        } else {
+            Ok(())
+        }
+    }
+
+    fn carry_out(&self, call: &Call) -> Outcome {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let copy = self.resolve(call)?;
+        let must_wait = copy.involves_the_host();
+        let ticket = call.submit(&call.own_stream(null_mut())?, run(copy))?;
+        if must_wait {
+            call.wait(&[ticket])
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn run(copy: Copy) -> crate::queue::Work {
+    Box::new(move || {
+        copy.run();
+        Ok(())
+    })
+}
+
+fn operand(
+    call: &Call,
+    (address, side): (u64, Side),
+    bytes: usize,
+    writes: bool,
+) -> Outcome<Operand> {
+    let context = call.context()?;
+    let access = Access {
+        device: context.device,
+        writes,
+        by_kernel: false,
+    };
+    call.driver()?
+        .memory
+        .operand(address, bytes as u64, side, access)
+        .inspect_err(|status| {
+            if *status == Status::ILLEGAL_ADDRESS {
+                context.fate.fail(*status);
+            }
+        })
+}
+
+fn host<T>(pointer: *const T) -> (u64, Side) {
+    (pointer.expose_provenance() as u64, Side::Host)
+}
+
+fn device(address: CUdeviceptr) -> (u64, Side) {
+    (address, Side::Device)
+}
+
+fn either(address: CUdeviceptr) -> (u64, Side) {
+    (address, Side::Either)
+}
+
+/// Copies between any two addresses.
+///
+/// # Safety
+/// Host memory among them must be accessible for `bytes`.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpy(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) -> Result {
+    enter("cuMemcpy", Needs::Context, |call| {
+        Request::new(either(to), either(from), bytes).carry_out(call)
+    })
+}
+
+/// Copies between any two addresses, in a stream.
+///
+/// # Safety
+/// Host memory among them must be accessible for `bytes` until the copy is
+/// done.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyAsync(
+    to: CUdeviceptr,
+    from: CUdeviceptr,
+    bytes: usize,
+    stream: CUstream,
+) -> Result {
+    enter("cuMemcpyAsync", Needs::Context, |call| {
+        Request::new(either(to), either(from), bytes).queue(call, stream)
+    })
+}
+
+/// Copies within devices and does not wait for it.
+#[no_mangle]
+pub extern "C" fn cuMemcpyDtoD_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize) -> Result {
+    enter("cuMemcpyDtoD_v2", Needs::Context, |call| {
+        Request::new(device(to), device(from), bytes).carry_out(call)
+    })
+}
+
+/// Copies from a device to the host.
+///
+/// # Safety
+/// `to` must be writable for `bytes`.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyDtoH_v2(
+    to: *mut c_void,
+    from: CUdeviceptr,
+    bytes: usize,
+) -> Result {
+    enter("cuMemcpyDtoH_v2", Needs::Context, |call| {
+        Request::new(host(to), device(from), bytes).carry_out(call)
+    })
+}
+
+/// Copies from the host to a device.
+///
+/// # Safety
+/// `from` must be readable for `bytes`.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyHtoD_v2(
+    to: CUdeviceptr,
+    from: *const c_void,
+    bytes: usize,
+) -> Result {
+    enter("cuMemcpyHtoD_v2", Needs::Context, |call| {
+        Request::new(device(to), host(from), bytes).carry_out(call)
+    })
+}
+
+/// Copies within devices, in a stream.
+#[no_mangle]
+pub extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: CUdeviceptr,
+    from: CUdeviceptr,
+    bytes: usize,
+    stream: CUstream,
+) -> Result {
+    enter("cuMemcpyDtoDAsync_v2", Needs::Context, |call| {
+        Request::new(device(to), device(from), bytes).queue(call, stream)
+    })
+}
+
+/// Copies from a device to the host, in a stream.
+///
+/// # Safety
+/// `to` must be writable for `bytes` until the copy is done.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: CUdeviceptr,
+    bytes: usize,
+    stream: CUstream,
+) -> Result {
+    enter("cuMemcpyDtoHAsync_v2", Needs::Context, |call| {
+        Request::new(host(to), device(from), bytes).queue(call, stream)
+    })
+}
+
+/// Copies from the host to a device, in a stream.
+///
+/// # Safety
+/// `from` must be readable for `bytes` until the copy is done.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: CUdeviceptr,
+    from: *const c_void,
+    bytes: usize,
+    stream: CUstream,
+) -> Result {
+    enter("cuMemcpyHtoDAsync_v2", Needs::Context, |call| {
+        Request::new(device(to), host(from), bytes).queue(call, stream)
+    })
+}
+
+/// Queues a fill of `count` items; `waits` if the call has no stream of its
+/// own and the target is not plain device memory.
+fn fill<T>(
+    call: &Call,
+    to: CUdeviceptr,
+    value: T,
+    count: usize,
+    stream: Option<CUstream>,
+) -> Outcome
+where
+    T: std::marker::Copy + Send + 'static,
+{
+    let queue = call.own_stream(stream.unwrap_or(null_mut()))?;
+    if to % align_of::<T>() as u64 != 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    let bytes = count
+        .checked_mul(size_of::<T>())
+        .ok_or(Status::INVALID_VALUE)?;
+    let target = operand(call, device(to), bytes, true)?;
+    let must_wait = stream.is_none() && target.place != Place::Device;
+    let work = move || {
+        transfer::fill(target, value, count);
+        Ok(())
+    };
+    let ticket = call.submit(&queue, Box::new(work))?;
+    if must_wait {
+        call.wait(&[ticket])
+    } else {
+        Ok(())
+    }
+}
+
+/// Fills bytes.
+#[no_mangle]
+pub extern "C" fn cuMemsetD8_v2(to: CUdeviceptr, value: c_uchar, count: usize) -> Result {
+    enter("cuMemsetD8_v2", Needs::Context, |call| {
+        fill(call, to, value, count, None)
+    })
+}
+
+/// Fills bytes, in a stream.
+#[no_mangle]
+pub extern "C" fn cuMemsetD8Async(
+    to: CUdeviceptr,
+    value: c_uchar,
+    count: usize,
+    stream: CUstream,
+) -> Result {
+    enter("cuMemsetD8Async", Needs::Context, |call| {
+        fill(call, to, value, count, Some(stream))
+    })
+}
+
+/// Fills words of 32 bits.
+#[no_mangle]
+pub extern "C" fn cuMemsetD32_v2(to: CUdeviceptr, value: c_uint, count: usize) -> Result {
+    enter("cuMemsetD32_v2", Needs::Context, |call| {
+        fill(call, to, value, count, None)
+    })
+}
+
+/// Fills words of 32 bits, in a stream.
+#[no_mangle]
+pub extern "C" fn cuMemsetD32Async(
+    to: CUdeviceptr,
+    value: c_uint,
+    count: usize,
+    stream: CUstream,
+) -> Result {
+    enter("cuMemsetD32Async", Needs::Context, |call| {
+        fill(call, to, value, count, Some(stream))
+    })
+}

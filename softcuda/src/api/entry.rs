@@ -1,0 +1,226 @@
+//! The way into every driver function, and out of it.
+//!
+//! It counts the call, makes it fail or take its time where that was asked
+//! for, sees to it that the driver is initialised and a sound context is
+//! current where one is needed, and turns what comes out into a number. No
+//! panic gets past it.
+
+use std::cell::Cell;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+
+use crate::context::{Context, Terms};
+use crate::inject::{self, Verdict};
+use crate::misuse;
+use crate::queue::{Stream, Ticket, Work};
+use crate::registry::{driver, Driver};
+use crate::status::{Outcome, Status};
+use crate::{abi, config, thread};
+
+/// What a function needs before it can do anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Nothing.
+    Nothing,
+    /// The driver to be initialised.
+    Driver,
+    /// That, and the current context to be sound if there is one.
+    NoBrokenContext,
+    /// A sound current context.
+    Context,
+}
+
+/// One call on its way.
+pub(super) struct Call {
+    name: &'static str,
+    driver: Option<&'static Driver>,
+    context: Option<Arc<Context>>,
+    fails_later: Cell<Option<Status>>,
+}
+
+impl Call {
+    /// The driver.
+    pub(super) fn driver(&self) -> Outcome<&'static Driver> {
+        self.driver.ok_or(Status::NOT_INITIALIZED)
+    }
+
+    /// The current context.
+    pub(super) fn context(&self) -> Outcome<&Arc<Context>> {
+        self.context.as_ref().ok_or(Status::INVALID_CONTEXT)
+    }
+
+    /// Takes the time that a call of this function is set to take.
+    pub(super) fn stall(&self) {
+        let delay = config::delay(self.name);
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
+    }
+
+    /// Queues work in a stream of the current context.
+    pub(super) fn submit(&self, stream: &Arc<Stream>, work: Work) -> Outcome<Arc<Ticket>> {
+        self.submit_after(None, stream, work)
+    }
+
+    /// Queues work that waits for another operation as well.
+    pub(super) fn submit_after(
+        &self,
+        after: Option<Arc<Ticket>>,
+        stream: &Arc<Stream>,
+        work: Work,
+    ) -> Outcome<Arc<Ticket>> {
+        let terms = Terms {
+            after,
+            fails_with: self.fails_later.take(),
+        };
+        self.context()?.submit(stream, terms, work)
+    }
+
+    /// The stream of this handle, which must be one of the current context.
+    pub(super) fn own_stream(&self, handle: abi::CUstream) -> Outcome<Arc<Stream>> {
+        let context = self.context()?;
+        let (owner, stream) = self.driver()?.stream(handle, context)?;
+        if owner.handle == context.handle {
+            Ok(stream)
+        } else {
+            Err(Status::INVALID_HANDLE)
+        }
+    }
+
+    /// Waits for all of `tickets`, then says whether the context is sound.
+    pub(super) fn wait(&self, tickets: &[Arc<Ticket>]) -> Outcome {
+        for ticket in tickets {
+            ticket.wait();
+        }
+        self.context()?.fate.check()
+    }
+
+    fn prepare(name: &'static str, needs: Needs) -> Outcome<Self> {
+        config::load();
+        let fails_later = match inject::called(name) {
+            Verdict::Proceed => None,
+            Verdict::Fail(status) => return Err(status),
+            Verdict::FailLater(status) => Some(status),
+        };
+        let mut call = Self {
+            name,
+            driver: None,
+            context: None,
+            fails_later: Cell::new(fails_later),
+        };
+        if needs == Needs::Nothing {
+            return Ok(call);
+        }
+        if thread::is_in_callback() {
+            misuse::report(format!("{name}: called from within a stream's own work"));
+            return Err(Status::NOT_PERMITTED);
+        }
+        let driver = driver()?;
+        call.driver = Some(driver);
+        if let Some(handle) = thread::current() {
+            match driver.context(handle) {
+                Ok(context) => call.context = Some(context),
+                Err(status) if needs == Needs::Context => return Err(status),
+                Err(_) => {}
+            }
+        }
+        if matches!(needs, Needs::Context | Needs::NoBrokenContext) {
+            if let Some(context) = &call.context {
+                context.fate.check()?;
+            }
+        }
+        if needs == Needs::Context {
+            call.context()?;
+        }
+        Ok(call)
+    }
+
+    /// An injected later failure of a call that queued nothing shows from the
+    /// next call on.
+    fn finish(&self) {
+        if let (Some(status), Some(context)) = (self.fails_later.take(), &self.context) {
+            context.fate.fail(status);
+        }
+    }
+}
+
+/// Carries out one call of the driver function `name`.
+pub(super) fn enter(
+    name: &'static str,
+    needs: Needs,
+    body: impl FnOnce(&Call) -> Outcome,
+) -> abi::Result {
+    enter_unstalled(name, needs, |call| {
+        call.stall();
+        body(call)
+    })
+}
+
+/// Like [`enter`], for a function that sees to its delay itself.
+pub(super) fn enter_unstalled(
+    name: &'static str,
+    needs: Needs,
+    body: impl FnOnce(&Call) -> Outcome,
+) -> abi::Result {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let call = Call::prepare(name, needs)?;
+        body(&call)?;
+        call.finish();
+        Ok(())
+    }));
+    match outcome {
+        Ok(Ok(())) => 0,
+        Ok(Err(Status(code))) => code,
+        Err(_) => Status::UNKNOWN.0,
+    }
+}
+
+/// Checks a pointer through which a result is handed out.
+pub(super) fn not_null<T>(pointer: *mut T) -> Outcome {
+    if pointer.is_null() {
+        Err(Status::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
+}
+
+/// Hands `value` out through `pointer`.
+///
+/// # Safety
+/// `pointer` must be null, which is an error, or valid for writing a `T`.
+pub(super) unsafe fn give<T>(pointer: *mut T, value: T) -> Outcome {
+    not_null(pointer)?;
+    // SAFETY: the caller vouches for a pointer that is not null.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// Hands `value` out through `pointer` unless it is null.
+///
+/// # Safety
+/// `pointer` must be null or valid for writing a `T`.
+pub(super) unsafe fn give_if_wanted<T>(pointer: *mut T, value: T) {
+    if !pointer.is_null() {
+        // SAFETY: the caller vouches for a pointer that is not null.
+        unsafe { pointer.write(value) };
+    }
+}
+
+/// Copies `text` with a terminator into a buffer, cut to fit.
+///
+/// # Safety
+/// `buffer` must be valid for writing `size` bytes.
+pub(super) unsafe fn give_text(buffer: *mut std::ffi::c_char, size: usize, text: &str) -> Outcome {
+    not_null(buffer)?;
+    let room = size.checked_sub(1).ok_or(Status::INVALID_VALUE)?;
+    let length = text.len().min(room);
+    // SAFETY: `length` bytes and the terminator fit, and the caller vouches
+    // for the buffer.
+    unsafe {
+        buffer
+            .cast::<u8>()
+            .copy_from_nonoverlapping(text.as_ptr(), length);
+        buffer.add(length).write(0);
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Events: marks in streams.
+
+use std::ffi::c_uint;
+
+use super::entry::{enter, give, not_null, Needs};
+use crate::abi::{CUevent, CUstream, Result};
+use crate::status::Status;
+use crate::sync::lock;
+
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: c_uint = 2;
+/// `CU_EVENT_INTERPROCESS`.
+const INTERPROCESS: c_uint = 4;
+
+/// Makes an event.
+///
+/// # Safety
+/// `event` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> Result {
+    enter("cuEventCreate", Needs::Context, |call| {
+        not_null(event)?;
+        if flags > 7 || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
+            return Err(Status::INVALID_VALUE);
+        }
+        let timed = flags & DISABLE_TIMING == 0;
+        let created = call.driver()?.create_event(call.context()?, timed);
+        // SAFETY: the caller vouches for `event`.
+        unsafe { give(event, created) }
+    })
+}
+
+/// Marks the end of what is queued in a stream now.
+#[no_mangle]
+pub extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> Result {
+    enter("cuEventRecord", Needs::Context, |call| {
+        let event = call.driver()?.event(event)?;
+        let stream = call.own_stream(stream)?;
+        if event.context != call.context()?.handle {
+            return Err(Status::INVALID_HANDLE);
+        }
+        let ticket = call.submit(&stream, Box::new(|| Ok(())))?;
+        *lock(&event.mark) = Some(ticket);
+        Ok(())
+    })
+}
+
+/// Whether the work before the mark is done; one never recorded is.
+#[no_mangle]
+pub extern "C" fn cuEventQuery(event: CUevent) -> Result {
+    enter("cuEventQuery", Needs::Context, |call| {
+        let event = call.driver()?.event(event)?;
+        let done = lock(&event.mark).as_ref().is_none_or(|mark| mark.is_done());
+        event.fate.check()?;
+        if done {
+            Ok(())
+        } else {
+            Err(Status::NOT_READY)
+        }
+    })
+}
+
+/// Waits for the work before the mark.
+#[no_mangle]
+pub extern "C" fn cuEventSynchronize(event: CUevent) -> Result {
+    enter("cuEventSynchronize", Needs::Context, |call| {
+        let event = call.driver()?.event(event)?;
+        let mark = lock(&event.mark).clone();
+        if let Some(mark) = mark {
+            mark.wait();
+        }
+        event.fate.check()
+    })
+}
+
+/// Milliseconds between two marks.
+///
+/// # Safety
+/// `milliseconds` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuEventElapsedTime(
+    milliseconds: *mut f32,
+    start: CUevent,
+    end: CUevent,
+) -> Result {
+    enter("cuEventElapsedTime", Needs::Context, |call| {
+        let driver = call.driver()?;
+        let mut times = Vec::with_capacity(2);
+        for event in [driver.event(start)?, driver.event(end)?] {
+            if !event.timed {
+                return Err(Status::INVALID_HANDLE);
+            }
+            let mark = lock(&event.mark).clone().ok_or(Status::INVALID_HANDLE)?;
+            times.push(mark.finished_at());
+        }
+        let [Some(start), Some(end)] = times[..] else {
+            return Err(Status::NOT_READY);
+        };
+        let elapsed = match end.checked_duration_since(start) {
+            Some(forward) => forward.as_secs_f32(),
+            None => -start.duration_since(end).as_secs_f32(),
+        };
+        // SAFETY: the caller vouches for `milliseconds`.
+        unsafe { give(milliseconds, elapsed * 1e3) }
+    })
+}
+
+/// Destroys an event; whoever waits for it goes on waiting.
+#[no_mangle]
+pub extern "C" fn cuEventDestroy_v2(event: CUevent) -> Result {
+    enter("cuEventDestroy_v2", Needs::Context, |call| {
+        call.driver()?.destroy_event(event)
+    })
+}

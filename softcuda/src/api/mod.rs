@@ -1,0 +1,35 @@
+//! The entry points: the driver's own by subject, and in `extension` those
+//! that steer this device.
+//!
+//! Each has the driver's signature, with a `CUresult` as its plain number and
+//! arguments of enumerated type as plain integers. Those that read or write
+//! through a pointer are `unsafe`: it must be null, which is refused where
+//! the driver refuses it, or point to what the driver's manual asks for.
+
+mod entry;
+
+mod context;
+mod copy;
+mod event;
+mod extension;
+mod host;
+mod init_device;
+mod memory;
+mod module;
+mod pointer;
+mod proc_address;
+mod stream;
+mod vmm;
+
+pub use context::*;
+pub use copy::*;
+pub use event::*;
+pub use extension::*;
+pub use host::*;
+pub use init_device::*;
+pub use memory::*;
+pub use module::*;
+pub use pointer::*;
+pub use proc_address::*;
+pub use stream::*;
+pub use vmm::*;

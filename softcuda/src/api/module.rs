@@ -1,0 +1,147 @@
+//! Modules, functions and kernel launches. A module holds no code: the
+//! kernels are native functions registered beforehand, by name.
+
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+
+use super::entry::{enter, give, not_null, Call, Needs};
+use crate::abi::{CUfunction, CUmodule, CUstream, Result};
+use crate::kernels::{self, Shape};
+use crate::status::{Outcome, Status};
+
+/// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
+const MAX_THREADS_PER_BLOCK: c_int = 0;
+
+/// Makes a module of any image, which is not read.
+///
+/// # Safety
+/// `module` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Result {
+    // SAFETY: the caller vouches for `module`.
+    enter("cuModuleLoadData", Needs::Context, |call| unsafe {
+        load(call, module, image)
+    })
+}
+
+/// Makes a module of any image, which is not read, nor are the options.
+///
+/// # Safety
+/// `module` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuModuleLoadDataEx(
+    module: *mut CUmodule,
+    image: *const c_void,
+    _option_count: c_uint,
+    _options: *mut c_int,
+    _option_values: *mut *mut c_void,
+) -> Result {
+    // SAFETY: the caller vouches for `module`.
+    enter("cuModuleLoadDataEx", Needs::Context, |call| unsafe {
+        load(call, module, image)
+    })
+}
+
+/// # Safety
+/// `module` must be null or writable.
+unsafe fn load(call: &Call, module: *mut CUmodule, image: *const c_void) -> Outcome {
+    not_null(module)?;
+    not_null(image.cast_mut())?;
+    let loaded = call.driver()?.load_module(call.context()?);
+    // SAFETY: the caller vouches for `module`.
+    unsafe { give(module, loaded) }
+}
+
+/// Unloads a module and ends the functions taken from it.
+#[no_mangle]
+pub extern "C" fn cuModuleUnload(module: CUmodule) -> Result {
+    enter("cuModuleUnload", Needs::Context, |call| {
+        call.driver()?.unload_module(module)
+    })
+}
+
+/// Takes the native kernel of this name.
+///
+/// # Safety
+/// `function` must be null or writable, `name` null or a terminated string.
+#[no_mangle]
+pub unsafe extern "C" fn cuModuleGetFunction(
+    function: *mut CUfunction,
+    module: CUmodule,
+    name: *const c_char,
+) -> Result {
+    enter("cuModuleGetFunction", Needs::Context, |call| {
+        not_null(function)?;
+        not_null(name.cast_mut())?;
+        // SAFETY: the caller vouches for `name`.
+        let name = unsafe { CStr::from_ptr(name) }
+            .to_str()
+            .map_err(|_| Status::NOT_FOUND)?;
+        let found = call
+            .driver()?
+            .add_function(module, || kernels::find(name))?;
+        // SAFETY: the caller vouches for `function`.
+        unsafe { give(function, found) }
+    })
+}
+
+/// A property of a function: only its largest block is known.
+///
+/// # Safety
+/// `value` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuFuncGetAttribute(
+    value: *mut c_int,
+    attribute: c_int,
+    function: CUfunction,
+) -> Result {
+    enter("cuFuncGetAttribute", Needs::Context, |call| {
+        call.driver()?.kernel(function, call.context()?)?;
+        let known = if attribute == MAX_THREADS_PER_BLOCK {
+            1024
+        } else {
+            0
+        };
+        // SAFETY: the caller vouches for `value`.
+        unsafe { give(value, known) }
+    })
+}
+
+/// Queues a kernel. The parameters' values are taken now.
+///
+/// # Safety
+/// `params` must point to as many pointers to values as the kernel was
+/// registered with, and the kernel must be sound for these values.
+#[no_mangle]
+pub unsafe extern "C" fn cuLaunchKernel(
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    stream: CUstream,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result {
+    enter("cuLaunchKernel", Needs::Context, |call| {
+        let context = call.context()?;
+        let kernel = call.driver()?.kernel(function, context)?;
+        let stream = call.own_stream(stream)?;
+        if !extra.is_null() {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let shape = Shape {
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
+            shared_bytes,
+        };
+        shape.check()?;
+        // SAFETY: the caller vouches for `params`.
+        let values = unsafe { kernel.capture(params)? };
+        let device = context.device;
+        call.submit(&stream, Box::new(move || kernel.run(device, shape, values)))
+            .map(|_| ())
+    })
+}

@@ -1,0 +1,173 @@
+//! Streams.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use super::entry::{enter, give, not_null, Call, Needs};
+use crate::abi::{CUcontext, CUevent, CUstream, HostFunction, Result};
+use crate::context::Context;
+use crate::queue::{Kind, Stream};
+use crate::registry::as_pointer;
+use crate::status::{Outcome, Status};
+use crate::sync::lock;
+use crate::thread;
+
+/// `CU_STREAM_NON_BLOCKING`.
+const NON_BLOCKING: c_uint = 1;
+/// The lowest priority of a stream.
+pub(super) const LEAST_PRIORITY: c_int = 0;
+/// The highest priority of a stream.
+pub(super) const GREATEST_PRIORITY: c_int = -5;
+
+/// Makes a stream.
+///
+/// # Safety
+/// `stream` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> Result {
+    // SAFETY: the caller vouches for `stream`.
+    enter("cuStreamCreate", Needs::Context, |call| unsafe {
+        create(call, stream, flags)
+    })
+}
+
+/// Makes a stream; the priority makes no difference.
+///
+/// # Safety
+/// `stream` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuStreamCreateWithPriority(
+    stream: *mut CUstream,
+    flags: c_uint,
+    _priority: c_int,
+) -> Result {
+    // SAFETY: the caller vouches for `stream`.
+    enter(
+        "cuStreamCreateWithPriority",
+        Needs::Context,
+        |call| unsafe { create(call, stream, flags) },
+    )
+}
+
+/// # Safety
+/// `stream` must be null or writable.
+unsafe fn create(call: &Call, stream: *mut CUstream, flags: c_uint) -> Outcome {
+    not_null(stream)?;
+    let kind = match flags {
+        0 => Kind::Blocking,
+        NON_BLOCKING => Kind::NonBlocking,
+        _ => return Err(Status::INVALID_VALUE),
+    };
+    let created = call.driver()?.create_stream(call.context()?, kind, flags);
+    // SAFETY: the caller vouches for `stream`.
+    unsafe { give(stream, created) }
+}
+
+/// Destroys a stream; what is queued in it is still carried out.
+#[no_mangle]
+pub extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> Result {
+    enter("cuStreamDestroy_v2", Needs::Context, |call| {
+        call.driver()?.destroy_stream(stream)
+    })
+}
+
+fn find(call: &Call, stream: CUstream) -> Outcome<(Arc<Context>, Arc<Stream>)> {
+    call.driver()?.stream(stream, call.context()?)
+}
+
+/// Waits for the work of a stream; for the legacy default stream, also for
+/// that of all blocking streams.
+#[no_mangle]
+pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> Result {
+    enter("cuStreamSynchronize", Needs::Context, |call| {
+        let (context, stream) = find(call, stream)?;
+        call.wait(&context.pending_in(&stream))?;
+        context.fate.check()
+    })
+}
+
+/// Whether the work of a stream is done.
+#[no_mangle]
+pub extern "C" fn cuStreamQuery(stream: CUstream) -> Result {
+    enter("cuStreamQuery", Needs::Context, |call| {
+        let (context, stream) = find(call, stream)?;
+        let done = context.pending_in(&stream).is_empty();
+        context.fate.check()?;
+        if done {
+            Ok(())
+        } else {
+            Err(Status::NOT_READY)
+        }
+    })
+}
+
+/// Makes later work of a stream wait for an event as it was last recorded.
+#[no_mangle]
+pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> Result {
+    enter("cuStreamWaitEvent", Needs::Context, |call| {
+        if flags > 1 {
+            return Err(Status::INVALID_VALUE);
+        }
+        let stream = call.own_stream(stream)?;
+        let event = call.driver()?.event(event)?;
+        let mark = lock(&event.mark).clone();
+        match mark {
+            None => Ok(()),
+            mark => call
+                .submit_after(mark, &stream, Box::new(|| Ok(())))
+                .map(|_| ()),
+        }
+    })
+}
+
+/// The context of a stream.
+///
+/// # Safety
+/// `context` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> Result {
+    enter("cuStreamGetCtx", Needs::Context, |call| {
+        let (owner, _) = find(call, stream)?;
+        // SAFETY: the caller vouches for `context`.
+        unsafe { give(context, as_pointer(owner.handle)) }
+    })
+}
+
+/// The flags a stream was made with.
+///
+/// # Safety
+/// `flags` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuStreamGetFlags(stream: CUstream, flags: *mut c_uint) -> Result {
+    enter("cuStreamGetFlags", Needs::Context, |call| {
+        let (_, stream) = find(call, stream)?;
+        // SAFETY: the caller vouches for `flags`.
+        unsafe { give(flags, stream.flags) }
+    })
+}
+
+/// Calls a function of the program's when the work before it is done. The
+/// function must not call the driver.
+///
+/// # Safety
+/// `function` must be callable with `user_data` from another thread, until
+/// the stream has come to it.
+#[no_mangle]
+pub unsafe extern "C" fn cuLaunchHostFunc(
+    stream: CUstream,
+    function: HostFunction,
+    user_data: *mut c_void,
+) -> Result {
+    enter("cuLaunchHostFunc", Needs::Context, |call| {
+        let function = function.ok_or(Status::INVALID_VALUE)?;
+        let stream = call.own_stream(stream)?;
+        let data = user_data.expose_provenance();
+        let work = move || {
+            let data = std::ptr::with_exposed_provenance_mut(data);
+            // SAFETY: the caller vouches for the function and its data.
+            thread::in_callback(|| unsafe { function(data) });
+            Ok(())
+        };
+        call.submit(&stream, Box::new(work)).map(|_| ())
+    })
+}

@@ -1,0 +1,159 @@
+//! Contexts: the streams of one and the order among them.
+//!
+//! A context promises what the driver promises: the legacy default stream
+//! waits for all work queued before in blocking streams and they for it;
+//! non-blocking streams stand apart; synchronising the context waits for all.
+
+use std::sync::{Arc, Mutex};
+
+use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::queue::{Fate, Kind, Operation, Stream, Ticket, Work};
+use crate::status::{Outcome, Status};
+use crate::sync::lock;
+
+/// One context on one device.
+pub(crate) struct Context {
+    /// The value that names it.
+    pub(crate) handle: u64,
+    /// The ordinal of its device.
+    pub(crate) device: usize,
+    /// Whether it is the device's primary context.
+    pub(crate) primary: bool,
+    /// Whether it is broken or gone.
+    pub(crate) fate: Arc<Fate>,
+    /// The default streams first, then those the program made.
+    lanes: Mutex<Vec<Lane>>,
+}
+
+/// A stream and the operation last queued in it.
+struct Lane {
+    stream: Arc<Stream>,
+    last: Option<Arc<Ticket>>,
+}
+
+impl Lane {
+    fn pending(&self) -> Option<Arc<Ticket>> {
+        self.last.clone().filter(|ticket| !ticket.is_done())
+    }
+}
+
+/// What an operation asks of the queue beside being last in its stream.
+#[derive(Default)]
+pub(crate) struct Terms {
+    /// Another operation it waits for.
+    pub(crate) after: Option<Arc<Ticket>>,
+    /// Injected: fail with this when its turn comes.
+    pub(crate) fails_with: Option<Status>,
+}
+
+impl Context {
+    /// A context with its two default streams.
+    pub(crate) fn new(handle: u64, device: usize, primary: bool) -> Arc<Self> {
+        let fate = Arc::new(Fate::default());
+        let lane = |handle: usize, kind| Lane {
+            stream: Stream::new(handle as u64, kind, 0, Arc::clone(&fate)),
+            last: None,
+        };
+        let lanes = vec![
+            lane(STREAM_LEGACY, Kind::Legacy),
+            lane(STREAM_PER_THREAD, Kind::Blocking),
+        ];
+        Arc::new(Self {
+            handle,
+            device,
+            primary,
+            fate,
+            lanes: Mutex::new(lanes),
+        })
+    }
+
+    /// Adds a stream.
+    pub(crate) fn add_stream(&self, handle: u64, kind: Kind, flags: u32) -> Arc<Stream> {
+        let stream = Stream::new(handle, kind, flags, Arc::clone(&self.fate));
+        lock(&self.lanes).push(Lane {
+            stream: Arc::clone(&stream),
+            last: None,
+        });
+        stream
+    }
+
+    /// The legacy or the per-thread default stream.
+    pub(crate) fn default_stream(&self, handle: usize) -> Outcome<Arc<Stream>> {
+        lock(&self.lanes)
+            .iter()
+            .find(|lane| lane.stream.handle == handle as u64)
+            .map(|lane| Arc::clone(&lane.stream))
+            .ok_or(Status::CONTEXT_IS_DESTROYED)
+    }
+
+    /// Queues `work` in `stream` in the order the driver promises.
+    pub(crate) fn submit(
+        &self,
+        stream: &Arc<Stream>,
+        terms: Terms,
+        work: Work,
+    ) -> Outcome<Arc<Ticket>> {
+        let mut lanes = lock(&self.lanes);
+        lanes.retain(|lane| !lane.stream.is_closed() || lane.pending().is_some());
+
+        let mut after: Vec<_> = terms.after.into_iter().collect();
+        after.extend(
+            lanes
+                .iter()
+                .filter(|lane| comes_before(lane, stream))
+                .filter_map(Lane::pending),
+        );
+        let ticket = Arc::new(Ticket::default());
+        stream.push(Operation {
+            after,
+            ticket: Arc::clone(&ticket),
+            fails_with: terms.fails_with,
+            work,
+        })?;
+        if let Some(lane) = lanes
+            .iter_mut()
+            .find(|lane| lane.stream.handle == stream.handle)
+        {
+            lane.last = Some(Arc::clone(&ticket));
+        }
+        Ok(ticket)
+    }
+
+    /// What synchronising with `stream` waits for.
+    pub(crate) fn pending_in(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
+        lock(&self.lanes)
+            .iter()
+            .filter(|lane| {
+                lane.stream.handle == stream.handle
+                    || (stream.kind == Kind::Legacy && comes_before(lane, stream))
+            })
+            .filter_map(Lane::pending)
+            .collect()
+    }
+
+    /// What synchronising with the whole context waits for.
+    pub(crate) fn pending(&self) -> Vec<Arc<Ticket>> {
+        lock(&self.lanes).iter().filter_map(Lane::pending).collect()
+    }
+
+    /// Ends the context: waits for the work that runs, drops what is queued.
+    pub(crate) fn shut_down(&self) {
+        self.fate.destroy();
+        let lanes = std::mem::take(&mut *lock(&self.lanes));
+        for lane in &lanes {
+            lane.stream.close();
+        }
+        for ticket in lanes.iter().filter_map(Lane::pending) {
+            ticket.wait();
+        }
+    }
+}
+
+/// Whether an operation queued in `stream` now comes after those in `lane`,
+/// by the rule of the legacy default stream.
+fn comes_before(lane: &Lane, stream: &Stream) -> bool {
+    matches!(
+        (lane.stream.kind, stream.kind),
+        (Kind::Blocking, Kind::Legacy) | (Kind::Legacy, Kind::Blocking)
+    )
+}

@@ -1,0 +1,162 @@
+//! Counts the calls of every function and makes chosen ones fail.
+//!
+//! A specification is a list like `cuMemMap:3=2,cuMemcpyDtoHAsync_v2:1+=719`:
+//! a function, the number of the call, `+` for that call and all later ones,
+//! and the code. With `~` in place of `=` the call itself succeeds and the
+//! device fails when it comes to carry it out. Calls are numbered from one,
+//! since the start or the last [`reset_counts`].
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use crate::status::Status;
+use crate::sync::lock;
+
+/// What shall happen to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is carried out.
+    Proceed,
+    /// It returns this and does nothing.
+    Fail(Status),
+    /// It returns success, and the device fails with this afterwards.
+    FailLater(Status),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Rule {
+    function: String,
+    first: u64,
+    and_later: bool,
+    code: Status,
+    asynchronous: bool,
+}
+
+impl Rule {
+    fn parse(item: &str) -> Result<Self, String> {
+        let malformed = || format!("`{item}` is not like `cuMemMap:3=2`");
+        let (function, rest) = item.split_once(':').ok_or_else(malformed)?;
+        let (number, code, asynchronous) = match (rest.split_once('='), rest.split_once('~')) {
+            (Some((number, code)), None) => (number, code, false),
+            (None, Some((number, code))) => (number, code, true),
+            _ => return Err(malformed()),
+        };
+        let (number, and_later) = match number.trim().strip_suffix('+') {
+            Some(number) => (number, true),
+            None => (number.trim(), false),
+        };
+        let first = number
+            .parse()
+            .ok()
+            .filter(|first| *first > 0)
+            .ok_or_else(malformed)?;
+        let code = code
+            .trim()
+            .parse()
+            .ok()
+            .filter(|code| *code > 0)
+            .ok_or_else(malformed)?;
+        Ok(Self {
+            function: function.trim().to_owned(),
+            first,
+            and_later,
+            code: Status(code),
+            asynchronous,
+        })
+    }
+
+    fn covers(&self, function: &str, call: u64) -> bool {
+        self.function == function && (call == self.first || (self.and_later && call > self.first))
+    }
+}
+
+static COUNTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
+
+/// Replaces what shall fail; an unreadable specification changes nothing.
+pub(crate) fn set_failures(specification: &str) -> Result<(), String> {
+    let rules = specification
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(Rule::parse)
+        .collect::<Result<Vec<_>, _>>()?;
+    *lock(&RULES) = rules;
+    Ok(())
+}
+
+/// Counts a call of `function` and decides about it.
+pub(crate) fn called(function: &'static str) -> Verdict {
+    let number = {
+        let mut counts = lock(&COUNTS);
+        let count = counts.entry(function).or_insert(0);
+        *count += 1;
+        *count
+    };
+    match lock(&RULES)
+        .iter()
+        .find(|rule| rule.covers(function, number))
+    {
+        None => Verdict::Proceed,
+        Some(rule) if rule.asynchronous => Verdict::FailLater(rule.code),
+        Some(rule) => Verdict::Fail(rule.code),
+    }
+}
+
+/// How often `function` was called.
+pub(crate) fn count(function: &str) -> u64 {
+    lock(&COUNTS).get(function).copied().unwrap_or(0)
+}
+
+/// Every function called so far as `name count`, one per line, by name.
+pub(crate) fn listing() -> String {
+    let counts = lock(&COUNTS);
+    let lines: Vec<_> = counts
+        .iter()
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    lines.join("\n")
+}
+
+/// Counts from nought again.
+pub(crate) fn reset_counts() {
+    lock(&COUNTS).clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_written() {
+        let rule = Rule::parse("cuMemMap:3=2").unwrap();
+        assert!(rule.covers("cuMemMap", 3));
+        assert!(!rule.covers("cuMemMap", 4));
+        assert!(!rule.covers("cuMemUnmap", 3));
+        assert_eq!(
+            (rule.code, rule.asynchronous),
+            (Status::OUT_OF_MEMORY, false)
+        );
+
+        let rule = Rule::parse("cuLaunchKernel:2+~700").unwrap();
+        assert!(!rule.covers("cuLaunchKernel", 1));
+        assert!(rule.covers("cuLaunchKernel", 9));
+        assert_eq!(
+            (rule.code, rule.asynchronous),
+            (Status::ILLEGAL_ADDRESS, true)
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for item in [
+            "cuMemMap",
+            "cuMemMap:0=2",
+            "cuMemMap:1=0",
+            "cuMemMap:x=2",
+            "cuMemMap:1=2~3",
+        ] {
+            assert!(Rule::parse(item).is_err(), "{item}");
+        }
+    }
+}

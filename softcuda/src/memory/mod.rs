@@ -1,0 +1,265 @@
+//! All memory the driver knows: what each address is, who may touch it, and
+//! how much of each device is used.
+//!
+//! `device` holds device memory, plain and mapped; `host` managed, pinned and
+//! registered memory; `query` answers what a pointer is. This file turns the
+//! arguments of a copy into places that may be touched, which is the one way
+//! by which queued work reaches memory: nothing is read or written that was
+//! not found accessible here first.
+
+mod device;
+mod host;
+mod query;
+
+pub(crate) use host::HostKind;
+pub(crate) use query::{PointerInfo, PointerKind};
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::address_space::AddressSpace;
+use crate::in_flight::{self, InUse};
+use crate::intervals::Intervals;
+use crate::misuse;
+use crate::physical::{Meter, Physical};
+use crate::status::{Outcome, Status};
+use crate::sync::lock;
+
+use device::{DeviceRange, Use};
+use host::HostRange;
+
+/// All memory.
+pub(crate) struct Memory {
+    state: Mutex<State>,
+    meter: Arc<Meter>,
+    devices: usize,
+}
+
+struct State {
+    space: AddressSpace,
+    /// What programs reserved; plain allocations are not among them.
+    reserved: Intervals<()>,
+    /// Device memory that exists, by device address.
+    device: Intervals<DeviceRange>,
+    /// Managed, pinned and registered memory, by host address.
+    host: Intervals<HostRange>,
+    handles: HashMap<u64, Arc<Physical>>,
+    next_id: u64,
+}
+
+impl State {
+    fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+}
+
+/// What a call says about an address it passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// It is a device address.
+    Device,
+    /// It is a host address.
+    Host,
+    /// It is whatever it turns out to be.
+    Either,
+}
+
+/// What the memory is going to be touched for, and by whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Access {
+    /// The device that does it.
+    pub(crate) device: usize,
+    /// Whether it writes.
+    pub(crate) writes: bool,
+    /// Whether a kernel does it, not a copy engine.
+    pub(crate) by_kernel: bool,
+}
+
+/// What kind of memory a range is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Device memory.
+    Device,
+    /// Managed memory, which counts as the device's.
+    Managed,
+    /// Page-locked host memory.
+    Pinned,
+    /// Host memory the driver does not know.
+    Pageable,
+}
+
+impl Place {
+    /// Whether a copy treats it as being on the device.
+    pub(crate) fn is_on_device(self) -> bool {
+        matches!(self, Self::Device | Self::Managed)
+    }
+}
+
+/// A range that may be touched until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Operand {
+    address: u64,
+    /// What kind of memory it is.
+    pub(crate) place: Place,
+    _in_use: InUse,
+}
+
+impl Operand {
+    /// Where this library reads and writes it.
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.address as usize)
+    }
+}
+
+impl Memory {
+    /// No memory yet, on so many devices.
+    pub(crate) fn new(devices: usize) -> Outcome<Self> {
+        let state = State {
+            space: AddressSpace::new()?,
+            reserved: Intervals::default(),
+            device: Intervals::default(),
+            host: Intervals::default(),
+            handles: HashMap::new(),
+            next_id: 0,
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+            meter: Meter::new(devices),
+            devices,
+        })
+    }
+
+    /// Bytes of `device` in use.
+    pub(crate) fn used(&self, device: usize) -> u64 {
+        self.meter.used(device)
+    }
+
+    /// Finds `bytes` at `address` and marks them as in use.
+    ///
+    /// Device addresses that are not wholly accessible are illegal; a host
+    /// range that is registered only in part, or in two parts, is invalid.
+    pub(crate) fn operand(
+        &self,
+        address: u64,
+        bytes: u64,
+        side: Side,
+        access: Access,
+    ) -> Outcome<Operand> {
+        let range = span(address, bytes)?;
+        let state = lock(&self.state);
+        let (address, place) = state.find(&range, side, access)?;
+        Ok(Operand {
+            address,
+            place,
+            _in_use: in_flight::claim(range),
+        })
+    }
+
+    /// Locks the memory once no queued work touches the range that `find`
+    /// names. Having to wait for that is misuse of the function `caller`.
+    fn when_unused(
+        &self,
+        caller: &str,
+        find: impl Fn(&State) -> Outcome<Range<u64>>,
+    ) -> Outcome<(MutexGuard<'_, State>, Range<u64>)> {
+        let mut reported = false;
+        loop {
+            let state = lock(&self.state);
+            let range = find(&state)?;
+            if !in_flight::touches(&range) {
+                return Ok((state, range));
+            }
+            drop(state);
+            if !reported {
+                let Range { start, end } = range;
+                misuse::report(format!(
+                    "{caller}: {start:#x}..{end:#x} is used by queued work"
+                ));
+                reported = true;
+            }
+            in_flight::wait_until_free(&range);
+        }
+    }
+
+    /// Frees everything that belongs to a destroyed context. What it had
+    /// queued is done; another context may still be at work on its memory.
+    pub(crate) fn release_context(&self, context: u64) {
+        let (device, host) = {
+            let state = lock(&self.state);
+            (
+                state.device_ranges_of(context),
+                state.host_ranges_of(context),
+            )
+        };
+        for start in device {
+            // It can only fail because someone else has just freed it.
+            let _ = self.free("cuCtxDestroy", start);
+        }
+        for start in host {
+            let _ = self.remove_host("cuCtxDestroy", start, |_| true, Status::INVALID_VALUE);
+        }
+    }
+}
+
+impl State {
+    fn find(&self, range: &Range<u64>, side: Side, access: Access) -> Outcome<(u64, Place)> {
+        if self.space.reaches_into(range) {
+            if side == Side::Host {
+                return Err(Status::INVALID_VALUE);
+            }
+            if !self.device.covered_by(range, |found| found.allows(access)) {
+                return Err(Status::ILLEGAL_ADDRESS);
+            }
+            return Ok((self.space.alias(range.start), Place::Device));
+        }
+        if let Some((whole, found)) = self.host.containing(range.start) {
+            if range.end <= whole.end {
+                return Ok((range.start, found.kind.place()));
+            }
+        }
+        if self.host.overlaps(range) {
+            return Err(Status::INVALID_VALUE);
+        }
+        match side {
+            Side::Device => Err(Status::ILLEGAL_ADDRESS),
+            Side::Host | Side::Either => Ok((range.start, Place::Pageable)),
+        }
+    }
+
+    fn device_ranges_of(&self, context: u64) -> Vec<u64> {
+        self.device
+            .iter()
+            .filter(|(_, range)| matches!(range.used_as, Use::Plain { context: owner, .. } if owner == context))
+            .map(|(range, _)| range.start)
+            .collect()
+    }
+
+    fn host_ranges_of(&self, context: u64) -> Vec<u64> {
+        self.host
+            .iter()
+            .filter(|(_, range)| range.context == context)
+            .map(|(range, _)| range.start)
+            .collect()
+    }
+}
+
+impl HostKind {
+    fn place(self) -> Place {
+        match self {
+            Self::Managed => Place::Managed,
+            Self::Allocated | Self::Registered => Place::Pinned,
+        }
+    }
+}
+
+/// The range of `bytes` at `address`, which must exist.
+fn span(address: u64, bytes: u64) -> Outcome<Range<u64>> {
+    let end = address.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
+    if address == 0 || bytes == 0 {
+        Err(Status::INVALID_VALUE)
+    } else {
+        Ok(address..end)
+    }
+}

@@ -1,0 +1,78 @@
+//! What a pointer is, for the pointer attributes.
+
+use std::ops::Range;
+
+use crate::memory::device::Use;
+use crate::memory::{HostKind, Memory};
+use crate::sync::lock;
+
+/// What kind of memory a known pointer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PointerKind {
+    /// Plain or mapped device memory.
+    Device,
+    /// Reserved addresses with nothing mapped there.
+    Reserved,
+    /// Managed memory.
+    Managed,
+    /// Page-locked host memory.
+    Pinned,
+}
+
+/// All that is known of a pointer.
+#[derive(Debug, Clone)]
+pub(crate) struct PointerInfo {
+    pub(crate) kind: PointerKind,
+    /// The allocation, mapping, registration or reservation it lies in.
+    pub(crate) range: Range<u64>,
+    /// The context that owns it; mapped memory belongs to none.
+    pub(crate) context: Option<u64>,
+    /// The device that owns it.
+    pub(crate) device: Option<usize>,
+    /// A number that no other memory has or had; 0 for a reservation.
+    pub(crate) id: u64,
+}
+
+impl Memory {
+    /// What is known of `address`, if anything.
+    pub(crate) fn describe(&self, address: u64) -> Option<PointerInfo> {
+        let state = lock(&self.state);
+        if let Some((range, found)) = state.device.containing(address) {
+            let context = match found.used_as {
+                Use::Plain { context, .. } => Some(context),
+                Use::Mapped { .. } => None,
+            };
+            let device = Some(found.device());
+            return Some(PointerInfo {
+                kind: PointerKind::Device,
+                range,
+                context,
+                device,
+                id: found.id,
+            });
+        }
+        if let Some((range, found)) = state.host.containing(address) {
+            let kind = match found.kind {
+                HostKind::Managed => PointerKind::Managed,
+                HostKind::Allocated | HostKind::Registered => PointerKind::Pinned,
+            };
+            let (context, device) = (Some(found.context), Some(found.device));
+            return Some(PointerInfo {
+                kind,
+                range,
+                context,
+                device,
+                id: found.id,
+            });
+        }
+        let (range, ()) = state.reserved.containing(address)?;
+        let kind = PointerKind::Reserved;
+        Some(PointerInfo {
+            kind,
+            range,
+            context: None,
+            device: None,
+            id: 0,
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! The log of misuse: things a program must never do, but which the driver
+//! does not refuse, such as freeing memory that a queued copy will touch.
+
+use std::sync::Mutex;
+
+use crate::notice::notice;
+use crate::sync::lock;
+
+/// More entries than this are counted and printed, but not kept.
+const KEPT: usize = 256;
+
+static LOG: Mutex<Log> = Mutex::new(Log {
+    count: 0,
+    entries: Vec::new(),
+});
+
+struct Log {
+    count: u64,
+    entries: Vec<String>,
+}
+
+/// Counts one misuse and prints it on stderr.
+pub(crate) fn report(what: String) {
+    notice(&format!("misuse: {what}"));
+    let mut log = lock(&LOG);
+    log.count += 1;
+    if log.entries.len() < KEPT {
+        log.entries.push(what);
+    }
+}
+
+/// How many were reported since the start or the last [`reset`].
+pub(crate) fn count() -> u64 {
+    lock(&LOG).count
+}
+
+/// The entries kept, one per line.
+pub(crate) fn entries() -> String {
+    lock(&LOG).entries.join("\n")
+}
+
+/// Forgets all of them.
+pub(crate) fn reset() {
+    let mut log = lock(&LOG);
+    log.count = 0;
+    log.entries.clear();
+}

@@ -1,0 +1,214 @@
+//! Streams: first-in first-out queues, each carried out by a thread of its own.
+//!
+//! An operation has a [`Ticket`] that says when it is done, and waits for the
+//! tickets of the operations it comes after. A ticket is only ever waited for
+//! by operations queued later, so no set of streams can wait in a circle.
+//! Threads start with a stream's first operation and are never joined: the
+//! process may end while they work.
+
+use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use crate::status::{Outcome, Status};
+use crate::sync::{lock, wait};
+
+/// Completion of one operation.
+#[derive(Debug, Default)]
+pub(crate) struct Ticket {
+    finished: Mutex<Option<Instant>>,
+    changed: Condvar,
+}
+
+impl Ticket {
+    /// Blocks until the operation is done.
+    pub(crate) fn wait(&self) {
+        let mut finished = lock(&self.finished);
+        while finished.is_none() {
+            finished = wait(&self.changed, finished);
+        }
+    }
+
+    /// When the operation was done, if it is.
+    pub(crate) fn finished_at(&self) -> Option<Instant> {
+        *lock(&self.finished)
+    }
+
+    /// Whether the operation is done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.finished_at().is_some()
+    }
+
+    fn complete(&self) {
+        *lock(&self.finished) = Some(Instant::now());
+        self.changed.notify_all();
+    }
+}
+
+/// Whether a context is still good: an error of its device work stays.
+#[derive(Debug, Default)]
+pub(crate) struct Fate {
+    error: AtomicU32,
+    destroyed: AtomicBool,
+}
+
+impl Fate {
+    /// Breaks the context with `status`; the first error wins.
+    pub(crate) fn fail(&self, status: Status) {
+        let _ = self
+            .error
+            .compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Ends the context: what is still queued is not carried out.
+    pub(crate) fn destroy(&self) {
+        self.destroyed.store(true, Ordering::Release);
+    }
+
+    /// The error that every call in this context returns, if any.
+    pub(crate) fn check(&self) -> Outcome {
+        if self.destroyed.load(Ordering::Acquire) {
+            return Err(Status::CONTEXT_IS_DESTROYED);
+        }
+        match self.error.load(Ordering::Acquire) {
+            0 => Ok(()),
+            code => Err(Status(code)),
+        }
+    }
+}
+
+/// What an operation does; an error breaks the context.
+pub(crate) type Work = Box<dyn FnOnce() -> Outcome + Send>;
+
+/// One entry of a stream.
+pub(crate) struct Operation {
+    /// What must be done first, beside what is before it in the stream.
+    pub(crate) after: Vec<Arc<Ticket>>,
+    /// Completed once the work has been done, or skipped.
+    pub(crate) ticket: Arc<Ticket>,
+    /// Injected: fail with this in place of doing the work.
+    pub(crate) fails_with: Option<Status>,
+    /// What to do.
+    pub(crate) work: Work,
+}
+
+/// How a stream is ordered against the legacy default stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The legacy default stream itself.
+    Legacy,
+    /// Waits for the legacy stream, and it for this one.
+    Blocking,
+    /// Unordered against the legacy stream.
+    NonBlocking,
+}
+
+/// A stream: its traits, its queue and (once needed) its thread.
+pub(crate) struct Stream {
+    /// The value that names it; 1 and 2 are the default streams.
+    pub(crate) handle: u64,
+    /// How it is ordered against the legacy stream.
+    pub(crate) kind: Kind,
+    /// The flags it was made with.
+    pub(crate) flags: u32,
+    fate: Arc<Fate>,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    operations: VecDeque<Operation>,
+    has_worker: bool,
+    closed: bool,
+}
+
+impl Stream {
+    /// An empty stream of the context with this fate.
+    pub(crate) fn new(handle: u64, kind: Kind, flags: u32, fate: Arc<Fate>) -> Arc<Self> {
+        Arc::new(Self {
+            handle,
+            kind,
+            flags,
+            fate,
+            queue: Mutex::new(Queue::default()),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Appends an operation.
+    pub(crate) fn push(self: &Arc<Self>, operation: Operation) -> Outcome {
+        let mut queue = lock(&self.queue);
+        if queue.closed {
+            return Err(Status::INVALID_HANDLE);
+        }
+        if !queue.has_worker {
+            let stream = Arc::clone(self);
+            std::thread::Builder::new()
+                .name("softcuda-stream".into())
+                .spawn(move || stream.work())
+                .map_err(|_| Status::OUT_OF_MEMORY)?;
+            queue.has_worker = true;
+        }
+        queue.operations.push_back(operation);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Takes no more operations; the thread ends when it has done the rest.
+    pub(crate) fn close(&self) {
+        lock(&self.queue).closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Whether [`Stream::close`] was called.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.queue).closed
+    }
+
+    fn work(&self) {
+        while let Some(operation) = self.next() {
+            let Operation {
+                after,
+                ticket,
+                fails_with,
+                work,
+            } = operation;
+            for earlier in after {
+                earlier.wait();
+            }
+            self.carry_out(fails_with, work);
+            ticket.complete();
+        }
+    }
+
+    /// Runs or drops the work. Either way whatever it held is released when
+    /// this returns, which is before anyone learns that it is done.
+    fn carry_out(&self, fails_with: Option<Status>, work: Work) {
+        if self.fate.check().is_err() {
+            return;
+        }
+        let outcome = match fails_with {
+            Some(status) => Err(status),
+            None => catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Status::UNKNOWN)),
+        };
+        if let Err(status) = outcome {
+            self.fate.fail(status);
+        }
+    }
+
+    fn next(&self) -> Option<Operation> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(operation) = queue.operations.pop_front() {
+                return Some(operation);
+            }
+            if queue.closed {
+                return None;
+            }
+            queue = wait(&self.changed, queue);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The driver's objects behind its handles: devices, contexts, streams,
+//! events, modules and functions.
+//!
+//! A handle is a number that is never given out twice and never followed, so
+//! a stale or invented one is recognised and cannot crash anything.
+
+use std::collections::{HashMap, HashSet};
+use std::ptr::without_provenance_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::abi::{CUevent, CUfunction, CUmodule, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::config;
+use crate::context::Context;
+use crate::kernels::Kernel;
+use crate::memory::Memory;
+use crate::queue::{Fate, Kind, Stream, Ticket};
+use crate::status::{Outcome, Status};
+use crate::sync::lock;
+
+/// The initialised driver.
+pub(crate) struct Driver {
+    /// How many devices there are.
+    pub(crate) devices: usize,
+    /// All memory that the driver knows of.
+    pub(crate) memory: Memory,
+    objects: Mutex<Objects>,
+}
+
+#[derive(Default)]
+struct Objects {
+    contexts: HashMap<u64, Arc<Context>>,
+    destroyed_contexts: HashSet<u64>,
+    primaries: HashMap<usize, Primary>,
+    streams: HashMap<u64, (Arc<Context>, Arc<Stream>)>,
+    events: HashMap<u64, Arc<Event>>,
+    modules: HashMap<u64, u64>,
+    functions: HashMap<u64, Function>,
+}
+
+/// A device's primary context while it is retained.
+struct Primary {
+    context: Arc<Context>,
+    retained: u64,
+}
+
+/// A kernel as a module gave it out.
+#[derive(Clone)]
+struct Function {
+    module: u64,
+    context: u64,
+    kernel: Arc<Kernel>,
+}
+
+/// An event: a mark in a stream.
+pub(crate) struct Event {
+    /// The handle of its context.
+    pub(crate) context: u64,
+    /// Whether that context is broken or gone.
+    pub(crate) fate: Arc<Fate>,
+    /// Whether it keeps the time.
+    pub(crate) timed: bool,
+    /// The mark it was last recorded as.
+    pub(crate) mark: Mutex<Option<Arc<Ticket>>>,
+}
+
+static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
+
+/// Initialises the driver, once.
+pub(crate) fn initialise() -> Outcome {
+    DRIVER
+        .get_or_init(Driver::new)
+        .as_ref()
+        .map(|_| ())
+        .map_err(|status| *status)
+}
+
+/// The driver, if it is initialised.
+pub(crate) fn driver() -> Outcome<&'static Driver> {
+    match DRIVER.get() {
+        Some(Ok(driver)) => Ok(driver),
+        _ => Err(Status::NOT_INITIALIZED),
+    }
+}
+
+/// A number that names a new object. It looks like an address, as a driver's
+/// handles do, but is none.
+pub(crate) fn fresh_handle() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0x5c00_0000_0040);
+    NEXT.fetch_add(0x40, Ordering::Relaxed)
+}
+
+/// A handle's number as the pointer that programs know it as.
+pub(crate) fn as_pointer<T>(handle: u64) -> *mut T {
+    without_provenance_mut(handle as usize)
+}
+
+/// The number of a handle.
+pub(crate) fn as_handle<T>(pointer: *mut T) -> u64 {
+    pointer.addr() as u64
+}
+
+impl Driver {
+    fn new() -> Outcome<Self> {
+        let devices = config::devices();
+        if devices == 0 {
+            return Err(Status::NO_DEVICE);
+        }
+        let memory = Memory::new(devices)?;
+        Ok(Self {
+            devices,
+            memory,
+            objects: Mutex::new(Objects::default()),
+        })
+    }
+
+    /// Checks a device number.
+    pub(crate) fn device(&self, ordinal: i32) -> Outcome<usize> {
+        usize::try_from(ordinal)
+            .ok()
+            .filter(|ordinal| *ordinal < self.devices)
+            .ok_or(Status::INVALID_DEVICE)
+    }
+
+    /// Makes a context that is not a primary one.
+    pub(crate) fn create_context(&self, device: usize) -> Arc<Context> {
+        let context = Context::new(fresh_handle(), device, false);
+        lock(&self.objects)
+            .contexts
+            .insert(context.handle, Arc::clone(&context));
+        context
+    }
+
+    /// The living context of this handle.
+    pub(crate) fn context(&self, handle: u64) -> Outcome<Arc<Context>> {
+        let objects = lock(&self.objects);
+        match objects.contexts.get(&handle) {
+            Some(context) => Ok(Arc::clone(context)),
+            None if objects.destroyed_contexts.contains(&handle) => {
+                Err(Status::CONTEXT_IS_DESTROYED)
+            }
+            None => Err(Status::INVALID_CONTEXT),
+        }
+    }
+
+    /// Retains the primary context of `device`, making it if there is none.
+    pub(crate) fn retain_primary(&self, device: usize) -> u64 {
+        let mut objects = lock(&self.objects);
+        let primary = objects.primaries.entry(device).or_insert_with(|| Primary {
+            context: Context::new(fresh_handle(), device, true),
+            retained: 0,
+        });
+        primary.retained += 1;
+        let context = Arc::clone(&primary.context);
+        let handle = context.handle;
+        objects.contexts.insert(handle, context);
+        handle
+    }
+
+    /// Gives the primary context back; the last one to do so destroys it.
+    pub(crate) fn release_primary(&self, device: usize) -> Outcome {
+        let unused = {
+            let mut objects = lock(&self.objects);
+            let primary = objects
+                .primaries
+                .get_mut(&device)
+                .ok_or(Status::INVALID_CONTEXT)?;
+            primary.retained -= 1;
+            if primary.retained > 0 {
+                return Ok(());
+            }
+            objects.primaries.remove(&device)
+        };
+        if let Some(primary) = unused {
+            self.destroy_context(&primary.context);
+        }
+        Ok(())
+    }
+
+    /// Destroys the primary context whoever holds it.
+    pub(crate) fn reset_primary(&self, device: usize) {
+        let primary = lock(&self.objects).primaries.remove(&device);
+        if let Some(primary) = primary {
+            self.destroy_context(&primary.context);
+        }
+    }
+
+    /// Whether the primary context of `device` exists.
+    pub(crate) fn primary_is_active(&self, device: usize) -> bool {
+        lock(&self.objects).primaries.contains_key(&device)
+    }
+
+    /// Destroys a context and all that belongs to it.
+    pub(crate) fn destroy_context(&self, context: &Context) {
+        {
+            let mut objects = lock(&self.objects);
+            let handle = context.handle;
+            objects.contexts.remove(&handle);
+            objects.destroyed_contexts.insert(handle);
+            objects
+                .streams
+                .retain(|_, (owner, _)| owner.handle != handle);
+            objects.events.retain(|_, event| event.context != handle);
+            objects.modules.retain(|_, owner| *owner != handle);
+            objects
+                .functions
+                .retain(|_, function| function.context != handle);
+        }
+        context.shut_down();
+        self.memory.release_context(context.handle);
+    }
+
+    /// Makes a stream in `context`.
+    pub(crate) fn create_stream(&self, context: &Arc<Context>, kind: Kind, flags: u32) -> CUstream {
+        let stream = context.add_stream(fresh_handle(), kind, flags);
+        let handle = stream.handle;
+        lock(&self.objects)
+            .streams
+            .insert(handle, (Arc::clone(context), stream));
+        as_pointer(handle)
+    }
+
+    /// The stream of this handle, and its context; the default streams are
+    /// those of `current`.
+    pub(crate) fn stream(
+        &self,
+        handle: CUstream,
+        current: &Arc<Context>,
+    ) -> Outcome<(Arc<Context>, Arc<Stream>)> {
+        match handle.addr() {
+            0 => Ok((Arc::clone(current), current.default_stream(STREAM_LEGACY)?)),
+            STREAM_LEGACY | STREAM_PER_THREAD => {
+                Ok((Arc::clone(current), current.default_stream(handle.addr())?))
+            }
+            _ => lock(&self.objects)
+                .streams
+                .get(&as_handle(handle))
+                .cloned()
+                .ok_or(Status::INVALID_HANDLE),
+        }
+    }
+
+    /// Destroys a stream; what is queued in it is still carried out.
+    pub(crate) fn destroy_stream(&self, handle: CUstream) -> Outcome {
+        let (_, stream) = lock(&self.objects)
+            .streams
+            .remove(&as_handle(handle))
+            .ok_or(Status::INVALID_HANDLE)?;
+        stream.close();
+        Ok(())
+    }
+
+    /// Makes an event in `context`.
+    pub(crate) fn create_event(&self, context: &Context, timed: bool) -> CUevent {
+        let handle = fresh_handle();
+        let event = Event {
+            context: context.handle,
+            fate: Arc::clone(&context.fate),
+            timed,
+            mark: Mutex::new(None),
+        };
+        lock(&self.objects).events.insert(handle, Arc::new(event));
+        as_pointer(handle)
+    }
+
+    /// The event of this handle.
+    pub(crate) fn event(&self, handle: CUevent) -> Outcome<Arc<Event>> {
+        lock(&self.objects)
+            .events
+            .get(&as_handle(handle))
+            .cloned()
+            .ok_or(Status::INVALID_HANDLE)
+    }
+
+    /// Forgets an event; whoever waits for it goes on waiting.
+    pub(crate) fn destroy_event(&self, handle: CUevent) -> Outcome {
+        lock(&self.objects)
+            .events
+            .remove(&as_handle(handle))
+            .map(|_| ())
+            .ok_or(Status::INVALID_HANDLE)
+    }
+
+    /// Makes a module in `context`.
+    pub(crate) fn load_module(&self, context: &Context) -> CUmodule {
+        let handle = fresh_handle();
+        lock(&self.objects).modules.insert(handle, context.handle);
+        as_pointer(handle)
+    }
+
+    /// Unloads a module and the functions taken from it.
+    pub(crate) fn unload_module(&self, handle: CUmodule) -> Outcome {
+        let handle = as_handle(handle);
+        let mut objects = lock(&self.objects);
+        objects
+            .modules
+            .remove(&handle)
+            .ok_or(Status::INVALID_HANDLE)?;
+        objects
+            .functions
+            .retain(|_, function| function.module != handle);
+        Ok(())
+    }
+
+    /// Gives out what `find` finds as a function of `module`.
+    pub(crate) fn add_function(
+        &self,
+        module: CUmodule,
+        find: impl FnOnce() -> Outcome<Arc<Kernel>>,
+    ) -> Outcome<CUfunction> {
+        let module = as_handle(module);
+        let mut objects = lock(&self.objects);
+        let context = *objects.modules.get(&module).ok_or(Status::INVALID_HANDLE)?;
+        let kernel = find()?;
+        let handle = fresh_handle();
+        objects.functions.insert(
+            handle,
+            Function {
+                module,
+                context,
+                kernel,
+            },
+        );
+        Ok(as_pointer(handle))
+    }
+
+    /// The kernel behind a function, which must be one of `context`.
+    pub(crate) fn kernel(&self, function: CUfunction, context: &Context) -> Outcome<Arc<Kernel>> {
+        lock(&self.objects)
+            .functions
+            .get(&as_handle(function))
+            .filter(|function| function.context == context.handle)
+            .map(|function| Arc::clone(&function.kernel))
+            .ok_or(Status::INVALID_HANDLE)
+    }
+}

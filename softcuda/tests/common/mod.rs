@@ -1,0 +1,241 @@
+//! What all tests share: one at a time, each in a context of its own.
+
+#![allow(dead_code)]
+
+use std::ffi::{c_void, CString};
+use std::ptr::null_mut;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use softcuda::abi::{
+    AccessDesc, AllocationProp, CUcontext, CUdeviceptr, CUevent, CUstream, Location,
+    ACCESS_READ_WRITE, LOCATION_DEVICE,
+};
+use softcuda::api::*;
+
+pub const INVALID_VALUE: u32 = 1;
+pub const OUT_OF_MEMORY: u32 = 2;
+pub const NOT_INITIALIZED: u32 = 3;
+pub const INVALID_CONTEXT: u32 = 201;
+pub const INVALID_HANDLE: u32 = 400;
+pub const NOT_FOUND: u32 = 500;
+pub const NOT_READY: u32 = 600;
+pub const ILLEGAL_ADDRESS: u32 = 700;
+pub const CONTEXT_IS_DESTROYED: u32 = 709;
+pub const ALREADY_REGISTERED: u32 = 712;
+pub const NOT_REGISTERED: u32 = 713;
+pub const NOT_PERMITTED: u32 = 800;
+
+/// One granule of device memory.
+pub const GRANULE: usize = 2 << 20;
+/// `CU_STREAM_NON_BLOCKING`.
+pub const NON_BLOCKING: u32 = 1;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A fresh context, current on this thread, while no other test runs.
+pub struct Session {
+    pub context: CUcontext,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Session {
+    pub fn start() -> Self {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        inject("");
+        configure("MEMORY", "4G");
+        configure("DELAY", "");
+        configure("BANDWIDTH", "");
+        configure("COPY", "real");
+        softcuda_reset_counts();
+        ok(cuInit(0));
+        let mut context = null_mut();
+        ok(unsafe { cuCtxCreate_v2(&mut context, 0, 0) });
+        Self {
+            context,
+            _alone: alone,
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        inject("");
+        let _ = cuCtxDestroy_v2(self.context);
+    }
+}
+
+#[track_caller]
+pub fn ok(code: u32) {
+    assert_eq!(code, 0, "a driver call failed");
+}
+
+pub fn inject(specification: &str) {
+    let text = CString::new(specification).unwrap();
+    assert_eq!(unsafe { softcuda_inject(text.as_ptr()) }, 0);
+}
+
+pub fn configure(key: &str, value: &str) {
+    let (key, value) = (CString::new(key).unwrap(), CString::new(value).unwrap());
+    assert_eq!(
+        unsafe { softcuda_configure(key.as_ptr(), value.as_ptr()) },
+        0
+    );
+}
+
+pub fn calls(name: &str) -> u64 {
+    let name = CString::new(name).unwrap();
+    unsafe { softcuda_call_count(name.as_ptr()) }
+}
+
+#[track_caller]
+pub fn allocate(bytes: usize) -> CUdeviceptr {
+    let mut address = 0;
+    ok(unsafe { cuMemAlloc_v2(&mut address, bytes) });
+    address
+}
+
+#[track_caller]
+pub fn stream(flags: u32) -> CUstream {
+    let mut stream = null_mut();
+    ok(unsafe { cuStreamCreate(&mut stream, flags) });
+    stream
+}
+
+#[track_caller]
+pub fn event() -> CUevent {
+    let mut event = null_mut();
+    ok(unsafe { cuEventCreate(&mut event, 0) });
+    event
+}
+
+#[track_caller]
+pub fn reserve(bytes: usize) -> CUdeviceptr {
+    let mut address = 0;
+    ok(unsafe { cuMemAddressReserve(&mut address, bytes, 0, 0, 0) });
+    address
+}
+
+#[track_caller]
+pub fn create(bytes: usize) -> u64 {
+    let mut handle = 0;
+    ok(unsafe { cuMemCreate(&mut handle, bytes, &AllocationProp::on_device(0), 0) });
+    handle
+}
+
+pub fn set_access(address: CUdeviceptr, bytes: usize, flags: u32) -> u32 {
+    let grant = AccessDesc {
+        location: Location {
+            kind: LOCATION_DEVICE,
+            id: 0,
+        },
+        flags,
+    };
+    unsafe { cuMemSetAccess(address, bytes, &grant, 1) }
+}
+
+/// Reserves, makes, maps and opens so much memory in one piece.
+#[track_caller]
+pub fn mapped(bytes: usize) -> CUdeviceptr {
+    let address = reserve(bytes);
+    let handle = create(bytes);
+    ok(cuMemMap(address, bytes, 0, handle, 0));
+    ok(set_access(address, bytes, ACCESS_READ_WRITE));
+    ok(cuMemRelease(handle));
+    address
+}
+
+#[track_caller]
+pub fn upload(to: CUdeviceptr, bytes: &[u8]) {
+    ok(unsafe { cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) });
+}
+
+#[track_caller]
+pub fn download(from: CUdeviceptr, bytes: usize) -> Vec<u8> {
+    let mut target = vec![0_u8; bytes];
+    ok(unsafe { cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), from, bytes) });
+    target
+}
+
+/// Page-locked host memory of the driver's, freed with the context.
+#[track_caller]
+pub fn pinned(bytes: usize) -> &'static mut [u8] {
+    let mut address = null_mut();
+    ok(unsafe { cuMemHostAlloc(&mut address, bytes, 0) });
+    unsafe { std::slice::from_raw_parts_mut(address.cast(), bytes) }
+}
+
+/// Page-aligned ordinary memory.
+pub struct Pages {
+    pub address: *mut u8,
+    pub bytes: usize,
+}
+
+impl Pages {
+    pub fn new(bytes: usize) -> Self {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let address = unsafe { libc::mmap(null_mut(), bytes, protection, flags, -1, 0) };
+        assert_ne!(address, libc::MAP_FAILED);
+        Self {
+            address: address.cast(),
+            bytes,
+        }
+    }
+
+    pub fn at(&self, offset: usize) -> *mut c_void {
+        assert!(offset <= self.bytes);
+        unsafe { self.address.add(offset).cast() }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        unsafe { libc::munmap(self.address.cast(), self.bytes) };
+    }
+}
+
+/// Holds a stream up until it is opened.
+#[derive(Clone, Default)]
+pub struct Gate {
+    state: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Gate {
+    /// Queues the waiting for this gate in `stream`.
+    #[track_caller]
+    pub fn block(stream: CUstream) -> Self {
+        let gate = Self::default();
+        let data = Box::into_raw(Box::new(gate.clone()));
+        ok(unsafe { cuLaunchHostFunc(stream, Some(wait_for_gate), data.cast()) });
+        gate
+    }
+
+    pub fn open(&self) {
+        *self.state.0.lock().unwrap() = true;
+        self.state.1.notify_all();
+    }
+
+    pub fn is_open(&self) -> bool {
+        *self.state.0.lock().unwrap()
+    }
+
+    /// Opens it from another thread, a little later.
+    pub fn open_later(&self) -> std::thread::JoinHandle<()> {
+        let gate = self.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            gate.open();
+        })
+    }
+
+    fn wait(&self) {
+        let mut open = self.state.0.lock().unwrap();
+        while !*open {
+            open = self.state.1.wait(open).unwrap();
+        }
+    }
+}
+
+unsafe extern "C" fn wait_for_gate(data: *mut c_void) {
+    unsafe { Box::from_raw(data.cast::<Gate>()) }.wait();
+}

@@ -1,0 +1,129 @@
+//! The border between C and Rust: arguments in, status codes and error texts out, no panic across.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, CStr, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
+use crate::client::{Client, Selection};
+use crate::error::{Error, Kind, Result};
+use crate::sync::Mutex;
+
+/// The process's client. Every call takes the lock for its duration.
+static CLIENT: std::sync::LazyLock<Mutex<Option<Client>>> =
+    std::sync::LazyLock::new(|| Mutex::new(None));
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// Runs a call's body; a panic is an error like any other.
+pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    let caught = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Err(Error::new(Kind::Internal, format!("the library panicked: {text}")))
+    });
+    caught.map_err(|error| {
+        let error = error.within(call);
+        log::error!("{error}");
+        let text = CString::new(error.to_string().replace('\0', "?")).unwrap_or_default();
+        // The thread may be ending; then nobody will ask.
+        let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text);
+        error
+    })
+}
+
+/// Runs a call's body and gives its status code.
+pub(super) fn status(call: &str, body: impl FnOnce() -> Result<()>) -> c_int {
+    match guarded(call, body) {
+        Ok(()) => VELOC_SUCCESS,
+        Err(_) => VELOC_FAILURE,
+    }
+}
+
+/// The text of the calling thread's last error. Valid until its next failing call.
+pub(super) fn last_error() -> *const c_char {
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// Calls the client, if there is one.
+pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
+    match CLIENT.lock().as_mut() {
+        Some(client) => body(client),
+        None => Err(Error::invalid(
+            "there is no client: this call belongs between VELOC_Init and VELOC_Finalize",
+        )),
+    }
+}
+
+/// Makes a client with `start`, unless there is one.
+pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()> {
+    let mut client = CLIENT.lock();
+    if client.is_some() {
+        return Err(Error::invalid("the client was initialised already, and not yet finalized"));
+    }
+    *client = Some(start()?);
+    Ok(())
+}
+
+/// Takes the client away, if there is one.
+pub(super) fn take_client() -> Option<Client> {
+    CLIENT.lock().take()
+}
+
+/// A string argument.
+///
+/// # Safety
+/// `text` is NULL or points to bytes that end with NUL within VELOC_MAX_NAME bytes or later.
+pub(super) unsafe fn string<'a>(what: &str, text: *const c_char) -> Result<&'a str> {
+    if text.is_null() {
+        return Err(Error::invalid(format!("{what} is NULL")));
+    }
+    // SAFETY: not NULL; the rest is the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    let text = text.to_str().map_err(|_| {
+        Error::invalid(format!("{what} is not UTF-8: {}", text.to_string_lossy()))
+    })?;
+    if text.len() >= VELOC_MAX_NAME {
+        return Err(Error::invalid(format!(
+            "{what} has {} bytes; VELOC_MAX_NAME allows {}",
+            text.len(),
+            VELOC_MAX_NAME - 1
+        )));
+    }
+    Ok(text)
+}
+
+/// A selection argument: `VELOC_CKPT_*` or `VELOC_RECOVER_*`, which have the same values.
+///
+/// # Safety
+/// `ids` is NULL or points to `count` ids.
+pub(super) unsafe fn selection(
+    mode: c_int,
+    ids: *const c_int,
+    count: c_int,
+) -> Result<Selection> {
+    if mode == super::VELOC_CKPT_ALL {
+        return Ok(Selection::All);
+    }
+    if mode != super::VELOC_CKPT_SOME && mode != super::VELOC_CKPT_REST {
+        return Err(Error::invalid(format!("the mode is {mode}; 0 (all), 1 (some), 2 (rest) exist")));
+    }
+    let Ok(count) = usize::try_from(count) else {
+        return Err(Error::invalid(format!("the number of ids is {count}")));
+    };
+    if ids.is_null() && count > 0 {
+        return Err(Error::invalid(format!("{count} ids at a NULL pointer")));
+    }
+    let ids = if count == 0 {
+        Vec::new()
+    } else {
+        // SAFETY: not NULL; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(ids, count) }.to_vec()
+    };
+    Ok(if mode == super::VELOC_CKPT_SOME { Selection::Some(ids) } else { Selection::Rest(ids) })
+}

@@ -1,0 +1,188 @@
+//! Taking checkpoints.
+
+use std::ffi::{c_char, c_int};
+
+use super::boundary::{guarded, selection, status, string, with_client};
+use super::{VELOC_FAILURE, VELOC_MAX_NAME};
+use crate::client::Selection;
+use crate::error::Error;
+
+/// Takes a checkpoint of all protected regions.
+///
+/// Returns when the application may change its memory again. Waits for room in the first tier and
+/// for its own copy, not for the checkpoint before; with `mode = sync`, until the files are
+/// complete.
+///
+/// @param name     names the sequence of checkpoints: `[a-zA-Z0-9_.]+`, at most 127 bytes
+/// @param version  0 or more; an existing version is replaced
+/// @return VELOC_SUCCESS; VELOC_FAILURE if nothing is protected, there is no room and none can
+///         come, a copy failed, or an earlier checkpoint failed in the background (reported once;
+///         then this one is not taken)
+///
+/// Source: VELOC_Checkpoint of VELOC 1.8 (which first waits for the checkpoint before).
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL; protected memory is valid.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Checkpoint(name: *const c_char, version: c_int) -> c_int {
+    status("VELOC_Checkpoint", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.checkpoint(name, version))
+    })
+}
+
+/// Opens a checkpoint, to be filled by VELOC_Checkpoint_mem, _selective or a routed file.
+///
+/// @param name     as VELOC_Checkpoint
+/// @param version  as VELOC_Checkpoint
+/// @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint or restart is open, or an earlier
+///         checkpoint failed in the background (reported once)
+///
+/// Source: VELOC_Checkpoint_begin of VELOC 1.8.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Checkpoint_begin(name: *const c_char, version: c_int) -> c_int {
+    status("VELOC_Checkpoint_begin", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.checkpoint_begin(name, version))
+    })
+}
+
+/// Captures all protected regions into the open checkpoint. The application may change its memory
+/// when this returns.
+///
+/// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or as VELOC_Checkpoint; the
+///         checkpoint stays open
+///
+/// Source: VELOC_Checkpoint_mem of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Checkpoint_mem() -> c_int {
+    status("VELOC_Checkpoint_mem", || {
+        with_client(|client| client.checkpoint_mem(&Selection::All))
+    })
+}
+
+/// Captures some of the protected regions into the open checkpoint. Several calls add up; a region
+/// can be captured once.
+///
+/// @param mode  VELOC_CKPT_ALL, VELOC_CKPT_SOME (those listed) or VELOC_CKPT_REST (those not
+///              listed)
+/// @param ids   the list
+/// @param n     its length
+/// @return VELOC_SUCCESS; VELOC_FAILURE if a listed id is not protected (SOME), nothing is
+///         selected, or as VELOC_Checkpoint_mem
+///
+/// Source: VELOC_Checkpoint_selective of VELOC 1.8.
+///
+/// # Safety
+/// `ids` is NULL or points to `n` ids.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Checkpoint_selective(
+    mode: c_int,
+    ids: *mut c_int,
+    n: c_int,
+) -> c_int {
+    status("VELOC_Checkpoint_selective", || {
+        // SAFETY: the caller's promise.
+        let selection = unsafe { selection(mode, ids, n) }?;
+        with_client(|client| client.checkpoint_mem(&selection))
+    })
+}
+
+/// Closes the open checkpoint.
+///
+/// @param success  not 0: it can be restored from here on; 0: it is as if it had never been begun,
+///                 and an older one of the same name and version stays
+/// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured;
+///         with `mode = sync` also if a file could not be written
+///
+/// Source: VELOC_Checkpoint_end of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Checkpoint_end(success: c_int) -> c_int {
+    status("VELOC_Checkpoint_end", || with_client(|client| client.checkpoint_end(success != 0)))
+}
+
+/// Waits until every checkpoint has come as far down as the configuration asks for.
+///
+/// @return VELOC_SUCCESS; VELOC_FAILURE if one could not (the reason of the first; what failed was
+///         tried again), or while a checkpoint is open
+///
+/// Source: VELOC_Checkpoint_wait of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Checkpoint_wait() -> c_int {
+    status("VELOC_Checkpoint_wait", || with_client(|client| client.checkpoint_wait()))
+}
+
+/// Whether every checkpoint has come as far down as the configuration asks for. Does not wait.
+///
+/// @return 1: yes; 0: not yet; VELOC_FAILURE: one could not
+///
+/// Source: VELOC_Checkpoint_finished of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Checkpoint_finished() -> c_int {
+    let finished = guarded("VELOC_Checkpoint_finished", || {
+        with_client(|client| client.checkpoint_finished())
+    });
+    finished.map_or(VELOC_FAILURE, c_int::from)
+}
+
+/// The path at which to write a file that is the open checkpoint, or to read it in a restart.
+///
+/// The file goes to `original` in the background, and `persistent` gets a link to it.
+///
+/// @param original  the path the application would have written to
+/// @param routed    gets the path to use: VELOC_MAX_NAME bytes
+/// @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, or if
+///         the path is too long
+///
+/// Source: VELOC_Route_file of VELOC 1.8.
+///
+/// # Safety
+/// `original` is NULL or a string that ends with NUL; `routed` is NULL or has VELOC_MAX_NAME bytes.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Route_file(original: *const c_char, routed: *mut c_char) -> c_int {
+    status("VELOC_Route_file", || {
+        // SAFETY: the caller's promise.
+        let original = unsafe { string("original", original) }?;
+        if routed.is_null() {
+            return Err(Error::invalid("routed is NULL"));
+        }
+        let path = with_client(|client| client.route_file(original))?;
+        if path.len() >= VELOC_MAX_NAME {
+            return Err(Error::invalid(format!(
+                "the routed path has {} bytes; VELOC_MAX_NAME allows {}",
+                path.len(),
+                VELOC_MAX_NAME - 1
+            )));
+        }
+        // SAFETY: the path and its NUL fit into VELOC_MAX_NAME bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(path.as_ptr(), routed.cast(), path.len());
+            routed.add(path.len()).write(0);
+        }
+        Ok(())
+    })
+}
+
+/// Removes the checkpoints of a name from memory and scratch. Persistent copies stay; one that is
+/// still to be made is made first.
+///
+/// @param name  as VELOC_Checkpoint
+/// @return VELOC_SUCCESS, also if there were none; VELOC_FAILURE if a file could not be removed
+///
+/// Source: VELOC_Cleanup of VELOC 1.8.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Cleanup(name: *const c_char) -> c_int {
+    status("VELOC_Cleanup", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.cleanup(name))
+    })
+}

@@ -1,0 +1,124 @@
+//! Beginning and ending a job, and what went wrong.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::time::Instant;
+
+use super::boundary::{last_error, start_client, status, string, take_client, with_client};
+use crate::client::Client;
+use crate::config::Config;
+use crate::error::Error;
+use crate::mpi::Mpi;
+
+/// Messages go to stderr unless the application has a logger of its own: warnings and errors, or
+/// what `VELOC_LOG` says.
+fn start_logging() {
+    let settings = env_logger::Env::default().filter_or("VELOC_LOG", "warn");
+    // That there is a logger already is no error.
+    let _ = env_logger::Builder::from_env(settings).format_target(false).try_init();
+}
+
+/// Initialises the library for a process without MPI.
+///
+/// Reads the configuration, makes the directories and reserves the caches. Returns without waiting
+/// for any memory to be mapped, touched or registered (HiPC'22, section IV).
+///
+/// @param id        number of this process in file names (`<name>-<id>-<version>.dat`)
+/// @param cfg_file  path of the configuration
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the configuration is missing or wrong, a size does not
+///         fit the machine, a directory cannot be made, or the library is initialised already
+///
+/// Source: VELOC_Init_single of VELOC 1.8.
+///
+/// # Safety
+/// `cfg_file` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) -> c_int {
+    status("VELOC_Init_single", || {
+        let since = Instant::now();
+        start_logging();
+        // SAFETY: the caller's promise.
+        let path = unsafe { string("cfg_file", cfg_file) }?;
+        start_client(|| {
+            let client = Client::start(Config::load(Path::new(path))?, id)?;
+            client.count_init(since);
+            Ok(client)
+        })
+    })
+}
+
+/// Initialises the library over an MPI communicator. Collective.
+///
+/// MPI is not linked: its functions are found in the process. Open MPI, MPICH and the standard ABI
+/// of MPI 5 are recognised.
+///
+/// @param comm      the communicator, an `MPI_Comm`; duplicated, so that it stays the caller's
+/// @param cfg_file  path of the configuration
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, and if
+///         there is no initialised MPI in the process
+///
+/// Source: VELOC_Init of VELOC 1.8.
+///
+/// # Safety
+/// `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) -> c_int {
+    status("VELOC_Init", || {
+        let since = Instant::now();
+        start_logging();
+        // SAFETY: the caller's promise.
+        let path = unsafe { string("cfg_file", cfg_file) }?;
+        let mpi = Mpi::find().ok_or_else(|| {
+            Error::invalid("there is no MPI in this process; VELOC_Init_single works without")
+        })?;
+        start_client(|| {
+            // SAFETY: the caller's promise.
+            let comm = unsafe { mpi.comm(comm as usize) }?.dup()?;
+            let client = Client::start_mpi(|| Config::load(Path::new(path)), comm)?;
+            client.count_init(since);
+            Ok(client)
+        })
+    })
+}
+
+/// Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can
+/// be initialised again.
+///
+/// @param drain  not 0: first waits for everything that is to reach a file; 0: gives it up
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
+///         be written (the job has ended all the same)
+///
+/// Source: VELOC_Finalize of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
+    status("VELOC_Finalize", || match take_client() {
+        Some(client) => client.finish(drain != 0),
+        None => Err(Error::invalid("there is no client to finalize")),
+    })
+}
+
+/// Hands over the stream in which the application computes.
+///
+/// From here on a capture or restore comes after what is queued in this stream, and in no other.
+/// Without a stream (the default, and after NULL) it comes after everything that is queued in the
+/// context, on non-blocking streams too, which may take longer.
+///
+/// @param stream  a `CUstream` or `cudaStream_t`; must stay alive until another one is set
+/// @return VELOC_SUCCESS; VELOC_FAILURE if it is no stream of the context in use
+///
+/// Source: an addition of this library.
+#[no_mangle]
+pub extern "C" fn VELOC_Set_stream(stream: *mut c_void) -> c_int {
+    status("VELOC_Set_stream", || with_client(|client| client.set_stream(stream)))
+}
+
+/// The reason of the calling thread's last failed call, in English, with the thing and the value.
+///
+/// @return a string, empty if no call of this thread has failed; valid until the thread's next
+///         failing call; never NULL
+///
+/// Source: an addition of this library.
+#[no_mangle]
+pub extern "C" fn VELOC_Last_error() -> *const c_char {
+    last_error()
+}

@@ -1,0 +1,212 @@
+//! What the library has measured of itself.
+
+use std::ffi::{c_char, c_int};
+
+use super::boundary::{guarded, status, with_client};
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::metrics::{Sum, CAUSES, HOPS};
+use crate::policy::touch::{Mode, Rate};
+
+/// Bytes that VELOC_Get_trf_metrics writes at the most, the final NUL included.
+const TEXT_BYTES: usize = 1024;
+
+/// A sum over events: how much, how long, how many.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VELOC_Sum {
+    /// Bytes moved; 0 where nothing moves.
+    pub bytes: u64,
+    /// Time in nanoseconds.
+    pub nanoseconds: u64,
+    /// Number of events.
+    pub count: u64,
+}
+
+/// The figures of a job. New members are added at the end only; VELOC_Get_metrics fills as many as
+/// the caller's size covers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VELOC_Metrics {
+    /// Bytes moved per hop. A: application, D: device cache, H: host buffer, F: scratch file,
+    /// P: persistent file. In order: AtoD, AtoH, AtoF, DtoH, DtoF, HtoF, FtoP, PtoF, FtoH, HtoD,
+    /// DtoA, HtoA, FtoA.
+    pub hops: [VELOC_Sum; 13],
+    /// Time the application was kept waiting, per cause. In order: its own copy, its own queued
+    /// work, mapping of the device cache, room in the device cache, room in the host buffer,
+    /// bytes on their way up, files, draining that it asked for.
+    pub blocked: [VELOC_Sum; 8],
+    /// Mapping of the device cache in the background.
+    pub map: VELOC_Sum,
+    /// Touching of the host buffer in the background, time added over the threads.
+    pub touch: VELOC_Sum,
+    /// Registration of the host buffer in the background.
+    pub registration: VELOC_Sum,
+    /// Waiting for this process's turn to register, in the background.
+    pub turn: VELOC_Sum,
+    /// Time that initialisation took.
+    pub init: VELOC_Sum,
+    /// Bytes of the device cache that are mapped.
+    pub device_capacity: u64,
+    /// Of those, free bytes.
+    pub device_free: u64,
+    /// Bytes of the host buffer.
+    pub host_capacity: u64,
+    /// Of those, free bytes.
+    pub host_free: u64,
+    /// Bytes of the host buffer whose pages exist.
+    pub host_touched: u64,
+    /// Bytes of the host buffer that are registered.
+    pub host_registered: u64,
+    /// Checkpoints taken.
+    pub checkpoints: u64,
+    /// Checkpoints restored.
+    pub restores: u64,
+    /// Checkpoints that can be restored from memory, or from files that this job has met.
+    pub live: u64,
+    /// Copies that left the device cache to make room.
+    pub device_evictions: u64,
+    /// Copies that left the host buffer to make room.
+    pub host_evictions: u64,
+    /// Consumed checkpoints of an ephemeral job that were discarded to make room.
+    pub discards: u64,
+    /// Checkpoints of an ephemeral job that overflowed to files.
+    pub spills: u64,
+    /// Copies fetched to the device cache ahead of their restore.
+    pub fetches: u64,
+    /// Restores of device memory that found their bytes in the device cache.
+    pub device_hits: u64,
+    /// Restores of device memory that did not.
+    pub device_misses: u64,
+    /// The touching in force: 0 sequential, 1 concurrent.
+    pub touch_mode: u64,
+    /// How often `touch = auto` has changed its mind.
+    pub touch_changes: u64,
+    /// What it decides by, in bytes per second, 0 where nothing was measured: touching alone,
+    /// touching beside a flush, flushing to touched pages, to untouched pages, beside touching.
+    pub touch_rates: [f64; 5],
+    /// Bytes of a checkpoint, a running mean.
+    pub touch_checkpoint_bytes: f64,
+    /// Seconds from one checkpoint to the next, a running mean.
+    pub touch_interval: f64,
+    /// Predicted seconds of a flush with sequential and with concurrent touching; 0 before there
+    /// is a prediction.
+    pub touch_predictions: [f64; 2],
+    /// Whether the device in use is the software device, whose times say nothing about a GPU.
+    pub software_device: u64,
+}
+
+fn sum(sum: &Sum) -> VELOC_Sum {
+    VELOC_Sum { bytes: sum.amount(), nanoseconds: sum.nanoseconds(), count: sum.count() }
+}
+
+fn collect(client: &Client) -> VELOC_Metrics {
+    let engine = client.engine();
+    let metrics = &engine.metrics;
+    let (counts, device, host, live) = engine.catalog.look(|state| {
+        (state.counts(), state.device_room(), state.host_room(), state.live() as u64)
+    });
+    let model = engine.pace.model();
+    let inputs = model.inputs();
+    let prediction = model.prediction().unwrap_or_default();
+    let rate = |rate: Rate| rate.get().unwrap_or_default();
+    VELOC_Metrics {
+        hops: HOPS.map(|(hop, _)| sum(metrics.hop(hop))),
+        blocked: CAUSES.map(|(cause, _)| sum(metrics.blocked(cause))),
+        map: sum(&metrics.map),
+        touch: sum(&metrics.touch),
+        registration: sum(&metrics.register),
+        turn: sum(&metrics.turn),
+        init: sum(&metrics.init),
+        device_capacity: device.0,
+        device_free: device.1,
+        host_capacity: host.0,
+        host_free: host.1,
+        host_touched: engine.host.as_ref().map_or(0, |host| host.touched_bytes()),
+        host_registered: engine.host.as_ref().map_or(0, |host| host.registered_bytes()),
+        checkpoints: counts.checkpoints,
+        restores: counts.restores,
+        live,
+        device_evictions: counts.device_evictions,
+        host_evictions: counts.host_evictions,
+        discards: counts.discards,
+        spills: counts.spills,
+        fetches: counts.fetches,
+        device_hits: counts.device_hits,
+        device_misses: counts.device_misses,
+        touch_mode: match model.mode() {
+            Mode::Sequential => 0,
+            Mode::Concurrent => 1,
+        },
+        touch_changes: model.changes(),
+        touch_rates: [
+            rate(inputs.touch_alone),
+            rate(inputs.touch_beside_flush),
+            rate(inputs.flush_touched),
+            rate(inputs.flush_untouched),
+            rate(inputs.flush_beside_touch),
+        ],
+        touch_checkpoint_bytes: inputs.checkpoint_bytes,
+        touch_interval: inputs.interval,
+        touch_predictions: [prediction.sequential, prediction.concurrent],
+        software_device: engine.device.get().is_some_and(|side| side.device.is_software()).into(),
+    }
+}
+
+/// The bytes moved per hop, as text: a line for each hop, as `DtoH: 1048576 bytes, 12.50 GB/s`.
+///
+/// @param text  gets at most 1024 bytes, the final NUL included; empty outside a job
+///
+/// Source: VELOC_Get_trf_metrics of VELOC's GPU prototype.
+///
+/// # Safety
+/// `text` is NULL or has 1024 bytes.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Get_trf_metrics(text: *mut c_char) {
+    let found = guarded("VELOC_Get_trf_metrics", || {
+        if text.is_null() {
+            return Err(Error::invalid("text is NULL"));
+        }
+        with_client(|client| Ok(client.engine().metrics.text(TEXT_BYTES - 1)))
+    });
+    if !text.is_null() {
+        let found = found.unwrap_or_default();
+        // SAFETY: the text and its NUL fit into 1024 bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(found.as_ptr(), text.cast(), found.len());
+            text.add(found.len()).write(0);
+        }
+    }
+}
+
+/// All figures of the job.
+///
+/// @param metrics  gets the figures
+/// @param size     `sizeof(VELOC_Metrics)` of the caller; members beyond it are left out, members
+///                 that this library does not know are set to 0
+/// @return VELOC_SUCCESS; VELOC_FAILURE outside a job or if `metrics` is NULL
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `metrics` is NULL or has `size` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Get_metrics(metrics: *mut VELOC_Metrics, size: usize) -> c_int {
+    status("VELOC_Get_metrics", || -> Result<()> {
+        if metrics.is_null() {
+            return Err(Error::invalid("metrics is NULL"));
+        }
+        let found = with_client(|client| Ok(collect(client)))?;
+        let known = std::mem::size_of::<VELOC_Metrics>();
+        let bytes = std::ptr::from_ref(&found).cast::<u8>();
+        // SAFETY: the caller gives `size` bytes; of ours, `known` exist.
+        unsafe {
+            let to = metrics.cast::<u8>();
+            std::ptr::copy_nonoverlapping(bytes, to, size.min(known));
+            if size > known {
+                to.add(known).write_bytes(0, size - known);
+            }
+        }
+        Ok(())
+    })
+}

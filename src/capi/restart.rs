@@ -1,0 +1,164 @@
+//! Restoring checkpoints.
+
+use std::ffi::{c_char, c_int};
+
+use super::boundary::{guarded, selection, status, string, with_client};
+use super::VELOC_FAILURE;
+use crate::client::Selection;
+use crate::error::Error;
+
+/// The newest version that can be restored. Collective under MPI: the newest that every process
+/// can restore.
+///
+/// @param name     as VELOC_Checkpoint
+/// @param version  the newest version to consider; 0: the newest of all
+/// @return the version; VELOC_FAILURE if there is none or the arguments are wrong
+///
+/// Source: VELOC_Restart_test of VELOC 1.8 (which returns -2 when there is none).
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int) -> c_int {
+    let found = guarded("VELOC_Restart_test", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.restart_test(name, version))
+    });
+    // That there is none is an answer, not an error.
+    found.ok().flatten().unwrap_or(VELOC_FAILURE)
+}
+
+/// Restores a checkpoint into the protected regions, from the nearest copy.
+///
+/// @param name     as VELOC_Checkpoint
+/// @param version  the version
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
+///         protected memory or too little (then no byte was changed), or a copy failed
+///
+/// Source: VELOC_Restart of VELOC 1.8.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL; protected memory is valid.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c_int {
+    status("VELOC_Restart", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.restart(name, version))
+    })
+}
+
+/// Opens a checkpoint for recovery. Collective under MPI: on every process or on none.
+///
+/// @param name     as VELOC_Checkpoint
+/// @param version  the version
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint or restart
+///         is open
+///
+/// Source: VELOC_Restart_begin of VELOC 1.8.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Restart_begin(name: *const c_char, version: c_int) -> c_int {
+    status("VELOC_Restart_begin", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.restart_begin(name, version))
+    })
+}
+
+/// Recovers every region of the open checkpoint into the protected memory of the same id.
+///
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart, or without an open restart
+///
+/// Source: VELOC_Recover_mem of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Recover_mem() -> c_int {
+    status("VELOC_Recover_mem", || with_client(|client| client.recover(&Selection::All)))
+}
+
+/// Recovers some of the regions of the open checkpoint.
+///
+/// @param mode  VELOC_RECOVER_ALL, VELOC_RECOVER_SOME (those listed) or VELOC_RECOVER_REST (those
+///              not listed)
+/// @param ids   the list
+/// @param n     its length
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or as
+///         VELOC_Recover_mem
+///
+/// Source: VELOC_Recover_selective of VELOC 1.8.
+///
+/// # Safety
+/// `ids` is NULL or points to `n` ids.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Recover_selective(
+    mode: c_int,
+    ids: *mut c_int,
+    n: c_int,
+) -> c_int {
+    status("VELOC_Recover_selective", || {
+        // SAFETY: the caller's promise.
+        let selection = unsafe { selection(mode, ids, n) }?;
+        with_client(|client| client.recover(&selection))
+    })
+}
+
+/// The size of a region in the open checkpoint.
+///
+/// @param id  the region
+/// @return bytes; VELOC_FAILURE if the checkpoint has no such region, there is no open restart, or
+///         the size is beyond an int (VELOC_Recover_ckpt_size has no such limit)
+///
+/// Source: VELOC_Recover_size of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Recover_size(id: c_int) -> c_int {
+    let size = guarded("VELOC_Recover_size", || {
+        let size = with_client(|client| client.recover_size(id))?;
+        c_int::try_from(size).map_err(|_| {
+            Error::invalid(format!(
+                "region {id} has {size} bytes, more than an int can say; use \
+                 VELOC_Recover_ckpt_size"
+            ))
+        })
+    });
+    size.unwrap_or(VELOC_FAILURE)
+}
+
+/// The size of a region in any checkpoint. Needs no open restart.
+///
+/// @param name       as VELOC_Checkpoint
+/// @param version    the version
+/// @param region_id  the region
+/// @return bytes; 0 if there is no such checkpoint or region (VELOC_Last_error tells)
+///
+/// Source: VELOC_Recover_ckpt_size of VELOC's GPU prototype.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Recover_ckpt_size(
+    name: *const c_char,
+    version: c_int,
+    region_id: c_int,
+) -> usize {
+    let size = guarded("VELOC_Recover_ckpt_size", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.recover_ckpt_size(name, version, region_id))
+    });
+    size.map_or(0, |bytes| bytes as usize)
+}
+
+/// Closes the checkpoint that is open for recovery.
+///
+/// @param success  not 0: the checkpoint counts as consumed, so that its room may go to others
+///                 first (in an ephemeral job without scratch it may then be discarded); 0: not
+/// @return VELOC_SUCCESS; VELOC_FAILURE without an open restart
+///
+/// Source: VELOC_Restart_end of VELOC 1.8.
+#[no_mangle]
+pub extern "C" fn VELOC_Restart_end(success: c_int) -> c_int {
+    status("VELOC_Restart_end", || with_client(|client| client.restart_end(success != 0)))
+}

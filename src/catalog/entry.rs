@@ -1,0 +1,223 @@
+//! One checkpoint, its parts and the copies of them.
+
+use std::sync::Arc;
+
+use crate::tier::space::Extent;
+
+/// Names one capture. Larger is younger: the order of eviction and of flushes.
+pub type Id = u64;
+
+/// Bytes of one checkpoint that travel together, by the kind of memory they were captured from.
+///
+/// Device memory is captured into the device cache and flushed to the host buffer; host memory is
+/// captured into the host buffer directly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Captured from device or managed memory.
+    Device = 0,
+    /// Captured from host memory.
+    Host = 1,
+}
+
+/// Both parts, for loops.
+pub const PARTS: [Part; 2] = [Part::Device, Part::Host];
+
+/// A memory tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// The device cache.
+    Device,
+    /// The host buffer.
+    Host,
+}
+
+/// One protected region as it was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The id of `VELOC_Mem_protect`.
+    pub id: i32,
+    /// Its bytes.
+    pub size: u64,
+    /// The part its bytes are in.
+    pub part: Part,
+    /// Where they start in that part.
+    pub offset: u64,
+}
+
+/// How far a copy has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// There is none.
+    #[default]
+    Absent,
+    /// Its room is taken and bytes are arriving.
+    Filling,
+    /// Complete.
+    Ready,
+}
+
+/// A part's copy in a memory tier.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryCopy {
+    /// How far it has come.
+    pub stage: Stage,
+    /// Where its bytes are, in order.
+    pub extents: Arc<[Extent]>,
+    /// Transfers that read it right now.
+    pub readers: u32,
+}
+
+/// The bytes of one part.
+#[derive(Clone, Debug, Default)]
+pub struct PartState {
+    /// How many, the padding between separately captured runs included.
+    pub len: u64,
+    /// In the device cache.
+    pub device: MemoryCopy,
+    /// In the host buffer.
+    pub host: MemoryCopy,
+}
+
+impl PartState {
+    /// The copy in `tier`.
+    pub fn copy(&self, tier: Tier) -> &MemoryCopy {
+        match tier {
+            Tier::Device => &self.device,
+            Tier::Host => &self.host,
+        }
+    }
+
+    /// The copy in `tier`.
+    pub fn copy_mut(&mut self, tier: Tier) -> &mut MemoryCopy {
+        match tier {
+            Tier::Device => &mut self.device,
+            Tier::Host => &mut self.host,
+        }
+    }
+}
+
+/// A checkpoint's copy in a file tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileCopy {
+    /// There is none and none is wanted.
+    #[default]
+    Absent,
+    /// To be written.
+    Wanted,
+    /// Being written.
+    Writing,
+    /// Complete and in its place.
+    Present,
+    /// Could not be written. The bytes stay where they are.
+    Failed,
+}
+
+/// Where a checkpoint stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Between `VELOC_Checkpoint_begin` and `_end`: nobody else sees it.
+    Building,
+    /// Taken: it can be restored.
+    Live,
+    /// Replaced, cleaned up or given up: it goes as soon as no transfer uses it.
+    Dropped,
+}
+
+/// Membership in the state's work lists; see [`crate::catalog::state::State`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// In the flush list.
+    pub flush: bool,
+    /// In the write list.
+    pub write: bool,
+    /// In the list of those that an ephemeral job may spill to files.
+    pub spill: bool,
+    /// In the persist list.
+    pub persist: bool,
+    /// Its rank among the victims of the device cache.
+    pub device_victim: Option<crate::policy::evict::Rank>,
+    /// Its rank among the victims of the host buffer.
+    pub host_victim: Option<crate::policy::evict::Rank>,
+    /// Could be fetched from the host buffer to the device cache.
+    pub to_device: bool,
+    /// Could be fetched from a file to the host buffer.
+    pub to_host: bool,
+}
+
+/// One checkpoint.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: i32,
+    /// Its regions, ascending by id once it is live.
+    pub regions: Arc<[Region]>,
+    /// Its bytes by kind of memory, indexed by [`Part`].
+    pub parts: [PartState; 2],
+    /// The file in scratch.
+    pub scratch: FileCopy,
+    /// The file in persistent.
+    pub persistent: FileCopy,
+    /// For a file-based checkpoint, the path the application asked to have routed.
+    pub routed: Option<Arc<str>>,
+    /// Where it stands in its life.
+    pub life: Life,
+    /// Transfers under way that name it.
+    pub busy: u32,
+    /// When it was last restored, as a running number.
+    pub consumed: Option<u64>,
+    /// Positions of the hints that name it, the next one first.
+    pub hints: Vec<u64>,
+    /// A flush that failed is not tried again until asked for.
+    pub flush_failed: bool,
+    /// A fetch that failed is not tried again ahead of a restore.
+    pub fetch_failed: bool,
+    /// To be dropped, with its scratch file, as soon as it is persistent (`VELOC_Cleanup`).
+    pub doomed: bool,
+    /// The lists it stands in.
+    pub lists: Lists,
+}
+
+impl Entry {
+    /// A checkpoint about to be captured.
+    pub fn new(name: Arc<str>, version: i32) -> Self {
+        Entry {
+            name,
+            version,
+            regions: Arc::from([]),
+            parts: Default::default(),
+            scratch: FileCopy::Absent,
+            persistent: FileCopy::Absent,
+            routed: None,
+            life: Life::Building,
+            busy: 0,
+            consumed: None,
+            hints: Vec::new(),
+            flush_failed: false,
+            fetch_failed: false,
+            doomed: false,
+            lists: Lists::default(),
+        }
+    }
+
+    /// The state of a part.
+    pub fn part(&self, part: Part) -> &PartState {
+        &self.parts[part as usize]
+    }
+
+    /// The state of a part.
+    pub fn part_mut(&mut self, part: Part) -> &mut PartState {
+        &mut self.parts[part as usize]
+    }
+
+    /// The whole checkpoint can be read from a file.
+    pub fn in_file(&self) -> bool {
+        self.scratch == FileCopy::Present || self.persistent == FileCopy::Present
+    }
+
+    /// The bytes of its regions.
+    pub fn bytes(&self) -> u64 {
+        self.regions.iter().map(|region| region.size).sum()
+    }
+}

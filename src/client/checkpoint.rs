@@ -1,0 +1,195 @@
+//! The checkpoint side of the protocol: begin, mem, end, wait.
+
+use std::sync::Arc;
+
+use super::{check_name, Client, Phase, Routed, Selection};
+use crate::catalog::state::State;
+use crate::engine::capture::Place;
+use crate::error::{Error, Result};
+use crate::platform::files::{self, Durability};
+
+impl Client {
+    /// Takes a whole checkpoint (`VELOC_Checkpoint`).
+    pub fn checkpoint(&mut self, name: &str, version: i32) -> Result<()> {
+        self.checkpoint_begin(name, version)?;
+        let captured = self.checkpoint_mem(&Selection::All);
+        if captured.is_err() {
+            self.leave_phase();
+        }
+        captured.and_then(|()| self.checkpoint_end(true))
+    }
+
+    /// Opens a checkpoint. A background failure that was not reported yet is reported here, and
+    /// then nothing is opened.
+    pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
+        check_name(name, version)?;
+        self.must_be_idle("VELOC_Checkpoint_begin")?;
+        if let Some(failure) = self.engine.catalog.step(State::take_failure) {
+            return Err(failure.within("an earlier checkpoint failed in the background"));
+        }
+        if let Some(broken) = self.engine.catalog.broken() {
+            return Err(broken);
+        }
+        let open = self.engine.begin(name, version);
+        self.phase = Phase::Checkpoint { open, routed: None };
+        Ok(())
+    }
+
+    /// Captures protected regions into the open checkpoint.
+    pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
+        if !matches!(self.phase, Phase::Checkpoint { .. }) {
+            return Err(Error::invalid("VELOC_Checkpoint_mem without VELOC_Checkpoint_begin"));
+        }
+        let selected = self.regions.select(selection)?;
+        let mut places = Vec::with_capacity(selected.len());
+        for (id, region) in selected {
+            // Asked again each time: memory may have been freed or replaced meanwhile.
+            let kind = self
+                .kind(region.address, region.len)
+                .map_err(|error| error.within(format!("region {id}")))?;
+            let place = Place { id, address: region.address, len: region.len, kind };
+            self.regions.set_part(id, place.part());
+            places.push(place);
+        }
+        let Phase::Checkpoint { open, routed } = &mut self.phase else { return Ok(()) };
+        if let Some(routed) = routed {
+            return Err(Error::invalid(format!(
+                "checkpoint \"{}\" version {} is the file {}; memory cannot be added to it",
+                open.name, open.version, routed.original
+            )));
+        }
+        self.engine.capture(open, &places)
+    }
+
+    /// Closes the open checkpoint: it exists from here on, or, without `success`, never has.
+    pub fn checkpoint_end(&mut self, success: bool) -> Result<()> {
+        self.must_checkpoint("VELOC_Checkpoint_end")?;
+        let empty = matches!(
+            &self.phase,
+            Phase::Checkpoint { open, routed: None } if open.regions.is_empty()
+        );
+        if !success || empty {
+            self.leave_phase();
+            return if success {
+                Err(Error::invalid("VELOC_Checkpoint_end: nothing was captured"))
+            } else {
+                Ok(())
+            };
+        }
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Checkpoint { open, routed: None } => self.engine.commit(open),
+            Phase::Checkpoint { open, routed: Some(routed) } => {
+                let id = open.id;
+                let named = self
+                    .engine
+                    .files
+                    .scratch_path(&open.name, open.version)
+                    .and_then(|path| {
+                        files::atomic_replace(&routed.temporary, &path, Durability::Unsynced)
+                    });
+                if let Err(error) = named {
+                    self.engine.abort(open);
+                    return Err(error.within(format!("the routed file of {}", routed.original)));
+                }
+                self.engine.catalog.step(|state| {
+                    state.commit_file(id, Vec::new(), Some(routed.original));
+                });
+                self.engine.wait_persistent(id)
+            }
+            other => {
+                self.phase = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for everything that is being flushed, written or persisted.
+    pub fn checkpoint_wait(&mut self) -> Result<()> {
+        if matches!(self.phase, Phase::Checkpoint { .. }) {
+            return Err(Error::invalid(
+                "VELOC_Checkpoint_wait before VELOC_Checkpoint_end of the open checkpoint",
+            ));
+        }
+        self.engine.drain()
+    }
+
+    /// Whether nothing is being flushed, written or persisted.
+    pub fn checkpoint_finished(&mut self) -> Result<bool> {
+        if let Some(failure) = self.engine.catalog.step(State::take_failure) {
+            return Err(failure);
+        }
+        match self.engine.catalog.broken() {
+            Some(broken) => Err(broken),
+            None => Ok(self.engine.catalog.look(State::drained)),
+        }
+    }
+
+    /// The path where the application writes the file `original` of the open checkpoint, or reads
+    /// it during a restart.
+    pub fn route_file(&mut self, original: &str) -> Result<String> {
+        let path = match &mut self.phase {
+            Phase::Idle => {
+                return Err(Error::invalid(format!(
+                    "VELOC_Route_file of {original} outside a checkpoint and a restart"
+                )));
+            }
+            Phase::Checkpoint { open, routed } => {
+                if !open.regions.is_empty() {
+                    return Err(Error::invalid(format!(
+                        "checkpoint \"{}\" version {} has memory regions; it cannot be the file \
+                         {original}",
+                        open.name, open.version
+                    )));
+                }
+                let complete = self.engine.files.scratch_path(&open.name, open.version)?;
+                let original: Arc<str> = absolute(original)?.into();
+                match routed {
+                    Some(routed) => {
+                        routed.original = original;
+                        routed.temporary.clone()
+                    }
+                    None => {
+                        let temporary = self.engine.files.temporary(&complete);
+                        *routed = Some(Routed { original, temporary: temporary.clone() });
+                        temporary
+                    }
+                }
+            }
+            Phase::Restart { restoring } => {
+                self.engine.files.fetch_routed(&restoring.name, restoring.version)?
+            }
+        };
+        path.into_os_string()
+            .into_string()
+            .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))
+    }
+
+    pub(super) fn must_be_idle(&self, call: &str) -> Result<()> {
+        match &self.phase {
+            Phase::Idle => Ok(()),
+            Phase::Checkpoint { open, .. } => Err(Error::invalid(format!(
+                "{call} while checkpoint \"{}\" version {} is open",
+                open.name, open.version
+            ))),
+            Phase::Restart { restoring } => Err(Error::invalid(format!(
+                "{call} while the restart of \"{}\" version {} is open",
+                restoring.name, restoring.version
+            ))),
+        }
+    }
+
+    fn must_checkpoint(&self, call: &str) -> Result<()> {
+        match &self.phase {
+            Phase::Checkpoint { .. } => Ok(()),
+            _ => Err(Error::invalid(format!("{call} without VELOC_Checkpoint_begin"))),
+        }
+    }
+}
+
+fn absolute(path: &str) -> Result<String> {
+    std::path::absolute(path)
+        .map_err(|error| Error::system(format!("the path {path}"), &error))?
+        .into_os_string()
+        .into_string()
+        .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))
+}

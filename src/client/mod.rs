@@ -1,0 +1,243 @@
+//! Protected regions and the protocol of checkpoints and restarts: what the application sees.
+//!
+//! [`Client`] checks that calls come in order and that everything they name exists, then calls the
+//! engine. [`regions`] knows the protected memory.
+
+pub mod regions;
+
+mod checkpoint;
+mod restart;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::config::Config;
+use crate::device::stream::ApplicationStream;
+use crate::device::{Device, Driver, Pointer};
+use crate::engine::capture::Open;
+use crate::engine::restore::Restoring;
+use crate::engine::Engine;
+use crate::error::{Error, Kind, Result};
+use crate::format::names;
+use crate::mpi::Comm;
+use regions::Regions;
+
+/// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of them.
+    All,
+    /// Those with these ids.
+    Some(Vec<i32>),
+    /// Those with other ids.
+    Rest(Vec<i32>),
+}
+
+/// What is between a begin and its end.
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Checkpoint { open: Open, routed: Option<Routed> },
+    Restart { restoring: Restoring },
+}
+
+/// A file-based checkpoint under way.
+#[derive(Debug)]
+struct Routed {
+    original: Arc<str>,
+    temporary: std::path::PathBuf,
+}
+
+/// One application, from `VELOC_Init` to `VELOC_Finalize`.
+#[derive(Debug)]
+pub struct Client {
+    engine: Engine,
+    regions: Regions,
+    phase: Phase,
+    comm: Option<Comm>,
+}
+
+impl Client {
+    /// Starts a job without MPI; `rank` is the number in its file names.
+    pub fn start(config: Config, rank: u32) -> Result<Client> {
+        let device = match Driver::get() {
+            Ok(Some(driver)) => Device::current(&driver)?,
+            Ok(None) => None,
+            Err(error) => {
+                log::warn!("going on without a device: {error}");
+                None
+            }
+        };
+        let engine = Engine::start(config, rank, device)?;
+        Ok(Client { engine, regions: Regions::default(), phase: Phase::Idle, comm: None })
+    }
+
+    /// Starts a job over an MPI communicator. Collective.
+    pub fn start_mpi(
+        config: impl FnOnce() -> Result<Config>,
+        comm: Comm,
+    ) -> Result<Client> {
+        let rank = comm.rank()?;
+        let started = config().and_then(|config| Client::start(config, rank));
+        // One that failed must not leave the others waiting for it in a later collective call.
+        let all = agree(&comm, started.is_ok())?;
+        let mut client = started?;
+        if !all {
+            return Err(Error::new(Kind::Internal, "another process could not start its client"));
+        }
+        client.comm = Some(comm);
+        Ok(client)
+    }
+
+    /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
+    pub fn finish(mut self, drain: bool) -> Result<()> {
+        self.leave_phase();
+        let finished = self.engine.finish(drain);
+        let freed = self.comm.map_or(Ok(()), Comm::free);
+        finished.and(freed)
+    }
+
+    fn leave_phase(&mut self) {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => {}
+            Phase::Checkpoint { open, routed } => {
+                if let Some(routed) = routed {
+                    drop(crate::platform::files::remove(&routed.temporary));
+                }
+                self.engine.abort(open);
+            }
+            Phase::Restart { restoring } => self.engine.end_restore(restoring, false),
+        }
+    }
+
+    // ---- regions -------------------------------------------------------------------------
+
+    /// Protects `count` elements of `size` bytes at `address`, or changes an id's region.
+    pub fn protect(&mut self, id: i32, address: u64, count: usize, size: usize) -> Result<()> {
+        let region = regions::Protected::new(id, address, count, size)?;
+        self.kind(address, region.len).map_err(|error| error.within(format!("region {id}")))?;
+        self.regions.protect(id, region);
+        Ok(())
+    }
+
+    /// Ends the protection of an id.
+    pub fn unprotect(&mut self, id: i32) -> Result<()> {
+        self.regions.unprotect(id)
+    }
+
+    /// Ends the protection of every id.
+    pub fn unprotect_all(&mut self) {
+        self.regions.clear();
+    }
+
+    /// What kind of memory is at an address. The first device memory that is met makes its device
+    /// this job's.
+    fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
+        let Some(driver) = Driver::get()? else { return Ok(Pointer::Host) };
+        if address == 0 {
+            return Ok(Pointer::Host);
+        }
+        if self.engine.device.get().is_none() {
+            match Pointer::device_of(&driver, address)? {
+                Some(device) => self.engine.attach(device)?,
+                None => return Ok(Pointer::Host),
+            }
+        }
+        Pointer::classify(&self.engine.device_side()?.device, address, len)
+    }
+
+    /// Takes captures in order with this stream's work from here on; NULL: with everything queued
+    /// in the context.
+    pub fn set_stream(&mut self, stream: *mut std::ffi::c_void) -> Result<()> {
+        let new = if stream.is_null() {
+            None
+        } else {
+            let Some(driver) = Driver::get()? else {
+                return Err(Error::invalid("a stream was given, but no CUDA driver is loaded"));
+            };
+            if self.engine.device.get().is_none() {
+                let device = Device::current(&driver)?.ok_or_else(|| {
+                    Error::invalid("a stream was given, but no context is current")
+                })?;
+                self.engine.attach(device)?;
+            }
+            Some(ApplicationStream::new(&self.engine.device_side()?.device, stream)?)
+        };
+        *self.engine.stream.lock() = new;
+        Ok(())
+    }
+
+    // ---- hints ---------------------------------------------------------------------------
+
+    /// Says that this checkpoint will be read after those said before.
+    pub fn prefetch_enqueue(&mut self, name: &str, version: i32) -> Result<()> {
+        check_name(name, version)?;
+        let id = self.engine.find(name, version, |id| self.regions.part(id))?;
+        self.engine.catalog.step(|state| state.hint(id));
+        Ok(())
+    }
+
+    /// Lets fetching ahead begin.
+    pub fn prefetch_start(&mut self) {
+        self.engine.catalog.step(crate::catalog::state::State::start_fetching);
+    }
+
+    /// Whether a region of a checkpoint is wholly in the device cache.
+    pub fn is_prefetched(&self, name: &str, version: i32, region: i32) -> Result<bool> {
+        check_name(name, version)?;
+        Ok(self.engine.catalog.look(|state| {
+            state.find(name, version).is_some_and(|id| state.on_device(id, region))
+        }))
+    }
+
+    // ---- removal and figures -------------------------------------------------------------
+
+    /// Removes a name's checkpoints from memory and scratch.
+    pub fn cleanup(&mut self, name: &str) -> Result<()> {
+        names::validate_name(name)?;
+        if let Phase::Restart { restoring } = &self.phase {
+            if restoring.name == name {
+                return Err(Error::invalid(format!(
+                    "cleaning up \"{name}\" during its own restart"
+                )));
+            }
+        }
+        for version in self.engine.catalog.step(|state| state.cleanup(name)) {
+            if self.engine.files.has_scratch() {
+                crate::platform::files::remove(&self.engine.files.scratch_path(name, version)?)?;
+            }
+        }
+        self.engine.files.clean_scratch(name, |version| {
+            self.engine.catalog.look(|state| state.find(name, version).is_some())
+        })
+    }
+
+    /// The engine, for its figures.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Counts the time since `since` as that of the initialisation.
+    pub fn count_init(&self, since: Instant) {
+        self.engine.metrics.init.add(0, since.elapsed());
+    }
+
+    /// Collective agreement: whether `mine` is true on every process.
+    fn all_agree(&self, mine: bool) -> Result<bool> {
+        self.comm.as_ref().map_or(Ok(mine), |comm| agree(comm, mine))
+    }
+}
+
+/// Whether `mine` is true on every process of the communicator. Collective.
+fn agree(comm: &Comm, mine: bool) -> Result<bool> {
+    Ok(comm.allreduce_min_i64(i64::from(mine))? == 1)
+}
+
+/// A name and a version that a checkpoint can have.
+fn check_name(name: &str, version: i32) -> Result<()> {
+    names::validate_name(name)?;
+    if version < 0 {
+        return Err(Error::invalid(format!("version {version} of \"{name}\" is below 0")));
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! The memory that the application has protected.
+
+use std::collections::BTreeMap;
+
+use super::Selection;
+use crate::catalog::entry::Part;
+use crate::error::{Error, Kind, Result};
+
+/// One protected region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protected {
+    /// Where it is, on the host or the device.
+    pub address: u64,
+    /// Its bytes.
+    pub len: u64,
+    /// The part of a checkpoint it went to last.
+    pub part: Part,
+}
+
+impl Protected {
+    /// Checks the arguments of `VELOC_Mem_protect`.
+    pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<Protected> {
+        let len = count.checked_mul(size).map(|len| len as u64).filter(|&len| {
+            // A range of addresses that wraps is none.
+            len <= i64::MAX as u64 && address.checked_add(len).is_some()
+        });
+        let Some(len) = len else {
+            return Err(Error::invalid(format!(
+                "region {id}: {count} elements of {size} bytes at {address:#x} are no range of \
+                 memory"
+            )));
+        };
+        if address == 0 && len > 0 {
+            return Err(Error::invalid(format!("region {id}: {len} bytes at a NULL pointer")));
+        }
+        Ok(Protected { address, len, part: Part::Host })
+    }
+}
+
+/// All protected regions.
+#[derive(Debug, Default)]
+pub struct Regions {
+    by_id: BTreeMap<i32, Protected>,
+}
+
+impl Regions {
+    /// Adds or changes a region.
+    pub fn protect(&mut self, id: i32, region: Protected) {
+        self.by_id.insert(id, region);
+    }
+
+    /// Removes a region.
+    pub fn unprotect(&mut self, id: i32) -> Result<()> {
+        match self.by_id.remove(&id) {
+            Some(_) => Ok(()),
+            None => Err(unknown(id)),
+        }
+    }
+
+    /// Removes all regions.
+    pub fn clear(&mut self) {
+        self.by_id.clear();
+    }
+
+    /// The region of an id.
+    pub fn get(&self, id: i32) -> Option<&Protected> {
+        self.by_id.get(&id)
+    }
+
+    /// The part that an id's bytes are in when they are at the application.
+    pub fn part(&self, id: i32) -> Part {
+        self.by_id.get(&id).map_or(Part::Host, |region| region.part)
+    }
+
+    /// Remembers what kind of memory an id has.
+    pub fn set_part(&mut self, id: i32, part: Part) {
+        if let Some(region) = self.by_id.get_mut(&id) {
+            region.part = part;
+        }
+    }
+
+    /// The regions that a checkpoint call selects, ascending by id. An id that is asked for must
+    /// be protected, and something must be selected.
+    pub fn select(&self, selection: &Selection) -> Result<Vec<(i32, Protected)>> {
+        let selected: Vec<(i32, Protected)> = match selection {
+            Selection::All => self.by_id.iter().map(|(&id, &region)| (id, region)).collect(),
+            Selection::Some(ids) => {
+                if let Some(&id) = ids.iter().find(|id| !self.by_id.contains_key(id)) {
+                    return Err(unknown(id));
+                }
+                let wanted = |id: &i32| ids.contains(id);
+                self.by_id.iter().filter(|(id, _)| wanted(id)).map(|(&id, &r)| (id, r)).collect()
+            }
+            Selection::Rest(ids) => {
+                let wanted = |id: &i32| !ids.contains(id);
+                self.by_id.iter().filter(|(id, _)| wanted(id)).map(|(&id, &r)| (id, r)).collect()
+            }
+        };
+        if selected.is_empty() {
+            return Err(Error::invalid(match selection {
+                Selection::All => "no region is protected".to_owned(),
+                Selection::Some(ids) | Selection::Rest(ids) => {
+                    format!("the selection with ids {ids:?} leaves no region")
+                }
+            }));
+        }
+        Ok(selected)
+    }
+}
+
+fn unknown(id: i32) -> Error {
+    Error::new(Kind::NotFound, format!("region {id} is not protected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn regions() -> Regions {
+        let mut regions = Regions::default();
+        for id in [3, 1, 2] {
+            regions.protect(id, Protected::new(id, 0x1000, 4, 8).unwrap());
+        }
+        regions
+    }
+
+    #[test]
+    fn selections_ascend_by_id() {
+        let ids = |selection| -> Vec<i32> {
+            regions().select(&selection).unwrap().iter().map(|(id, _)| *id).collect()
+        };
+        assert_eq!(ids(Selection::All), [1, 2, 3]);
+        assert_eq!(ids(Selection::Some(vec![3, 1, 3])), [1, 3]);
+        assert_eq!(ids(Selection::Rest(vec![2, 99])), [1, 3]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let text = regions().select(&Selection::Some(vec![1, 7])).unwrap_err().to_string();
+        assert!(text.contains('7'), "{text}");
+        assert!(regions().select(&Selection::Rest(vec![1, 2, 3])).is_err());
+        assert!(Regions::default().select(&Selection::All).is_err());
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_are_refused() {
+        assert!(Protected::new(0, 0, 1, 1).is_err());
+        assert!(Protected::new(0, 0, 0, 1).is_ok(), "an empty region needs no memory");
+        assert!(Protected::new(0, 0x1000, usize::MAX, 2).is_err());
+        assert!(Protected::new(0, u64::MAX - 4, 8, 1).is_err());
+    }
+}

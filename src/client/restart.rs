@@ -1,0 +1,162 @@
+//! The restart side of the protocol: test, begin, recover, end.
+
+use super::{agree, check_name, Client, Phase, Selection};
+use crate::engine::capture::Place;
+use crate::error::{Error, Kind, Result};
+
+impl Client {
+    /// The newest version that is not above `version` (0: the newest of all), on every process if
+    /// there are several. Collective under MPI.
+    pub fn restart_test(&mut self, name: &str, version: i32) -> Result<Option<i32>> {
+        let checked = check_name(name, version);
+        let mut bound = if version == 0 { i32::MAX } else { version };
+        if !self.all_agree(checked.is_ok())? {
+            checked?;
+            return Err(Error::invalid("another process asked for a wrong name or version"));
+        }
+        loop {
+            let mine = self.newest(name, bound)?;
+            let Some(comm) = &self.comm else { return Ok(mine) };
+            // The newest that all may have is not above anybody's newest; when it is everybody's,
+            // it is the answer.
+            let lowest = comm.allreduce_min_i64(i64::from(mine.unwrap_or(-1)))?;
+            let Ok(lowest) = i32::try_from(lowest) else { return Ok(None) };
+            if lowest < 0 {
+                return Ok(None);
+            }
+            if agree(comm, mine == Some(lowest))? {
+                return Ok(Some(lowest));
+            }
+            bound = lowest;
+        }
+    }
+
+    fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
+        let in_memory = self.engine.catalog.look(|state| state.newest(name, bound));
+        let on_disk = self.engine.files.versions(name)?.range(..=bound).next_back().copied();
+        Ok(in_memory.max(on_disk))
+    }
+
+    /// Restores a whole checkpoint (`VELOC_Restart`).
+    pub fn restart(&mut self, name: &str, version: i32) -> Result<()> {
+        self.restart_begin(name, version)?;
+        let recovered = self.recover(&Selection::All);
+        let ended = self.restart_end(recovered.is_ok());
+        recovered.and(ended)
+    }
+
+    /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none.
+    pub fn restart_begin(&mut self, name: &str, version: i32) -> Result<()> {
+        let begun = check_name(name, version)
+            .and_then(|()| self.must_be_idle("VELOC_Restart_begin"))
+            .and_then(|()| self.engine.begin_restore(name, version, |id| self.regions.part(id)));
+        let all = self.all_agree(begun.is_ok());
+        match (begun, all) {
+            (Ok(restoring), Ok(true)) => {
+                self.phase = Phase::Restart { restoring };
+                Ok(())
+            }
+            (Ok(restoring), other) => {
+                self.engine.end_restore(restoring, false);
+                other?;
+                Err(Error::new(
+                    Kind::NotFound,
+                    format!("another process cannot restore \"{name}\" version {version}"),
+                ))
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Bytes of a region in the checkpoint that is open for recovery.
+    pub fn recover_size(&self, id: i32) -> Result<u64> {
+        let Phase::Restart { restoring } = &self.phase else {
+            return Err(Error::invalid("VELOC_Recover_size without VELOC_Restart_begin"));
+        };
+        restoring.regions.iter().find(|region| region.id == id).map(|r| r.size).ok_or_else(|| {
+            Error::new(
+                Kind::NotFound,
+                format!(
+                    "checkpoint \"{}\" version {} has no region {id}",
+                    restoring.name, restoring.version
+                ),
+            )
+        })
+    }
+
+    /// Bytes of a region in any checkpoint.
+    pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
+        check_name(name, version)?;
+        let id = self.engine.find(name, version, |id| self.regions.part(id))?;
+        let regions = self.engine.catalog.look(|state| state.regions(id));
+        regions
+            .iter()
+            .flat_map(|regions| regions.iter())
+            .find(|found| found.id == region)
+            .map(|found| found.size)
+            .ok_or_else(|| {
+                Error::new(
+                    Kind::NotFound,
+                    format!("checkpoint \"{name}\" version {version} has no region {region}"),
+                )
+            })
+    }
+
+    /// Copies regions back to the protected memory. Everything is checked before the first byte is
+    /// overwritten: each selected region of the checkpoint has memory that is large enough.
+    pub fn recover(&mut self, selection: &Selection) -> Result<()> {
+        let Phase::Restart { restoring } = &self.phase else {
+            return Err(Error::invalid("VELOC_Recover_mem without VELOC_Restart_begin"));
+        };
+        let about = |text: String| {
+            format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
+        };
+        if let Selection::Some(ids) = selection {
+            if let Some(id) = ids.iter().find(|&&id| restoring.regions.iter().all(|r| r.id != id)) {
+                return Err(Error::new(Kind::NotFound, about(format!("it has no region {id}"))));
+            }
+        }
+        let mut places = Vec::new();
+        for region in restoring.regions.iter() {
+            let wanted = match selection {
+                Selection::All => true,
+                Selection::Some(ids) => ids.contains(&region.id),
+                Selection::Rest(ids) => !ids.contains(&region.id),
+            };
+            if !wanted {
+                continue;
+            }
+            let Some(memory) = self.regions.get(region.id) else {
+                return Err(Error::new(
+                    Kind::NotFound,
+                    about(format!("no memory is protected for its region {}", region.id)),
+                ));
+            };
+            if memory.len < region.size {
+                return Err(Error::invalid(about(format!(
+                    "region {} has {} bytes, but only {} are protected",
+                    region.id, region.size, memory.len
+                ))));
+            }
+            let kind = self
+                .kind(memory.address, region.size)
+                .map_err(|error| error.within(about(format!("region {}", region.id))))?;
+            places.push(Place { id: region.id, address: memory.address, len: memory.len, kind });
+        }
+        self.engine.recover(restoring, &places)
+    }
+
+    /// Closes the checkpoint that is open for recovery.
+    pub fn restart_end(&mut self, success: bool) -> Result<()> {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Restart { restoring } => {
+                self.engine.end_restore(restoring, success);
+                Ok(())
+            }
+            other => {
+                self.phase = other;
+                Err(Error::invalid("VELOC_Restart_end without VELOC_Restart_begin"))
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! The one table of configuration keys. The defaults, the documentation and the warnings about
+//! keys that are unknown or without effect all come from here.
+
+use std::fmt::Write as _;
+
+/// One configuration key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name in the file. In the environment it is `VELOC_` and the name in upper case.
+    pub name: &'static str,
+    /// The values it takes, in words.
+    pub values: &'static str,
+    /// What this version does with it.
+    pub role: Role,
+    /// What it means, in one sentence.
+    pub meaning: &'static str,
+}
+
+/// What this version does with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// There has to be a value.
+    Required,
+    /// Without a value there is none; the key's meaning says what then happens.
+    Optional,
+    /// Without a value this text stands in, and is read like any other.
+    Default(&'static str),
+    /// Known from upstream, and without effect in this version: a warning.
+    NoEffect {
+        /// What to use instead, if there is something.
+        instead: Option<&'static str>,
+    },
+    /// A switch known from upstream that this version cannot turn on: `false` is accepted, `true`
+    /// is an error, because to ignore it would change results.
+    OffOnly {
+        /// What to use instead.
+        instead: &'static str,
+    },
+    /// Known from upstream, and an error with any value, because to ignore it would change results.
+    Refused {
+        /// What to use instead.
+        instead: &'static str,
+    },
+}
+
+impl Key {
+    /// The environment variable that overrides this key.
+    pub fn variable(&self) -> String {
+        format!("VELOC_{}", self.name.to_ascii_uppercase())
+    }
+}
+
+/// How sizes are written, for the `values` column.
+const SIZE: &str = "size: a number of GiB, or a number with K, M, G, T or B";
+
+/// Every key that this library knows, in the order in which they are best explained.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "mode",
+        values: "sync or async",
+        role: Role::Required,
+        meaning: "Whether a checkpoint call returns only when the last tier has the bytes, or as \
+                  soon as the application may go on.",
+    },
+    Key {
+        name: "scratch",
+        values: "path",
+        role: Role::Optional,
+        meaning: "Directory on node-local storage for checkpoint files; required unless \
+                  ephemeral = true.",
+    },
+    Key {
+        name: "persistent",
+        values: "path",
+        role: Role::Optional,
+        meaning: "Directory on the parallel file system to which checkpoint files are copied; \
+                  without it they stay in scratch.",
+    },
+    Key {
+        name: "gpu_cache_size",
+        values: SIZE,
+        role: Role::Optional,
+        meaning: "Device memory set aside for checkpoints; without it the library chooses, and 0 \
+                  means none.",
+    },
+    Key {
+        name: "host_cache_size",
+        values: SIZE,
+        role: Role::Optional,
+        meaning: "Host memory set aside for checkpoints; without it the library chooses, and 0 \
+                  means none.",
+    },
+    Key {
+        name: "gpu_chunk_size",
+        values: "size, more than 0",
+        role: Role::Default("128M"),
+        meaning: "How much device memory is mapped into the device cache at a time.",
+    },
+    Key {
+        name: "ephemeral",
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "The checkpoints are of no use after the run: no file is written unless the host \
+                  cache overflows into scratch.",
+    },
+    Key {
+        name: "restore_order",
+        values: "reverse, same or random",
+        role: Role::Default("reverse"),
+        meaning: "The order in which versions are expected back, against the order in which they \
+                  were written, when the application gives no hints.",
+    },
+    Key {
+        name: "touch",
+        values: "auto, sequential or concurrent",
+        role: Role::Default("auto"),
+        meaning: "Whether the pages of the host cache are touched by one thread in order, or by \
+                  several.",
+    },
+    Key {
+        name: "touch_threads",
+        values: "0 to 256",
+        role: Role::Default("0"),
+        meaning: "The number of threads for touch = concurrent; 0 lets the library choose.",
+    },
+    Key {
+        name: "touch_method",
+        values: "auto, populate or write",
+        role: Role::Default("auto"),
+        meaning: "Whether pages are touched by madvise(MADV_POPULATE_WRITE) or by a write to each.",
+    },
+    Key {
+        name: "huge_pages",
+        values: "true or false",
+        role: Role::Default("true"),
+        meaning: "Ask for transparent huge pages under the host cache.",
+    },
+    Key {
+        name: "pin",
+        values: "serial, parallel, off or chunked",
+        role: Role::Default("serial"),
+        meaning: "Registering the host cache with the driver: in turn with the other processes of \
+                  the node, without turns, not at all, or in turn chunk by chunk.",
+    },
+    Key {
+        name: "pin_chunk_size",
+        values: "size, more than 0 and at most 1G",
+        role: Role::Default("64M"),
+        meaning: "How much host memory one registration covers with pin = chunked.",
+    },
+    Key {
+        name: "log_prefix",
+        values: "text",
+        role: Role::Optional,
+        meaning: "Where the log file goes; without it messages go to standard error.",
+    },
+    Key {
+        name: "persistent_interval",
+        values: "seconds",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: least time between two copies to persistent.",
+    },
+    Key {
+        name: "ec_interval",
+        values: "seconds",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: least time between two erasure encodings.",
+    },
+    Key {
+        name: "watchdog_interval",
+        values: "seconds",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: how often the daemon looks for clients that ended.",
+    },
+    Key {
+        name: "max_versions",
+        values: "number",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: how many versions to keep in persistent.",
+    },
+    Key {
+        name: "scratch_versions",
+        values: "number",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: how many versions to keep in scratch.",
+    },
+    Key {
+        name: "max_parallelism",
+        values: "number",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: how many transfers the daemon runs at once.",
+    },
+    Key {
+        name: "threaded",
+        values: "true or false",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: transfers by a thread of the application instead of a daemon.",
+    },
+    Key {
+        name: "failure_domain",
+        values: "text",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: which processes fail together, for erasure coding.",
+    },
+    Key {
+        name: "meta",
+        values: "path",
+        role: Role::NoEffect { instead: None },
+        meaning: "Upstream: directory for checksums and for the index of aggregated files.",
+    },
+    Key {
+        name: "score_eviction",
+        values: "true or false",
+        role: Role::NoEffect {
+            instead: Some("restore_order, from which evictions follow"),
+        },
+        meaning: "GPU prototype: evict by score.",
+    },
+    Key {
+        name: "premature_eviction",
+        values: "true or false",
+        role: Role::NoEffect {
+            instead: Some("restore_order, from which evictions follow"),
+        },
+        meaning: "GPU prototype: evict before a flush has ended.",
+    },
+    Key {
+        name: "disable_persistence",
+        values: "true or false",
+        role: Role::NoEffect {
+            instead: Some("ephemeral = true"),
+        },
+        meaning: "GPU prototype: write no files.",
+    },
+    Key {
+        name: "gpu_buffer_slots",
+        values: "number",
+        role: Role::NoEffect {
+            instead: Some("gpu_cache_size"),
+        },
+        meaning: "Upstream's gpu_support: staging buffers on the device.",
+    },
+    Key {
+        name: "host_stage_slots",
+        values: "number",
+        role: Role::NoEffect {
+            instead: Some("host_cache_size"),
+        },
+        meaning: "Upstream's gpu_support: staging buffers on the host.",
+    },
+    Key {
+        name: "aggregated",
+        values: "false",
+        role: Role::OffOnly {
+            instead: "leave it out, and each process writes a file of its own to persistent",
+        },
+        meaning: "Upstream: one persistent file for all processes.",
+    },
+    Key {
+        name: "chksum",
+        values: "false",
+        role: Role::OffOnly {
+            instead: "leave it out, and have the file system verify the bytes",
+        },
+        meaning: "Upstream: keep and check a SHA-256 of each file.",
+    },
+    Key {
+        name: "axl_type",
+        values: "none accepted",
+        role: Role::Refused {
+            instead: "persistent, which is written with plain file operations",
+        },
+        meaning: "Upstream: copy files with the AXL library.",
+    },
+    Key {
+        name: "daos_pool",
+        values: "none accepted",
+        role: Role::Refused {
+            instead: "persistent, with a directory mounted by dfuse",
+        },
+        meaning: "Upstream: persist to a DAOS pool.",
+    },
+    Key {
+        name: "daos_cont",
+        values: "none accepted",
+        role: Role::Refused {
+            instead: "persistent, with a directory mounted by dfuse",
+        },
+        meaning: "Upstream: the container in the DAOS pool.",
+    },
+];
+
+/// The key of that name (lower case), if it is known.
+pub fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The known key that `name` was probably meant to be: the nearest one, if at most two letters
+/// have to be put in, taken out or replaced.
+pub fn nearest(name: &str) -> Option<&'static Key> {
+    KEYS.iter()
+        .map(|key| (edit_distance(name, key.name), key))
+        .filter(|(distance, _)| *distance <= 2)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, key)| key)
+}
+
+/// The table of keys in Markdown, for the documentation.
+pub fn markdown() -> String {
+    let mut text = String::from("| key | values | without it | meaning |\n|---|---|---|---|\n");
+    for key in KEYS {
+        let without = match key.role {
+            Role::Required => "an error".to_string(),
+            Role::Optional => "none".to_string(),
+            Role::Default(value) => format!("`{value}`"),
+            Role::NoEffect { instead: None } => "no effect in this version".to_string(),
+            Role::NoEffect {
+                instead: Some(other),
+            } => {
+                format!("no effect in this version; use {other}")
+            }
+            Role::OffOnly { instead } => format!("`false`; `true` is refused: {instead}"),
+            Role::Refused { instead } => format!("refused; use {instead}"),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {without} | {} |",
+            key.name, key.values, key.meaning
+        );
+    }
+    text
+}
+
+/// The Levenshtein distance between two words, by the rows of its table.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, to) in row[1..].iter_mut().zip(&b) {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = *cell;
+            left = replaced.min(diagonal + 1).min(left + 1);
+            *cell = left;
+        }
+        row[0] = i + 1;
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_unique_and_lower_case() {
+        for (i, key) in KEYS.iter().enumerate() {
+            assert!(
+                key.name
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b == b'_'),
+                "{}",
+                key.name
+            );
+            assert!(
+                KEYS[..i].iter().all(|other| other.name != key.name),
+                "{} twice",
+                key.name
+            );
+        }
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, distance) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("scratch", "scratch", 0),
+            ("scrach", "scratch", 1),
+            ("scratchh", "scratch", 1),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn suggests_only_what_is_near() {
+        assert_eq!(nearest("scrath").map(|k| k.name), Some("scratch"));
+        assert_eq!(nearest("hugepages").map(|k| k.name), Some("huge_pages"));
+        assert_eq!(nearest("pni").map(|k| k.name), Some("pin"));
+        assert!(nearest("completely_different").is_none());
+    }
+
+    #[test]
+    fn the_documentation_has_every_key() {
+        let text = markdown();
+        for key in KEYS {
+            assert!(
+                text.contains(&format!("| `{}` |", key.name)),
+                "{}",
+                key.name
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_distance_is_a_metric(a in "[a-c]{0,6}", b in "[a-c]{0,6}", c in "[a-c]{0,6}") {
+            prop_assert_eq!(edit_distance(&a, &a), 0);
+            prop_assert_eq!(edit_distance(&a, &b), edit_distance(&b, &a));
+            prop_assert_eq!(edit_distance(&a, &b) == 0, a == b);
+            prop_assert!(
+                edit_distance(&a, &c) <= edit_distance(&a, &b) + edit_distance(&b, &c)
+            );
+        }
+    }
+}

@@ -1,0 +1,568 @@
+//! The configuration: an INI file in upstream's syntax, overridden by `VELOC_<KEY>` in the
+//! environment, read once into typed values.
+//!
+//! Every key stands once, in [`KEYS`], with its default and its meaning. Old configurations keep
+//! working: an unknown key, and a key of upstream's that has no effect here, are warnings. A value
+//! that cannot be read, or that asks for something whose absence would change results, is an error
+//! that names the key, the value and where it was found.
+
+mod ini;
+mod keys;
+mod value;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use value::Allowed;
+
+pub use crate::policy::order::RestoreOrder;
+pub use crate::policy::register::Pin;
+pub use crate::policy::touch::Touch;
+pub use keys::{markdown, Key, Role, KEYS};
+
+/// The most bytes that one registration may cover.
+pub const LARGEST_PIN_CHUNK: u64 = 1 << 30;
+
+/// The most threads that touch pages.
+pub const MOST_TOUCH_THREADS: usize = 256;
+
+/// When a checkpoint call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When the last tier has the bytes.
+    Sync,
+    /// When the application may change its memory again.
+    Async,
+}
+
+/// By which means a page is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TouchMethod {
+    /// The library chooses.
+    Auto,
+    /// `madvise(MADV_POPULATE_WRITE)`.
+    Populate,
+    /// A write that changes nothing.
+    Write,
+}
+
+/// The configuration of one client. Sizes are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// When a checkpoint call returns.
+    pub mode: Mode,
+    /// Node-local directory for checkpoint files. `None` only if `ephemeral`.
+    pub scratch: Option<PathBuf>,
+    /// Directory on the parallel file system, if there is that tier.
+    pub persistent: Option<PathBuf>,
+    /// Bytes of the device cache. `None`: the library chooses; 0: no cache.
+    pub gpu_cache_size: Option<u64>,
+    /// Bytes of the host buffer. `None`: the library chooses; 0: no buffer.
+    pub host_cache_size: Option<u64>,
+    /// Bytes of the device cache that are mapped at a time, more than 0.
+    pub gpu_chunk_size: u64,
+    /// The checkpoints are of no use after the run, so they need not reach a file.
+    pub ephemeral: bool,
+    /// The order in which versions are expected back.
+    pub restore_order: RestoreOrder,
+    /// How pages are touched.
+    pub touch: Touch,
+    /// Threads that touch pages, 0 to 256. 0: the library chooses.
+    pub touch_threads: usize,
+    /// By which means pages are touched.
+    pub touch_method: TouchMethod,
+    /// Ask for transparent huge pages.
+    pub huge_pages: bool,
+    /// How host memory is registered with the driver.
+    pub pin: Pin,
+    /// Bytes that one registration covers with [`Pin::Chunked`], 1 to [`LARGEST_PIN_CHUNK`].
+    pub pin_chunk_size: u64,
+    /// Where the log file goes, if there is to be one.
+    pub log_prefix: Option<String>,
+}
+
+impl Config {
+    /// Reads the file at `path` and the environment, and logs the warnings.
+    ///
+    /// # Errors
+    /// A file that cannot be read or parsed (the message names the path, and the line if there is
+    /// one), a missing key, or a value that is refused (named, with where it was found).
+    pub fn load(path: &Path) -> Result<Config> {
+        let text = fs::read(path)
+            .map_err(|e| Error::system(format!("configuration file {}", path.display()), &e))?;
+        let text = String::from_utf8(text).map_err(|e| {
+            let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            Error::invalid(format!(
+                "configuration file {}, line {line}: the text is not UTF-8",
+                path.display()
+            ))
+        })?;
+        for key in KEYS {
+            let variable = key.variable();
+            if let Err(env::VarError::NotUnicode(value)) = env::var(&variable) {
+                return Err(Error::invalid(format!(
+                    "environment variable {variable}: {} is not UTF-8",
+                    value.to_string_lossy()
+                )));
+            }
+        }
+        let origin = format!("configuration file {}", path.display());
+        let (config, warnings) = read(&text, &origin, |name| env::var(name).ok())?;
+        for warning in warnings {
+            log::warn!("{warning}");
+        }
+        Ok(config)
+    }
+
+    /// The same from `text`, with `env` in place of the environment (it is asked for whole names,
+    /// such as `VELOC_MODE`). The warnings come back beside the configuration.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn from_text(
+        text: &str,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<(Config, Vec<String>)> {
+        read(text, "configuration", env)
+    }
+}
+
+/// Reads `text`, which messages call `origin`.
+fn read(
+    text: &str,
+    origin: &str,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(Config, Vec<String>)> {
+    let content = ini::read(text)
+        .map_err(|e| Error::invalid(format!("{origin}, line {}: {}", e.line, e.reason)))?;
+    let mut warnings = Vec::new();
+    for section in &content.sections {
+        warnings.push(format!(
+            "{origin}: section [{section}] is ignored; keys stand before any section"
+        ));
+    }
+
+    let mut settings = Settings {
+        given: HashMap::new(),
+    };
+    for (name, text) in content.root {
+        let Some(key) = keys::find(&name) else {
+            warnings.push(unknown(&name, origin));
+            continue;
+        };
+        let setting = Setting {
+            text,
+            origin: origin.to_string(),
+        };
+        if settings.given.insert(key.name, setting).is_some() {
+            warnings.push(format!(
+                "{origin}: {name} is given more than once; the last one counts"
+            ));
+        }
+    }
+    for key in KEYS {
+        let variable = key.variable();
+        if let Some(text) = env(&variable) {
+            let origin = format!("environment variable {variable}");
+            let text = text.trim().to_string();
+            settings.given.insert(key.name, Setting { text, origin });
+        }
+    }
+    settings.judge_unsupported(&mut warnings)?;
+    Ok((settings.into_config(origin)?, warnings))
+}
+
+/// The warning about a key that is not in the table.
+fn unknown(name: &str, origin: &str) -> String {
+    let suggestion = match keys::nearest(name) {
+        Some(key) => format!("; was {} meant?", key.name),
+        None => String::new(),
+    };
+    format!("{origin}: unknown key {name} is ignored{suggestion}")
+}
+
+/// A value as it was written, and where.
+struct Setting {
+    text: String,
+    origin: String,
+}
+
+/// The values that were given, by key.
+struct Settings {
+    given: HashMap<&'static str, Setting>,
+}
+
+impl Settings {
+    /// Refuses what this version cannot do, and warns about what it ignores.
+    fn judge_unsupported(&self, warnings: &mut Vec<String>) -> Result<()> {
+        for key in KEYS {
+            let Some(Setting { text, origin }) = self.given.get(key.name) else {
+                continue;
+            };
+            let name = key.name;
+            match key.role {
+                Role::Required | Role::Optional | Role::Default(_) => {}
+                Role::NoEffect { instead } => warnings.push(match instead {
+                    Some(other) => format!(
+                        "{origin}: {name} has no effect in this version; use {other} instead"
+                    ),
+                    None => format!("{origin}: {name} has no effect in this version"),
+                }),
+                Role::OffOnly { instead } => {
+                    if self.read(name, value::switch)? == Some(true) {
+                        return Err(Error::invalid(format!(
+                            "{origin}: {name} = {text} is not supported in this version; {instead}"
+                        )));
+                    }
+                }
+                Role::Refused { instead } => {
+                    return Err(Error::invalid(format!(
+                        "{origin}: {name} = {text} is not supported; use {instead}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn into_config(self, origin: &str) -> Result<Config> {
+        let config = Config {
+            mode: self.required("mode", origin, |text| {
+                value::choice(text, &[("sync", Mode::Sync), ("async", Mode::Async)])
+            })?,
+            scratch: self.read("scratch", path)?,
+            persistent: self.read("persistent", path)?,
+            gpu_cache_size: self.read("gpu_cache_size", value::size)?,
+            host_cache_size: self.read("host_cache_size", value::size)?,
+            gpu_chunk_size: self.required("gpu_chunk_size", origin, |text| {
+                value::size_up_to(text, u64::MAX)
+            })?,
+            ephemeral: self.required("ephemeral", origin, value::switch)?,
+            restore_order: self.required("restore_order", origin, |text| {
+                let words = [
+                    ("reverse", RestoreOrder::Reverse),
+                    ("same", RestoreOrder::Same),
+                    ("random", RestoreOrder::Random),
+                ];
+                value::choice(text, &words)
+            })?,
+            touch: self.required("touch", origin, |text| {
+                let words = [
+                    ("auto", Touch::Auto),
+                    ("sequential", Touch::Sequential),
+                    ("concurrent", Touch::Concurrent),
+                ];
+                value::choice(text, &words)
+            })?,
+            touch_threads: self.required("touch_threads", origin, |text| {
+                value::count(text, MOST_TOUCH_THREADS)
+            })?,
+            touch_method: self.required("touch_method", origin, |text| {
+                let words = [
+                    ("auto", TouchMethod::Auto),
+                    ("populate", TouchMethod::Populate),
+                    ("write", TouchMethod::Write),
+                ];
+                value::choice(text, &words)
+            })?,
+            huge_pages: self.required("huge_pages", origin, value::switch)?,
+            pin: self.required("pin", origin, |text| {
+                let words = [
+                    ("serial", Pin::Serial),
+                    ("parallel", Pin::Parallel),
+                    ("off", Pin::Off),
+                    ("chunked", Pin::Chunked),
+                ];
+                value::choice(text, &words)
+            })?,
+            pin_chunk_size: self.required("pin_chunk_size", origin, |text| {
+                value::size_up_to(text, LARGEST_PIN_CHUNK)
+            })?,
+            log_prefix: self.read("log_prefix", |text| Ok(text.to_string()))?,
+        };
+        if config.scratch.is_none() && !config.ephemeral {
+            return Err(Error::invalid(format!(
+                "{origin}: scratch is missing; give a directory, or ephemeral = true if no \
+                 checkpoint has to outlive the run"
+            )));
+        }
+        Ok(config)
+    }
+
+    /// The value of `name` as given, or else its default, or else none.
+    fn read<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> std::result::Result<T, Allowed>,
+    ) -> Result<Option<T>> {
+        let (text, origin) = match (self.given.get(name), keys::find(name).map(|key| key.role)) {
+            (Some(setting), _) => (setting.text.as_str(), Cow::from(&setting.origin)),
+            (None, Some(Role::Default(text))) => (text, Cow::from("default")),
+            (None, _) => return Ok(None),
+        };
+        parse(text).map(Some).map_err(|allowed| {
+            Error::invalid(format!(
+                "{origin}: {name} = {text:?} is not allowed; it takes {allowed}"
+            ))
+        })
+    }
+
+    /// The same for a key that has to have a value, given or by default.
+    fn required<T>(
+        &self,
+        name: &str,
+        origin: &str,
+        parse: impl FnOnce(&str) -> std::result::Result<T, Allowed>,
+    ) -> Result<T> {
+        self.read(name, parse)?.ok_or_else(|| {
+            let values = keys::find(name).map_or("a value", |key| key.values);
+            Error::invalid(format!("{origin}: {name} is missing; it takes {values}"))
+        })
+    }
+}
+
+/// A path. An empty one would name the current directory by accident.
+fn path(text: &str) -> std::result::Result<PathBuf, Allowed> {
+    if text.is_empty() {
+        return Err("a path".into());
+    }
+    Ok(PathBuf::from(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+    use proptest::prelude::*;
+    use std::io::Write as _;
+
+    const LEAST: &str = "mode = async\nscratch = /tmp/s\n";
+
+    fn text_and_env(text: &str, env: &[(&str, &str)]) -> Result<(Config, Vec<String>)> {
+        Config::from_text(text, |name| {
+            env.iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| value.to_string())
+        })
+    }
+
+    fn with(more: &str) -> Result<(Config, Vec<String>)> {
+        text_and_env(&format!("{LEAST}{more}\n"), &[])
+    }
+
+    #[test]
+    fn defaults() {
+        let (config, warnings) = with("").unwrap();
+        assert_eq!(
+            config,
+            Config {
+                mode: Mode::Async,
+                scratch: Some("/tmp/s".into()),
+                persistent: None,
+                gpu_cache_size: None,
+                host_cache_size: None,
+                gpu_chunk_size: 128 << 20,
+                ephemeral: false,
+                restore_order: RestoreOrder::Reverse,
+                touch: Touch::Auto,
+                touch_threads: 0,
+                touch_method: TouchMethod::Auto,
+                huge_pages: true,
+                pin: Pin::Serial,
+                pin_chunk_size: 64 << 20,
+                log_prefix: None,
+            }
+        );
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let (config, warnings) = text_and_env(
+            "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
+             host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
+             touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
+             pin = chunked\npin_chunk_size = 1G\nlog_prefix = /tmp/log\n",
+            &[],
+        )
+        .unwrap();
+        assert_eq!(
+            config,
+            Config {
+                mode: Mode::Sync,
+                scratch: Some("/s".into()),
+                persistent: Some("/p".into()),
+                gpu_cache_size: Some(512 << 20),
+                host_cache_size: Some(12 << 30),
+                gpu_chunk_size: 2 << 20,
+                ephemeral: true,
+                restore_order: RestoreOrder::Random,
+                touch: Touch::Concurrent,
+                touch_threads: 16,
+                touch_method: TouchMethod::Populate,
+                huge_pages: false,
+                pin: Pin::Chunked,
+                pin_chunk_size: 1 << 30,
+                log_prefix: Some("/tmp/log".into()),
+            }
+        );
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    #[test]
+    fn bad_values_name_key_value_place_and_what_is_allowed() {
+        for (key, value, allowed) in [
+            ("mode", "asynk", "sync, async"),
+            ("scratch", "", "a path"),
+            ("persistent", "", "a path"),
+            ("gpu_cache_size", "-1", "a number of GiB"),
+            ("host_cache_size", "lots", "a number of GiB"),
+            ("gpu_chunk_size", "0", "more than 0"),
+            ("ephemeral", "maybe", "true or false"),
+            ("restore_order", "backwards", "reverse, same, random"),
+            ("touch", "none", "auto, sequential, concurrent"),
+            ("touch_threads", "257", "from 0 to 256"),
+            ("touch_method", "read", "auto, populate, write"),
+            ("huge_pages", "2", "true or false"),
+            ("pin", "both", "serial, parallel, off, chunked"),
+            ("pin_chunk_size", "2G", "at most 1024 MiB"),
+            ("aggregated", "perhaps", "true or false"),
+        ] {
+            let from_file = with(&format!("{key} = {value}")).unwrap_err();
+            assert_eq!(from_file.kind(), Kind::Invalid);
+            let variable = format!("VELOC_{}", key.to_ascii_uppercase());
+            let from_env = text_and_env(LEAST, &[(variable.as_str(), value)]).unwrap_err();
+            for (message, place) in [
+                (from_file.to_string(), "configuration"),
+                (from_env.to_string(), &variable),
+            ] {
+                for part in [place, &format!("{key} = {value:?}"), allowed] {
+                    assert!(message.contains(part), "{message:?} lacks {part:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn missing_keys() {
+        let message = text_and_env("scratch = /s", &[]).unwrap_err().to_string();
+        assert!(message.contains("mode is missing"), "{message}");
+        let message = text_and_env("mode = sync", &[]).unwrap_err().to_string();
+        assert!(message.contains("scratch is missing"), "{message}");
+        let (config, _) = text_and_env("mode = sync\nephemeral = true", &[]).unwrap();
+        assert_eq!(config.scratch, None);
+    }
+
+    #[test]
+    fn the_environment_overrides() {
+        let env = [
+            ("VELOC_MODE", "sync"),
+            ("VELOC_PIN", "off"),
+            ("VELOC_AGGREGATED", "false"),
+        ];
+        let (config, _) = text_and_env(&format!("{LEAST}aggregated = true"), &env).unwrap();
+        assert_eq!((config.mode, config.pin), (Mode::Sync, Pin::Off));
+    }
+
+    #[test]
+    fn keys_without_effect_are_warnings() {
+        for key in KEYS {
+            let Role::NoEffect { instead } = key.role else {
+                continue;
+            };
+            let (_, warnings) = with(&format!("{} = 1", key.name)).unwrap();
+            assert_eq!(warnings.len(), 1, "{}", key.name);
+            assert!(warnings[0].contains(key.name) && warnings[0].contains("no effect"));
+            if let Some(other) = instead {
+                assert!(warnings[0].contains(other), "{}", warnings[0]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_would_change_results_is_refused() {
+        for (line, accepted) in [
+            ("aggregated = true", false),
+            ("aggregated = false", true),
+            ("chksum = on", false),
+            ("chksum = 0", true),
+            ("axl_type = pthread", false),
+            ("daos_pool = p", false),
+            ("daos_cont = c", false),
+        ] {
+            match with(line) {
+                Ok((_, warnings)) => assert!(accepted && warnings.is_empty(), "{line}"),
+                Err(e) => {
+                    assert!(!accepted, "{line}: {e}");
+                    assert!(e.to_string().contains(line), "{e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_keys_and_sections_are_warnings() {
+        let (_, warnings) =
+            with("scrach = /tmp\nwhatever = 7\nmode = async\n[gpu]\nx = 1").unwrap();
+        let expected = [
+            "section [gpu]",
+            "was scratch meant?",
+            "whatever is ignored",
+            "mode is given more",
+        ];
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+        for (warning, part) in warnings.iter().zip(expected) {
+            assert!(warning.contains(part), "{warning:?} lacks {part:?}");
+        }
+    }
+
+    #[test]
+    fn files() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(LEAST.as_bytes()).unwrap();
+        assert_eq!(Config::load(file.path()).unwrap().mode, Mode::Async);
+
+        file.write_all(b"nonsense\n").unwrap();
+        let message = Config::load(file.path()).unwrap_err().to_string();
+        assert!(
+            message.contains(&file.path().display().to_string()),
+            "{message}"
+        );
+        assert!(message.contains("line 3"), "{message}");
+
+        file.write_all(b"a = \xff\n").unwrap();
+        let message = Config::load(file.path()).unwrap_err().to_string();
+        assert!(
+            message.contains("line 4") && message.contains("UTF-8"),
+            "{message}"
+        );
+
+        let missing = Config::load(Path::new("/nonexistent/veloc.cfg")).unwrap_err();
+        assert_eq!(missing.kind(), Kind::System);
+        assert!(
+            missing.to_string().contains("/nonexistent/veloc.cfg"),
+            "{missing}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_is_answered(index in 0..KEYS.len(), value in "[!-~ ]{0,16}") {
+            let key = &KEYS[index];
+            match with(&format!("{} = {value}", key.name)) {
+                Ok((config, _)) => {
+                    prop_assert!(config.gpu_chunk_size > 0);
+                    prop_assert!((1..=LARGEST_PIN_CHUNK).contains(&config.pin_chunk_size));
+                    prop_assert!(config.touch_threads <= MOST_TOUCH_THREADS);
+                    prop_assert!(config.scratch.is_some() || config.ephemeral);
+                }
+                Err(e) => prop_assert!(e.to_string().contains(key.name), "{}", e),
+            }
+        }
+    }
+}

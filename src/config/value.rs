@@ -1,0 +1,227 @@
+//! From the text of one value to its type. A failure says what is allowed; the caller adds the
+//! key, the value and where it stood.
+
+/// What is allowed, for a value that is something else.
+pub type Allowed = String;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// The largest size that is accepted, in bytes: the largest that a file or a mapping can have.
+const LARGEST: u64 = i64::MAX as u64;
+
+/// A switch. Upstream's words for yes and no, in any case.
+pub fn switch(text: &str) -> Result<bool, Allowed> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err("true or false".into()),
+    }
+}
+
+/// One of several words, in any case.
+pub fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Allowed> {
+    words
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(text))
+        .map(|(_, value)| *value)
+        .ok_or_else(|| {
+            words
+                .iter()
+                .map(|(word, _)| *word)
+                .collect::<Vec<_>>()
+                .join(", ")
+        })
+}
+
+/// A whole number from 0 to `most`.
+pub fn count(text: &str, most: usize) -> Result<usize, Allowed> {
+    // `usize::from_str` takes a leading plus, which is no way to write a count.
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse() {
+        Ok(number) if digits && number <= most => Ok(number),
+        _ => Err(format!("a whole number from 0 to {most}")),
+    }
+}
+
+/// A size in bytes. A plain number counts GiB, as upstream's GPU prototype has it; with K, M, G or
+/// T (and iB or B behind it, if one likes) it counts those powers of 1024, with B alone bytes. It
+/// may have a fraction.
+pub fn size(text: &str) -> Result<u64, Allowed> {
+    let allowed = || {
+        "a number of GiB such as 4 or 0.5, or a number with K, M, G, T or B such as 512M, \
+         from 0 to less than 8388608T"
+            .to_string()
+    };
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let unit = match suffix.trim_start().to_ascii_lowercase().as_str() {
+        "" | "g" | "gb" | "gib" => GIB,
+        "b" => 1,
+        "k" | "kb" | "kib" => KIB,
+        "m" | "mb" | "mib" => MIB,
+        "t" | "tb" | "tib" => TIB,
+        _ => return Err(allowed()),
+    };
+    let bytes = match number.split_once('.') {
+        // Whole numbers are kept out of floating point, where the large ones lose digits.
+        None => number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)),
+        Some(_) => number
+            .parse::<f64>()
+            .ok()
+            .map(|n| n * unit as f64)
+            .and_then(|n| {
+                // A double below 2^63 converts exactly; the comparison also turns away infinity.
+                (n < LARGEST as f64).then_some(n as u64)
+            }),
+    };
+    bytes.filter(|bytes| *bytes <= LARGEST).ok_or_else(allowed)
+}
+
+/// A size in bytes, at least 1 and at most `most`.
+pub fn size_up_to(text: &str, most: u64) -> Result<u64, Allowed> {
+    size(text)
+        .ok()
+        .filter(|bytes| (1..=most).contains(bytes))
+        .ok_or_else(|| {
+            let most = match most {
+                u64::MAX => String::new(),
+                most => format!(" and at most {} MiB", most / MIB),
+            };
+            format!(
+            "a size of more than 0{most}: a number of GiB such as 0.5, or a number with K, M, G, \
+             T or B such as 64M"
+        )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4", 4 * GIB),
+            ("0.5", GIB / 2),
+            (".5", GIB / 2),
+            ("1.", GIB),
+            ("4G", 4 * GIB),
+            ("4g", 4 * GIB),
+            ("4GiB", 4 * GIB),
+            ("4 GB", 4 * GIB),
+            ("512M", 512 * MIB),
+            ("1.5K", 1536),
+            ("2T", 2 * TIB),
+            ("8388607T", 8_388_607 * TIB),
+            ("4096B", 4096),
+            ("007M", 7 * MIB),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size() {
+        for text in [
+            "",
+            " ",
+            "-1",
+            "-0.5",
+            "+1",
+            "nan",
+            "NaN",
+            "inf",
+            "infinity",
+            "1e3",
+            "1E",
+            "G",
+            ".",
+            "..",
+            "1.2.3",
+            "1,5",
+            "0x10",
+            "4 G B",
+            "4GiBs",
+            "4iB",
+            "four",
+            "8388608T",
+            "9999999999",
+            "99999999999999999999999",
+            "1.5e400",
+            "9999999999.5",
+            "٤",
+        ] {
+            assert!(size(text).is_err(), "{text:?}");
+        }
+        assert!(size(&"9".repeat(400)).is_err());
+        assert!(
+            size(&format!("{}.0", "9".repeat(400))).is_err(),
+            "infinite as a double"
+        );
+    }
+
+    #[test]
+    fn sizes_with_a_limit() {
+        assert_eq!(size_up_to("1G", GIB), Ok(GIB));
+        assert_eq!(size_up_to("1B", GIB), Ok(1));
+        assert!(size_up_to("0", GIB)
+            .unwrap_err()
+            .contains("at most 1024 MiB"));
+        assert!(size_up_to("1.1", GIB).is_err());
+        assert!(
+            size_up_to("0.0000000000001", u64::MAX).is_err(),
+            "less than a byte"
+        );
+    }
+
+    #[test]
+    fn switches_choices_and_counts() {
+        for text in ["true", "TRUE", "yes", "on", "1"] {
+            assert_eq!(switch(text), Ok(true), "{text}");
+        }
+        for text in ["false", "No", "off", "0"] {
+            assert_eq!(switch(text), Ok(false), "{text}");
+        }
+        assert!(switch("").is_err());
+        assert!(switch("2").is_err());
+
+        let words = [("one", 1), ("two", 2)];
+        assert_eq!(choice("two", &words), Ok(2));
+        assert_eq!(choice("Two", &words), Ok(2));
+        assert_eq!(choice("three", &words), Err("one, two".into()));
+
+        assert_eq!(count("0", 256), Ok(0));
+        assert_eq!(count("256", 256), Ok(256));
+        for text in ["257", "-1", "+1", "", "1.5", "99999999999999999999999"] {
+            assert!(count(text, 256).is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whole_numbers_are_exact(n in 0..=LARGEST) {
+            prop_assert_eq!(size(&format!("{n}B")), Ok(n));
+            prop_assert_eq!(size(&format!("{}M", n >> 20)), Ok(n >> 20 << 20));
+        }
+
+        #[test]
+        fn fractions_are_near(n in 0.0..1e6f64) {
+            let bytes = size(&format!("{n:.9}")).unwrap();
+            prop_assert!((bytes as f64 / GIB as f64 - n).abs() < 1e-8);
+        }
+
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,12}") {
+            if let Ok(bytes) = size(&text) {
+                prop_assert!(bytes <= LARGEST);
+            }
+        }
+    }
+}

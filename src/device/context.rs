@@ -1,0 +1,234 @@
+//! One device and the context in which the library works on it.
+//!
+//! The library makes no context that the application did not ask for: it uses the one that is
+//! current on the thread that calls in, else the primary context of a device if that exists.
+
+use std::ffi::{c_char, c_int, c_uint, CStr};
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
+
+use super::driver::Driver;
+use crate::error::Result;
+
+/// What the device and its driver offer, asked for once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Address ranges can be reserved and mapped piecewise.
+    pub virtual_memory: bool,
+    /// Host memory can be registered.
+    pub host_register: bool,
+    /// The device reads pageable host memory by the host's own page tables, at nearly full speed.
+    pub pageable_access: bool,
+    /// The driver's CUDA version, 12080 for 12.8.
+    pub driver_version: i32,
+}
+
+/// A device with its context.
+#[derive(Debug)]
+pub struct Device {
+    pub(super) driver: Arc<Driver>,
+    context: Context,
+    device: CUdevice,
+    name: String,
+    bus_id: String,
+    total: u64,
+    capabilities: Capabilities,
+    retained: bool,
+}
+
+/// A context handle. The driver allows its use from any thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Context(pub(super) CUcontext);
+// SAFETY: contexts are reference counted by the driver and may be used from every thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Device {
+    /// The device whose context is current on the calling thread, else the first one whose primary
+    /// context exists. `None`: the application has not begun to use a device.
+    pub fn current(driver: &Arc<Driver>) -> Result<Option<Device>> {
+        let mut context: CUcontext = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local.
+        unsafe { driver.cuCtxGetCurrent(&mut context) }?;
+        if !context.is_null() {
+            return Device::of(driver, context).map(Some);
+        }
+        let mut count = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { driver.cuDeviceGetCount(&mut count) }?;
+        for ordinal in 0..count {
+            let (mut device, mut flags, mut active) = (0, 0, 0);
+            // SAFETY: the pointers are to locals.
+            unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
+            // SAFETY: the pointers are to locals.
+            unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
+            if active != 0 {
+                // SAFETY: the pointer is to a local; given back when the Device is dropped.
+                unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
+                let mut found = Device::of(driver, context)?;
+                found.retained = true;
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The device that `context` belongs to.
+    pub(super) fn of(driver: &Arc<Driver>, context: CUcontext) -> Result<Device> {
+        let _current = Current::enter(driver, Context(context))?;
+        let mut device: CUdevice = 0;
+        // SAFETY: the pointer is to a local, and a context is current.
+        unsafe { driver.cuCtxGetDevice(&mut device) }?;
+        let attribute = |attribute: CUdevice_attribute| {
+            let mut value: c_int = 0;
+            // SAFETY: the pointer is to a local. An attribute that this driver does not know is an
+            // error, which means that it does not have it.
+            match unsafe { driver.cuDeviceGetAttribute(&mut value, attribute as c_uint, device) } {
+                Ok(()) => value,
+                Err(_) => 0,
+            }
+        };
+        use CUdevice_attribute as A;
+        let capabilities = Capabilities {
+            virtual_memory: attribute(
+                A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+            ) != 0,
+            host_register: attribute(A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0,
+            pageable_access: attribute(
+                A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+            ) != 0,
+            driver_version: driver.version()?,
+        };
+        let mut total = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
+        let name = text(|buffer, len| {
+            // SAFETY: the buffer has `len` bytes.
+            unsafe { driver.cuDeviceGetName(buffer, len, device) }
+        })?;
+        let bus_id = text(|buffer, len| {
+            // SAFETY: the buffer has `len` bytes.
+            unsafe { driver.cuDeviceGetPCIBusId(buffer, len, device) }
+        })
+        .unwrap_or_default();
+        Ok(Device {
+            driver: driver.clone(),
+            context: Context(context),
+            device,
+            name,
+            bus_id: bus_id.to_lowercase(),
+            total: total as u64,
+            capabilities,
+            retained: false,
+        })
+    }
+
+    /// Makes the context current on the calling thread for good: for worker threads.
+    pub fn bind(&self) -> Result<()> {
+        // SAFETY: the context is the application's or retained.
+        unsafe { self.driver.cuCtxSetCurrent(self.context.0) }
+    }
+
+    /// Makes the context current until the value is dropped: for the application's threads.
+    pub fn enter(&self) -> Result<Current<'_>> {
+        Current::enter(&self.driver, self.context)
+    }
+
+    /// Waits for everything that is queued in the context, on every stream.
+    pub fn synchronize(&self) -> Result<()> {
+        let _current = self.enter()?;
+        // SAFETY: a context is current.
+        unsafe { self.driver.cuCtxSynchronize() }
+    }
+
+    /// Whether a context handle is the one of this device.
+    pub(super) fn is(&self, context: CUcontext) -> bool {
+        self.context.0 == context
+    }
+
+    /// The device's ordinal.
+    pub fn ordinal(&self) -> i32 {
+        self.device
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The device's bus id, as sysfs spells it; empty if the driver does not say.
+    pub fn bus_id(&self) -> &str {
+        &self.bus_id
+    }
+
+    /// All memory of the device in bytes.
+    pub fn total_memory(&self) -> u64 {
+        self.total
+    }
+
+    /// What it offers.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Whether this is the software device, which is no GPU.
+    pub fn is_software(&self) -> bool {
+        self.driver.is_software()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if self.retained {
+            // SAFETY: retained once in `current`.
+            if let Err(error) = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) } {
+                log::debug!("{error}");
+            }
+        }
+    }
+}
+
+/// A context that is current on this thread until the value is dropped.
+#[derive(Debug)]
+pub struct Current<'a> {
+    driver: &'a Driver,
+    pushed: bool,
+    /// The driver's stack belongs to the thread.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl<'a> Current<'a> {
+    fn enter(driver: &'a Driver, context: Context) -> Result<Current<'a>> {
+        let mut now: CUcontext = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local.
+        unsafe { driver.cuCtxGetCurrent(&mut now) }?;
+        let pushed = now != context.0;
+        if pushed {
+            // SAFETY: the context is the application's or retained.
+            unsafe { driver.cuCtxPushCurrent_v2(context.0) }?;
+        }
+        Ok(Current { driver, pushed, _not_send: std::marker::PhantomData })
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        if self.pushed {
+            let mut popped: CUcontext = std::ptr::null_mut();
+            // SAFETY: pushed in `enter` on this very thread.
+            if let Err(error) = unsafe { self.driver.cuCtxPopCurrent_v2(&mut popped) } {
+                log::debug!("{error}");
+            }
+        }
+    }
+}
+
+fn text(call: impl FnOnce(*mut c_char, c_int) -> Result<()>) -> Result<String> {
+    let mut buffer = [0u8; 256];
+    call(buffer.as_mut_ptr().cast(), buffer.len() as c_int - 1)?;
+    Ok(CStr::from_bytes_until_nul(&buffer)
+        .map(|text| text.to_string_lossy().into_owned())
+        .unwrap_or_default())
+}

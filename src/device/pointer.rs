@@ -1,0 +1,121 @@
+//! What kind of memory a pointer points to, as far as the driver can tell.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUcontext, CUpointer_attribute};
+
+use super::context::Device;
+use super::driver::{Driver, INVALID_CONTEXT};
+use crate::error::{Error, Kind, Result};
+
+const MEMORY_TYPE_DEVICE: c_uint = 2;
+
+/// A pointer's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointer {
+    /// Host memory, or memory that the driver knows nothing of.
+    Host,
+    /// Memory of a device, or managed memory.
+    Device {
+        /// Managed: host and device use it by turns.
+        managed: bool,
+        /// The device's ordinal.
+        ordinal: i32,
+    },
+}
+
+struct Attributes {
+    context: CUcontext,
+    memory_type: c_uint,
+    managed: c_uint,
+    ordinal: c_int,
+    start: u64,
+    size: usize,
+}
+
+fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
+    let mut found = Attributes {
+        context: std::ptr::null_mut(),
+        memory_type: 0,
+        managed: 0,
+        ordinal: -1,
+        start: 0,
+        size: 0,
+    };
+    use CUpointer_attribute as A;
+    let mut names = [
+        A::CU_POINTER_ATTRIBUTE_CONTEXT,
+        A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        A::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        A::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+    ]
+    .map(|name| name as c_uint);
+    let mut data: [*mut c_void; 6] = [
+        std::ptr::from_mut(&mut found.context).cast(),
+        std::ptr::from_mut(&mut found.memory_type).cast(),
+        std::ptr::from_mut(&mut found.managed).cast(),
+        std::ptr::from_mut(&mut found.ordinal).cast(),
+        std::ptr::from_mut(&mut found.start).cast(),
+        std::ptr::from_mut(&mut found.size).cast(),
+    ];
+    // SAFETY: both arrays have six elements, each value has the size of its attribute, and the
+    // driver does not use the address it is asked about.
+    unsafe {
+        driver.cuPointerGetAttributes(6, names.as_mut_ptr(), data.as_mut_ptr(), address)
+    }?;
+    Ok(found)
+}
+
+impl Pointer {
+    /// Asks the driver about `len` bytes at `address`. Memory of a device must be of `device` and
+    /// hold all the bytes.
+    pub fn classify(device: &Device, address: u64, len: u64) -> Result<Pointer> {
+        let found = attributes(&device.driver, address)?;
+        let managed = found.managed != 0;
+        if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
+            return Ok(Pointer::Host);
+        }
+        let foreign = !managed && !found.context.is_null() && !device.is(found.context);
+        if found.ordinal != device.ordinal() && !managed {
+            return Err(Error::invalid(format!(
+                "the pointer {address:#x} belongs to device {}, but this job's checkpoints are \
+                 kept on device {} ({})",
+                found.ordinal,
+                device.ordinal(),
+                device.name()
+            )));
+        }
+        if foreign {
+            return Err(Error::invalid(format!(
+                "the pointer {address:#x} belongs to another context of device {} than the one \
+                 this job's checkpoints are kept in",
+                found.ordinal
+            )));
+        }
+        let end = found.start.saturating_add(found.size as u64);
+        if found.size > 0 && address.saturating_add(len) > end {
+            return Err(Error::invalid(format!(
+                "{len} bytes at {address:#x} reach past the end of their allocation at {end:#x}"
+            )));
+        }
+        Ok(Pointer::Device { managed, ordinal: found.ordinal })
+    }
+
+    /// The device that memory at `address` belongs to, if the driver says it is a device's: for
+    /// applications that make their context after they initialise the library.
+    pub fn device_of(driver: &Arc<Driver>, address: u64) -> Result<Option<Device>> {
+        let found = match attributes(driver, address) {
+            // Nobody has made a context yet, so nobody has memory in one.
+            Err(error) if error.kind() == Kind::Driver(INVALID_CONTEXT) => return Ok(None),
+            found => found?,
+        };
+        let managed = found.managed != 0;
+        if (found.memory_type != MEMORY_TYPE_DEVICE && !managed) || found.context.is_null() {
+            return Ok(None);
+        }
+        Device::of(driver, found.context).map(Some)
+    }
+}

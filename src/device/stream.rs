@@ -1,0 +1,170 @@
+//! Streams, events and copies.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUcontext, CUevent, CUstream};
+
+use super::context::Device;
+use crate::error::{Error, Result};
+
+/// `CU_STREAM_NON_BLOCKING`: no waiting for the legacy default stream.
+const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING`: cheaper, and nothing here is timed by events.
+const DISABLE_TIMING: u32 = 2;
+
+/// A stream of the library's own, which waits for no other.
+#[derive(Debug)]
+pub struct Stream {
+    device: Arc<Device>,
+    raw: CUstream,
+}
+
+// SAFETY: the driver allows a stream's use from any thread.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// Makes a stream.
+    pub fn new(device: &Arc<Device>) -> Result<Stream> {
+        let _current = device.enter()?;
+        let mut raw: CUstream = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local, and a context is current.
+        unsafe { device.driver.cuStreamCreate(&mut raw, NON_BLOCKING) }?;
+        Ok(Stream { device: device.clone(), raw })
+    }
+
+    /// Waits for all that was queued.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the stream is alive.
+        unsafe { self.device.driver.cuStreamSynchronize(self.raw) }
+    }
+
+    /// Lets what is queued from here on wait for the event.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        // SAFETY: both are alive.
+        unsafe { self.device.driver.cuStreamWaitEvent(self.raw, event.raw, 0) }
+    }
+
+    /// Queues a copy between device addresses. Managed memory counts as device memory.
+    ///
+    /// # Safety
+    /// Both ranges must stay valid until the copy is done, and only the copy may use `to`.
+    pub unsafe fn copy_on_device(&self, to: u64, from: u64, len: u64) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.device.driver.cuMemcpyDtoDAsync_v2(to, from, len as usize, self.raw) }
+    }
+
+    /// Queues a copy whose directions the driver finds out: for managed memory.
+    ///
+    /// # Safety
+    /// As for [`Stream::copy_on_device`].
+    pub unsafe fn copy_any(&self, to: u64, from: u64, len: u64) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.device.driver.cuMemcpyAsync(to, from, len as usize, self.raw) }
+    }
+
+    /// Queues a copy from device to host memory. Onto memory that is not registered the call
+    /// blocks until the copy is done.
+    ///
+    /// # Safety
+    /// As for [`Stream::copy_on_device`]; the host range must not cross a border of registrations.
+    pub unsafe fn copy_to_host(&self, to: *mut u8, from: u64, len: u64) -> Result<()> {
+        let to = to.cast::<c_void>();
+        // SAFETY: the caller's promise.
+        unsafe { self.device.driver.cuMemcpyDtoHAsync_v2(to, from, len as usize, self.raw) }
+    }
+
+    /// Queues a copy from host to device memory. From memory that is not registered the call may
+    /// block.
+    ///
+    /// # Safety
+    /// As for [`Stream::copy_to_host`].
+    pub unsafe fn copy_from_host(&self, to: u64, from: *const u8, len: u64) -> Result<()> {
+        let from = from.cast::<c_void>();
+        // SAFETY: the caller's promise.
+        unsafe { self.device.driver.cuMemcpyHtoDAsync_v2(to, from, len as usize, self.raw) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, used by nobody else.
+        if let Err(error) = unsafe { self.device.driver.cuStreamDestroy_v2(self.raw) } {
+            log::debug!("{error}");
+        }
+    }
+}
+
+/// A point in a stream that others can wait for.
+#[derive(Debug)]
+pub struct Event {
+    device: Arc<Device>,
+    raw: CUevent,
+}
+
+// SAFETY: the driver allows an event's use from any thread.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// Makes an event.
+    pub fn new(device: &Arc<Device>) -> Result<Event> {
+        let _current = device.enter()?;
+        let mut raw: CUevent = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local, and a context is current.
+        unsafe { device.driver.cuEventCreate(&mut raw, DISABLE_TIMING) }?;
+        Ok(Event { device: device.clone(), raw })
+    }
+
+    /// Puts the event behind what is queued in `stream`.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: both are alive.
+        unsafe { self.device.driver.cuEventRecord(self.raw, stream.raw) }
+    }
+
+    /// Puts the event behind what is queued in a stream of the application.
+    pub fn record_in(&self, stream: ApplicationStream) -> Result<()> {
+        // SAFETY: the application promised to keep its stream until it sets another one; the
+        // driver refuses handles it does not know.
+        unsafe { self.device.driver.cuEventRecord(self.raw, stream.0.cast()) }
+    }
+
+    /// Waits until the stream has come past the event.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the event is alive.
+        unsafe { self.device.driver.cuEventSynchronize(self.raw) }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, used by nobody else.
+        if let Err(error) = unsafe { self.device.driver.cuEventDestroy_v2(self.raw) } {
+            log::debug!("{error}");
+        }
+    }
+}
+
+/// A stream that the application handed over (`VELOC_Set_stream`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplicationStream(*mut c_void);
+
+// SAFETY: a handle; the driver allows its use from any thread.
+unsafe impl Send for ApplicationStream {}
+
+impl ApplicationStream {
+    /// Takes the handle, if it is a stream of this device's context.
+    pub fn new(device: &Device, raw: *mut c_void) -> Result<ApplicationStream> {
+        let _current = device.enter()?;
+        let mut context: CUcontext = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local; the driver refuses handles it does not know.
+        unsafe { device.driver.cuStreamGetCtx(raw.cast(), &mut context) }
+            .map_err(|error| error.within(format!("the stream {raw:p}")))?;
+        if device.is(context) {
+            Ok(ApplicationStream(raw))
+        } else {
+            Err(Error::invalid(format!(
+                "the stream {raw:p} belongs to another context than this job's checkpoints"
+            )))
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Starting and ending a job: the tiers it has, and the workers that serve them.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
+
+use super::shared::{DeviceSide, Shared};
+use super::{prepare, storage, transfer};
+use crate::catalog::monitor::Catalog;
+use crate::catalog::state::{Shape, State};
+use crate::config::{Config, Mode, LARGEST_PIN_CHUNK};
+use crate::device::{Device, Event, Stream};
+use crate::error::{Error, Kind, Result};
+use crate::metrics::Cause;
+use crate::platform::{affinity, files, memory};
+use crate::policy::register::Pin;
+use crate::sync::Mutex;
+use crate::tier::device_cache::{self, DeviceCache};
+use crate::tier::files::Files;
+use crate::tier::host_buffer::{self, HostBuffer};
+
+/// Without `gpu_cache_size`, the device cache has this share of the device's memory at the most.
+const DEVICE_SHARE: u64 = 16;
+/// Without `gpu_cache_size`, the most bytes of the device cache.
+const DEVICE_DEFAULT: u64 = 4 << 30;
+/// Without `host_cache_size`, the host buffer has this share of the available memory at the most.
+const HOST_SHARE: u64 = 8;
+/// Without `host_cache_size`, the most bytes of the host buffer of a job that ends in files.
+const HOST_DEFAULT: u64 = 1 << 30;
+/// The same of an ephemeral job, which keeps everything in it.
+const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
+/// Without `touch_threads`, the most threads that touch pages.
+const TOUCH_THREADS: usize = 4;
+
+/// One job, from `VELOC_Init` to `VELOC_Finalize`.
+#[derive(Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Engine {
+    /// Makes the tiers' places (no memory is touched, mapped or registered) and starts the
+    /// workers. `device` is the one the application already uses, if it does.
+    pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
+        let files =
+            Files::open(config.scratch.as_deref(), config.persistent.as_deref(), rank)?;
+        let host = host_buffer(&config)?;
+        let catalog = Catalog::new(State::new(Shape {
+            device: 0,
+            host: host.as_ref().map_or(0, HostBuffer::len),
+            scratch: files.has_scratch(),
+            persistent: files.has_persistent(),
+            ephemeral: config.ephemeral,
+            order: config.restore_order,
+            device_granule: device_cache::GRANULE,
+            host_granule: host_buffer::GRANULE,
+        }));
+        let shared = Arc::new(Shared::new(config, catalog, host, files));
+        let engine = Engine { shared, workers: Mutex::new(Vec::new()) };
+        engine.start_workers(device)?;
+        Ok(engine)
+    }
+
+    fn start_workers(&self, device: Option<Device>) -> Result<()> {
+        if let Some(device) = device {
+            self.attach(device)?;
+        }
+        if self.files.has_scratch() {
+            self.spawn("write", storage::write)?;
+            if self.host.is_some() {
+                self.spawn("read", storage::read)?;
+            }
+        }
+        // File-based checkpoints are persisted even without a persistent directory.
+        self.spawn("persist", storage::persist)?;
+        if self.host.is_some() {
+            let threads = match self.config.touch_threads {
+                0 => (affinity::usable_cpus() / 2).clamp(1, TOUCH_THREADS),
+                given => given,
+            };
+            for _ in 0..threads {
+                self.spawn("touch", prepare::touch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Uses this device from here on: called once the application has one.
+    pub fn attach(&self, device: Device) -> Result<()> {
+        let device = Arc::new(device);
+        if device.is_software() {
+            log::warn!("{}: no figure of this run says anything about a GPU", device.name());
+        }
+        let own = (Stream::new(&device)?, Event::new(&device)?);
+        let cache = self.device_cache(&device)?;
+        let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
+        let side = DeviceSide { device: device.clone(), cache, own: Mutex::new(own) };
+        if self.shared.device.set(side).is_err() {
+            return Err(Error::new(Kind::Internal, "there is a device already"));
+        }
+        if self.writes_directly() {
+            return Ok(());
+        }
+        if reserved > 0 {
+            self.catalog.step(|state| state.device_expected(reserved));
+            self.spawn("map", prepare::map)?;
+            if self.host.is_some() {
+                self.spawn("flush", transfer::flush)?;
+                self.spawn("fetch", transfer::fetch)?;
+            }
+        }
+        if self.host.is_some() {
+            prepare::place(&self.shared);
+            let capabilities = device.capabilities();
+            if self.config.pin != Pin::Off && !capabilities.host_register {
+                self.degrade("pin", "this device's driver does not register host memory");
+            } else if capabilities.pageable_access {
+                log::info!("the device reads the host's page tables: nothing needs registration");
+            } else {
+                self.spawn("pin", prepare::pin)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn device_cache(&self, device: &Arc<Device>) -> Result<Option<DeviceCache>> {
+        let total = device.total_memory();
+        let bytes = match self.config.gpu_cache_size {
+            None => DEVICE_DEFAULT.min(total / DEVICE_SHARE),
+            Some(given) if given > total => {
+                return Err(Error::invalid(format!(
+                    "gpu_cache_size is {given} bytes, but device {} ({}) has {total}",
+                    device.ordinal(),
+                    device.name()
+                )));
+            }
+            Some(given) => given,
+        };
+        if bytes == 0 || self.writes_directly() {
+            return Ok(None);
+        }
+        if !device.capabilities().virtual_memory {
+            self.degrade(
+                "cache",
+                format!(
+                    "no device cache: device {} ({}) cannot map memory piecewise",
+                    device.ordinal(),
+                    device.name()
+                ),
+            );
+            return Ok(None);
+        }
+        DeviceCache::reserve(device, bytes)
+            .map(Some)
+            .map_err(|error| error.within(format!("gpu_cache_size = {bytes} bytes")))
+    }
+
+    fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
+        let shared = self.shared.clone();
+        let owned = name.to_owned();
+        let worker = Builder::new().name(format!("veloc-{name}")).spawn(move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
+            let failure = match ended {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.within(format!("the {owned} worker ended")),
+                Err(_) => Error::new(Kind::Internal, format!("the {owned} worker panicked")),
+            };
+            log::error!("{failure}");
+            shared.catalog.fail(failure);
+        });
+        let worker = worker
+            .map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
+        self.workers.lock().push(worker);
+        Ok(())
+    }
+
+    /// Waits until nothing is being flushed, written or persisted. Reports the oldest background
+    /// failure that has not been reported; what failed is tried again first.
+    pub fn drain(&self) -> Result<()> {
+        let since = Instant::now();
+        self.catalog.step(State::retry);
+        let waited = self.catalog.wait(|state| state.drained().then_some(()));
+        self.metrics.waited(Cause::Drain, since);
+        let failure = self.catalog.step(|state| {
+            let first = state.take_failure();
+            while state.take_failure().is_some() {}
+            first
+        });
+        match failure {
+            Some(error) => Err(error),
+            None => waited,
+        }
+    }
+
+    /// Ends the job. With `drain`, everything that is to reach a file does so first. The result
+    /// is that of the draining; the job is over in any case.
+    pub fn finish(self, drain: bool) -> Result<()> {
+        if drain {
+            self.drain()
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.stop();
+        for worker in self.workers.lock().drain(..) {
+            if worker.join().is_err() {
+                log::error!("a worker panicked");
+            }
+        }
+        prepare::unpin(&self.shared);
+        // What an ephemeral job has written is of no use after it.
+        for (name, version) in self.catalog.look(State::spilled) {
+            let removed =
+                self.files.scratch_path(&name, version).and_then(|path| files::remove(&path));
+            if let Err(error) = removed {
+                log::warn!("{error}");
+            }
+        }
+    }
+}
+
+fn host_buffer(config: &Config) -> Result<Option<HostBuffer>> {
+    let physical = memory::physical()?;
+    let direct = config.mode == Mode::Sync && !config.ephemeral;
+    let bytes = match config.host_cache_size {
+        Some(given) if given > physical.total => {
+            return Err(Error::invalid(format!(
+                "host_cache_size is {given} bytes, but this machine has {} bytes of memory",
+                physical.total
+            )));
+        }
+        Some(_) | None if direct => 0,
+        Some(given) => given,
+        None if config.ephemeral => {
+            HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE)
+        }
+        None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
+    };
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let chunk = match config.pin {
+        Pin::Chunked => config.pin_chunk_size,
+        _ => LARGEST_PIN_CHUNK,
+    };
+    HostBuffer::reserve(bytes, chunk, config.huge_pages)
+        .map(Some)
+        .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))
+}

@@ -1,0 +1,27 @@
+//! Motion: the threads and copies that carry out what `policy` decides and `catalog` records.
+//!
+//! | file | on whose thread | moves |
+//! | --- | --- | --- |
+//! | [`capture`] | the application's | application memory to the first tier |
+//! | [`spool`] | the application's | application memory straight to a file |
+//! | [`restore`] | the application's | the nearest copy to application memory |
+//! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
+//! | [`transfer`] | workers | device cache to host buffer and back |
+//! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
+//!
+//! [`pace`] tells touching from flushing, [`gate`] keeps background copies out of the way of a
+//! capture, [`shared`] is what all of them see.
+
+pub mod capture;
+pub mod gate;
+pub mod pace;
+pub mod prepare;
+pub mod restore;
+pub mod shared;
+pub mod spool;
+pub mod storage;
+pub mod transfer;
+
+mod lifecycle;
+
+pub use lifecycle::Engine;

@@ -1,0 +1,209 @@
+//! Making the caches usable in the background: mapping the device cache, touching and registering
+//! the host buffer (HiPC'22, section IV).
+
+use std::time::Instant;
+
+use super::shared::Shared;
+use crate::catalog::state::State;
+use crate::config::TouchMethod as Setting;
+use crate::device::register;
+use crate::error::{Error, Result};
+use crate::platform::mapping::supports_populate;
+use crate::platform::turns::Turns;
+use crate::platform::{memory, numa};
+use crate::policy::register as policy;
+use crate::tier::host_buffer::{HostBuffer, TouchMethod};
+
+/// Touching looks at the free memory again after so many bytes.
+const LOOK_AT_MEMORY_EVERY: u64 = 128 << 20;
+
+/// Touching ends when less than this share of the physical memory is free: a page that a flush
+/// needs is worth more than one that may never be used, and the system must not be driven to end
+/// processes.
+const KEEP_FREE_SHARE: u64 = 32;
+
+/// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
+pub fn map(shared: &Shared) -> Result<()> {
+    shared.device_side()?.device.bind()?;
+    let cache = shared.cache()?;
+    let mut mapped = 0;
+    while !shared.stopping() {
+        let since = Instant::now();
+        match cache.map_next(shared.config.gpu_chunk_size) {
+            Ok(0) => break,
+            Ok(bytes) => {
+                mapped += bytes;
+                shared.metrics.map.add(bytes, since.elapsed());
+                shared.catalog.step(|state| state.device_grown(bytes));
+            }
+            Err(error) => {
+                shared.degrade(
+                    "map",
+                    format!(
+                        "the device cache has {mapped} of the {} bytes asked for \
+                         (gpu_cache_size): {error}",
+                        cache.reserved()
+                    ),
+                );
+                break;
+            }
+        }
+    }
+    shared.catalog.step(State::device_completed);
+    Ok(())
+}
+
+/// Touches pages of the host buffer until all have memory. Several threads may do so at once.
+pub fn touch(shared: &Shared) -> Result<()> {
+    let host = shared.host()?;
+    let method = method(shared);
+    let mut since_look = LOOK_AT_MEMORY_EVERY;
+    while shared.pace.may_touch() {
+        if since_look >= LOOK_AT_MEMORY_EVERY {
+            since_look = 0;
+            if let Some(short) = memory_is_short() {
+                shared.degrade("memory", format!("touching of the host buffer ends: {short}"));
+                shared.pace.touched(0, Instant::now());
+                break;
+            }
+        }
+        let Some(unit) = host.claim() else {
+            shared.pace.touched(0, Instant::now());
+            break;
+        };
+        let since = Instant::now();
+        let result = host.touch(&unit, method);
+        let bytes = unit.end - unit.start;
+        shared.pace.touched(bytes, since);
+        match result {
+            Ok(()) => shared.metrics.touch.add(bytes, since.elapsed()),
+            Err(error) => {
+                shared.degrade("touch", format!("touching of the host buffer ends: {error}"));
+                break;
+            }
+        }
+        since_look += bytes;
+    }
+    Ok(())
+}
+
+/// Binds the host buffer to the node of memory that the device is at, where there are several.
+pub fn place(shared: &Shared) {
+    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else { return };
+    let Some(node) = numa::node_of_pci(side.device.bus_id()).filter(|_| numa::node_count() > 1)
+    else {
+        return;
+    };
+    match numa::bind_preferred(host.mapping(), 0..host.mapping().len(), node) {
+        Ok(()) => log::info!("the host buffer is on memory node {node}, where the device is"),
+        Err(error) => shared.degrade("numa", error),
+    }
+}
+
+/// Registers the host buffer, as the key `pin` says.
+pub fn pin(shared: &Shared) -> Result<()> {
+    let side = shared.device_side()?;
+    side.device.bind()?;
+    let host = shared.host()?;
+    let pin = shared.config.pin;
+    let turns = if policy::in_turn(pin) {
+        match Turns::open() {
+            Ok(turns) => Some(turns),
+            Err(error) => {
+                shared.degrade("turns", format!("registering without taking turns: {error}"));
+                None
+            }
+        }
+    } else {
+        None
+    };
+    let mut turn = None;
+    while let Some(chunk) = host.next_registration(pin) {
+        let bytes = host.chunk(chunk);
+        let len = bytes.end - bytes.start;
+        if let (Some(turns), None) = (&turns, &turn) {
+            let since = Instant::now();
+            let all = if policy::keeps_turn(pin) { host.len() } else { len };
+            turn = Some(turns.enter(all, &|| shared.stopping()));
+            shared.metrics.turn.add(0, since.elapsed());
+            if shared.stopping() {
+                break;
+            }
+        }
+        if !register_one(shared, host, chunk)? {
+            break;
+        }
+        match &mut turn {
+            // A turn that was lost meanwhile (this process was stopped for long) costs others
+            // speed, not correctness: go on.
+            Some(held) if policy::keeps_turn(pin) => drop(held.beat()),
+            _ => turn = None,
+        }
+    }
+    Ok(())
+}
+
+/// False: no more should be tried.
+fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool> {
+    if !host.close(chunk) {
+        return Ok(false);
+    }
+    let side = shared.device_side()?;
+    let bytes = host.chunk(chunk);
+    let len = bytes.end - bytes.start;
+    let since = Instant::now();
+    // SAFETY: the chunk is closed, so no copy uses it; the mapping lives until every chunk was
+    // unregistered (`unpin`).
+    let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
+    host.settle(chunk, result.is_ok());
+    match result {
+        Ok(()) => {
+            shared.metrics.register.add(len, since.elapsed());
+            Ok(true)
+        }
+        Err(error) => {
+            shared.degrade(
+                "pin",
+                format!(
+                    "the host buffer stays unregistered beyond {} of {} bytes, so transfers are \
+                     slower: {error}",
+                    host.registered_bytes(),
+                    host.len()
+                ),
+            );
+            Ok(false)
+        }
+    }
+}
+
+/// Unregisters what [`pin`] registered. No transfer may be under way.
+pub fn unpin(shared: &Shared) {
+    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else { return };
+    for chunk in host.registered() {
+        // SAFETY: every worker has ended, so no copy uses the memory.
+        let result =
+            unsafe { register::unregister(&side.device, host.address(host.chunk(chunk).start)) };
+        if let Err(error) = result {
+            log::debug!("{error}");
+        }
+    }
+}
+
+fn method(shared: &Shared) -> TouchMethod {
+    match shared.config.touch_method {
+        Setting::Populate => TouchMethod::Populate,
+        Setting::Auto if supports_populate() => TouchMethod::Populate,
+        Setting::Auto | Setting::Write => TouchMethod::Write(memory::page_size()),
+    }
+}
+
+fn memory_is_short() -> Option<Error> {
+    let physical = memory::physical().ok()?;
+    let keep = physical.total / KEEP_FREE_SHARE;
+    (physical.available < keep).then(|| {
+        Error::invalid(format!(
+            "only {} of {} bytes of memory are available",
+            physical.available, physical.total
+        ))
+    })
+}

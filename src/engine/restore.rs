@@ -1,0 +1,296 @@
+//! Giving a checkpoint back: from the nearest copy, straight into the application's memory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::capture::Place;
+use super::shared::{Shared, SLICE};
+use super::spool::about;
+use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
+use crate::catalog::state::{Acquire, Source};
+use crate::device::Pointer;
+use crate::error::{Error, Kind, Result};
+use crate::metrics::{Cause, Hop};
+use crate::platform::files;
+use crate::tier::files::Opened;
+use crate::tier::space::cut;
+
+/// A restore under way.
+#[derive(Debug)]
+pub struct Restoring {
+    /// The checkpoint.
+    pub id: Id,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: i32,
+    /// Its regions, ascending by id.
+    pub regions: Arc<[Region]>,
+}
+
+impl Shared {
+    /// The checkpoint of this name and version: known already, or found on disk. `part_of` tells
+    /// which regions the application has in device memory.
+    pub fn find(&self, name: &str, version: i32, part_of: impl Fn(i32) -> Part) -> Result<Id> {
+        if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
+            return Ok(id);
+        }
+        let opened = self.files.open_nearest(name, version)?;
+        let regions: Vec<(i32, u64)> =
+            opened.header.regions().iter().map(|region| (region.id, region.size)).collect();
+        let there = [
+            self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
+            self.files.persistent_path(name, version).is_some_and(|path| path.exists()),
+        ];
+        Ok(self.catalog.step(|state| state.adopt(name, version, &regions, part_of, there)))
+    }
+
+    /// Starts a restore.
+    pub fn begin_restore(
+        &self,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Restoring> {
+        let id = self.find(name, version, part_of)?;
+        let regions = self.catalog.step(|state| {
+            state.begin_restore(id);
+            state.regions(id)
+        });
+        let regions = regions.ok_or_else(|| {
+            Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
+        })?;
+        Ok(Restoring { id, name: name.to_owned(), version, regions })
+    }
+
+    /// Ends a restore.
+    pub fn end_restore(&self, restoring: Restoring, success: bool) {
+        self.catalog.step(|state| state.end_restore(restoring.id, success));
+    }
+
+    /// Restores regions to where the application has them now. Every place must name a region of
+    /// the checkpoint and be large enough for it.
+    pub fn recover(&self, restoring: &Restoring, places: &[Place]) -> Result<()> {
+        let wanted: Vec<(&Region, &Place)> = places
+            .iter()
+            .filter_map(|place| {
+                let at = restoring.regions.binary_search_by_key(&place.id, |r| r.id).ok()?;
+                Some((&restoring.regions[at], place))
+            })
+            .collect();
+        for part in PARTS {
+            let of_part: Vec<_> =
+                wanted.iter().filter(|(region, _)| region.part == part).copied().collect();
+            if !of_part.is_empty() {
+                self.recover_part(restoring, part, &of_part)
+                    .map_err(about(&restoring.name, restoring.version))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn recover_part(
+        &self,
+        restoring: &Restoring,
+        part: Part,
+        wanted: &[(&Region, &Place)],
+    ) -> Result<()> {
+        let mut since = None;
+        let acquired = self.catalog.wait(|state| match state.acquire(restoring.id, part) {
+            Acquire::Wait => {
+                since.get_or_insert_with(Instant::now);
+                None
+            }
+            acquired => Some(acquired),
+        });
+        if let Some(since) = since {
+            self.metrics.waited(Cause::Fetch, since);
+        }
+        match acquired? {
+            Acquire::Memory(source) => {
+                let since = Instant::now();
+                let result = self.copy_out(&source, wanted);
+                self.metrics.waited(Cause::Copy, since);
+                self.catalog.step(|state| state.release(restoring.id, part, source.tier));
+                result
+            }
+            Acquire::File => {
+                let since = Instant::now();
+                let result = self.read_out(restoring, wanted);
+                self.metrics.waited(Cause::File, since);
+                result
+            }
+            Acquire::Wait | Acquire::Lost => {
+                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
+            }
+        }
+    }
+
+    /// From a memory tier to the application. The catalog keeps the source.
+    fn copy_out(&self, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let since = Instant::now();
+        let needs_device = source.tier == Tier::Device
+            || wanted.iter().any(|(_, place)| place.part() == Part::Device);
+        let mut bytes = 0;
+        if needs_device {
+            let side = self.device_side()?;
+            let own = side.own.lock();
+            let _current = side.device.enter()?;
+            let order = Instant::now();
+            let _closed = side.after_application(self, &own)?;
+            self.metrics.waited(Cause::Order, order);
+            let mut leases = Vec::new();
+            let queued = wanted.iter().try_for_each(|(region, place)| {
+                bytes += region.size;
+                self.queue_out(source, region, place, &own.0, &mut leases)
+            });
+            own.0.synchronize()?;
+            queued?;
+        } else {
+            let host = self.host()?;
+            for (region, place) in wanted {
+                let mut to = place.address as *mut u8;
+                for extent in cut(&source.extents, region.offset, region.size) {
+                    // SAFETY: the application gives `place.len` writable bytes, at least as many
+                    // as the region has (checked by the client); the source is complete.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            host.address(extent.offset),
+                            to,
+                            extent.len as usize,
+                        );
+                        to = to.add(extent.len as usize);
+                    }
+                }
+                bytes += region.size;
+            }
+        }
+        let hop = if source.tier == Tier::Device { Hop::DtoA } else { Hop::HtoA };
+        self.metrics.hop(hop).add(bytes, since.elapsed());
+        Ok(())
+    }
+
+    fn queue_out<'a>(
+        &'a self,
+        source: &Source,
+        region: &Region,
+        place: &Place,
+        stream: &crate::device::Stream,
+        leases: &mut Vec<crate::tier::host_buffer::Lease<'a>>,
+    ) -> Result<()> {
+        let managed = matches!(place.kind, Pointer::Device { managed: true, .. });
+        let mut to = place.address;
+        for extent in cut(&source.extents, region.offset, region.size) {
+            match (source.tier, place.part()) {
+                (Tier::Device, target) => {
+                    let from = self.cache()?.address(extent.offset);
+                    // SAFETY: the source is complete and kept by the catalog; the driver has
+                    // vouched for device pointers, the application for host pointers; both stay
+                    // until the stream is waited for.
+                    unsafe {
+                        match target {
+                            Part::Device if managed => stream.copy_any(to, from, extent.len)?,
+                            Part::Device => stream.copy_on_device(to, from, extent.len)?,
+                            Part::Host => stream.copy_to_host(to as *mut u8, from, extent.len)?,
+                        }
+                    }
+                    to += extent.len;
+                }
+                (Tier::Host, Part::Device) => {
+                    let host = self.host()?;
+                    let (mut at, end) = (extent.offset, extent.offset + extent.len);
+                    while at < end {
+                        let run = host.chunk_end(at).min(end) - at;
+                        let lease = match host.try_lease(at) {
+                            Some(lease) => lease,
+                            None => {
+                                stream.synchronize()?;
+                                leases.clear();
+                                host.lease(at)
+                            }
+                        };
+                        leases.push(lease);
+                        // SAFETY: as above, and the run stays within one chunk.
+                        unsafe { stream.copy_from_host(to, host.address(at), run)? };
+                        at += run;
+                        to += run;
+                    }
+                }
+                (Tier::Host, Part::Host) => {
+                    let host = self.host()?;
+                    // SAFETY: as in `copy_out`.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            host.address(extent.offset),
+                            to as *mut u8,
+                            extent.len as usize,
+                        );
+                    }
+                    to += extent.len;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From a file to the application.
+    fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let since = Instant::now();
+        let opened = self.files.open_nearest(&restoring.name, restoring.version)?;
+        let mut bytes = 0;
+        for (region, place) in wanted {
+            let found = opened.header.region(region.id).filter(|found| found.size == region.size);
+            let Some(found) = found else {
+                return Err(Error::new(
+                    Kind::Corrupt,
+                    format!("{}: region {} is not what it was", opened.path.display(), region.id),
+                ));
+            };
+            match place.kind {
+                Pointer::Host => {
+                    if region.size > 0 {
+                        // SAFETY: the application gives `place.len` writable bytes, at least as
+                        // many as the region has (checked by the client).
+                        let into = unsafe {
+                            std::slice::from_raw_parts_mut(
+                                place.address as *mut u8,
+                                region.size as usize,
+                            )
+                        };
+                        files::read_exact_at(&opened.file, into, found.offset, &opened.path)?;
+                    }
+                }
+                Pointer::Device { .. } => self.read_to_device(&opened, found.offset, region, place)?,
+            }
+            bytes += region.size;
+        }
+        self.metrics.hop(Hop::FtoA).add(bytes, since.elapsed());
+        Ok(())
+    }
+
+    fn read_to_device(
+        &self,
+        opened: &Opened,
+        offset: u64,
+        region: &Region,
+        place: &Place,
+    ) -> Result<()> {
+        let side = self.device_side()?;
+        let own = side.own.lock();
+        let _current = side.device.enter()?;
+        drop(side.after_application(self, &own)?);
+        let mut bounce = vec![0u8; SLICE.min(region.size) as usize];
+        let mut done = 0;
+        while done < region.size {
+            let len = (region.size - done).min(SLICE);
+            let bytes = &mut bounce[..len as usize];
+            files::read_exact_at(&opened.file, bytes, offset + done, &opened.path)?;
+            // SAFETY: the driver has vouched for the application's pointer, which has at least
+            // `region.size` bytes; the buffer waits for the stream.
+            unsafe { own.0.copy_from_host(place.address + done, bytes.as_ptr(), len) }
+                .and_then(|()| own.0.synchronize())?;
+            done += len;
+        }
+        Ok(())
+    }
+}

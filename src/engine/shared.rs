@@ -1,0 +1,140 @@
+//! What the application's thread and the workers share.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::gate::Gate;
+use super::pace::Pace;
+use crate::catalog::monitor::Catalog;
+use crate::config::Config;
+use crate::device::stream::ApplicationStream;
+use crate::device::{Device, Event, Stream};
+use crate::error::{Error, Kind, Result};
+use crate::metrics::Metrics;
+use crate::sync::Mutex;
+use crate::tier::device_cache::DeviceCache;
+use crate::tier::files::Files;
+use crate::tier::host_buffer::HostBuffer;
+
+/// Bytes of one slice of a copy between device and host: long enough for full speed, short enough
+/// that a capture hardly waits for it (see [`Gate`]).
+pub const SLICE: u64 = 4 << 20;
+
+/// Everything a job has.
+#[derive(Debug)]
+pub struct Shared {
+    /// The configuration.
+    pub config: Config,
+    /// Which checkpoint is where.
+    pub catalog: Catalog,
+    /// The host buffer.
+    pub host: Option<HostBuffer>,
+    /// The device, once there is one.
+    pub device: OnceLock<DeviceSide>,
+    /// The directories.
+    pub files: Files,
+    /// The counters.
+    pub metrics: Metrics,
+    /// Touching and flushing.
+    pub pace: Pace,
+    /// Background copies and captures.
+    pub gate: Gate,
+    /// The stream that the application handed over.
+    pub stream: Mutex<Option<ApplicationStream>>,
+    stopping: AtomicBool,
+    said: Mutex<HashSet<&'static str>>,
+}
+
+/// The device and what the application's thread needs on it.
+#[derive(Debug)]
+pub struct DeviceSide {
+    /// The device.
+    pub device: Arc<Device>,
+    /// The device cache; `None` if it was not wanted or cannot be had.
+    pub cache: Option<DeviceCache>,
+    /// The stream of captures and restores, with an event to order them.
+    pub own: Mutex<(Stream, Event)>,
+}
+
+impl Shared {
+    /// The state of a job that is about to start.
+    pub fn new(config: Config, catalog: Catalog, host: Option<HostBuffer>, files: Files) -> Self {
+        let pace = Pace::new(config.touch);
+        Shared {
+            config,
+            catalog,
+            host,
+            device: OnceLock::new(),
+            files,
+            metrics: Metrics::default(),
+            pace,
+            gate: Gate::default(),
+            stream: Mutex::new(None),
+            stopping: AtomicBool::new(false),
+            said: Mutex::new(HashSet::new()),
+        }
+    }
+
+    /// The host buffer, where the catalog says that there are bytes in it.
+    pub fn host(&self) -> Result<&HostBuffer> {
+        self.host.as_ref().ok_or_else(|| Error::new(Kind::Internal, "there is no host buffer"))
+    }
+
+    /// The device, where there are device pointers or bytes in the device cache.
+    pub fn device_side(&self) -> Result<&DeviceSide> {
+        self.device.get().ok_or_else(|| Error::new(Kind::Internal, "there is no device"))
+    }
+
+    /// The device cache, where the catalog says that there are bytes in it.
+    pub fn cache(&self) -> Result<&DeviceCache> {
+        self.device_side()?
+            .cache
+            .as_ref()
+            .ok_or_else(|| Error::new(Kind::Internal, "there is no device cache"))
+    }
+
+    /// The job ends: whoever can stop early does.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.catalog.stop();
+        self.pace.finish();
+        if let Some(host) = &self.host {
+            host.stop();
+        }
+    }
+
+    /// Whether the job ends.
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Says once that something works less well than it could. `topic` tells one such thing from
+    /// another.
+    pub fn degrade(&self, topic: &'static str, what: impl std::fmt::Display) {
+        if self.said.lock().insert(topic) {
+            log::warn!("{what}");
+        }
+    }
+}
+
+impl DeviceSide {
+    /// Lets what is queued next on the library's stream come after everything the application has
+    /// queued: in its stream if it gave one, else in the whole context. Returns what keeps
+    /// background copies away until the application's copy is done.
+    pub fn after_application<'a>(
+        &self,
+        shared: &'a Shared,
+        (stream, event): &(Stream, Event),
+    ) -> Result<Option<super::gate::Closed<'a>>> {
+        let given = *shared.stream.lock();
+        if let Some(application) = given {
+            event.record_in(application)?;
+            stream.wait(event)?;
+            return Ok(None);
+        }
+        let closed = shared.gate.close();
+        self.device.synchronize()?;
+        Ok(Some(closed))
+    }
+}

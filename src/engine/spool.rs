@@ -1,0 +1,249 @@
+//! A checkpoint that goes straight to its scratch file, on the application's thread: in
+//! `mode = sync`, or because it is larger than the memory tiers.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::capture::{Open, Place};
+use super::shared::{Shared, SLICE};
+use crate::catalog::entry::{Part, Region, Tier};
+use crate::catalog::state::Source;
+use crate::device::Pointer;
+use crate::error::{Error, Result};
+use crate::format::header::{encoded_len, Header};
+use crate::metrics::Hop;
+use crate::platform::files::{self, Durability};
+use crate::tier::space::cut;
+
+/// The file under way.
+#[derive(Debug)]
+pub struct Spool {
+    file: File,
+    temporary: PathBuf,
+    complete: PathBuf,
+    /// Room left for the header.
+    header: u64,
+    end: u64,
+    /// Id, size and offset of what was written, in the order of writing.
+    written: Vec<(i32, u64, u64)>,
+}
+
+impl Spool {
+    fn create(shared: &Shared, open: &Open, regions: usize) -> Result<Spool> {
+        let complete = shared.files.scratch_path(&open.name, open.version)?;
+        let temporary = shared.files.temporary(&complete);
+        let file = files::create(&temporary)?;
+        let header = encoded_len(regions) as u64;
+        Ok(Spool { file, temporary, complete, header, end: header, written: Vec::new() })
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        files::write_all_at(&self.file, bytes, self.end, &self.temporary)?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Completes the file and gives it its name.
+    pub fn finish(mut self, shared: &Shared) -> Result<()> {
+        let result = self.complete(shared);
+        if result.is_err() {
+            self.discard();
+        }
+        result
+    }
+
+    fn complete(&mut self, shared: &Shared) -> Result<()> {
+        let header = Header::new(self.written.iter().map(|&(id, size, _)| (id, size)).collect())?;
+        let in_order = self.written.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !in_order || header.encoded_len() as u64 != self.header {
+            self.rearrange(shared, &header)?;
+        }
+        files::write_all_at(&self.file, &header.encode(), 0, &self.temporary)?;
+        files::atomic_replace(&self.temporary, &self.complete, Durability::Unsynced)
+    }
+
+    /// Copies the regions to a new file, in the order of the format. Needed only when a checkpoint
+    /// was captured in several calls.
+    fn rearrange(&mut self, shared: &Shared, header: &Header) -> Result<()> {
+        let temporary = shared.files.temporary(&self.complete);
+        let file = files::create(&temporary)?;
+        let mut buffer = vec![0; SLICE as usize];
+        let result = header.places().try_for_each(|region| {
+            let Some(&(_, size, from)) = self.written.iter().find(|w| w.0 == region.id) else {
+                return Ok(());
+            };
+            let mut done = 0;
+            while done < size {
+                let bytes = &mut buffer[..(size - done).min(SLICE) as usize];
+                files::read_exact_at(&self.file, bytes, from + done, &self.temporary)?;
+                files::write_all_at(&file, bytes, region.offset + done, &temporary)?;
+                done += bytes.len() as u64;
+            }
+            Ok(())
+        });
+        let old = std::mem::replace(&mut self.temporary, temporary);
+        self.file = file;
+        files::remove(&old)?;
+        result
+    }
+
+    /// Removes what was written.
+    pub fn discard(self) {
+        if let Err(error) = files::remove(&self.temporary) {
+            log::warn!("{error}");
+        }
+    }
+}
+
+impl Shared {
+    /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
+    pub(super) fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+        let mut spool = match open.spool.take() {
+            Some(spool) => spool,
+            None => {
+                let mut spool = Spool::create(self, open, open.regions.len() + places.len())?;
+                if let Err(error) = self.spool_memory(open, &mut spool) {
+                    spool.discard();
+                    return Err(error);
+                }
+                spool
+            }
+        };
+        let mut places = places.to_vec();
+        places.sort_by_key(|place| place.id);
+        let result = self.spool_places(&mut spool, &places);
+        open.spool = Some(spool);
+        result?;
+        open.regions.extend(places.iter().map(|place| Region {
+            id: place.id,
+            size: place.len,
+            part: place.part(),
+            offset: 0,
+        }));
+        Ok(())
+    }
+
+    /// What the checkpoint captured into memory before it turned out too large.
+    fn spool_memory(&self, open: &Open, spool: &mut Spool) -> Result<()> {
+        let sources = self.catalog.look(|state| state.building_sources(open.id));
+        for region in &open.regions {
+            let at = spool.end;
+            if let Some(source) = &sources[region.part as usize] {
+                self.read_memory(source, region, |bytes| spool.put(bytes))?;
+            }
+            spool.written.push((region.id, region.size, at));
+        }
+        Ok(())
+    }
+
+    fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
+        let since = Instant::now();
+        let own = if places.iter().any(|place| place.part() == Part::Device) {
+            let side = self.device_side()?;
+            let own = side.own.lock();
+            let _current = side.device.enter()?;
+            // Nothing is queued yet: the gate need not stay closed while the file is written.
+            drop(side.after_application(self, &own)?);
+            own.0.synchronize()?;
+            Some(own)
+        } else {
+            None
+        };
+        let mut bounce = Vec::new();
+        let mut total = 0;
+        for place in places {
+            let at = spool.end;
+            match (place.kind, &own) {
+                (Pointer::Device { .. }, Some(own)) => {
+                    bounce.resize(SLICE as usize, 0u8);
+                    let _current = self.device_side()?.device.enter()?;
+                    let mut done = 0;
+                    while done < place.len {
+                        let len = (place.len - done).min(SLICE);
+                        // SAFETY: the driver has vouched for the application's pointer; the buffer
+                        // has SLICE bytes and is used by nobody until the stream was waited for.
+                        unsafe {
+                            own.0.copy_to_host(bounce.as_mut_ptr(), place.address + done, len)
+                        }
+                        .and_then(|()| own.0.synchronize())?;
+                        spool.put(&bounce[..len as usize])?;
+                        done += len;
+                    }
+                }
+                _ => {
+                    // SAFETY: the application protects `len` readable bytes there and does not
+                    // change them during the call. A slice of length 0 is never made from NULL.
+                    let bytes: &[u8] = if place.len == 0 {
+                        &[]
+                    } else {
+                        unsafe {
+                            std::slice::from_raw_parts(
+                                place.address as *const u8,
+                                place.len as usize,
+                            )
+                        }
+                    };
+                    spool.put(bytes)?;
+                }
+            }
+            spool.written.push((place.id, place.len, at));
+            total += place.len;
+        }
+        self.metrics.hop(Hop::AtoF).add(total, since.elapsed());
+        Ok(())
+    }
+
+    /// Hands the bytes of a region in memory to `put`, piece by piece in order. The caller keeps
+    /// the source from being evicted.
+    pub(super) fn read_memory(
+        &self,
+        source: &Source,
+        region: &Region,
+        mut put: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        match source.tier {
+            Tier::Host => {
+                let host = self.host()?;
+                for extent in cut(&source.extents, region.offset, region.size) {
+                    // SAFETY: a complete copy that nobody changes while it is read, within the
+                    // mapping.
+                    let bytes = unsafe {
+                        std::slice::from_raw_parts(
+                            host.address(extent.offset),
+                            extent.len as usize,
+                        )
+                    };
+                    put(bytes)?;
+                }
+            }
+            Tier::Device => {
+                let cache = self.cache()?;
+                let side = self.device_side()?;
+                let _current = side.device.enter()?;
+                let stream = crate::device::Stream::new(&side.device)?;
+                let mut bounce = vec![0u8; SLICE as usize];
+                for extent in cut(&source.extents, region.offset, region.size) {
+                    let mut done = 0;
+                    while done < extent.len {
+                        self.gate.pass();
+                        let len = (extent.len - done).min(SLICE);
+                        let from = cache.address(extent.offset + done);
+                        // SAFETY: a complete copy that nobody changes while it is read; the
+                        // buffer has SLICE bytes and waits for the stream.
+                        unsafe { stream.copy_to_host(bounce.as_mut_ptr(), from, len) }
+                            .and_then(|()| stream.synchronize())?;
+                        put(&bounce[..len as usize])?;
+                        done += len;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An error about a checkpoint, with its name and version in front.
+pub fn about(name: &str, version: i32) -> impl Fn(Error) -> Error + '_ {
+    move |error| error.within(format!("checkpoint \"{name}\" version {version}"))
+}

@@ -1,0 +1,147 @@
+//! Files, on workers of their own: writing to scratch, copying to persistent, reading back ahead.
+
+use std::time::Instant;
+
+use super::shared::Shared;
+use super::spool::about;
+use crate::catalog::entry::Tier;
+use crate::catalog::monitor::Worker;
+use crate::catalog::state::{After, FileJob, State};
+use crate::error::Result;
+use crate::format::header::Header;
+use crate::metrics::Hop;
+use crate::platform::files::{self, Durability};
+use crate::tier::space::cut;
+
+/// Writes scratch files until the engine stops.
+pub fn write(shared: &Shared) -> Result<()> {
+    bind(shared)?;
+    while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
+        let result = write_one(shared, &job).map_err(about(&job.name, job.version));
+        let after = shared.catalog.step(|state| state.write_done(&job, result));
+        if after == After::Unlink {
+            unlink(shared, &job.name, job.version);
+        }
+    }
+    Ok(())
+}
+
+/// Makes persistent copies until the engine stops.
+pub fn persist(shared: &Shared) -> Result<()> {
+    while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
+        let since = Instant::now();
+        let result = shared
+            .files
+            .persist(&job.name, job.version, job.routed.as_deref())
+            .map(|bytes| shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed()))
+            .map_err(about(&job.name, job.version));
+        let after = shared.catalog.step(|state| state.persist_done(job.id, result));
+        if after == After::Unlink {
+            unlink(shared, &job.name, job.version);
+        }
+    }
+    Ok(())
+}
+
+/// Reads files ahead until the engine stops.
+pub fn read(shared: &Shared) -> Result<()> {
+    while let Some(job) = shared.catalog.next(Worker::Read, State::next_read) {
+        let result = read_one(shared, &job).map_err(about(&job.name, job.version));
+        if let Err(error) = &result {
+            // Nothing is lost: the restore looks at the files itself, and reports.
+            shared.degrade("read", format!("reading ahead failed: {error}"));
+        }
+        shared.catalog.step(|state| state.read_done(&job, &result));
+    }
+    Ok(())
+}
+
+fn bind(shared: &Shared) -> Result<()> {
+    match shared.device.get() {
+        Some(side) => side.device.bind(),
+        None => Ok(()),
+    }
+}
+
+fn write_one(shared: &Shared, job: &FileJob) -> Result<()> {
+    let since = Instant::now();
+    let complete = shared.files.scratch_path(&job.name, job.version)?;
+    let temporary = shared.files.temporary(&complete);
+    let result = write_file(shared, job, &temporary).and_then(|bytes| {
+        if shared.catalog.look(|state| state.still_wanted(job.id)) {
+            files::atomic_replace(&temporary, &complete, Durability::Unsynced)?;
+        } else {
+            files::remove(&temporary)?;
+        }
+        Ok(bytes)
+    });
+    match result {
+        Ok(bytes) => {
+            let from_device = job.memory.iter().flatten().any(|s| s.tier == Tier::Device);
+            let hop = if from_device { Hop::DtoF } else { Hop::HtoF };
+            shared.metrics.hop(hop).add(bytes, since.elapsed());
+            Ok(())
+        }
+        Err(error) => {
+            if let Err(error) = files::remove(&temporary) {
+                log::debug!("{error}");
+            }
+            Err(error)
+        }
+    }
+}
+
+fn write_file(shared: &Shared, job: &FileJob, path: &std::path::Path) -> Result<u64> {
+    let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;
+    let file = files::create(path)?;
+    files::write_all_at(&file, &header.encode(), 0, path)?;
+    let mut at = header.encoded_len() as u64;
+    for region in job.regions.iter() {
+        let Some(source) = &job.memory[region.part as usize] else { continue };
+        shared.read_memory(source, region, |bytes| {
+            files::write_all_at(&file, bytes, at, path)?;
+            at += bytes.len() as u64;
+            Ok(())
+        })?;
+    }
+    Ok(at)
+}
+
+fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
+    let since = Instant::now();
+    let host = shared.host()?;
+    let opened = shared.files.open_nearest(&job.name, job.version)?;
+    let mut bytes = 0;
+    for region in job.regions.iter() {
+        let Some(source) = &job.memory[region.part as usize] else { continue };
+        let Some(place) = opened.header.region(region.id).filter(|p| p.size == region.size) else {
+            return Err(crate::error::Error::new(
+                crate::error::Kind::Corrupt,
+                format!("{}: region {} is not what it was", opened.path.display(), region.id),
+            ));
+        };
+        let mut at = place.offset;
+        for extent in cut(&source.extents, region.offset, region.size) {
+            // SAFETY: the room is this job's alone, within the mapping.
+            let into = unsafe {
+                std::slice::from_raw_parts_mut(host.address(extent.offset), extent.len as usize)
+            };
+            files::read_exact_at(&opened.file, into, at, &opened.path)?;
+            at += extent.len;
+        }
+        bytes += region.size;
+    }
+    for source in job.memory.iter().flatten() {
+        host.written(&source.extents);
+    }
+    shared.metrics.hop(Hop::FtoH).add(bytes, since.elapsed());
+    Ok(())
+}
+
+fn unlink(shared: &Shared, name: &str, version: i32) {
+    let removed =
+        shared.files.scratch_path(name, version).and_then(|path| files::remove(&path));
+    if let Err(error) = removed {
+        log::warn!("{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Copies between the device cache and the host buffer, on workers of their own: flushes down and
+//! fetches up.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::shared::{Shared, SLICE};
+use crate::catalog::monitor::Worker;
+use crate::catalog::state::{MoveJob, State};
+use crate::device::{Event, Stream};
+use crate::error::Result;
+use crate::metrics::Hop;
+use crate::tier::host_buffer::Lease;
+use crate::tier::space::side_by_side;
+
+/// Slices under way at a time: one is copied while the next is queued.
+const DEPTH: usize = 2;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Down,
+    Up,
+}
+
+/// Flushes until the engine stops.
+pub fn flush(shared: &Shared) -> Result<()> {
+    let mut queue = Queue::new(shared)?;
+    while let Some(job) = shared.catalog.next(Worker::Flush, State::next_flush) {
+        let since = Instant::now();
+        let untouched = shared.host()?.untouched(&job.host);
+        let flushing = shared.pace.flush();
+        let result = queue.run(&job, Direction::Down);
+        if result.is_ok() {
+            shared.host()?.written(&job.host);
+            flushing.finish(job.len, untouched);
+            shared.metrics.hop(Hop::DtoH).add(job.len, since.elapsed());
+        }
+        let result = result.map_err(|error| error.within("flushing to the host buffer"));
+        shared.catalog.step(|state| state.flush_done(job.id, result));
+    }
+    Ok(())
+}
+
+/// Fetches until the engine stops.
+pub fn fetch(shared: &Shared) -> Result<()> {
+    let mut queue = Queue::new(shared)?;
+    while let Some(job) = shared.catalog.next(Worker::Fetch, State::next_fetch) {
+        let since = Instant::now();
+        let result = queue.run(&job, Direction::Up);
+        match &result {
+            Ok(()) => shared.metrics.hop(Hop::HtoD).add(job.len, since.elapsed()),
+            // Nothing is lost: the restore takes the copy in the host buffer.
+            Err(error) => shared.degrade("fetch", format!("fetching ahead failed: {error}")),
+        }
+        shared.catalog.step(|state| state.fetch_done(job.id, &result));
+    }
+    Ok(())
+}
+
+/// A stream with its slices under way.
+struct Queue<'a> {
+    shared: &'a Shared,
+    stream: Stream,
+    events: Vec<Event>,
+    under_way: VecDeque<(usize, Lease<'a>)>,
+    next: usize,
+}
+
+impl<'a> Queue<'a> {
+    fn new(shared: &'a Shared) -> Result<Self> {
+        let device = &shared.device_side()?.device;
+        device.bind()?;
+        let events = (0..DEPTH).map(|_| Event::new(device)).collect::<Result<_>>()?;
+        let stream = Stream::new(device)?;
+        Ok(Queue { shared, stream, events, under_way: VecDeque::new(), next: 0 })
+    }
+
+    fn run(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
+        let result = self.queue(job, direction).and_then(|()| self.drain());
+        if result.is_err() {
+            // The extents are given to others next: nothing may still be copying.
+            if let Err(error) = self.stream.synchronize() {
+                log::debug!("{error}");
+            }
+            self.under_way.clear();
+        }
+        result
+    }
+
+    fn queue(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
+        let host = self.shared.host()?;
+        let cache = self.shared.cache()?;
+        for (device_at, host_at, len) in side_by_side(&job.device, &job.host, job.len) {
+            let mut done = 0;
+            while done < len {
+                let at = host_at + done;
+                let run = (len - done).min(SLICE).min(host.chunk_end(at) - at);
+                if self.shared.gate.is_closed() {
+                    // Whoever closed it may need a chunk that these slices hold.
+                    self.drain()?;
+                    self.shared.gate.pass();
+                }
+                let lease = match host.try_lease(at) {
+                    Some(lease) => lease,
+                    None => {
+                        self.drain()?;
+                        host.lease(at)
+                    }
+                };
+                if self.under_way.len() == DEPTH {
+                    self.wait_for_oldest()?;
+                }
+                let device = cache.address(device_at + done);
+                // SAFETY: the catalog has given this worker both runs; they stay until the job is
+                // ended, which waits for the stream on every path. The run lies in one chunk.
+                unsafe {
+                    match direction {
+                        Direction::Down => {
+                            self.stream.copy_to_host(host.address(at), device, run)?;
+                        }
+                        Direction::Up => {
+                            self.stream.copy_from_host(device, host.address(at), run)?;
+                        }
+                    }
+                }
+                self.events[self.next].record(&self.stream)?;
+                self.under_way.push_back((self.next, lease));
+                self.next = (self.next + 1) % DEPTH;
+                done += run;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_oldest(&mut self) -> Result<()> {
+        if let Some((event, _)) = self.under_way.front() {
+            self.events[*event].synchronize()?;
+            self.under_way.pop_front();
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        while !self.under_way.is_empty() {
+            self.wait_for_oldest()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,379 @@
+//! The header at the start of every checkpoint file.
+//!
+//! Little-endian and packed: a `u64` count, then for each region an `i32` id and a `u64` size in
+//! bytes, ascending by signed id. The regions' bytes follow in that order up to the end of the
+//! file. There is no magic number and no checksum, so [`Header::decode`] believes nothing: it
+//! accepts only what could have been written this way and adds up to the length of the file.
+
+use crate::error::{Error, Kind, Result};
+
+/// Bytes of the count.
+const COUNT_LEN: usize = 8;
+
+/// Bytes of one region's id and size.
+const ENTRY_LEN: usize = 12;
+
+/// Which regions a checkpoint has, and their sizes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    regions: Vec<(i32, u64)>,
+}
+
+/// Where one region lies in a checkpoint file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The id under which the application protected it.
+    pub id: i32,
+    /// Its bytes.
+    pub size: u64,
+    /// The offset of its first byte from the start of the file, in bytes.
+    pub offset: u64,
+}
+
+/// A header that was read, with its regions' places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    regions: Vec<Region>,
+}
+
+/// The bytes of an encoded header of `regions` regions.
+pub const fn encoded_len(regions: usize) -> usize {
+    COUNT_LEN + regions * ENTRY_LEN
+}
+
+impl Header {
+    /// A header for these regions (id, bytes), in any order.
+    ///
+    /// # Errors
+    /// An id that occurs twice, or sizes whose file would be longer than any file can be.
+    pub fn new(mut regions: Vec<(i32, u64)>) -> Result<Header> {
+        regions.sort_unstable_by_key(|(id, _)| *id);
+        for pair in regions.windows(2) {
+            if pair[0].0 == pair[1].0 {
+                return Err(Error::invalid(format!(
+                    "region {} is given twice",
+                    pair[0].0
+                )));
+            }
+        }
+        let header = Header { regions };
+        match header.checked_file_len() {
+            Some(_) => Ok(header),
+            None => Err(Error::invalid(
+                "the sizes of the regions add up to more than a file can hold (2^63 - 1 bytes)",
+            )),
+        }
+    }
+
+    /// The regions (id, bytes), ascending by id.
+    pub fn regions(&self) -> &[(i32, u64)] {
+        &self.regions
+    }
+
+    /// The regions' places in the file, ascending by id and so by offset.
+    pub fn places(&self) -> impl Iterator<Item = Region> + '_ {
+        let mut offset = encoded_len(self.regions.len()) as u64;
+        self.regions.iter().map(move |(id, size)| {
+            let region = Region {
+                id: *id,
+                size: *size,
+                offset,
+            };
+            offset += size;
+            region
+        })
+    }
+
+    /// Bytes of the whole file: the header and the regions.
+    pub fn file_len(&self) -> u64 {
+        self.regions.iter().map(|(_, size)| size).sum::<u64>() + self.encoded_len() as u64
+    }
+
+    /// Bytes of this header.
+    pub fn encoded_len(&self) -> usize {
+        encoded_len(self.regions.len())
+    }
+
+    /// The bytes at the start of the file.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        bytes.extend_from_slice(&(self.regions.len() as u64).to_le_bytes());
+        for (id, size) in &self.regions {
+            bytes.extend_from_slice(&id.to_le_bytes());
+            bytes.extend_from_slice(&size.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// How many bytes the header takes of a file that starts with `prefix` (8 bytes suffice) and
+    /// has `file_len` bytes: as many have to be read for [`Header::decode`]. Never more than
+    /// `file_len`.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`]: fewer than 8 bytes, or a count for which the file is too short.
+    pub fn declared_len(prefix: &[u8], file_len: u64) -> Result<usize> {
+        let Some((count, _)) = prefix.split_first_chunk::<COUNT_LEN>() else {
+            return Err(corrupt(format!(
+                "the file has {file_len} bytes, of which {} are at hand; the header alone takes \
+                 {COUNT_LEN}",
+                prefix.len()
+            )));
+        };
+        let count = u64::from_le_bytes(*count);
+        // Divided, not multiplied: a hostile count would overflow.
+        let room = file_len.saturating_sub(COUNT_LEN as u64) / ENTRY_LEN as u64;
+        match usize::try_from(count) {
+            Ok(regions) if count <= room => Ok(encoded_len(regions)),
+            _ => Err(corrupt(format!(
+                "the header counts {count} regions, but a file of {file_len} bytes has room for \
+                 the entries of at most {room}"
+            ))),
+        }
+    }
+
+    /// Reads the header of a file of `file_len` bytes from the file's first bytes, `prefix`, of
+    /// which there have to be at least [`Header::declared_len`].
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] with the reason: too few bytes; ids that are not ascending (upstream
+    /// writes no other order, and reads the regions' bytes by ascending id whatever the order of
+    /// the entries, so any other file is damaged) or repeated; sizes that do not add up with
+    /// `file_len`.
+    pub fn decode(prefix: &[u8], file_len: u64) -> Result<Decoded> {
+        let len = Self::declared_len(prefix, file_len)?;
+        let Some(entries) = prefix.get(COUNT_LEN..len) else {
+            return Err(corrupt(format!(
+                "the header takes {len} bytes, of which {} are at hand",
+                prefix.len()
+            )));
+        };
+        let mut offset = len as u64;
+        let mut regions: Vec<Region> = Vec::with_capacity(entries.len() / ENTRY_LEN);
+        for entry in entries.chunks_exact(ENTRY_LEN) {
+            let (id, size) = read_entry(entry);
+            if let Some(before) = regions.last() {
+                if before.id >= id {
+                    return Err(corrupt(format!(
+                        "the header lists region {id} after region {}; ids have to ascend",
+                        before.id
+                    )));
+                }
+            }
+            regions.push(Region { id, size, offset });
+            offset = offset
+                .checked_add(size)
+                .filter(|end| *end <= file_len)
+                .ok_or_else(|| {
+                    corrupt(format!(
+                        "region {id} of {size} bytes at offset {offset} goes beyond the file's \
+                     {file_len} bytes"
+                    ))
+                })?;
+        }
+        if offset != file_len {
+            return Err(corrupt(format!(
+                "the regions end at byte {offset}, but the file has {file_len} bytes"
+            )));
+        }
+        Ok(Decoded { regions })
+    }
+
+    /// The length of the file, if a file can be that long.
+    fn checked_file_len(&self) -> Option<u64> {
+        let header = self.encoded_len() as u64;
+        self.regions
+            .iter()
+            .try_fold(header, |sum, (_, size)| sum.checked_add(*size))
+            .filter(|len| i64::try_from(*len).is_ok())
+    }
+}
+
+impl Decoded {
+    /// The regions, ascending by id and by offset.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The region of that id, if the checkpoint has it.
+    pub fn region(&self, id: i32) -> Option<&Region> {
+        let index = self
+            .regions
+            .binary_search_by_key(&id, |region| region.id)
+            .ok()?;
+        self.regions.get(index)
+    }
+
+    /// The header that was read.
+    pub fn header(&self) -> Header {
+        Header {
+            regions: self.regions.iter().map(|r| (r.id, r.size)).collect(),
+        }
+    }
+}
+
+/// The id and the size of one entry of `ENTRY_LEN` bytes.
+fn read_entry(entry: &[u8]) -> (i32, u64) {
+    let mut id = [0; 4];
+    let mut size = [0; 8];
+    id.copy_from_slice(&entry[..4]);
+    size.copy_from_slice(&entry[4..]);
+    (i32::from_le_bytes(id), u64::from_le_bytes(size))
+}
+
+fn corrupt(message: String) -> Error {
+    Error::new(Kind::Corrupt, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Written down by hand from the description of the format.
+    const GOLDEN: [u8; 8 + 3 * 12] = [
+        3, 0, 0, 0, 0, 0, 0, 0, // three regions
+        0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0, 0, 0, 0, 0, // id -1, 5 bytes
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // id 0, no bytes
+        0x02, 0x01, 0, 0, 0x34, 0x12, 0, 0, 0, 0, 0, 0, // id 258, 4660 bytes
+    ];
+    const GOLDEN_FILE: u64 = 44 + 5 + 4660;
+
+    #[test]
+    fn golden_bytes() {
+        let header = Header::new(vec![(258, 4660), (-1, 5), (0, 0)]).unwrap();
+        assert_eq!(header.encode(), GOLDEN);
+        assert_eq!(header.encoded_len(), 44);
+        assert_eq!(header.file_len(), GOLDEN_FILE);
+
+        let decoded = Header::decode(&GOLDEN, GOLDEN_FILE).unwrap();
+        assert_eq!(
+            decoded.regions(),
+            [
+                Region {
+                    id: -1,
+                    size: 5,
+                    offset: 44
+                },
+                Region {
+                    id: 0,
+                    size: 0,
+                    offset: 49
+                },
+                Region {
+                    id: 258,
+                    size: 4660,
+                    offset: 49
+                },
+            ]
+        );
+        assert!(header.places().eq(decoded.regions().iter().copied()));
+        assert_eq!(decoded.region(258).map(|r| r.offset), Some(49));
+        assert_eq!(decoded.region(1), None);
+    }
+
+    #[test]
+    fn no_regions() {
+        let header = Header::new(vec![]).unwrap();
+        assert_eq!(header.encode(), [0; 8]);
+        assert_eq!(Header::decode(&[0; 8], 8).unwrap().regions(), []);
+    }
+
+    #[test]
+    fn headers_that_cannot_be() {
+        assert!(Header::new(vec![(7, 1), (7, 1)]).is_err());
+        assert!(Header::new(vec![(1, u64::MAX), (2, u64::MAX)]).is_err());
+        assert!(Header::new(vec![(1, i64::MAX as u64)]).is_err());
+        assert!(Header::new(vec![(1, i64::MAX as u64 - 20)]).is_ok());
+    }
+
+    fn bytes(count: u64, entries: &[(i32, u64)]) -> Vec<u8> {
+        let mut bytes = count.to_le_bytes().to_vec();
+        for (id, size) in entries {
+            bytes.extend(id.to_le_bytes());
+            bytes.extend(size.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn hostile_bytes_are_refused() {
+        for (prefix, file_len, part) in [
+            (vec![], 0, "header alone"),
+            (vec![0; 7], 7, "header alone"),
+            (bytes(1 << 60, &[]), 1 << 40, "counts 1152921504606846976"),
+            (
+                bytes(u64::MAX, &[]),
+                u64::MAX,
+                "counts 18446744073709551615",
+            ),
+            (bytes(2, &[(1, 4)]), 24, "room for"),
+            (bytes(2, &[(1, 4)]), 100, "at hand"),
+            (bytes(1, &[(1, 4)]), 23, "beyond the file"),
+            (bytes(1, &[(1, 4)]), 25, "end at byte 24"),
+            (bytes(1, &[(1, u64::MAX)]), 20, "beyond the file"),
+            (
+                bytes(2, &[(1, u64::MAX - 31), (2, 32)]),
+                32,
+                "beyond the file",
+            ),
+            (bytes(2, &[(1, 4), (1, 4)]), 40, "after region 1"),
+            (bytes(2, &[(2, 4), (1, 4)]), 40, "after region 2"),
+            (bytes(0, &[]), 9, "end at byte 8"),
+        ] {
+            let error = Header::decode(&prefix, file_len).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt);
+            assert!(error.to_string().contains(part), "{error} lacks {part:?}");
+        }
+    }
+
+    fn regions() -> impl Strategy<Value = Vec<(i32, u64)>> {
+        prop::collection::btree_map(any::<i32>(), 0..1u64 << 40, 0..20)
+            .prop_map(|map| map.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(regions in regions(), payload in 0..64usize) {
+            let header = Header::new(regions.clone()).unwrap();
+            let mut prefix = header.encode();
+            prop_assert_eq!(prefix.len(), encoded_len(regions.len()));
+            prop_assert_eq!(
+                Header::declared_len(&prefix[..8], header.file_len()).unwrap(),
+                prefix.len()
+            );
+            // A prefix may go on into the regions' bytes.
+            prefix.resize(prefix.len() + payload, 0xa5);
+            let decoded = Header::decode(&prefix, header.file_len()).unwrap();
+            prop_assert_eq!(decoded.header(), header.clone());
+            let mut offset = header.encoded_len() as u64;
+            for region in decoded.regions() {
+                prop_assert_eq!(region.offset, offset);
+                prop_assert_eq!(decoded.region(region.id), Some(region));
+                offset += region.size;
+            }
+            prop_assert_eq!(offset, header.file_len());
+        }
+
+        #[test]
+        fn another_length_is_refused(regions in regions(), other in any::<u64>()) {
+            let header = Header::new(regions).unwrap();
+            prop_assume!(other != header.file_len());
+            prop_assert!(Header::decode(&header.encode(), other).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_answered(
+            prefix in prop::collection::vec(any::<u8>(), 0..64),
+            count in 0..4u64,
+            file_len in any::<u64>(),
+        ) {
+            let _ = Header::decode(&prefix, file_len);
+            let mut small = count.to_le_bytes().to_vec();
+            small.extend(prefix);
+            if let Ok(decoded) = Header::decode(&small, file_len) {
+                let end = decoded.regions().last().map_or(8, |r| r.offset + r.size);
+                prop_assert_eq!(end, file_len);
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What the library measures of itself, always: bytes and time per hop, and every interval in
+//! which it kept the application waiting, with the cause.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A way that bytes take from one place to another. A: application, D: device cache, H: host
+/// buffer, F: scratch file, P: persistent file (the names of VELOC's GPU prototype).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // Each name says it.
+pub enum Hop {
+    AtoD = 0,
+    AtoH = 1,
+    AtoF = 2,
+    DtoH = 3,
+    DtoF = 4,
+    HtoF = 5,
+    FtoP = 6,
+    PtoF = 7,
+    FtoH = 8,
+    HtoD = 9,
+    DtoA = 10,
+    HtoA = 11,
+    FtoA = 12,
+}
+
+/// All hops with their names, in the order of their numbers.
+pub const HOPS: [(Hop, &str); 13] = [
+    (Hop::AtoD, "AtoD"),
+    (Hop::AtoH, "AtoH"),
+    (Hop::AtoF, "AtoF"),
+    (Hop::DtoH, "DtoH"),
+    (Hop::DtoF, "DtoF"),
+    (Hop::HtoF, "HtoF"),
+    (Hop::FtoP, "FtoP"),
+    (Hop::PtoF, "PtoF"),
+    (Hop::FtoH, "FtoH"),
+    (Hop::HtoD, "HtoD"),
+    (Hop::DtoA, "DtoA"),
+    (Hop::HtoA, "HtoA"),
+    (Hop::FtoA, "FtoA"),
+];
+
+/// Why the application waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// For its own copy, into or out of the first tier.
+    Copy = 0,
+    /// For its own work that it had queued before the checkpoint.
+    Order = 1,
+    /// For the device cache to be mapped.
+    Map = 2,
+    /// For room in the device cache.
+    DeviceRoom = 3,
+    /// For room in the host buffer.
+    HostRoom = 4,
+    /// In a restore, for bytes on their way up.
+    Fetch = 5,
+    /// For files: `mode = sync`, or a checkpoint that is larger than memory, or a restore from a
+    /// file.
+    File = 6,
+    /// In `VELOC_Checkpoint_wait` and a draining `VELOC_Finalize`, because it asked to.
+    Drain = 7,
+}
+
+/// All causes with their names, in the order of their numbers.
+pub const CAUSES: [(Cause, &str); 8] = [
+    (Cause::Copy, "copy"),
+    (Cause::Order, "order"),
+    (Cause::Map, "map"),
+    (Cause::DeviceRoom, "device room"),
+    (Cause::HostRoom, "host room"),
+    (Cause::Fetch, "fetch"),
+    (Cause::File, "file"),
+    (Cause::Drain, "drain"),
+];
+
+/// A sum over time.
+#[derive(Debug, Default)]
+pub struct Sum {
+    amount: AtomicU64,
+    nanoseconds: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Sum {
+    /// Adds one event.
+    pub fn add(&self, amount: u64, time: Duration) {
+        self.amount.fetch_add(amount, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The amounts added, in bytes where the events have any.
+    pub fn amount(&self) -> u64 {
+        self.amount.load(Ordering::Relaxed)
+    }
+
+    /// The times added, in nanoseconds.
+    pub fn nanoseconds(&self) -> u64 {
+        self.nanoseconds.load(Ordering::Relaxed)
+    }
+
+    /// How many events were added.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one job.
+#[derive(Debug)]
+pub struct Metrics {
+    hops: [Sum; HOPS.len()],
+    blocked: [Sum; CAUSES.len()],
+    /// Mapping of the device cache: bytes and time.
+    pub map: Sum,
+    /// Touching of the host buffer: bytes and time, added over the threads.
+    pub touch: Sum,
+    /// Registration of the host buffer: bytes and time in the driver.
+    pub register: Sum,
+    /// Waiting for this process's turn to register.
+    pub turn: Sum,
+    /// Time that `VELOC_Init` took.
+    pub init: Sum,
+    started: Instant,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            hops: Default::default(),
+            blocked: Default::default(),
+            map: Sum::default(),
+            touch: Sum::default(),
+            register: Sum::default(),
+            turn: Sum::default(),
+            init: Sum::default(),
+            started: Instant::now(),
+        }
+    }
+}
+
+impl Metrics {
+    /// The counter of a hop.
+    pub fn hop(&self, hop: Hop) -> &Sum {
+        &self.hops[hop as usize]
+    }
+
+    /// The counter of a cause of waiting.
+    pub fn blocked(&self, cause: Cause) -> &Sum {
+        &self.blocked[cause as usize]
+    }
+
+    /// Counts the application's waiting for `cause` since `since`.
+    pub fn waited(&self, cause: Cause, since: Instant) {
+        self.blocked(cause).add(0, since.elapsed());
+    }
+
+    /// Time since the job began.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// One line for each hop that moved anything: `DtoH 1048576 bytes, 12.5 GB/s`; at most `limit`
+    /// bytes in all.
+    pub fn text(&self, limit: usize) -> String {
+        let mut text = String::new();
+        for (hop, name) in HOPS {
+            let sum = self.hop(hop);
+            let line = if sum.nanoseconds() > 0 {
+                let rate = sum.amount() as f64 / sum.nanoseconds() as f64;
+                format!("{name}: {} bytes, {rate:.2} GB/s\n", sum.amount())
+            } else {
+                format!("{name}: {} bytes\n", sum.amount())
+            };
+            if text.len() + line.len() > limit {
+                break;
+            }
+            text.push_str(&line);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_at_their_numbers() {
+        assert!(HOPS.iter().enumerate().all(|(i, (hop, _))| *hop as usize == i));
+        assert!(CAUSES.iter().enumerate().all(|(i, (cause, _))| *cause as usize == i));
+    }
+
+    #[test]
+    fn the_text_keeps_to_its_limit_and_names_every_hop_within_1024_bytes() {
+        let metrics = Metrics::default();
+        for (hop, _) in HOPS {
+            metrics.hop(hop).add(u64::MAX / 2, Duration::from_nanos(1));
+        }
+        let text = metrics.text(1023);
+        assert!(text.len() <= 1023);
+        assert!(HOPS.iter().all(|(_, name)| text.contains(name)), "{text}");
+        assert!(metrics.text(60).len() <= 60);
+    }
+}

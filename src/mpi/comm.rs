@@ -1,0 +1,342 @@
+//! The calls. A code other than `MPI_SUCCESS` is an error that names the function; whether MPI
+//! returns one, or ends the program itself, is up to the error handler of the communicator.
+
+use std::ffi::{c_int, c_void, CStr};
+use std::ptr;
+
+use super::abi::{Abi, Handle};
+use super::library::Library;
+use crate::error::{Error, Kind, Result};
+
+const MPI_SUCCESS: c_int = 0;
+
+/// `int MPI_Initialized(int *flag)` and `int MPI_Finalized(int *flag)`.
+type Query = unsafe extern "C" fn(*mut c_int) -> c_int;
+
+/// The functions that take handles, for a library whose handles are `H`. All of its handles are of
+/// one width, so `H` stands for communicators, types and operations alike.
+#[derive(Clone, Copy, Debug)]
+struct Calls<H> {
+    comm_rank: unsafe extern "C" fn(H, *mut c_int) -> c_int,
+    comm_size: unsafe extern "C" fn(H, *mut c_int) -> c_int,
+    comm_dup: unsafe extern "C" fn(H, *mut H) -> c_int,
+    comm_free: unsafe extern "C" fn(*mut H) -> c_int,
+    barrier: unsafe extern "C" fn(H) -> c_int,
+    allreduce: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, H, H, H) -> c_int,
+}
+
+/// The functions, by the width of handles.
+#[derive(Clone, Copy, Debug)]
+enum Table {
+    Wide(Calls<*mut c_void>),
+    Narrow(Calls<c_int>),
+}
+
+/// The MPI library of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Mpi {
+    abi: Abi,
+    table: Table,
+    initialized: Query,
+    finalized: Query,
+    /// Predefined handles.
+    comm_null: usize,
+    int64: usize,
+    min: usize,
+}
+
+/// A communicator.
+///
+/// Dropping it frees nothing, because freeing is collective: see [`Comm::free`].
+#[derive(Clone, Debug)]
+pub struct Comm {
+    mpi: Mpi,
+    handle: usize,
+}
+
+/// Calls the function of the same name of `Calls`, whichever width the handles have.
+macro_rules! call {
+    ($mpi:expr, $name:ident ( $($argument:expr),* )) => {
+        match &$mpi.table {
+            Table::Wide(calls) => calls.$name($($argument),*),
+            Table::Narrow(calls) => calls.$name($($argument),*),
+        }
+    };
+}
+
+impl Mpi {
+    /// The MPI library of this process, if it has one and it has all the functions needed.
+    pub fn find() -> Option<Mpi> {
+        let library = Library::find()?;
+        let found = Self::from_library(&library);
+        if let Err(name) = found {
+            log::warn!(
+                "MPI is left alone: its library has no {}",
+                name.to_string_lossy()
+            );
+        }
+        found.ok()
+    }
+
+    /// All functions and constants, or the name of the first that is missing.
+    fn from_library(library: &Library) -> std::result::Result<Mpi, &'static CStr> {
+        let abi = library.abi();
+        let constants = abi.constants();
+        let constant = |constant, name| library.constant(constant).ok_or(name);
+        Ok(Mpi {
+            abi,
+            table: match abi {
+                Abi::OpenMpi | Abi::Standard => Table::Wide(Calls::from_library(library)?),
+                Abi::Mpich => Table::Narrow(Calls::from_library(library)?),
+            },
+            // SAFETY: MPI declares both functions like this.
+            initialized: unsafe { function(library, c"MPI_Initialized")? },
+            // SAFETY: as above.
+            finalized: unsafe { function(library, c"MPI_Finalized")? },
+            comm_null: constant(constants.comm_null, c"MPI_COMM_NULL")?,
+            int64: constant(constants.int64, c"MPI_INT64_T")?,
+            min: constant(constants.min, c"MPI_MIN")?,
+        })
+    }
+
+    /// Which binary interface it has.
+    pub fn abi(&self) -> Abi {
+        self.abi
+    }
+
+    /// Whether `MPI_Init` has been called, also if `MPI_Finalize` was too.
+    ///
+    /// # Errors
+    /// `MPI_Initialized` failed.
+    pub fn initialized(&self) -> Result<bool> {
+        query(self.initialized, "MPI_Initialized")
+    }
+
+    /// Whether `MPI_Finalize` has been called.
+    ///
+    /// # Errors
+    /// `MPI_Finalized` failed.
+    pub fn finalized(&self) -> Result<bool> {
+        query(self.finalized, "MPI_Finalized")
+    }
+
+    /// The communicator whose handle the application passed, in an argument as wide as a pointer.
+    /// It stays the application's: traffic of the library's own belongs on a
+    /// [duplicate](Comm::dup).
+    ///
+    /// # Errors
+    /// The handle is `MPI_COMM_NULL` or no handle at all (a null pointer).
+    ///
+    /// # Safety
+    /// `handle` is a communicator of this MPI library, or one of the two values above, for as long
+    /// as the result is used.
+    pub unsafe fn comm(&self, handle: usize) -> Result<Comm> {
+        // Of what the caller passed, only as much means something as the library reads.
+        let handle = match self.table {
+            Table::Wide(_) => handle,
+            Table::Narrow(_) => c_int::from_bits(handle).bits(),
+        };
+        if handle == self.comm_null || handle == 0 {
+            return Err(Error::invalid("the communicator is MPI_COMM_NULL"));
+        }
+        Ok(Comm { mpi: *self, handle })
+    }
+
+    /// An error unless calls on communicators are possible: MPI ends the program otherwise.
+    fn check_running(&self, name: &str) -> Result<()> {
+        if !self.initialized()? {
+            return Err(Error::invalid(format!(
+                "{name} is not possible before MPI_Init"
+            )));
+        }
+        if self.finalized()? {
+            return Err(Error::invalid(format!(
+                "{name} is not possible after MPI_Finalize"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Comm {
+    /// This process's number in the communicator, from 0.
+    ///
+    /// # Errors
+    /// `MPI_Comm_rank` failed, or MPI is not running.
+    pub fn rank(&self) -> Result<u32> {
+        self.mpi.check_running("MPI_Comm_rank")?;
+        not_negative(call!(self.mpi, rank(self.handle))?, "MPI_Comm_rank")
+    }
+
+    /// How many processes the communicator has.
+    ///
+    /// # Errors
+    /// `MPI_Comm_size` failed, or MPI is not running.
+    pub fn size(&self) -> Result<u32> {
+        self.mpi.check_running("MPI_Comm_size")?;
+        not_negative(call!(self.mpi, size(self.handle))?, "MPI_Comm_size")
+    }
+
+    /// Waits until all processes of the communicator have called this. Collective.
+    ///
+    /// # Errors
+    /// `MPI_Barrier` failed, or MPI is not running.
+    pub fn barrier(&self) -> Result<()> {
+        self.mpi.check_running("MPI_Barrier")?;
+        call!(self.mpi, wait(self.handle))
+    }
+
+    /// The least of the values that the processes of the communicator pass. Collective.
+    ///
+    /// # Errors
+    /// `MPI_Allreduce` failed, or MPI is not running.
+    pub fn allreduce_min_i64(&self, value: i64) -> Result<i64> {
+        self.mpi.check_running("MPI_Allreduce")?;
+        call!(
+            self.mpi,
+            reduce(value, self.mpi.int64, self.mpi.min, self.handle)
+        )
+    }
+
+    /// A communicator of the same processes whose traffic is apart from this one's. Collective.
+    ///
+    /// # Errors
+    /// `MPI_Comm_dup` failed, or MPI is not running.
+    pub fn dup(&self) -> Result<Comm> {
+        self.mpi.check_running("MPI_Comm_dup")?;
+        let handle = call!(self.mpi, dup(self.handle))?;
+        Ok(Comm {
+            mpi: self.mpi,
+            handle,
+        })
+    }
+
+    /// Frees a communicator that [`dup`](Self::dup) made, and no other. Collective, unless MPI has
+    /// been finalized: then there is nothing left to free, which is success.
+    ///
+    /// # Errors
+    /// `MPI_Comm_free` failed.
+    pub fn free(self) -> Result<()> {
+        if self.mpi.finalized()? {
+            return Ok(());
+        }
+        call!(self.mpi, free(self.handle))
+    }
+}
+
+impl<H: Handle> Calls<H> {
+    /// All functions, or the name of the first that is missing. `H` has to be what handles are in
+    /// that library.
+    fn from_library(library: &Library) -> std::result::Result<Self, &'static CStr> {
+        // SAFETY: MPI declares the functions of these names like this, with handles that are `H`
+        // by the library's binary interface.
+        unsafe {
+            Ok(Calls {
+                comm_rank: function(library, c"MPI_Comm_rank")?,
+                comm_size: function(library, c"MPI_Comm_size")?,
+                comm_dup: function(library, c"MPI_Comm_dup")?,
+                comm_free: function(library, c"MPI_Comm_free")?,
+                barrier: function(library, c"MPI_Barrier")?,
+                allreduce: function(library, c"MPI_Allreduce")?,
+            })
+        }
+    }
+
+    fn rank(&self, comm: usize) -> Result<c_int> {
+        let mut rank = -1;
+        // SAFETY: a communicator by the promise made to `Mpi::comm`, and an integer of ours. The
+        // same holds for the calls below.
+        let code = unsafe { (self.comm_rank)(H::from_bits(comm), &mut rank) };
+        check(code, "MPI_Comm_rank")?;
+        Ok(rank)
+    }
+
+    fn size(&self, comm: usize) -> Result<c_int> {
+        let mut size = -1;
+        // SAFETY: as for `rank`.
+        let code = unsafe { (self.comm_size)(H::from_bits(comm), &mut size) };
+        check(code, "MPI_Comm_size")?;
+        Ok(size)
+    }
+
+    fn dup(&self, comm: usize) -> Result<usize> {
+        let mut copy = H::from_bits(0);
+        // SAFETY: as for `rank`.
+        let code = unsafe { (self.comm_dup)(H::from_bits(comm), &mut copy) };
+        check(code, "MPI_Comm_dup")?;
+        Ok(copy.bits())
+    }
+
+    fn free(&self, comm: usize) -> Result<()> {
+        let mut comm = H::from_bits(comm);
+        // SAFETY: as for `rank`; `Comm::free` takes the communicator, so it is used no more.
+        let code = unsafe { (self.comm_free)(&mut comm) };
+        check(code, "MPI_Comm_free")
+    }
+
+    fn wait(&self, comm: usize) -> Result<()> {
+        // SAFETY: as for `rank`.
+        let code = unsafe { (self.barrier)(H::from_bits(comm)) };
+        check(code, "MPI_Barrier")
+    }
+
+    fn reduce(&self, value: i64, int64: usize, min: usize, comm: usize) -> Result<i64> {
+        let mut least = value;
+        // SAFETY: as for `rank`; one 64-bit integer to read and another one to write, both ours.
+        let code = unsafe {
+            (self.allreduce)(
+                ptr::from_ref(&value).cast(),
+                ptr::from_mut(&mut least).cast(),
+                1,
+                H::from_bits(int64),
+                H::from_bits(min),
+                H::from_bits(comm),
+            )
+        };
+        check(code, "MPI_Allreduce")?;
+        Ok(least)
+    }
+}
+
+/// The function `name` of the library, or the name if there is none.
+///
+/// # Safety
+/// `F` is a function pointer of the type that the function has.
+unsafe fn function<F: Copy>(
+    library: &Library,
+    name: &'static CStr,
+) -> std::result::Result<F, &'static CStr> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let address = library.symbol(name).ok_or(name)?.as_ptr();
+    // SAFETY: as wide as a pointer (checked above), and by the caller's promise a function pointer
+    // of the right type; it is not null.
+    Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+}
+
+/// Asks MPI a question that may be asked at any time.
+fn query(function: Query, name: &str) -> Result<bool> {
+    let mut flag = 0;
+    // SAFETY: an integer that is ours to write to.
+    check(unsafe { function(&mut flag) }, name)?;
+    Ok(flag != 0)
+}
+
+/// An error if `code` is one.
+fn check(code: c_int, name: &str) -> Result<()> {
+    match code {
+        MPI_SUCCESS => Ok(()),
+        code => Err(Error::new(
+            Kind::System,
+            format!("{name} failed with code {code}"),
+        )),
+    }
+}
+
+/// A number that cannot be negative if MPI works.
+fn not_negative(number: c_int, name: &str) -> Result<u32> {
+    u32::try_from(number)
+        .map_err(|_| Error::new(Kind::System, format!("{name} gave the number {number}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! The calls against a stand-in of two processes, of which this is the second. It has the forms
+//! of both kinds of library.
+
+use super::*;
+use std::cell::Cell;
+
+thread_local! {
+    /// What `MPI_Initialized` and `MPI_Finalized` say.
+    static STATE: Cell<(c_int, c_int)> = const { Cell::new((1, 0)) };
+    /// What every other call returns.
+    static CODE: Cell<c_int> = const { Cell::new(MPI_SUCCESS) };
+}
+
+const WORLD: usize = 0x4400_0000;
+const COPY: usize = 0x8400_0001;
+const NULL: usize = 0x0400_0000;
+
+unsafe extern "C" fn initialized(flag: *mut c_int) -> c_int {
+    // SAFETY: the caller hands in an integer of its own, here and below.
+    unsafe { *flag = STATE.get().0 };
+    MPI_SUCCESS
+}
+
+unsafe extern "C" fn finalized(flag: *mut c_int) -> c_int {
+    // SAFETY: as above.
+    unsafe { *flag = STATE.get().1 };
+    MPI_SUCCESS
+}
+
+unsafe extern "C" fn rank<H: Handle>(comm: H, rank: *mut c_int) -> c_int {
+    assert!([WORLD, COPY].contains(&comm.bits()));
+    // SAFETY: as above.
+    unsafe { *rank = 1 };
+    CODE.get()
+}
+
+unsafe extern "C" fn size<H: Handle>(comm: H, size: *mut c_int) -> c_int {
+    assert!([WORLD, COPY].contains(&comm.bits()));
+    // SAFETY: as above.
+    unsafe { *size = 2 };
+    CODE.get()
+}
+
+unsafe extern "C" fn dup<H: Handle>(comm: H, copy: *mut H) -> c_int {
+    assert_eq!(comm.bits(), WORLD);
+    // SAFETY: as above.
+    unsafe { *copy = H::from_bits(COPY) };
+    CODE.get()
+}
+
+unsafe extern "C" fn free<H: Handle>(comm: *mut H) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        assert_eq!((*comm).bits(), COPY);
+        *comm = H::from_bits(NULL);
+    }
+    CODE.get()
+}
+
+unsafe extern "C" fn barrier<H: Handle>(comm: H) -> c_int {
+    assert_eq!(comm.bits(), COPY);
+    CODE.get()
+}
+
+/// The other process has 5.
+unsafe extern "C" fn allreduce<H: Handle>(
+    from: *const c_void,
+    to: *mut c_void,
+    count: c_int,
+    kind: H,
+    operation: H,
+    comm: H,
+) -> c_int {
+    assert_eq!(
+        (count, kind.bits(), operation.bits(), comm.bits()),
+        (1, 11, 12, COPY)
+    );
+    // SAFETY: one 64-bit integer each.
+    unsafe { *to.cast::<i64>() = (*from.cast::<i64>()).min(5) };
+    CODE.get()
+}
+
+fn calls<H: Handle>() -> Calls<H> {
+    Calls {
+        comm_rank: rank::<H>,
+        comm_size: size::<H>,
+        comm_dup: dup::<H>,
+        comm_free: free::<H>,
+        barrier: barrier::<H>,
+        allreduce: allreduce::<H>,
+    }
+}
+
+fn stand_ins() -> [Mpi; 2] {
+    [
+        (Abi::Mpich, Table::Narrow(calls())),
+        (Abi::Standard, Table::Wide(calls())),
+    ]
+    .map(|(abi, table)| Mpi {
+        abi,
+        table,
+        initialized,
+        finalized,
+        comm_null: NULL,
+        int64: 11,
+        min: 12,
+    })
+}
+
+fn world(mpi: &Mpi) -> Comm {
+    // The upper half of a narrow handle can hold anything.
+    let dirt = if mpi.abi() == Abi::Mpich {
+        0xdead_beef << 32
+    } else {
+        0
+    };
+    // SAFETY: the stand-in follows no pointer.
+    unsafe { mpi.comm(WORLD | dirt) }.unwrap()
+}
+
+#[test]
+fn there_is_none_in_this_process() {
+    assert!(Mpi::find().is_none());
+}
+
+#[test]
+fn calls_go_through_with_either_width() {
+    for mpi in stand_ins() {
+        let world = world(&mpi);
+        assert_eq!((world.rank().unwrap(), world.size().unwrap()), (1, 2));
+        let copy = world.dup().unwrap();
+        copy.barrier().unwrap();
+        assert_eq!(copy.allreduce_min_i64(7).unwrap(), 5);
+        assert_eq!(copy.allreduce_min_i64(-7).unwrap(), -7);
+        copy.free().unwrap();
+    }
+}
+
+#[test]
+fn no_communicator_is_an_error() {
+    for mpi in stand_ins() {
+        for handle in [0, NULL] {
+            // SAFETY: the stand-in follows no pointer.
+            assert!(unsafe { mpi.comm(handle) }.is_err());
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_function_and_the_code() {
+    for mpi in stand_ins() {
+        let world = world(&mpi);
+        let copy = world.dup().unwrap();
+        CODE.set(13);
+        for (result, name) in [
+            (world.rank().map(drop), "MPI_Comm_rank"),
+            (world.size().map(drop), "MPI_Comm_size"),
+            (world.dup().map(drop), "MPI_Comm_dup"),
+            (copy.barrier(), "MPI_Barrier"),
+            (copy.allreduce_min_i64(0).map(drop), "MPI_Allreduce"),
+            (copy.free(), "MPI_Comm_free"),
+        ] {
+            let message = result.unwrap_err().to_string();
+            assert_eq!(message, format!("{name} failed with code 13"));
+        }
+        CODE.set(MPI_SUCCESS);
+    }
+}
+
+#[test]
+fn nothing_is_called_unless_mpi_runs() {
+    for mpi in stand_ins() {
+        let world = world(&mpi);
+        let copy = world.dup().unwrap();
+        for (state, part) in [((0, 0), "before MPI_Init"), ((1, 1), "after MPI_Finalize")] {
+            STATE.set(state);
+            CODE.set(99);
+            for result in [
+                world.rank().map(drop),
+                world.size().map(drop),
+                world.dup().map(drop),
+                copy.barrier(),
+                copy.allreduce_min_i64(0).map(drop),
+            ] {
+                let message = result.unwrap_err().to_string();
+                assert!(message.contains(part), "{message}");
+            }
+        }
+        copy.free().unwrap();
+        STATE.set((1, 0));
+        CODE.set(MPI_SUCCESS);
+    }
+}

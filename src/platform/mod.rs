@@ -1,0 +1,10 @@
+//! Mechanisms of the operating system (Linux): memory, pages, NUMA, files, processors, and the
+//! page through which the processes of a node take turns. No policy: when and how much is decided
+//! elsewhere. Every system call of the library that is not the driver's is here.
+
+pub mod affinity;
+pub mod files;
+pub mod mapping;
+pub mod memory;
+pub mod numa;
+pub mod turns;

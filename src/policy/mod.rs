@@ -1,0 +1,11 @@
+//! Decisions, apart from motion.
+//!
+//! Everything here is a pure function or a small state machine that is handed the time and the
+//! measured rates. No thread, no lock, no clock of its own, no driver: the same decisions run in
+//! the engine, in tests and in a virtual-time model of a node.
+
+pub mod evict;
+pub mod order;
+pub mod register;
+pub mod touch;
+pub mod turn;

@@ -1,0 +1,57 @@
+//! Which checkpoint will be read next.
+//!
+//! Hints come first, in the order they were given. Without hints, a job reads the versions of a
+//! name in reverse (adjoints), in the order they were written, or in no order that can be told.
+
+/// The key `restore_order`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RestoreOrder {
+    /// Newest first: the backward pass of an adjoint computation.
+    #[default]
+    Reverse,
+    /// In the order they were taken.
+    Same,
+    /// No order: only what is hinted is fetched ahead.
+    Random,
+}
+
+/// How many reads lie before the one of `version`, if `current` was the last one read: 1 for the
+/// next. `None`: not expected to be read.
+pub fn distance(order: RestoreOrder, current: i64, version: i64) -> Option<u64> {
+    match order {
+        RestoreOrder::Reverse if version < current => Some((current - version).unsigned_abs()),
+        RestoreOrder::Same if version > current => Some((version - current).unsigned_abs()),
+        _ => None,
+    }
+}
+
+/// When a checkpoint will be read: smaller is sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NextUse {
+    /// Hinted: the position among all hints ever given.
+    Hinted(u64),
+    /// Expected by the restore order: how many reads lie before it.
+    Expected(u64),
+    /// Nothing says that it will be read.
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reverse_counts_down_and_same_counts_up() {
+        assert_eq!(distance(RestoreOrder::Reverse, 10, 9), Some(1));
+        assert_eq!(distance(RestoreOrder::Reverse, 10, 11), None);
+        assert_eq!(distance(RestoreOrder::Same, 10, 12), Some(2));
+        assert_eq!(distance(RestoreOrder::Same, 10, 10), None);
+        assert_eq!(distance(RestoreOrder::Random, 10, 9), None);
+    }
+
+    #[test]
+    fn hints_come_before_expectations() {
+        assert!(NextUse::Hinted(1_000_000) < NextUse::Expected(1));
+        assert!(NextUse::Expected(7) < NextUse::Never);
+    }
+}

@@ -1,0 +1,90 @@
+//! Which chunk of the host buffer to register next with the driver, and in whose turn.
+//!
+//! Registration comes after touching: pinning pages that exist is several times as fast as making
+//! them (HiPC'22, section IV-A). The paper registers the whole buffer once all of it is touched.
+//! One registration call stops every copy of the process while it runs and may not be larger than
+//! 2 GiB on some kernels, so even that is done chunk by chunk here; transfers are cut at the
+//! borders, which the driver demands.
+
+/// The key `pin`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pin {
+    /// All chunks once all pages are touched, in this process's turn on the node (the paper's way).
+    #[default]
+    Serial,
+    /// All chunks once all pages are touched, whatever other processes do.
+    Parallel,
+    /// Never: transfers stay staged by the driver.
+    Off,
+    /// Each chunk as soon as its pages are touched, in this process's turn on the node.
+    Chunked,
+}
+
+/// What the registrar is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Register this chunk.
+    Register(usize),
+    /// Wait until more is touched.
+    Wait,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// The next chunk of `chunks`, given which are touched and which are settled (registered, or
+/// refused by the driver).
+pub fn next(
+    pin: Pin,
+    chunks: usize,
+    touched: impl Fn(usize) -> bool,
+    settled: impl Fn(usize) -> bool,
+) -> Next {
+    let open = || (0..chunks).filter(|&chunk| !settled(chunk));
+    match pin {
+        Pin::Off => Next::Done,
+        Pin::Serial | Pin::Parallel => match open().next() {
+            None => Next::Done,
+            Some(chunk) if (0..chunks).all(touched) => Next::Register(chunk),
+            Some(_) => Next::Wait,
+        },
+        Pin::Chunked => match open().find(|&chunk| touched(chunk)) {
+            Some(chunk) => Next::Register(chunk),
+            None if open().next().is_none() => Next::Done,
+            None => Next::Wait,
+        },
+    }
+}
+
+/// Whether registration waits for this process's turn on the node.
+pub fn in_turn(pin: Pin) -> bool {
+    matches!(pin, Pin::Serial | Pin::Chunked)
+}
+
+/// Whether one turn is kept for all chunks (else each chunk takes its own).
+pub fn keeps_turn(pin: Pin) -> bool {
+    pin == Pin::Serial
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_waits_for_the_last_page_and_then_takes_all() {
+        assert_eq!(next(Pin::Serial, 3, |c| c != 1, |_| false), Next::Wait);
+        assert_eq!(next(Pin::Serial, 3, |_| true, |c| c == 0), Next::Register(1));
+        assert_eq!(next(Pin::Serial, 3, |_| true, |_| true), Next::Done);
+    }
+
+    #[test]
+    fn chunked_follows_the_touch_front() {
+        assert_eq!(next(Pin::Chunked, 3, |c| c == 1, |_| false), Next::Register(1));
+        assert_eq!(next(Pin::Chunked, 3, |c| c == 1, |c| c == 1), Next::Wait);
+        assert_eq!(next(Pin::Chunked, 3, |_| true, |_| true), Next::Done);
+    }
+
+    #[test]
+    fn off_has_nothing_to_do() {
+        assert_eq!(next(Pin::Off, 3, |_| true, |_| false), Next::Done);
+    }
+}

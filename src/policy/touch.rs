@@ -1,0 +1,313 @@
+//! Whether pages are touched while a flush runs, or only between flushes.
+//!
+//! HiPC'22, sections IV-A and IV-B: touching and flushing compete for the host's memory bandwidth.
+//! *Sequential* touching lets a flush have it alone, and pays when the pauses between flushes are
+//! long enough to stay ahead of them. *Concurrent* touching slows the flush at hand and pays when
+//! they are not. The paper leaves the choice to a performance model of which it gives the inputs
+//! but no formula; this is ours:
+//!
+//! Let a checkpoint of `s` bytes be flushed every `i` seconds. A byte is flushed at rate `t` onto
+//! touched pages and at rate `u` onto untouched ones. If `x` is the share of a flush that finds its
+//! pages touched, the flush takes `f(x) = s·x/t + s·(1-x)/u`. Sequential touching has the pauses:
+//! `x = min(1, rate · (i - f(x)) / s)`, a fixed point. Concurrent touching has all the time, at the
+//! rates that both have under competition: `x = min(1, rate' · max(i, f'(x)) / s)`. The mode with
+//! the shorter flush wins; the other must be better by a tenth to replace the one in force, so that
+//! noise does not make it flip.
+
+/// The key `touch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Touch {
+    /// Decide by the model, again after each flush.
+    #[default]
+    Auto,
+    /// Only while no flush runs.
+    Sequential,
+    /// Always.
+    Concurrent,
+}
+
+/// What the model decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Touch only while no flush runs.
+    Sequential = 0,
+    /// Touch always.
+    Concurrent = 1,
+}
+
+/// The paper's ratio of flushing onto untouched and onto touched pages (3 and 6 GB/s, IV-A), used
+/// until both have been measured.
+const UNTOUCHED_OVER_TOUCHED: f64 = 0.5;
+/// What is left of either rate under competition, until it has been measured.
+const UNDER_COMPETITION: f64 = 0.7;
+/// Weight of a new measurement in a running mean.
+const NEW: f64 = 0.25;
+/// A mode is replaced by one whose flush is shorter than this share of its own.
+const BETTER_BY: f64 = 0.9;
+
+/// A running mean of a rate, in bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate(Option<f64>);
+
+impl Rate {
+    /// Adds a transfer of `bytes` in `seconds`.
+    pub fn add(&mut self, bytes: u64, seconds: f64) {
+        if bytes > 0 && seconds > 0.0 {
+            let rate = bytes as f64 / seconds;
+            self.0 = Some(self.0.map_or(rate, |mean| mean + NEW * (rate - mean)));
+        }
+    }
+
+    /// The mean, if anything was measured.
+    pub fn get(self) -> Option<f64> {
+        self.0
+    }
+}
+
+/// The inputs of the decision. Rates in bytes per second, times in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Inputs {
+    /// Touching while no flush runs.
+    pub touch_alone: Rate,
+    /// Touching while a flush runs.
+    pub touch_beside_flush: Rate,
+    /// Flushing onto touched pages while nothing is touched.
+    pub flush_touched: Rate,
+    /// Flushing onto untouched pages.
+    pub flush_untouched: Rate,
+    /// Flushing onto touched pages while others are touched.
+    pub flush_beside_touch: Rate,
+    /// Bytes of a checkpoint.
+    pub checkpoint_bytes: f64,
+    /// Time from one checkpoint to the next.
+    pub interval: f64,
+}
+
+/// How long a flush is predicted to take, in seconds, in either mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// With sequential touching.
+    pub sequential: f64,
+    /// With concurrent touching.
+    pub concurrent: f64,
+}
+
+/// The decision machine.
+#[derive(Clone, Debug)]
+pub struct Model {
+    key: Touch,
+    mode: Mode,
+    inputs: Inputs,
+    prediction: Option<Prediction>,
+    last_capture: Option<f64>,
+    decisions: u64,
+}
+
+impl Model {
+    /// A machine for this setting of the key. Until there is anything to decide by, `auto` touches
+    /// concurrently: nothing can be disturbed before the first flush has shown its rate.
+    pub fn new(key: Touch) -> Self {
+        let mode = if key == Touch::Sequential { Mode::Sequential } else { Mode::Concurrent };
+        Model {
+            key,
+            mode,
+            inputs: Inputs::default(),
+            prediction: None,
+            last_capture: None,
+            decisions: 0,
+        }
+    }
+
+    /// The mode in force.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What it was decided by.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// What was predicted at the last decision.
+    pub fn prediction(&self) -> Option<Prediction> {
+        self.prediction
+    }
+
+    /// How often the mode has changed.
+    pub fn changes(&self) -> u64 {
+        self.decisions
+    }
+
+    /// A checkpoint of `bytes` was taken at time `now` (seconds from any origin).
+    pub fn captured(&mut self, bytes: u64, now: f64) {
+        let mean = |old: f64, new: f64| if old == 0.0 { new } else { old + NEW * (new - old) };
+        self.inputs.checkpoint_bytes = mean(self.inputs.checkpoint_bytes, bytes as f64);
+        if let Some(last) = self.last_capture {
+            self.inputs.interval = mean(self.inputs.interval, (now - last).max(0.0));
+        }
+        self.last_capture = Some(now);
+    }
+
+    /// `bytes` of pages were touched in `seconds`, beside a flush or not.
+    pub fn touched(&mut self, bytes: u64, seconds: f64, beside_flush: bool) {
+        let rate = if beside_flush {
+            &mut self.inputs.touch_beside_flush
+        } else {
+            &mut self.inputs.touch_alone
+        };
+        rate.add(bytes, seconds);
+    }
+
+    /// A flush of `bytes` took `seconds`; `untouched` of them went to untouched pages; others were
+    /// touched meanwhile, or not. Decides anew.
+    pub fn flushed(&mut self, bytes: u64, untouched: u64, seconds: f64, beside_touch: bool) {
+        // A flush onto a mixture measures whichever there is more of.
+        let rate = if untouched * 2 > bytes {
+            &mut self.inputs.flush_untouched
+        } else if beside_touch {
+            &mut self.inputs.flush_beside_touch
+        } else {
+            &mut self.inputs.flush_touched
+        };
+        rate.add(bytes, seconds);
+        self.decide();
+    }
+
+    fn decide(&mut self) {
+        self.prediction = predict(&self.inputs);
+        let (Touch::Auto, Some(prediction)) = (self.key, self.prediction) else { return };
+        let better = match self.mode {
+            Mode::Sequential if prediction.concurrent < BETTER_BY * prediction.sequential => {
+                Mode::Concurrent
+            }
+            Mode::Concurrent if prediction.sequential < BETTER_BY * prediction.concurrent => {
+                Mode::Sequential
+            }
+            same => same,
+        };
+        if better != self.mode {
+            self.mode = better;
+            self.decisions += 1;
+        }
+    }
+}
+
+/// The length of a flush in either mode. `None` before a checkpoint, an interval, a touch rate and
+/// a flush rate are known.
+pub fn predict(inputs: &Inputs) -> Option<Prediction> {
+    let size = inputs.checkpoint_bytes;
+    let interval = inputs.interval;
+    if size <= 0.0 || interval <= 0.0 {
+        return None;
+    }
+    let touch_alone = inputs
+        .touch_alone
+        .get()
+        .or_else(|| inputs.touch_beside_flush.get().map(|rate| rate / UNDER_COMPETITION))?;
+    let touch_beside =
+        inputs.touch_beside_flush.get().unwrap_or(touch_alone * UNDER_COMPETITION);
+    let flush_touched = inputs
+        .flush_touched
+        .get()
+        .or_else(|| inputs.flush_beside_touch.get().map(|rate| rate / UNDER_COMPETITION))
+        .or_else(|| inputs.flush_untouched.get().map(|rate| rate / UNTOUCHED_OVER_TOUCHED))?;
+    let flush_untouched =
+        inputs.flush_untouched.get().unwrap_or(flush_touched * UNTOUCHED_OVER_TOUCHED);
+    let competition = inputs
+        .flush_beside_touch
+        .get()
+        .map_or(UNDER_COMPETITION, |rate| (rate / flush_touched).min(1.0));
+
+    let flush = |share: f64, touched: f64, untouched: f64| {
+        size * share / touched + size * (1.0 - share) / untouched
+    };
+    let sequential = fixed_point(|length| {
+        let share = (touch_alone * (interval - length).max(0.0) / size).min(1.0);
+        flush(share, flush_touched, flush_untouched)
+    });
+    let concurrent = fixed_point(|length| {
+        let share = (touch_beside * interval.max(length) / size).min(1.0);
+        flush(share, flush_touched * competition, flush_untouched * competition)
+    });
+    Some(Prediction { sequential, concurrent })
+}
+
+/// Iterates `length = f(length)` with damping: `f` is monotone and bounded, so this settles.
+fn fixed_point(f: impl Fn(f64) -> f64) -> f64 {
+    let mut length = f(0.0);
+    for _ in 0..32 {
+        length = 0.5 * (length + f(length));
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GB: f64 = 1e9;
+
+    fn rate(bytes_per_second: f64) -> Rate {
+        Rate(Some(bytes_per_second))
+    }
+
+    /// The paper's A100 node: flush 3 and 6 GB/s, 128 MB checkpoints.
+    fn paper(interval: f64) -> Inputs {
+        Inputs {
+            touch_alone: rate(10.0 * GB),
+            touch_beside_flush: rate(7.0 * GB),
+            flush_touched: rate(6.0 * GB),
+            flush_untouched: rate(3.0 * GB),
+            flush_beside_touch: rate(4.2 * GB),
+            checkpoint_bytes: 128e6,
+            interval,
+        }
+    }
+
+    #[test]
+    fn long_pauses_favour_sequential_touching_and_short_ones_concurrent() {
+        let long = predict(&paper(0.1)).unwrap();
+        assert!(long.sequential < long.concurrent, "{long:?}");
+        let short = predict(&paper(0.005)).unwrap();
+        assert!(short.concurrent < short.sequential, "{short:?}");
+    }
+
+    #[test]
+    fn auto_changes_its_mind_as_the_interval_does() {
+        let mut model = Model::new(Touch::Auto);
+        let mut now = 0.0;
+        let feed = |model: &mut Model, interval: f64, now: &mut f64| {
+            for _ in 0..40 {
+                *now += interval;
+                model.captured(128_000_000, *now);
+                model.touched(64_000_000, 0.0064, false);
+                model.touched(64_000_000, 0.0091, true);
+                model.flushed(128_000_000, 0, 128e6 / (6.0 * GB), false);
+                model.flushed(128_000_000, 128_000_000, 128e6 / (3.0 * GB), false);
+            }
+        };
+        feed(&mut model, 0.1, &mut now);
+        assert_eq!(model.mode(), Mode::Sequential);
+        feed(&mut model, 0.002, &mut now);
+        assert_eq!(model.mode(), Mode::Concurrent);
+        assert!(model.changes() >= 2);
+    }
+
+    #[test]
+    fn a_fixed_setting_is_never_changed() {
+        let mut model = Model::new(Touch::Sequential);
+        for step in 0..10 {
+            model.captured(128_000_000, f64::from(step) * 0.001);
+            model.touched(1 << 20, 0.001, false);
+            model.flushed(128_000_000, 0, 0.02, true);
+        }
+        assert_eq!(model.mode(), Mode::Sequential);
+        assert_eq!(model.changes(), 0);
+        assert!(model.prediction().is_some(), "the prediction can be read all the same");
+    }
+
+    #[test]
+    fn nothing_is_predicted_from_nothing() {
+        assert_eq!(predict(&Inputs::default()), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! The locks that the library's shared state stands behind: std's, or shuttle's in a model check.
+//!
+//! A poisoned lock is entered all the same: state is changed only by code that cannot panic half
+//! way, and a library must not turn one failed worker into a process that cannot finish.
+
+use std::time::Duration;
+
+#[cfg(feature = "model-check")]
+use shuttle::sync as imp;
+#[cfg(not(feature = "model-check"))]
+use std::sync as imp;
+
+pub use imp::MutexGuard;
+
+/// A mutual-exclusion lock that survives a panic of its holder.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(imp::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// A lock around `value`.
+    pub fn new(value: T) -> Self {
+        Mutex(imp::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A condition to wait for under a [`Mutex`].
+#[derive(Debug, Default)]
+pub struct Condvar(imp::Condvar);
+
+impl Condvar {
+    /// A condition nobody waits for yet.
+    pub fn new() -> Self {
+        Condvar(imp::Condvar::new())
+    }
+
+    /// Waits until notified. Like every condition wait it may also return for no reason.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits until notified or for about `limit`.
+    pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> MutexGuard<'a, T> {
+        match self.0.wait_timeout(guard, limit) {
+            Ok((guard, _)) => guard,
+            Err(poisoned) => poisoned.into_inner().0,
+        }
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes every waiter.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}

@@ -1,0 +1,219 @@
+//! The file tiers: scratch on the node, persistent on the parallel file system.
+//!
+//! A checkpoint's file appears by being renamed: whoever sees it sees it whole. Its format is
+//! upstream's (`format::header`).
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Kind, Result};
+use crate::format::header::{Decoded, Header};
+use crate::format::names;
+use crate::platform::files::{self, Durability};
+
+/// The directories of a job and its place in them.
+#[derive(Debug)]
+pub struct Files {
+    scratch: Option<PathBuf>,
+    persistent: Option<PathBuf>,
+    rank: u32,
+    temporaries: AtomicU64,
+}
+
+impl Files {
+    /// Makes the directories if they are missing, and removes what a killed run of this rank has
+    /// left half written.
+    pub fn open(scratch: Option<&Path>, persistent: Option<&Path>, rank: u32) -> Result<Files> {
+        for (key, directory) in [("scratch", scratch), ("persistent", persistent)] {
+            let Some(directory) = directory else { continue };
+            fs::create_dir_all(directory).map_err(|error| {
+                Error::system(format!("making the {key} directory {}", directory.display()), &error)
+            })?;
+        }
+        let found = Files {
+            scratch: scratch.map(Path::to_owned),
+            persistent: persistent.map(Path::to_owned),
+            rank,
+            temporaries: AtomicU64::new(0),
+        };
+        for directory in [scratch, persistent].into_iter().flatten() {
+            if let Err(error) = found.remove_leftovers(directory) {
+                log::warn!("{error}");
+            }
+        }
+        Ok(found)
+    }
+
+    /// This process's number in file names.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Whether there is a scratch directory.
+    pub fn has_scratch(&self) -> bool {
+        self.scratch.is_some()
+    }
+
+    /// Whether there is a persistent directory.
+    pub fn has_persistent(&self) -> bool {
+        self.persistent.is_some()
+    }
+
+    /// A checkpoint's file in scratch.
+    pub fn scratch_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let directory = self.scratch.as_ref().ok_or_else(no_scratch)?;
+        Ok(directory.join(names::checkpoint_file(name, self.rank, version)))
+    }
+
+    /// A checkpoint's file in persistent.
+    pub fn persistent_path(&self, name: &str, version: i32) -> Option<PathBuf> {
+        Some(self.persistent.as_ref()?.join(names::checkpoint_file(name, self.rank, version)))
+    }
+
+    /// A fresh temporary name beside `complete`.
+    pub fn temporary(&self, complete: &Path) -> PathBuf {
+        let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
+        let file = complete.file_name().map(|n| n.to_string_lossy().into_owned());
+        let name =
+            names::temporary_file(file.as_deref().unwrap_or("file"), std::process::id(), number);
+        complete.with_file_name(name)
+    }
+
+    /// The versions of which a complete file exists in scratch or persistent, ascending.
+    pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
+        let mut found = BTreeSet::new();
+        for directory in [&self.scratch, &self.persistent].into_iter().flatten() {
+            found.extend(files::versions(directory, name, self.rank)?);
+        }
+        Ok(found)
+    }
+
+    /// Removes every file of a name from scratch, except those of the versions in `keep`.
+    pub fn clean_scratch(&self, name: &str, keep: impl Fn(i32) -> bool) -> Result<()> {
+        let Some(directory) = &self.scratch else { return Ok(()) };
+        for version in files::versions(directory, name, self.rank)? {
+            if !keep(version) {
+                files::remove(&self.scratch_path(name, version)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The nearest complete file of a checkpoint: scratch, then persistent.
+    pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
+        let mut last = None;
+        let scratch = self.scratch.as_ref().and(self.scratch_path(name, version).ok());
+        for path in [scratch, self.persistent_path(name, version)].into_iter().flatten() {
+            match Opened::read(&path) {
+                Ok(opened) => return Ok(opened),
+                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) => {
+                    log::warn!("{error}; looking for another copy");
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            Error::new(
+                Kind::NotFound,
+                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+            )
+        }))
+    }
+
+    /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
+    /// it was routed from, with a link in persistent.
+    pub fn persist(&self, name: &str, version: i32, routed: Option<&str>) -> Result<u64> {
+        let source = self.scratch_path(name, version)?;
+        let persistent = self.persistent_path(name, version);
+        let (target, link) = match routed {
+            Some(original) => (PathBuf::from(original), persistent),
+            None => match persistent {
+                Some(path) => (path, None),
+                None => return Ok(0),
+            },
+        };
+        let temporary = self.temporary(&target);
+        let bytes = files::copy_file(&source, &temporary, Durability::Synced)?;
+        files::atomic_replace(&temporary, &target, Durability::Synced)?;
+        if let Some(link) = link {
+            let temporary = self.temporary(&link);
+            std::os::unix::fs::symlink(&target, &temporary).map_err(|error| {
+                Error::system(format!("linking {}", temporary.display()), &error)
+            })?;
+            files::atomic_replace(&temporary, &link, Durability::Synced)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it.
+    pub fn fetch_routed(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let path = self.scratch_path(name, version)?;
+        if path.exists() {
+            return Ok(path);
+        }
+        let Some(source) = self.persistent_path(name, version).filter(|path| path.exists()) else {
+            return Err(Error::new(
+                Kind::NotFound,
+                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+            ));
+        };
+        let temporary = self.temporary(&path);
+        files::copy_file(&source, &temporary, Durability::Unsynced)?;
+        files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
+        Ok(path)
+    }
+
+    fn remove_leftovers(&self, directory: &Path) -> Result<()> {
+        let leftovers = files::list(directory, |name| {
+            let temporary = names::parse_temporary(name)?;
+            let complete = names::parse(temporary.complete)?;
+            // Another process may be writing: only a dead one's are leftovers.
+            (complete.rank == self.rank && !alive(temporary.pid)).then(|| name.to_owned())
+        })?;
+        for name in leftovers {
+            files::remove(&directory.join(name))?;
+        }
+        Ok(())
+    }
+}
+
+fn alive(pid: u32) -> bool {
+    // SAFETY: signal 0 only asks whether the process exists.
+    pid == std::process::id()
+        || unsafe { libc::kill(pid as libc::pid_t, 0) } == 0
+        || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+}
+
+fn no_scratch() -> Error {
+    Error::invalid("this needs a scratch directory, and the configuration gives none (key scratch)")
+}
+
+/// A complete checkpoint file, open for reading, with its header read.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: File,
+    /// Its path, for messages.
+    pub path: PathBuf,
+    /// Its regions.
+    pub header: Decoded,
+}
+
+impl Opened {
+    /// Opens a file and checks its header against its length.
+    pub fn read(path: &Path) -> Result<Opened> {
+        let file = files::open(path)?;
+        let len = files::len(&file, path)?;
+        let within = |error: Error| error.within(path.display());
+        let mut prefix = vec![0; (len.min(8)) as usize];
+        files::read_exact_at(&file, &mut prefix, 0, path)?;
+        let declared = Header::declared_len(&prefix, len).map_err(within)?;
+        prefix.resize(declared, 0);
+        files::read_exact_at(&file, &mut prefix, 0, path)?;
+        let header = Header::decode(&prefix, len).map_err(within)?;
+        Ok(Opened { file, path: path.to_owned(), header })
+    }
+}

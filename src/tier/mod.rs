@@ -1,0 +1,10 @@
+//! The tiers: places with room for checkpoints, one above the other.
+//!
+//! A tier knows its space and what is resident in it. It does not know when anything happens: what
+//! to flush, touch, register, evict or fetch next is decided in `policy`, and carried out in
+//! `engine`.
+
+pub mod device_cache;
+pub mod files;
+pub mod host_buffer;
+pub mod space;

@@ -1,0 +1,263 @@
+//! Room in a memory tier, given out in first-in first-out order.
+//!
+//! The room is a ring: allocations follow a cursor that runs upwards and wraps. A checkpoint that
+//! does not fit in the hole at the cursor takes several: since every copy is cut into slices
+//! anyway, nothing is gained by holding a checkpoint in one piece, and free room is never lost to
+//! fragmentation (the paper's FIFO order, HiPC'22 section IV-C, without its ring's worst case).
+
+use std::collections::BTreeMap;
+
+/// A run of bytes in a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte, counted from the start of the tier.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+/// The free and the taken room of one tier, in bytes.
+#[derive(Debug)]
+pub struct Space {
+    granule: u64,
+    capacity: u64,
+    free_bytes: u64,
+    cursor: u64,
+    /// Offset of each hole -> its length. Holes never touch.
+    holes: BTreeMap<u64, u64>,
+}
+
+impl Space {
+    /// A space without room as yet. Every allocation is rounded up to `granule` bytes, so that all
+    /// extents start at multiples of it.
+    pub fn new(granule: u64) -> Self {
+        Space { granule: granule.max(1), capacity: 0, free_bytes: 0, cursor: 0, holes: BTreeMap::new() }
+    }
+
+    /// Adds `bytes` (rounded down to the granule) behind the end.
+    pub fn grow(&mut self, bytes: u64) {
+        let bytes = bytes - bytes % self.granule;
+        if bytes > 0 {
+            let start = self.capacity;
+            self.capacity += bytes;
+            self.free_bytes += bytes;
+            self.insert_hole(start, bytes);
+        }
+    }
+
+    /// All room, free or taken, in bytes.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Free room in bytes.
+    pub fn free(&self) -> u64 {
+        self.free_bytes
+    }
+
+    /// What an allocation of `len` bytes takes.
+    pub fn rounded(&self, len: u64) -> u64 {
+        len.div_ceil(self.granule).saturating_mul(self.granule)
+    }
+
+    /// Takes room for `len` bytes, as few extents as the holes behind the cursor allow, or nothing
+    /// at all if there is not enough. The extents' lengths add up to [`Space::rounded`].
+    pub fn allocate(&mut self, len: u64) -> Option<Vec<Extent>> {
+        let mut need = self.rounded(len);
+        if need > self.free_bytes {
+            return None;
+        }
+        let mut taken = Vec::new();
+        while need > 0 {
+            let (offset, hole) = self.hole_at_cursor()?;
+            let len = hole.min(need);
+            self.holes.remove(&offset);
+            if hole > len {
+                self.holes.insert(offset + len, hole - len);
+            }
+            self.free_bytes -= len;
+            self.cursor = offset + len;
+            need -= len;
+            taken.push(Extent { offset, len });
+        }
+        Some(taken)
+    }
+
+    /// Gives back what [`Space::allocate`] gave.
+    pub fn release(&mut self, extents: &[Extent]) {
+        for extent in extents {
+            self.free_bytes += extent.len;
+            self.insert_hole(extent.offset, extent.len);
+        }
+    }
+
+    /// The next hole at or behind the cursor, else the first one.
+    fn hole_at_cursor(&self) -> Option<(u64, u64)> {
+        self.holes.range(self.cursor..).next().or_else(|| self.holes.iter().next()).map(|(&o, &l)| (o, l))
+    }
+
+    fn insert_hole(&mut self, mut offset: u64, mut len: u64) {
+        if let Some((&before, &before_len)) = self.holes.range(..offset).next_back() {
+            if before + before_len == offset {
+                self.holes.remove(&before);
+                offset = before;
+                len += before_len;
+            }
+        }
+        if let Some(behind_len) = self.holes.remove(&(offset + len)) {
+            len += behind_len;
+        }
+        self.holes.insert(offset, len);
+    }
+}
+
+/// Cuts `extents`, read one after the other as one run of bytes, to the `len` bytes from `start`.
+pub fn cut(extents: &[Extent], start: u64, len: u64) -> impl Iterator<Item = Extent> + '_ {
+    let mut skip = start;
+    let mut left = len;
+    extents.iter().filter_map(move |extent| {
+        if left == 0 || skip >= extent.len {
+            skip = skip.saturating_sub(extent.len);
+            return None;
+        }
+        let piece = Extent { offset: extent.offset + skip, len: (extent.len - skip).min(left) };
+        skip = 0;
+        left -= piece.len;
+        Some(piece)
+    })
+}
+
+/// Walks two lists of extents side by side: runs of `len` bytes in all that are contiguous in both,
+/// as (offset in the first, offset in the second, length).
+pub fn side_by_side<'a>(
+    first: &'a [Extent],
+    second: &'a [Extent],
+    len: u64,
+) -> impl Iterator<Item = (u64, u64, u64)> + 'a {
+    let (mut i, mut j, mut into_i, mut into_j, mut left) = (0, 0, 0, 0, len);
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let (a, b) = (first.get(i)?, second.get(j)?);
+        let run = (a.len - into_i).min(b.len - into_j).min(left);
+        let step = (a.offset + into_i, b.offset + into_j, run);
+        into_i += run;
+        into_j += run;
+        left -= run;
+        if into_i == a.len {
+            (i, into_i) = (i + 1, 0);
+        }
+        if into_j == b.len {
+            (j, into_j) = (j + 1, 0);
+        }
+        Some(step)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_allocation_wraps_into_two_extents_instead_of_losing_the_end() {
+        let mut space = Space::new(1);
+        space.grow(100);
+        let first = space.allocate(40).unwrap();
+        let second = space.allocate(40).unwrap();
+        space.release(&first);
+        let third = space.allocate(60).unwrap();
+        assert_eq!(third, [Extent { offset: 80, len: 20 }, Extent { offset: 0, len: 40 }]);
+        space.release(&second);
+        space.release(&third);
+        assert_eq!(space.holes, BTreeMap::from([(0, 100)]));
+    }
+
+    #[test]
+    fn growth_joins_the_hole_at_the_end() {
+        let mut space = Space::new(16);
+        space.grow(32);
+        space.grow(47);
+        assert_eq!(space.capacity(), 64);
+        assert_eq!(space.allocate(64).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn cutting_follows_the_order_of_the_extents() {
+        let extents = [Extent { offset: 80, len: 20 }, Extent { offset: 0, len: 40 }];
+        let cut: Vec<_> = cut(&extents, 15, 10).collect();
+        assert_eq!(cut, [Extent { offset: 95, len: 5 }, Extent { offset: 0, len: 5 }]);
+    }
+
+    #[test]
+    fn two_lists_side_by_side_break_where_either_breaks() {
+        let first = [Extent { offset: 0, len: 10 }, Extent { offset: 50, len: 10 }];
+        let second = [Extent { offset: 90, len: 4 }, Extent { offset: 20, len: 16 }];
+        let runs: Vec<_> = side_by_side(&first, &second, 15).collect();
+        assert_eq!(runs, [(0, 90, 4), (4, 20, 6), (50, 26, 5)]);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Grow(u64),
+        Take(u64),
+        Give(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..40u64).prop_map(Step::Grow),
+            (0..60u64).prop_map(Step::Take),
+            any::<prop::sample::Index>().prop_map(|i| Step::Give(i.index(1 << 16))),
+        ]
+    }
+
+    proptest! {
+        /// The model is one flag per byte. Catches extents that overlap or leave the space, room
+        /// that is lost or counted twice, and refusals while there is room.
+        #[test]
+        fn agrees_with_a_bitmap(granule in 1..5u64, steps in prop::collection::vec(step(), 1..120)) {
+            let mut space = Space::new(granule);
+            let mut taken: Vec<bool> = Vec::new();
+            let mut held: Vec<Vec<Extent>> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Grow(bytes) => {
+                        space.grow(bytes);
+                        taken.resize(taken.len() + (bytes - bytes % granule) as usize, false);
+                    }
+                    Step::Take(len) => {
+                        let free = taken.iter().filter(|t| !**t).count() as u64;
+                        match space.allocate(len) {
+                            None => prop_assert!(free < len.div_ceil(granule) * granule),
+                            Some(extents) => {
+                                let sum: u64 = extents.iter().map(|e| e.len).sum();
+                                prop_assert_eq!(sum, len.div_ceil(granule) * granule);
+                                for extent in &extents {
+                                    prop_assert_eq!(extent.offset % granule, 0);
+                                    for byte in extent.offset..extent.offset + extent.len {
+                                        prop_assert!(!std::mem::replace(&mut taken[byte as usize], true));
+                                    }
+                                }
+                                held.push(extents);
+                            }
+                        }
+                    }
+                    Step::Give(which) if !held.is_empty() => {
+                        let extents = held.swap_remove(which % held.len());
+                        space.release(&extents);
+                        for extent in &extents {
+                            for byte in extent.offset..extent.offset + extent.len {
+                                taken[byte as usize] = false;
+                            }
+                        }
+                    }
+                    Step::Give(_) => {}
+                }
+                prop_assert_eq!(space.free(), taken.iter().filter(|t| !**t).count() as u64);
+                prop_assert_eq!(space.capacity(), taken.len() as u64);
+            }
+        }
+    }
+}
