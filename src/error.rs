@@ -36,10 +36,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of the given kind. The message should name the thing and the value.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error {
-            kind,
-            message: message.into(),
-        }
+        Error { kind, message: message.into() }
     }
 
     /// Shorthand for [`Kind::Invalid`].
@@ -65,10 +62,7 @@ impl Error {
     /// The same error with `context` in front of its message.
     #[must_use]
     pub fn within(self, context: impl fmt::Display) -> Self {
-        Error {
-            kind: self.kind,
-            message: format!("{context}: {}", self.message),
-        }
+        Error { kind: self.kind, message: format!("{context}: {}", self.message) }
     }
 }
 

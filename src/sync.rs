@@ -3,8 +3,6 @@
 //! A poisoned lock is entered all the same: state is changed only by code that cannot panic half
 //! way, and a library must not turn one failed worker into a process that cannot finish.
 
-use std::time::Duration;
-
 #[cfg(feature = "model-check")]
 use shuttle::sync as imp;
 #[cfg(not(feature = "model-check"))]
@@ -41,14 +39,6 @@ impl Condvar {
     /// Waits until notified. Like every condition wait it may also return for no reason.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Waits until notified or for about `limit`.
-    pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, limit: Duration) -> MutexGuard<'a, T> {
-        match self.0.wait_timeout(guard, limit) {
-            Ok((guard, _)) => guard,
-            Err(poisoned) => poisoned.into_inner().0,
-        }
     }
 
     /// Wakes one waiter.

@@ -52,10 +52,7 @@ impl AllocationProp {
         Self {
             kind: ALLOCATION_PINNED,
             requested_handle_types: 0,
-            location: Location {
-                kind: LOCATION_DEVICE,
-                id: device,
-            },
+            location: Location { kind: LOCATION_DEVICE, id: device },
             win32_handle_meta_data: std::ptr::null_mut(),
             alloc_flags: [0; 8],
         }

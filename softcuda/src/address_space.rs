@@ -77,9 +77,7 @@ impl AddressSpace {
     /// Hands out `size` addresses at a multiple of `alignment`, at `wish` if
     /// that is possible.
     pub(crate) fn reserve(&mut self, size: u64, alignment: u64, wish: u64) -> Outcome<u64> {
-        let size = size
-            .checked_next_multiple_of(GRANULARITY)
-            .ok_or(Status::OUT_OF_MEMORY)?;
+        let size = size.checked_next_multiple_of(GRANULARITY).ok_or(Status::OUT_OF_MEMORY)?;
         let alignment = alignment.max(GRANULARITY);
         if wish != 0 && wish % alignment == 0 && self.is_free(wish, size) {
             self.slots.insert(wish..wish + size, ());
@@ -139,14 +137,7 @@ impl AddressSpace {
         // SAFETY: the range lies in the alias area, which this object set
         // aside, so MAP_FIXED replaces nothing that is not its own.
         let placed = unsafe {
-            libc::mmap(
-                start,
-                size,
-                protection.flags(),
-                flags | libc::MAP_FIXED,
-                file,
-                0,
-            )
+            libc::mmap(start, size, protection.flags(), flags | libc::MAP_FIXED, file, 0)
         };
         if placed == libc::MAP_FAILED {
             Err(Status::OUT_OF_MEMORY)

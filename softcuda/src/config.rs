@@ -123,11 +123,7 @@ pub(crate) fn load() {
 /// Sets `key` (with or without its `SOFTCUDA_`) to `value`.
 pub(crate) fn configure(key: &str, value: &str) -> Result<(), String> {
     let key = key.to_ascii_uppercase();
-    let key = if key.starts_with("SOFTCUDA_") {
-        key
-    } else {
-        format!("SOFTCUDA_{key}")
-    };
+    let key = if key.starts_with("SOFTCUDA_") { key } else { format!("SOFTCUDA_{key}") };
     settings().set(&key, value)
 }
 

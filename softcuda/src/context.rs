@@ -54,26 +54,15 @@ impl Context {
             stream: Stream::new(handle as u64, kind, 0, Arc::clone(&fate)),
             last: None,
         };
-        let lanes = vec![
-            lane(STREAM_LEGACY, Kind::Legacy),
-            lane(STREAM_PER_THREAD, Kind::Blocking),
-        ];
-        Arc::new(Self {
-            handle,
-            device,
-            primary,
-            fate,
-            lanes: Mutex::new(lanes),
-        })
+        let lanes =
+            vec![lane(STREAM_LEGACY, Kind::Legacy), lane(STREAM_PER_THREAD, Kind::Blocking)];
+        Arc::new(Self { handle, device, primary, fate, lanes: Mutex::new(lanes) })
     }
 
     /// Adds a stream.
     pub(crate) fn add_stream(&self, handle: u64, kind: Kind, flags: u32) -> Arc<Stream> {
         let stream = Stream::new(handle, kind, flags, Arc::clone(&self.fate));
-        lock(&self.lanes).push(Lane {
-            stream: Arc::clone(&stream),
-            last: None,
-        });
+        lock(&self.lanes).push(Lane { stream: Arc::clone(&stream), last: None });
         stream
     }
 
@@ -98,10 +87,7 @@ impl Context {
 
         let mut after: Vec<_> = terms.after.into_iter().collect();
         after.extend(
-            lanes
-                .iter()
-                .filter(|lane| comes_before(lane, stream))
-                .filter_map(Lane::pending),
+            lanes.iter().filter(|lane| comes_before(lane, stream)).filter_map(Lane::pending),
         );
         let ticket = Arc::new(Ticket::default());
         stream.push(Operation {
@@ -110,10 +96,7 @@ impl Context {
             fails_with: terms.fails_with,
             work,
         })?;
-        if let Some(lane) = lanes
-            .iter_mut()
-            .find(|lane| lane.stream.handle == stream.handle)
-        {
+        if let Some(lane) = lanes.iter_mut().find(|lane| lane.stream.handle == stream.handle) {
             lane.last = Some(Arc::clone(&ticket));
         }
         Ok(ticket)

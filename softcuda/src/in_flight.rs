@@ -18,9 +18,7 @@ struct Table {
 
 impl Table {
     fn overlaps(&self, range: &Range<u64>) -> bool {
-        self.ranges
-            .values()
-            .any(|used| used.start < range.end && range.start < used.end)
+        self.ranges.values().any(|used| used.start < range.end && range.start < used.end)
     }
 }
 

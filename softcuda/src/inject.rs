@@ -45,17 +45,8 @@ impl Rule {
             Some(number) => (number, true),
             None => (number.trim(), false),
         };
-        let first = number
-            .parse()
-            .ok()
-            .filter(|first| *first > 0)
-            .ok_or_else(malformed)?;
-        let code = code
-            .trim()
-            .parse()
-            .ok()
-            .filter(|code| *code > 0)
-            .ok_or_else(malformed)?;
+        let first = number.parse().ok().filter(|first| *first > 0).ok_or_else(malformed)?;
+        let code = code.trim().parse().ok().filter(|code| *code > 0).ok_or_else(malformed)?;
         Ok(Self {
             function: function.trim().to_owned(),
             first,
@@ -93,10 +84,7 @@ pub(crate) fn called(function: &'static str) -> Verdict {
         *count += 1;
         *count
     };
-    match lock(&RULES)
-        .iter()
-        .find(|rule| rule.covers(function, number))
-    {
+    match lock(&RULES).iter().find(|rule| rule.covers(function, number)) {
         None => Verdict::Proceed,
         Some(rule) if rule.asynchronous => Verdict::FailLater(rule.code),
         Some(rule) => Verdict::Fail(rule.code),
@@ -111,10 +99,7 @@ pub(crate) fn count(function: &str) -> u64 {
 /// Every function called so far as `name count`, one per line, by name.
 pub(crate) fn listing() -> String {
     let counts = lock(&COUNTS);
-    let lines: Vec<_> = counts
-        .iter()
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
+    let lines: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     lines.join("\n")
 }
 
@@ -133,29 +118,17 @@ mod tests {
         assert!(rule.covers("cuMemMap", 3));
         assert!(!rule.covers("cuMemMap", 4));
         assert!(!rule.covers("cuMemUnmap", 3));
-        assert_eq!(
-            (rule.code, rule.asynchronous),
-            (Status::OUT_OF_MEMORY, false)
-        );
+        assert_eq!((rule.code, rule.asynchronous), (Status::OUT_OF_MEMORY, false));
 
         let rule = Rule::parse("cuLaunchKernel:2+~700").unwrap();
         assert!(!rule.covers("cuLaunchKernel", 1));
         assert!(rule.covers("cuLaunchKernel", 9));
-        assert_eq!(
-            (rule.code, rule.asynchronous),
-            (Status::ILLEGAL_ADDRESS, true)
-        );
+        assert_eq!((rule.code, rule.asynchronous), (Status::ILLEGAL_ADDRESS, true));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for item in [
-            "cuMemMap",
-            "cuMemMap:0=2",
-            "cuMemMap:1=0",
-            "cuMemMap:x=2",
-            "cuMemMap:1=2~3",
-        ] {
+        for item in ["cuMemMap", "cuMemMap:0=2", "cuMemMap:1=0", "cuMemMap:x=2", "cuMemMap:1=2~3"] {
             assert!(Rule::parse(item).is_err(), "{item}");
         }
     }

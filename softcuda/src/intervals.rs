@@ -11,9 +11,7 @@ pub(crate) struct Intervals<T> {
 
 impl<T> Default for Intervals<T> {
     fn default() -> Self {
-        Self {
-            by_start: BTreeMap::new(),
-        }
+        Self { by_start: BTreeMap::new() }
     }
 }
 
@@ -80,9 +78,7 @@ impl<T> Intervals<T> {
 
     /// All ranges in order of address.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Range<u64>, &T)> {
-        self.by_start
-            .iter()
-            .map(|(start, (end, value))| (*start..*end, value))
+        self.by_start.iter().map(|(start, (end, value))| (*start..*end, value))
     }
 
     /// The value of the range that begins exactly at `start`, to change it.

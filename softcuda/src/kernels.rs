@@ -82,10 +82,7 @@ static KERNELS: LazyLock<Mutex<HashMap<String, Arc<Kernel>>>> = LazyLock::new(Mu
 
 /// Registers a kernel, replacing the one of the same name.
 pub(crate) fn register(name: String, sizes: Vec<usize>, function: NativeKernel) -> Outcome {
-    if sizes
-        .iter()
-        .any(|size| *size == 0 || *size > LARGEST_PARAMETER)
-    {
+    if sizes.iter().any(|size| *size == 0 || *size > LARGEST_PARAMETER) {
         return Err(Status::INVALID_VALUE);
     }
     lock(&KERNELS).insert(name, Arc::new(Kernel { function, sizes }));
@@ -117,21 +114,15 @@ impl Kernel {
             let target: *mut u64 = value;
             // SAFETY: the caller vouches for the source; the target has room
             // for the largest parameter, and `register` checked the size.
-            unsafe {
-                source
-                    .cast::<u8>()
-                    .copy_to_nonoverlapping(target.cast(), *size)
-            };
+            unsafe { source.cast::<u8>().copy_to_nonoverlapping(target.cast(), *size) };
         }
         Ok(values)
     }
 
     /// Runs it on this thread, for `device`.
     pub(crate) fn run(&self, device: usize, shape: Shape, mut values: Vec<u64>) -> Outcome {
-        let mut params: Vec<*mut c_void> = values
-            .iter_mut()
-            .map(|value| std::ptr::from_mut(value).cast())
-            .collect();
+        let mut params: Vec<*mut c_void> =
+            values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
         let launch = softcuda_launch {
             grid: shape.grid,
             block: shape.block,
@@ -139,11 +130,7 @@ impl Kernel {
             parameter_count: self.sizes.len() as u32,
             params: params.as_mut_ptr(),
         };
-        SCOPE.set(Some(Scope {
-            device,
-            held: Vec::new(),
-            failed: false,
-        }));
+        SCOPE.set(Some(Scope { device, held: Vec::new(), failed: false }));
         // SAFETY: whoever registered the function vouched that it may be
         // called with such a launch, which lives until it returns.
         thread::in_callback(|| unsafe { (self.function)(&raw const launch) });
@@ -162,11 +149,7 @@ pub(crate) fn alias_for_kernel(address: u64, bytes: u64) -> *mut c_void {
     };
     SCOPE.with_borrow_mut(|scope| {
         let device = scope.as_ref().map_or(0, |scope| scope.device);
-        let access = Access {
-            device,
-            writes: false,
-            by_kernel: true,
-        };
+        let access = Access { device, writes: false, by_kernel: true };
         match driver.memory.operand(address, bytes, Side::Device, access) {
             Ok(operand) => {
                 let pointer = operand.pointer().cast();

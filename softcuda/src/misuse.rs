@@ -9,10 +9,7 @@ use crate::sync::lock;
 /// More entries than this are counted and printed, but not kept.
 const KEPT: usize = 256;
 
-static LOG: Mutex<Log> = Mutex::new(Log {
-    count: 0,
-    entries: Vec::new(),
-});
+static LOG: Mutex<Log> = Mutex::new(Log { count: 0, entries: Vec::new() });
 
 struct Log {
     count: u64,

@@ -19,9 +19,7 @@ pub(crate) struct Meter {
 impl Meter {
     /// A meter of so many devices.
     pub(crate) fn new(devices: usize) -> Arc<Self> {
-        Arc::new(Self {
-            used: (0..devices).map(|_| AtomicU64::new(0)).collect(),
-        })
+        Arc::new(Self { used: (0..devices).map(|_| AtomicU64::new(0)).collect() })
     }
 
     /// Bytes in use on `device`.
@@ -37,11 +35,7 @@ impl Meter {
                 used.checked_add(bytes).filter(|used| *used <= limit)
             })
             .map_err(|_| Status::OUT_OF_MEMORY)?;
-        Ok(Charge {
-            meter: Arc::clone(self),
-            device,
-            bytes,
-        })
+        Ok(Charge { meter: Arc::clone(self), device, bytes })
     }
 }
 
@@ -85,11 +79,7 @@ impl Physical {
         if unsafe { libc::ftruncate(file, length) } != 0 {
             return Err(Status::OUT_OF_MEMORY);
         }
-        Ok(Self {
-            file: owned,
-            size,
-            charge,
-        })
+        Ok(Self { file: owned, size, charge })
     }
 
     /// The device that holds it.

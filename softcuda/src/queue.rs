@@ -57,9 +57,7 @@ pub(crate) struct Fate {
 impl Fate {
     /// Breaks the context with `status`; the first error wins.
     pub(crate) fn fail(&self, status: Status) {
-        let _ = self
-            .error
-            .compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.error.compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Ends the context: what is still queued is not carried out.
@@ -170,12 +168,7 @@ impl Stream {
 
     fn work(&self) {
         while let Some(operation) = self.next() {
-            let Operation {
-                after,
-                ticket,
-                fails_with,
-                work,
-            } = operation;
+            let Operation { after, ticket, fails_with, work } = operation;
             for earlier in after {
                 earlier.wait();
             }

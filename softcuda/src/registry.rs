@@ -68,11 +68,7 @@ static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
 
 /// Initialises the driver, once.
 pub(crate) fn initialise() -> Outcome {
-    DRIVER
-        .get_or_init(Driver::new)
-        .as_ref()
-        .map(|_| ())
-        .map_err(|status| *status)
+    DRIVER.get_or_init(Driver::new).as_ref().map(|_| ()).map_err(|status| *status)
 }
 
 /// The driver, if it is initialised.
@@ -107,11 +103,7 @@ impl Driver {
             return Err(Status::NO_DEVICE);
         }
         let memory = Memory::new(devices)?;
-        Ok(Self {
-            devices,
-            memory,
-            objects: Mutex::new(Objects::default()),
-        })
+        Ok(Self { devices, memory, objects: Mutex::new(Objects::default()) })
     }
 
     /// Checks a device number.
@@ -125,9 +117,7 @@ impl Driver {
     /// Makes a context that is not a primary one.
     pub(crate) fn create_context(&self, device: usize) -> Arc<Context> {
         let context = Context::new(fresh_handle(), device, false);
-        lock(&self.objects)
-            .contexts
-            .insert(context.handle, Arc::clone(&context));
+        lock(&self.objects).contexts.insert(context.handle, Arc::clone(&context));
         context
     }
 
@@ -161,10 +151,7 @@ impl Driver {
     pub(crate) fn release_primary(&self, device: usize) -> Outcome {
         let unused = {
             let mut objects = lock(&self.objects);
-            let primary = objects
-                .primaries
-                .get_mut(&device)
-                .ok_or(Status::INVALID_CONTEXT)?;
+            let primary = objects.primaries.get_mut(&device).ok_or(Status::INVALID_CONTEXT)?;
             primary.retained -= 1;
             if primary.retained > 0 {
                 return Ok(());
@@ -197,14 +184,10 @@ impl Driver {
             let handle = context.handle;
             objects.contexts.remove(&handle);
             objects.destroyed_contexts.insert(handle);
-            objects
-                .streams
-                .retain(|_, (owner, _)| owner.handle != handle);
+            objects.streams.retain(|_, (owner, _)| owner.handle != handle);
             objects.events.retain(|_, event| event.context != handle);
             objects.modules.retain(|_, owner| *owner != handle);
-            objects
-                .functions
-                .retain(|_, function| function.context != handle);
+            objects.functions.retain(|_, function| function.context != handle);
         }
         context.shut_down();
         self.memory.release_context(context.handle);
@@ -214,9 +197,7 @@ impl Driver {
     pub(crate) fn create_stream(&self, context: &Arc<Context>, kind: Kind, flags: u32) -> CUstream {
         let stream = context.add_stream(fresh_handle(), kind, flags);
         let handle = stream.handle;
-        lock(&self.objects)
-            .streams
-            .insert(handle, (Arc::clone(context), stream));
+        lock(&self.objects).streams.insert(handle, (Arc::clone(context), stream));
         as_pointer(handle)
     }
 
@@ -242,10 +223,8 @@ impl Driver {
 
     /// Destroys a stream; what is queued in it is still carried out.
     pub(crate) fn destroy_stream(&self, handle: CUstream) -> Outcome {
-        let (_, stream) = lock(&self.objects)
-            .streams
-            .remove(&as_handle(handle))
-            .ok_or(Status::INVALID_HANDLE)?;
+        let (_, stream) =
+            lock(&self.objects).streams.remove(&as_handle(handle)).ok_or(Status::INVALID_HANDLE)?;
         stream.close();
         Ok(())
     }
@@ -265,11 +244,7 @@ impl Driver {
 
     /// The event of this handle.
     pub(crate) fn event(&self, handle: CUevent) -> Outcome<Arc<Event>> {
-        lock(&self.objects)
-            .events
-            .get(&as_handle(handle))
-            .cloned()
-            .ok_or(Status::INVALID_HANDLE)
+        lock(&self.objects).events.get(&as_handle(handle)).cloned().ok_or(Status::INVALID_HANDLE)
     }
 
     /// Forgets an event; whoever waits for it goes on waiting.
@@ -292,13 +267,8 @@ impl Driver {
     pub(crate) fn unload_module(&self, handle: CUmodule) -> Outcome {
         let handle = as_handle(handle);
         let mut objects = lock(&self.objects);
-        objects
-            .modules
-            .remove(&handle)
-            .ok_or(Status::INVALID_HANDLE)?;
-        objects
-            .functions
-            .retain(|_, function| function.module != handle);
+        objects.modules.remove(&handle).ok_or(Status::INVALID_HANDLE)?;
+        objects.functions.retain(|_, function| function.module != handle);
         Ok(())
     }
 
@@ -313,14 +283,7 @@ impl Driver {
         let context = *objects.modules.get(&module).ok_or(Status::INVALID_HANDLE)?;
         let kernel = find()?;
         let handle = fresh_handle();
-        objects.functions.insert(
-            handle,
-            Function {
-                module,
-                context,
-                kernel,
-            },
-        );
+        objects.functions.insert(handle, Function { module, context, kernel });
         Ok(as_pointer(handle))
     }
 

@@ -62,10 +62,7 @@ codes! {
 
 /// The name and the meaning of a result code, if it is one.
 pub(crate) fn describe(code: u32) -> Option<(&'static CStr, &'static CStr)> {
-    TABLE
-        .iter()
-        .find(|(number, ..)| *number == code)
-        .map(|(_, name, meaning)| (*name, *meaning))
+    TABLE.iter().find(|(number, ..)| *number == code).map(|(_, name, meaning)| (*name, *meaning))
 }
 
 #[cfg(test)]
@@ -75,39 +72,21 @@ mod tests {
 
     #[test]
     fn the_numbers_are_the_drivers() {
-        assert_eq!(
-            Status::OUT_OF_MEMORY.0,
-            CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32
-        );
-        assert_eq!(
-            Status::INVALID_CONTEXT.0,
-            CUresult::CUDA_ERROR_INVALID_CONTEXT as u32
-        );
-        assert_eq!(
-            Status::INVALID_HANDLE.0,
-            CUresult::CUDA_ERROR_INVALID_HANDLE as u32
-        );
+        assert_eq!(Status::OUT_OF_MEMORY.0, CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32);
+        assert_eq!(Status::INVALID_CONTEXT.0, CUresult::CUDA_ERROR_INVALID_CONTEXT as u32);
+        assert_eq!(Status::INVALID_HANDLE.0, CUresult::CUDA_ERROR_INVALID_HANDLE as u32);
         assert_eq!(Status::NOT_READY.0, CUresult::CUDA_ERROR_NOT_READY as u32);
-        assert_eq!(
-            Status::ILLEGAL_ADDRESS.0,
-            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as u32
-        );
+        assert_eq!(Status::ILLEGAL_ADDRESS.0, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as u32);
         assert_eq!(
             Status::HOST_MEMORY_ALREADY_REGISTERED.0,
             CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED as u32
         );
-        assert_eq!(
-            Status::NOT_PERMITTED.0,
-            CUresult::CUDA_ERROR_NOT_PERMITTED as u32
-        );
+        assert_eq!(Status::NOT_PERMITTED.0, CUresult::CUDA_ERROR_NOT_PERMITTED as u32);
     }
 
     #[test]
     fn only_known_codes_have_a_name() {
-        assert_eq!(
-            describe(2).map(|(name, _)| name),
-            Some(c"CUDA_ERROR_OUT_OF_MEMORY")
-        );
+        assert_eq!(describe(2).map(|(name, _)| name), Some(c"CUDA_ERROR_OUT_OF_MEMORY"));
         assert_eq!(describe(123_456), None);
     }
 }

@@ -1,5 +1,8 @@
 //! Which copies wait, which do not, and registered host memory.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[macro_use]
 mod common;
 
 use std::ffi::c_void;
@@ -19,11 +22,8 @@ fn a_pageable_copy_blocks_behind_all_that_is_queued() {
     ok(cuMemsetD8Async(device, 5, BYTES, stream));
     let opener = gate.open_later();
     let target: *mut c_void = host.as_mut_ptr().cast();
-    ok(unsafe { cuMemcpyDtoHAsync_v2(target, device, BYTES, stream) });
-    assert!(
-        gate.is_open(),
-        "the copy did not wait for the work before it"
-    );
+    ok(cu!(cuMemcpyDtoHAsync_v2(target, device, BYTES, stream)));
+    assert!(gate.is_open(), "the copy did not wait for the work before it");
     assert!(host.iter().all(|byte| *byte == 5));
     opener.join().unwrap();
 }
@@ -33,13 +33,14 @@ fn a_copy_with_locked_memory_returns_at_once() {
     let _session = Session::start();
     let (stream, device) = (stream(NON_BLOCKING), allocate(BYTES));
     let pages = Pages::new(BYTES);
-    ok(unsafe { cuMemHostRegister_v2(pages.at(0), BYTES, 0) });
+    ok(cu!(cuMemHostRegister_v2(pages.at(0), BYTES, 0)));
     let (upload, download) = (pages.at(0), pinned(BYTES));
+    // SAFETY: the pages are this test's own, and so many.
     unsafe { upload.cast::<u8>().write_bytes(9, BYTES) };
 
     let gate = Gate::block(stream);
-    ok(unsafe { cuMemcpyHtoDAsync_v2(device, upload, BYTES, stream) });
-    ok(unsafe { cuMemcpyDtoHAsync_v2(download.as_mut_ptr().cast(), device, BYTES, stream) });
+    ok(cu!(cuMemcpyHtoDAsync_v2(device, upload, BYTES, stream)));
+    ok(cu!(cuMemcpyDtoHAsync_v2(download.as_mut_ptr().cast(), device, BYTES, stream)));
     assert_eq!(cuStreamQuery(stream), NOT_READY);
     assert_eq!(download[0], 0, "nothing can have arrived");
     gate.open();
@@ -53,10 +54,10 @@ fn a_copy_with_locked_memory_returns_at_once() {
 fn no_copy_crosses_the_border_of_a_registration() {
     let _session = Session::start();
     let (pages, device) = (Pages::new(4 * BYTES), allocate(4 * BYTES));
-    ok(unsafe { cuMemHostRegister_v2(pages.at(BYTES), BYTES, 0) });
-    ok(unsafe { cuMemHostRegister_v2(pages.at(2 * BYTES), BYTES, 0) });
-    let copy = |from: usize, to: usize| unsafe {
-        cuMemcpyDtoHAsync_v2(pages.at(from), device, to - from, null_mut())
+    ok(cu!(cuMemHostRegister_v2(pages.at(BYTES), BYTES, 0)));
+    ok(cu!(cuMemHostRegister_v2(pages.at(2 * BYTES), BYTES, 0)));
+    let copy = |from: usize, to: usize| {
+        cu!(cuMemcpyDtoHAsync_v2(pages.at(from), device, to - from, null_mut()))
     };
     let unregistered_first = copy(BYTES - 1, 2 * BYTES);
     let both_registered = copy(BYTES, 3 * BYTES);
@@ -66,12 +67,9 @@ fn no_copy_crosses_the_border_of_a_registration() {
         assert_eq!(code, INVALID_VALUE);
     }
     // Each side of the border by itself is fine, and so is the context.
-    for (from, to) in [
-        (0, BYTES),
-        (BYTES, 2 * BYTES),
-        (2 * BYTES, 3 * BYTES),
-        (3 * BYTES, 4 * BYTES),
-    ] {
+    for (from, to) in
+        [(0, BYTES), (BYTES, 2 * BYTES), (2 * BYTES, 3 * BYTES), (3 * BYTES, 4 * BYTES)]
+    {
         ok(copy(from, to));
     }
     ok(cuCtxSynchronize());
@@ -83,7 +81,7 @@ fn no_copy_crosses_the_border_of_a_registration() {
 fn registrations_are_exact() {
     let _session = Session::start();
     let pages = Pages::new(4 * BYTES);
-    let register = |from: usize, bytes| unsafe { cuMemHostRegister_v2(pages.at(from), bytes, 0) };
+    let register = |from: usize, bytes| cu!(cuMemHostRegister_v2(pages.at(from), bytes, 0));
     ok(register(BYTES, BYTES));
     assert_eq!(register(BYTES, BYTES), ALREADY_REGISTERED);
     assert_eq!(register(0, 4 * BYTES), ALREADY_REGISTERED);
@@ -93,9 +91,9 @@ fn registrations_are_exact() {
     assert_eq!(cuMemHostUnregister(pages.at(BYTES + 1)), NOT_REGISTERED);
 
     let mut device = 0;
-    ok(unsafe { cuMemHostGetDevicePointer_v2(&mut device, pages.at(BYTES + 5), 0) });
+    ok(cu!(cuMemHostGetDevicePointer_v2(&mut device, pages.at(BYTES + 5), 0)));
     assert_eq!(device, pages.at(BYTES + 5).addr() as u64);
-    let outside = unsafe { cuMemHostGetDevicePointer_v2(&mut device, pages.at(0), 0) };
+    let outside = cu!(cuMemHostGetDevicePointer_v2(&mut device, pages.at(0), 0));
     assert_eq!(outside, INVALID_VALUE);
 
     ok(cuMemHostUnregister(pages.at(BYTES)));
@@ -104,11 +102,9 @@ fn registrations_are_exact() {
 
     // Memory that is not there cannot be registered.
     let gone = pages.at(3 * BYTES);
+    // SAFETY: these pages are this test's own and nothing refers to them.
     assert_eq!(unsafe { libc::munmap(gone, BYTES) }, 0);
-    assert_eq!(
-        unsafe { cuMemHostRegister_v2(gone, BYTES, 0) },
-        INVALID_VALUE
-    );
+    assert_eq!(cu!(cuMemHostRegister_v2(gone, BYTES, 0)), INVALID_VALUE);
 }
 
 #[test]
@@ -117,17 +113,18 @@ fn the_direction_is_found_from_the_addresses() {
     let (one, other) = (allocate(8), allocate(8));
     let mut host = *b"original";
     let address = host.as_mut_ptr().expose_provenance() as u64;
-    ok(unsafe { cuMemcpy(one, address, 8) });
-    ok(unsafe { cuMemcpyAsync(other, one, 8, null_mut()) });
+    ok(cu!(cuMemcpy(one, address, 8)));
+    ok(cu!(cuMemcpyAsync(other, one, 8, null_mut())));
     host = [0; 8];
-    ok(unsafe { cuMemcpy(address, other, 8) });
+    ok(cu!(cuMemcpy(address, other, 8)));
     assert_eq!(&std::hint::black_box(host), b"original");
 
     let mut managed = 0;
-    ok(unsafe { cuMemAllocManaged(&mut managed, 8, 1) });
+    ok(cu!(cuMemAllocManaged(&mut managed, 8, 1)));
     ok(cuMemcpyDtoD_v2(managed, one, 8));
     ok(cuCtxSynchronize());
     let seen: *const [u8; 8] = std::ptr::with_exposed_provenance(managed as usize);
+    // SAFETY: managed memory is the host's as well, and the copy is done.
     assert_eq!(&unsafe { seen.read() }, b"original");
 }
 
@@ -164,18 +161,12 @@ fn throttled_copies_and_registrations_take_their_time() {
     configure("BANDWIDTH", "dtoh=0.05,register=0.05");
     configure("DELAY", "cuMemHostRegister_v2=10000");
     let begin = std::time::Instant::now();
-    ok(unsafe { cuMemcpyDtoH_v2(host.as_mut_ptr().cast(), device, 1 << 20) });
+    ok(cu!(cuMemcpyDtoH_v2(host.as_mut_ptr().cast(), device, 1 << 20)));
     let copied = begin.elapsed();
-    assert!(
-        copied.as_secs_f64() >= 0.0209,
-        "1 MiB at 50 MB/s in {copied:?}"
-    );
-    ok(unsafe { cuMemHostRegister_v2(pages.at(0), 1 << 20, 0) });
+    assert!(copied.as_secs_f64() >= 0.0209, "1 MiB at 50 MB/s in {copied:?}");
+    ok(cu!(cuMemHostRegister_v2(pages.at(0), 1 << 20, 0)));
     let registered = begin.elapsed() - copied;
-    assert!(
-        registered.as_secs_f64() >= 0.0309,
-        "registered in {registered:?}"
-    );
+    assert!(registered.as_secs_f64() >= 0.0309, "registered in {registered:?}");
     ok(cuMemHostUnregister(pages.at(0)));
 }
 

@@ -1,8 +1,11 @@
 //! Injected failures, misuse and native kernels.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[macro_use]
 mod common;
 
-use std::ffi::{c_void, CStr};
+use std::ffi::c_void;
 use std::ptr::{from_mut, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,7 +19,7 @@ fn the_nth_call_fails_and_only_that() {
     softcuda_reset_counts();
     inject("cuMemAlloc_v2:2=2");
     let mut address = 0;
-    let codes = [(); 3].map(|()| unsafe { cuMemAlloc_v2(&mut address, 64) });
+    let codes = [(); 3].map(|()| cu!(cuMemAlloc_v2(&mut address, 64)));
     assert_eq!(codes, [0, OUT_OF_MEMORY, 0]);
     assert_eq!(calls("cuMemAlloc_v2"), 3);
     assert_eq!(calls("cuMemFree_v2"), 0);
@@ -28,11 +31,11 @@ fn every_call_from_the_nth_fails() {
     softcuda_reset_counts();
     inject("cuEventCreate:2+=719, cuStreamCreate:1=2");
     let mut event = null_mut();
-    let codes = [(); 3].map(|()| unsafe { cuEventCreate(&mut event, 0) });
+    let codes = [(); 3].map(|()| cu!(cuEventCreate(&mut event, 0)));
     assert_eq!(codes, [0, 719, 719]);
-    assert_eq!(unsafe { cuStreamCreate(&mut null_mut(), 0) }, OUT_OF_MEMORY);
+    assert_eq!(cu!(cuStreamCreate(&mut null_mut(), 0)), OUT_OF_MEMORY);
     inject("");
-    ok(unsafe { cuEventCreate(&mut event, 0) });
+    ok(cu!(cuEventCreate(&mut event, 0)));
 }
 
 #[test]
@@ -40,8 +43,8 @@ fn an_unreadable_specification_changes_nothing() {
     let _session = Session::start();
     softcuda_reset_counts();
     inject("cuCtxSynchronize:1=999");
-    assert_eq!(unsafe { softcuda_inject(c"cuCtxSynchronize".as_ptr()) }, -1);
-    assert_eq!(unsafe { softcuda_inject(std::ptr::null()) }, -1);
+    assert_eq!(cu!(softcuda_inject(c"cuCtxSynchronize".as_ptr())), -1);
+    assert_eq!(cu!(softcuda_inject(std::ptr::null())), -1);
     assert_eq!(cuCtxSynchronize(), 999);
 }
 
@@ -54,12 +57,12 @@ fn an_asynchronous_failure_shows_at_the_next_wait_and_stays() {
     let target: *mut c_void = host.as_mut_ptr().cast();
     let gate = Gate::block(stream);
     for _ in 0..3 {
-        ok(unsafe { cuMemcpyDtoHAsync_v2(target, device, 64, stream) });
+        ok(cu!(cuMemcpyDtoHAsync_v2(target, device, 64, stream)));
     }
     gate.open();
     assert_eq!(cuStreamSynchronize(stream), 719);
     assert_eq!(cuCtxSynchronize(), 719);
-    assert_eq!(unsafe { cuMemAlloc_v2(&mut 0, 64) }, 719);
+    assert_eq!(cu!(cuMemAlloc_v2(&mut 0, 64)), 719);
 }
 
 #[test]
@@ -78,14 +81,13 @@ fn the_calls_made_can_be_listed() {
     ok(cuCtxSynchronize());
     ok(cuCtxSynchronize());
     allocate(8);
-    let room = unsafe { softcuda_calls(null_mut(), 0) };
-    let mut text = vec![1; room];
-    assert_eq!(unsafe { softcuda_calls(text.as_mut_ptr(), room) }, room);
-    let text = unsafe { CStr::from_ptr(text.as_ptr()) };
-    assert_eq!(text, c"cuCtxSynchronize 2\ncuMemAlloc_v2 1");
+    let room = cu!(softcuda_calls(null_mut(), 0));
+    let mut list = vec![1; room];
+    assert_eq!(cu!(softcuda_calls(list.as_mut_ptr(), room)), room);
+    assert_eq!(text(&list), "cuCtxSynchronize 2\ncuMemAlloc_v2 1");
     let mut short = [1; 4];
-    assert_eq!(unsafe { softcuda_calls(short.as_mut_ptr(), 4) }, room);
-    assert_eq!(unsafe { CStr::from_ptr(short.as_ptr()) }, c"cuC");
+    assert_eq!(cu!(softcuda_calls(short.as_mut_ptr(), 4)), room);
+    assert_eq!(text(&short), "cuC");
 }
 
 /// Does `act` while a copy between `device` and `host` is queued, and expects
@@ -93,9 +95,9 @@ fn the_calls_made_can_be_listed() {
 fn misuse_of(act: impl FnOnce(u64, &Pages) -> u32) {
     let _session = Session::start();
     let (stream, device, pages) = (stream(NON_BLOCKING), mapped(GRANULE), Pages::new(GRANULE));
-    ok(unsafe { cuMemHostRegister_v2(pages.at(0), GRANULE, 0) });
+    ok(cu!(cuMemHostRegister_v2(pages.at(0), GRANULE, 0)));
     let gate = Gate::block(stream);
-    ok(unsafe { cuMemcpyDtoHAsync_v2(pages.at(0), device, 64, stream) });
+    ok(cu!(cuMemcpyDtoHAsync_v2(pages.at(0), device, 64, stream)));
     assert_eq!(softcuda_misuse_count(), 0);
     let opener = gate.open_later();
     ok(act(device, &pages));
@@ -128,8 +130,8 @@ fn freeing_under_a_copy_is_misuse() {
     ok(cuMemFree_v2(device));
     assert_eq!(softcuda_misuse_count(), 1);
     let mut log = [0; 256];
-    unsafe { softcuda_misuse_log(log.as_mut_ptr(), log.len()) };
-    let log = unsafe { CStr::from_ptr(log.as_ptr()) }.to_str().unwrap();
+    cu!(softcuda_misuse_log(log.as_mut_ptr(), log.len()));
+    let log = text(&log);
     assert!(log.starts_with("cuMemFree_v2: "), "{log}");
     opener.join().unwrap();
 }
@@ -139,32 +141,23 @@ fn registering_under_a_copy_is_misuse() {
     let session = Session::start();
     let (stream, device, pages) = (stream(NON_BLOCKING), allocate(64), Pages::new(8192));
     let gate = Gate::block(stream);
-    let (context, address, handle) = (
-        session.context.expose_provenance(),
-        pages.address.expose_provenance(),
-        stream.addr(),
-    );
+    let (context, address, handle) =
+        (session.context.expose_provenance(), pages.address.expose_provenance(), stream.addr());
     let copier = std::thread::spawn(move || {
-        ok(cuCtxSetCurrent(std::ptr::with_exposed_provenance_mut(
-            context,
-        )));
+        ok(cuCtxSetCurrent(std::ptr::with_exposed_provenance_mut(context)));
         let stream: CUstream = std::ptr::without_provenance_mut(handle);
         let target = std::ptr::with_exposed_provenance_mut(address);
-        ok(unsafe { cuMemcpyDtoHAsync_v2(target, device, 64, stream) });
+        // It is refused while the other thread has half of it registered.
+        while cu!(cuMemcpyDtoHAsync_v2(target, device, 64, stream)) == INVALID_VALUE {}
     });
-    // The pageable copy is queued once its function has been called and the
-    // range it touches is known; register until that is seen.
-    while softcuda_misuse_count() == 0 {
-        ok(unsafe { cuMemHostRegister_v2(pages.at(0), 64, 0) });
-        ok(cuMemHostUnregister(pages.at(0)));
-        if calls("cuMemcpyDtoHAsync_v2") > 0 && softcuda_misuse_count() > 0 {
-            break;
-        }
-        if calls("cuMemHostRegister_v2") > 100 {
+    // The copy cannot end before this was noticed.
+    while !gate.is_open() {
+        ok(cu!(cuMemHostRegister_v2(pages.at(32), 64, 0)));
+        if softcuda_misuse_count() > 0 {
             gate.open();
         }
+        ok(cuMemHostUnregister(pages.at(32)));
     }
-    gate.open();
     copier.join().unwrap();
     ok(cuCtxSynchronize());
 }
@@ -176,7 +169,7 @@ fn the_driver_is_out_of_bounds_for_a_streams_own_work() {
         CODE.store(cuCtxSynchronize(), Ordering::SeqCst);
     }
     let _session = Session::start();
-    ok(unsafe { cuLaunchHostFunc(null_mut(), Some(calls_back), null_mut()) });
+    ok(cu!(cuLaunchHostFunc(null_mut(), Some(calls_back), null_mut())));
     ok(cuCtxSynchronize());
     assert_eq!(CODE.load(Ordering::SeqCst), NOT_PERMITTED);
     assert_eq!(softcuda_misuse_count(), 1);
@@ -184,8 +177,11 @@ fn the_driver_is_out_of_bounds_for_a_streams_own_work() {
 
 /// `out[index] += by` for each of the launch's threads.
 unsafe extern "C" fn add(launch: *const softcuda_launch) {
+    // SAFETY: the driver passes a launch that lives until this returns.
     let launch = unsafe { &*launch };
+    // SAFETY: the kernel was registered with two parameters.
     let params = unsafe { std::slice::from_raw_parts(launch.params, 2) };
+    // SAFETY: they were registered with these sizes.
     let (out, by) = unsafe { (*params[0].cast::<u64>(), *params[1].cast::<u32>()) };
     let threads = (launch.grid[0] * launch.block[0]) as usize;
     let cells = softcuda_host_alias(out, 4 * threads).cast::<u32>();
@@ -193,43 +189,27 @@ unsafe extern "C" fn add(launch: *const softcuda_launch) {
         return;
     }
     for index in 0..threads {
+        // SAFETY: `softcuda_host_alias` vouches for so many cells.
         unsafe { *cells.add(index) += by };
     }
 }
 
 fn kernel() -> CUfunction {
     let sizes = [8, 4];
-    let code = unsafe { softcuda_register_kernel(c"add".as_ptr(), 2, sizes.as_ptr(), Some(add)) };
+    let code = cu!(softcuda_register_kernel(c"add".as_ptr(), 2, sizes.as_ptr(), Some(add)));
     assert_eq!(code, 0);
     let (mut module, mut function) = (null_mut(), null_mut());
-    ok(unsafe { cuModuleLoadData(&mut module, c".version 8.0".as_ptr().cast()) });
-    ok(unsafe { cuModuleGetFunction(&mut function, module, c"add".as_ptr()) });
-    let missing = unsafe { cuModuleGetFunction(&mut function, module, c"none".as_ptr()) };
+    ok(cu!(cuModuleLoadData(&mut module, c".version 8.0".as_ptr().cast())));
+    ok(cu!(cuModuleGetFunction(&mut function, module, c"add".as_ptr())));
+    let missing = cu!(cuModuleGetFunction(&mut function, module, c"none".as_ptr()));
     assert_eq!(missing, NOT_FOUND);
     function
 }
 
 fn launch(function: CUfunction, blocks: u32, threads: u32, mut out: u64, mut by: u32) -> u32 {
-    let mut params = [
-        from_mut(&mut out).cast::<c_void>(),
-        from_mut(&mut by).cast(),
-    ];
+    let mut params = [from_mut(&mut out).cast::<c_void>(), from_mut(&mut by).cast()];
     let params = params.as_mut_ptr();
-    unsafe {
-        cuLaunchKernel(
-            function,
-            blocks,
-            1,
-            1,
-            threads,
-            1,
-            1,
-            0,
-            null_mut(),
-            params,
-            null_mut(),
-        )
-    }
+    cu!(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, null_mut(), params, null_mut(),))
 }
 
 #[test]
@@ -242,10 +222,8 @@ fn a_kernel_sees_its_parameters_as_they_were_at_the_launch() {
     ok(launch(function, 1, 1, device, 100));
     gate.open();
     let cells = download(device, 16);
-    let cells: Vec<_> = cells
-        .chunks(4)
-        .map(|cell| u32::from_le_bytes(cell.try_into().unwrap()))
-        .collect();
+    let cells: Vec<_> =
+        cells.chunks(4).map(|cell| u32::from_le_bytes(cell.try_into().unwrap())).collect();
     assert_eq!(cells, [111, 11, 11, 11]);
 }
 
@@ -265,23 +243,10 @@ fn launches_are_checked() {
     assert_eq!(launch(function, 0, 1, 0, 0), INVALID_VALUE);
     assert_eq!(launch(function, 1, 2048, 0, 0), INVALID_VALUE);
     assert_eq!(launch(null_mut(), 1, 1, 0, 0), INVALID_HANDLE);
-    let bare = unsafe {
-        cuLaunchKernel(
-            function,
-            1,
-            1,
-            1,
-            1,
-            1,
-            1,
-            0,
-            null_mut(),
-            null_mut(),
-            null_mut(),
-        )
-    };
+    let bare =
+        cu!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, null_mut(), null_mut(), null_mut(),));
     assert_eq!(bare, INVALID_VALUE);
     let nine = [9];
-    let code = unsafe { softcuda_register_kernel(c"x".as_ptr(), 1, nine.as_ptr(), Some(add)) };
+    let code = cu!(softcuda_register_kernel(c"x".as_ptr(), 1, nine.as_ptr(), Some(add)));
     assert_eq!(code, -1);
 }

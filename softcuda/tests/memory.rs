@@ -1,5 +1,8 @@
 //! How much memory there is, illegal accesses, and what pointers are.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[macro_use]
 mod common;
 
 use std::ffi::c_void;
@@ -12,7 +15,7 @@ use softcuda::api::*;
 
 fn free_bytes() -> usize {
     let (mut free, mut total) = (0, 0);
-    ok(unsafe { cuMemGetInfo_v2(&mut free, &mut total) });
+    ok(cu!(cuMemGetInfo_v2(&mut free, &mut total)));
     free
 }
 
@@ -25,16 +28,10 @@ fn memory_runs_out_and_comes_back() {
     let address = allocate(10 << 20);
     assert_eq!(free_bytes(), 6 << 20);
     let mut more = 0;
-    assert_eq!(unsafe { cuMemAlloc_v2(&mut more, 7 << 20) }, OUT_OF_MEMORY);
+    assert_eq!(cu!(cuMemAlloc_v2(&mut more, 7 << 20)), OUT_OF_MEMORY);
     let properties = AllocationProp::on_device(0);
-    assert_eq!(
-        unsafe { cuMemCreate(&mut more, 8 << 20, &properties, 0) },
-        OUT_OF_MEMORY
-    );
-    assert_eq!(
-        unsafe { cuMemAlloc_v2(&mut more, usize::MAX) },
-        OUT_OF_MEMORY
-    );
+    assert_eq!(cu!(cuMemCreate(&mut more, 8 << 20, &properties, 0)), OUT_OF_MEMORY);
+    assert_eq!(cu!(cuMemAlloc_v2(&mut more, usize::MAX)), OUT_OF_MEMORY);
     let handle = create(6 << 20);
     assert_eq!(free_bytes(), 0);
     ok(cuMemRelease(handle));
@@ -68,15 +65,12 @@ fn touching_unmapped_memory_ends_the_context() {
     assert_eq!(cuCtxSynchronize(), ILLEGAL_ADDRESS);
     assert_eq!(cuMemFree_v2(target), ILLEGAL_ADDRESS);
     assert_eq!(cuMemUnmap(address, GRANULE), ILLEGAL_ADDRESS);
-    assert_eq!(
-        unsafe { cuStreamCreate(&mut null_mut(), 0) },
-        ILLEGAL_ADDRESS
-    );
+    assert_eq!(cu!(cuStreamCreate(&mut null_mut(), 0)), ILLEGAL_ADDRESS);
 
     // Another context knows nothing of it.
     ok(cuCtxDestroy_v2(session.context));
     let mut context = null_mut();
-    ok(unsafe { cuCtxCreate_v2(&mut context, 0, 0) });
+    ok(cu!(cuCtxCreate_v2(&mut context, 0, 0)));
     ok(cuCtxSynchronize());
     ok(cuMemUnmap(address, GRANULE));
     ok(cuMemAddressFree(address, 2 * GRANULE));
@@ -91,13 +85,13 @@ fn overruns_and_freed_memory_are_illegal() {
         let (address, target) = (allocate(1000), allocate(1000));
         let mut host = [0_u8; 1001];
         let code = match case {
-            0 => unsafe { cuMemcpyDtoH_v2(host.as_mut_ptr().cast(), address, 1001) },
+            0 => cu!(cuMemcpyDtoH_v2(host.as_mut_ptr().cast(), address, 1001)),
             1 => cuMemsetD8_v2(address + 999, 0, 2),
             2 => {
                 ok(cuMemFree_v2(address));
                 cuMemcpyDtoD_v2(target, address, 1)
             }
-            _ => unsafe { cuMemcpy(address - 1, target, 4) },
+            _ => cu!(cuMemcpy(address - 1, target, 4)),
         };
         assert_eq!(code, ILLEGAL_ADDRESS, "case {case}");
         assert_eq!(cuCtxSynchronize(), ILLEGAL_ADDRESS, "case {case}");
@@ -109,18 +103,14 @@ fn device_addresses_are_no_host_addresses() {
     let _session = Session::start();
     let (one, other) = (allocate(64), allocate(64));
     let as_host: *mut c_void = std::ptr::with_exposed_provenance_mut(one as usize);
-    assert_eq!(unsafe { cuMemcpyDtoH_v2(as_host, other, 8) }, INVALID_VALUE);
-    assert_eq!(
-        unsafe { cuMemHostRegister_v2(as_host, 64, 0) },
-        INVALID_VALUE
-    );
+    assert_eq!(cu!(cuMemcpyDtoH_v2(as_host, other, 8)), INVALID_VALUE);
+    assert_eq!(cu!(cuMemHostRegister_v2(as_host, 64, 0)), INVALID_VALUE);
     ok(cuCtxSynchronize());
 }
 
 fn attribute<T: Default>(attribute: Attribute, address: u64) -> Result<T, u32> {
     let mut value = T::default();
-    let code =
-        unsafe { cuPointerGetAttribute(from_mut(&mut value).cast(), attribute as i32, address) };
+    let code = cu!(cuPointerGetAttribute(from_mut(&mut value).cast(), attribute as i32, address));
     if code == 0 {
         Ok(value)
     } else {
@@ -135,81 +125,36 @@ fn pointers_are_recognised_while_they_live() {
     let inside = address + 10;
     use Attribute as A;
     let context = session.context.addr() as u64;
-    assert_eq!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_CONTEXT, inside),
-        Ok(context)
-    );
-    assert_eq!(
-        attribute::<u32>(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside),
-        Ok(2)
-    );
-    assert_eq!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside),
-        Ok(address)
-    );
-    assert_eq!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside),
-        Ok(1000)
-    );
-    assert_eq!(
-        attribute::<u32>(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, inside),
-        Ok(0)
-    );
-    assert_eq!(
-        attribute::<u8>(A::CU_POINTER_ATTRIBUTE_IS_MANAGED, inside),
-        Ok(0)
-    );
-    assert_eq!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_HOST_POINTER, inside),
-        Err(INVALID_VALUE)
-    );
+    assert_eq!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_CONTEXT, inside), Ok(context));
+    assert_eq!(attribute::<u32>(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside), Ok(2));
+    assert_eq!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside), Ok(address));
+    assert_eq!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside), Ok(1000));
+    assert_eq!(attribute::<u32>(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, inside), Ok(0));
+    assert_eq!(attribute::<u8>(A::CU_POINTER_ATTRIBUTE_IS_MANAGED, inside), Ok(0));
+    assert_eq!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_HOST_POINTER, inside), Err(INVALID_VALUE));
     let id = attribute::<u64>(A::CU_POINTER_ATTRIBUTE_BUFFER_ID, inside);
     ok(cuMemFree_v2(address));
-    assert_eq!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_CONTEXT, inside),
-        Err(INVALID_VALUE)
-    );
+    assert_eq!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_CONTEXT, inside), Err(INVALID_VALUE));
     let next = allocate(1000);
-    assert_ne!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_BUFFER_ID, next),
-        id
-    );
+    assert_ne!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_BUFFER_ID, next), id);
 
     let mut managed = 0;
-    ok(unsafe { cuMemAllocManaged(&mut managed, 64, 1) });
-    assert_eq!(
-        attribute::<u8>(A::CU_POINTER_ATTRIBUTE_IS_MANAGED, managed),
-        Ok(1)
-    );
+    ok(cu!(cuMemAllocManaged(&mut managed, 64, 1)));
+    assert_eq!(attribute::<u8>(A::CU_POINTER_ATTRIBUTE_IS_MANAGED, managed), Ok(1));
     ok(cuMemPrefetchAsync(managed, 64, -1, null_mut()));
     assert_eq!(cuMemPrefetchAsync(next, 64, 0, null_mut()), INVALID_VALUE);
     ok(cuMemFree_v2(managed));
 
     let host = pinned(64).as_ptr().addr() as u64;
-    assert_eq!(
-        attribute::<u32>(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host),
-        Ok(1)
-    );
-    assert_eq!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, host),
-        Ok(host)
-    );
+    assert_eq!(attribute::<u32>(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host), Ok(1));
+    assert_eq!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, host), Ok(host));
 
     let reserved = reserve(GRANULE);
-    assert_eq!(
-        attribute::<u32>(A::CU_POINTER_ATTRIBUTE_MAPPED, reserved),
-        Ok(0)
-    );
+    assert_eq!(attribute::<u32>(A::CU_POINTER_ATTRIBUTE_MAPPED, reserved), Ok(0));
     ok(cuMemAddressFree(reserved, GRANULE));
     let vmm = mapped(GRANULE);
-    assert_eq!(
-        attribute::<u64>(A::CU_POINTER_ATTRIBUTE_CONTEXT, vmm),
-        Ok(0)
-    );
-    assert_eq!(
-        attribute::<u32>(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, vmm),
-        Ok(0)
-    );
+    assert_eq!(attribute::<u64>(A::CU_POINTER_ATTRIBUTE_CONTEXT, vmm), Ok(0));
+    assert_eq!(attribute::<u32>(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, vmm), Ok(0));
     ok(cuMemUnmap(vmm, GRANULE));
     ok(cuMemAddressFree(vmm, GRANULE));
 }
@@ -223,13 +168,9 @@ fn unknown_pointers_have_empty_attributes() {
     assert_eq!(attribute::<u32>(memory_type, address), Err(INVALID_VALUE));
 
     let (mut kind, mut context) = (7_u32, 7_u64);
-    let mut asked = [
-        memory_type as i32,
-        Attribute::CU_POINTER_ATTRIBUTE_CONTEXT as i32,
-    ];
+    let mut asked = [memory_type as i32, Attribute::CU_POINTER_ATTRIBUTE_CONTEXT as i32];
     let mut values = [from_mut(&mut kind).cast(), from_mut(&mut context).cast()];
-    let code =
-        unsafe { cuPointerGetAttributes(2, asked.as_mut_ptr(), values.as_mut_ptr(), address) };
+    let code = cu!(cuPointerGetAttributes(2, asked.as_mut_ptr(), values.as_mut_ptr(), address));
     ok(code);
     assert_eq!((kind, context), (0, 0));
 }
@@ -240,10 +181,7 @@ fn invented_handles_are_refused() {
     let bad = std::ptr::without_provenance_mut(0xdead_beef);
     assert_eq!(cuStreamSynchronize(bad), INVALID_HANDLE);
     assert_eq!(cuStreamDestroy_v2(null_mut()), INVALID_HANDLE);
-    assert_eq!(
-        cuEventRecord(std::ptr::without_provenance_mut(8), null_mut()),
-        INVALID_HANDLE
-    );
+    assert_eq!(cuEventRecord(std::ptr::without_provenance_mut(8), null_mut()), INVALID_HANDLE);
     let stream = stream(0);
     ok(cuStreamDestroy_v2(stream));
     assert_eq!(cuStreamDestroy_v2(stream), INVALID_HANDLE);

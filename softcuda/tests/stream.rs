@@ -1,5 +1,8 @@
 //! The order of work in and between streams, and events.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[macro_use]
 mod common;
 
 use std::ffi::c_void;
@@ -13,10 +16,11 @@ use softcuda::api::*;
 /// Queues the writing of 1 into `flag`.
 fn raise(stream: CUstream, flag: &AtomicU32) {
     unsafe extern "C" fn store(flag: *mut c_void) {
+        // SAFETY: every test waits for its streams before the flag ends.
         unsafe { &*flag.cast::<AtomicU32>() }.store(1, Ordering::SeqCst);
     }
     let data = std::ptr::from_ref(flag).cast_mut().cast();
-    ok(unsafe { cuLaunchHostFunc(stream, Some(store), data) });
+    ok(cu!(cuLaunchHostFunc(stream, Some(store), data)));
 }
 
 fn is_raised(flag: &AtomicU32) -> bool {
@@ -147,31 +151,22 @@ fn events_keep_the_time_unless_told_not_to() {
     let _session = Session::start();
     let (start, end) = (event(), event());
     let mut elapsed = -1.0;
-    assert_eq!(
-        unsafe { cuEventElapsedTime(&mut elapsed, start, end) },
-        INVALID_HANDLE
-    );
+    assert_eq!(cu!(cuEventElapsedTime(&mut elapsed, start, end)), INVALID_HANDLE);
     ok(cuEventRecord(start, null_mut()));
     let gate = Gate::block(null_mut());
     ok(cuEventRecord(end, null_mut()));
     ok(cuEventSynchronize(start));
-    assert_eq!(
-        unsafe { cuEventElapsedTime(&mut elapsed, start, end) },
-        NOT_READY
-    );
+    assert_eq!(cu!(cuEventElapsedTime(&mut elapsed, start, end)), NOT_READY);
     gate.open();
     ok(cuEventSynchronize(end));
-    ok(unsafe { cuEventElapsedTime(&mut elapsed, start, end) });
+    ok(cu!(cuEventElapsedTime(&mut elapsed, start, end)));
     assert!(elapsed >= 0.0);
 
     let mut untimed = null_mut();
-    ok(unsafe { cuEventCreate(&mut untimed, 2) });
+    ok(cu!(cuEventCreate(&mut untimed, 2)));
     ok(cuEventRecord(untimed, null_mut()));
-    assert_eq!(
-        unsafe { cuEventElapsedTime(&mut elapsed, start, untimed) },
-        INVALID_HANDLE
-    );
-    assert_eq!(unsafe { cuEventCreate(&mut untimed, 4) }, INVALID_VALUE);
+    assert_eq!(cu!(cuEventElapsedTime(&mut elapsed, start, untimed)), INVALID_HANDLE);
+    assert_eq!(cu!(cuEventCreate(&mut untimed, 4)), INVALID_VALUE);
 }
 
 #[test]
@@ -179,21 +174,22 @@ fn a_stream_knows_its_context_and_flags() {
     let session = Session::start();
     let apart = stream(NON_BLOCKING);
     let (mut context, mut flags) = (null_mut(), 9);
-    ok(unsafe { cuStreamGetCtx(apart, &mut context) });
-    ok(unsafe { cuStreamGetFlags(apart, &mut flags) });
+    ok(cu!(cuStreamGetCtx(apart, &mut context)));
+    ok(cu!(cuStreamGetFlags(apart, &mut flags)));
     assert_eq!((context, flags), (session.context, NON_BLOCKING));
-    assert_eq!(unsafe { cuStreamCreate(&mut null_mut(), 8) }, INVALID_VALUE);
-    assert_eq!(unsafe { cuStreamCreate(null_mut(), 0) }, INVALID_VALUE);
+    assert_eq!(cu!(cuStreamCreate(&mut null_mut(), 8)), INVALID_VALUE);
+    assert_eq!(cu!(cuStreamCreate(null_mut(), 0)), INVALID_VALUE);
 }
 
 #[test]
 fn a_destroyed_context_drops_what_it_had_queued() {
     let _session = Session::start();
     let mut context = null_mut();
-    ok(unsafe { cuCtxCreate_v2(&mut context, 0, 0) });
+    ok(cu!(cuCtxCreate_v2(&mut context, 0, 0)));
     let (stream, flag) = (stream(0), AtomicU32::new(0));
     let gate = Gate::block(stream);
     raise(stream, &flag);
+    gate.wait_until_reached();
     let opener = gate.open_later();
     ok(cuCtxDestroy_v2(context));
     assert!(gate.is_open(), "what runs is waited for");

@@ -1,5 +1,8 @@
 //! The rules of virtual memory management.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[macro_use]
 mod common;
 
 use common::*;
@@ -57,44 +60,28 @@ fn sizes_offsets_and_flags_are_checked() {
     let (mut address, mut handle) = (0, 0);
     let properties = AllocationProp::on_device(0);
     let refused = |code| assert_eq!(code, INVALID_VALUE);
-    unsafe {
-        let mut granularity = 0;
-        ok(cuMemGetAllocationGranularity(
-            &mut granularity,
-            &properties,
-            0,
-        ));
-        assert_eq!(granularity, GRANULE);
-        refused(cuMemAddressReserve(&mut address, GRANULE + 1, 0, 0, 0));
-        refused(cuMemAddressReserve(&mut address, 0, 0, 0, 0));
-        refused(cuMemAddressReserve(&mut address, GRANULE, 3, 0, 0));
-        refused(cuMemAddressReserve(std::ptr::null_mut(), GRANULE, 0, 0, 0));
-        refused(cuMemCreate(&mut handle, GRANULE - 1, &properties, 0));
-        refused(cuMemCreate(&mut handle, GRANULE, std::ptr::null(), 0));
-        let elsewhere = AllocationProp::on_device(7);
-        assert_eq!(cuMemCreate(&mut handle, GRANULE, &elsewhere, 0), 101);
-    }
+    let mut granularity = 0;
+    ok(cu!(cuMemGetAllocationGranularity(&mut granularity, &properties, 0)));
+    assert_eq!(granularity, GRANULE);
+    refused(cu!(cuMemAddressReserve(&mut address, GRANULE + 1, 0, 0, 0)));
+    refused(cu!(cuMemAddressReserve(&mut address, 0, 0, 0, 0)));
+    refused(cu!(cuMemAddressReserve(&mut address, GRANULE, 3, 0, 0)));
+    refused(cu!(cuMemAddressReserve(std::ptr::null_mut(), GRANULE, 0, 0, 0)));
+    refused(cu!(cuMemCreate(&mut handle, GRANULE - 1, &properties, 0)));
+    refused(cu!(cuMemCreate(&mut handle, GRANULE, std::ptr::null(), 0)));
+    let elsewhere = AllocationProp::on_device(7);
+    assert_eq!(cu!(cuMemCreate(&mut handle, GRANULE, &elsewhere, 0)), 101);
     let (address, handle) = (reserve(2 * GRANULE), create(GRANULE));
     refused(cuMemMap(address, GRANULE, 4096, handle, 0));
     refused(cuMemMap(address, GRANULE / 2, 0, handle, 0));
     refused(cuMemMap(address, 2 * GRANULE, 0, handle, 0));
     refused(cuMemMap(address + 4096, GRANULE, 0, handle, 0));
     refused(cuMemMap(address, GRANULE, 0, handle + 1, 0));
-    refused(cuMemMap(
-        address + 2 * GRANULE as u64,
-        GRANULE,
-        0,
-        handle,
-        0,
-    ));
+    refused(cuMemMap(address + 2 * GRANULE as u64, GRANULE, 0, handle, 0));
     ok(cuMemMap(address, GRANULE, 0, handle, 0));
     refused(cuMemMap(address, GRANULE, 0, handle, 0));
     refused(set_access(address, 2 * GRANULE, ACCESS_READ_WRITE));
-    refused(set_access(
-        address + GRANULE as u64,
-        GRANULE,
-        ACCESS_READ_WRITE,
-    ));
+    refused(set_access(address + GRANULE as u64, GRANULE, ACCESS_READ_WRITE));
     refused(set_access(address, GRANULE, 2));
     refused(cuMemAddressFree(address, 2 * GRANULE));
     refused(cuMemFree_v2(address));
@@ -110,10 +97,7 @@ fn unmapping_takes_whole_mappings_only() {
     let _session = Session::start();
     let address = mapped(4 * GRANULE);
     assert_eq!(cuMemUnmap(address, GRANULE), INVALID_VALUE);
-    assert_eq!(
-        cuMemUnmap(address + GRANULE as u64, 3 * GRANULE),
-        INVALID_VALUE
-    );
+    assert_eq!(cuMemUnmap(address + GRANULE as u64, 3 * GRANULE), INVALID_VALUE);
     ok(cuMemUnmap(address, 4 * GRANULE));
     ok(cuMemAddressFree(address, 4 * GRANULE));
 }
@@ -124,10 +108,10 @@ fn a_wished_address_is_given_if_it_is_free() {
     let first = reserve(GRANULE);
     let wish = first + GRANULE as u64;
     let mut second = 0;
-    ok(unsafe { cuMemAddressReserve(&mut second, GRANULE, 0, wish, 0) });
+    ok(cu!(cuMemAddressReserve(&mut second, GRANULE, 0, wish, 0)));
     assert_eq!(second, wish);
     let mut third = 0;
-    ok(unsafe { cuMemAddressReserve(&mut third, GRANULE, 0, wish, 0) });
+    ok(cu!(cuMemAddressReserve(&mut third, GRANULE, 0, wish, 0)));
     assert_ne!(third, wish);
     for address in [first, second, third] {
         ok(cuMemAddressFree(address, GRANULE));
@@ -142,7 +126,7 @@ fn access_is_what_was_granted() {
     assert_eq!(download(address, 1), [0]);
     let mut granted = 9;
     let here = softcuda::abi::Location { kind: 1, id: 0 };
-    ok(unsafe { cuMemGetAccess(&mut granted, &here, address) });
+    ok(cu!(cuMemGetAccess(&mut granted, &here, address)));
     assert_eq!(granted, u64::from(ACCESS_READ));
     ok(set_access(address, GRANULE, ACCESS_NONE));
     ok(set_access(address, GRANULE, ACCESS_READ));
@@ -157,19 +141,17 @@ fn device_memory_is_out_of_the_hosts_reach() {
     let _session = Session::start();
     let (plain, vmm) = (allocate(4096), mapped(GRANULE));
     let mut pipe = [0; 2];
+    // SAFETY: the array has room for two descriptors.
     assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
     // The system reads one byte on our behalf, and says so if it cannot.
+    // SAFETY: it does not follow the address where it must not.
     let readable = |address: u64| unsafe {
-        libc::write(
-            pipe[1],
-            std::ptr::with_exposed_provenance(address as usize),
-            1,
-        ) == 1
+        libc::write(pipe[1], std::ptr::with_exposed_provenance(address as usize), 1) == 1
     };
     assert!(!readable(plain));
     assert!(!readable(vmm));
     let mut managed = 0;
-    ok(unsafe { cuMemAllocManaged(&mut managed, 4096, 1) });
+    ok(cu!(cuMemAllocManaged(&mut managed, 4096, 1)));
     assert!(readable(managed));
     assert!(readable(pinned(4096).as_ptr().addr() as u64));
     ok(cuMemUnmap(vmm, GRANULE));

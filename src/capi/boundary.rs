@@ -85,9 +85,9 @@ pub(super) unsafe fn string<'a>(what: &str, text: *const c_char) -> Result<&'a s
     }
     // SAFETY: not NULL; the rest is the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
-    let text = text.to_str().map_err(|_| {
-        Error::invalid(format!("{what} is not UTF-8: {}", text.to_string_lossy()))
-    })?;
+    let text = text
+        .to_str()
+        .map_err(|_| Error::invalid(format!("{what} is not UTF-8: {}", text.to_string_lossy())))?;
     if text.len() >= VELOC_MAX_NAME {
         return Err(Error::invalid(format!(
             "{what} has {} bytes; VELOC_MAX_NAME allows {}",
@@ -102,16 +102,14 @@ pub(super) unsafe fn string<'a>(what: &str, text: *const c_char) -> Result<&'a s
 ///
 /// # Safety
 /// `ids` is NULL or points to `count` ids.
-pub(super) unsafe fn selection(
-    mode: c_int,
-    ids: *const c_int,
-    count: c_int,
-) -> Result<Selection> {
+pub(super) unsafe fn selection(mode: c_int, ids: *const c_int, count: c_int) -> Result<Selection> {
     if mode == super::VELOC_CKPT_ALL {
         return Ok(Selection::All);
     }
     if mode != super::VELOC_CKPT_SOME && mode != super::VELOC_CKPT_REST {
-        return Err(Error::invalid(format!("the mode is {mode}; 0 (all), 1 (some), 2 (rest) exist")));
+        return Err(Error::invalid(format!(
+            "the mode is {mode}; 0 (all), 1 (some), 2 (rest) exist"
+        )));
     }
     let Ok(count) = usize::try_from(count) else {
         return Err(Error::invalid(format!("the number of ids is {count}")));

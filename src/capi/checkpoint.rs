@@ -61,9 +61,7 @@ pub unsafe extern "C" fn VELOC_Checkpoint_begin(name: *const c_char, version: c_
 /// Source: VELOC_Checkpoint_mem of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Checkpoint_mem() -> c_int {
-    status("VELOC_Checkpoint_mem", || {
-        with_client(|client| client.checkpoint_mem(&Selection::All))
-    })
+    status("VELOC_Checkpoint_mem", || with_client(|client| client.checkpoint_mem(&Selection::All)))
 }
 
 /// Captures some of the protected regions into the open checkpoint. Several calls add up; a region
@@ -124,9 +122,8 @@ pub extern "C" fn VELOC_Checkpoint_wait() -> c_int {
 /// Source: VELOC_Checkpoint_finished of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Checkpoint_finished() -> c_int {
-    let finished = guarded("VELOC_Checkpoint_finished", || {
-        with_client(|client| client.checkpoint_finished())
-    });
+    let finished =
+        guarded("VELOC_Checkpoint_finished", || with_client(|client| client.checkpoint_finished()));
     finished.map_or(VELOC_FAILURE, c_int::from)
 }
 

@@ -93,11 +93,7 @@ pub extern "C" fn VELOC_Recover_mem() -> c_int {
 /// # Safety
 /// `ids` is NULL or points to `n` ids.
 #[no_mangle]
-pub unsafe extern "C" fn VELOC_Recover_selective(
-    mode: c_int,
-    ids: *mut c_int,
-    n: c_int,
-) -> c_int {
+pub unsafe extern "C" fn VELOC_Recover_selective(mode: c_int, ids: *mut c_int, n: c_int) -> c_int {
     status("VELOC_Recover_selective", || {
         // SAFETY: the caller's promise.
         let selection = unsafe { selection(mode, ids, n) }?;

@@ -123,15 +123,24 @@ pub enum Life {
     Dropped,
 }
 
+/// From where a writer could read a whole checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Readable {
+    /// From the host buffer, at its full speed.
+    FromHost,
+    /// Partly from the device cache: slower, and needed only when flushes are stuck for room.
+    FromDevice,
+}
+
 /// Membership in the state's work lists; see [`crate::catalog::state::State`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
     /// In the flush list.
     pub flush: bool,
-    /// In the write list.
-    pub write: bool,
+    /// In the write list, and from where it could be written.
+    pub write: Option<Readable>,
     /// In the list of those that an ephemeral job may spill to files.
-    pub spill: bool,
+    pub spill: Option<Readable>,
     /// In the persist list.
     pub persist: bool,
     /// Its rank among the victims of the device cache.
@@ -157,6 +166,8 @@ pub struct Entry {
     pub parts: [PartState; 2],
     /// The file in scratch.
     pub scratch: FileCopy,
+    /// An ephemeral job wrote that file, and must remove it.
+    pub spilled: bool,
     /// The file in persistent.
     pub persistent: FileCopy,
     /// For a file-based checkpoint, the path the application asked to have routed.
@@ -188,6 +199,7 @@ impl Entry {
             regions: Arc::from([]),
             parts: Default::default(),
             scratch: FileCopy::Absent,
+            spilled: false,
             persistent: FileCopy::Absent,
             routed: None,
             life: Life::Building,

@@ -9,5 +9,7 @@ pub mod entry;
 pub mod monitor;
 pub mod state;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "model-check"))]
+mod model_tests;
+#[cfg(all(test, not(feature = "model-check")))]
 mod state_tests;

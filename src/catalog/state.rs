@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::entry::{
-    Entry, FileCopy, Id, Life, Lists, MemoryCopy, Part, PartState, Region, Stage, Tier, PARTS,
+    Entry, FileCopy, Id, Life, Lists, MemoryCopy, Part, PartState, Readable, Region, Stage, Tier,
+    PARTS,
 };
 use crate::error::{Error, Kind, Result};
 use crate::policy::evict::{self, Rank, Resident};
@@ -190,8 +191,8 @@ pub struct State {
     host: Space,
     /// Consumed checkpoints are flushed last, the others in the order they were taken.
     flush: BTreeSet<(bool, Id)>,
-    write: BTreeSet<Id>,
-    spill: BTreeSet<Id>,
+    write: BTreeSet<(Readable, Id)>,
+    spill: BTreeSet<(Readable, Id)>,
     persist: BTreeSet<Id>,
     device_victims: BTreeSet<(Rank, Id)>,
     host_victims: BTreeSet<(Rank, Id)>,
@@ -345,7 +346,9 @@ impl State {
 
     /// What a checkpoint under way holds in each tier, in bytes: device, host.
     pub fn building_bytes(&self, id: Id) -> [u64; 2] {
-        let Some(entry) = self.entries.get(&id) else { return [0, 0] };
+        let Some(entry) = self.entries.get(&id) else {
+            return [0, 0];
+        };
         [Tier::Device, Tier::Host].map(|tier| {
             PARTS.iter().flat_map(|&p| entry.part(p).copy(tier).extents.iter()).map(|e| e.len).sum()
         })
@@ -353,7 +356,9 @@ impl State {
 
     /// The memory that a checkpoint under way has filled, by part.
     pub fn building_sources(&self, id: Id) -> [Option<Source>; 2] {
-        let Some(entry) = self.entries.get(&id) else { return [None, None] };
+        let Some(entry) = self.entries.get(&id) else {
+            return [None, None];
+        };
         PARTS.map(|part| {
             let tier = self.building_in(id, part)?;
             Some(Source { tier, extents: entry.part(part).copy(tier).extents.clone() })
@@ -366,7 +371,9 @@ impl State {
         regions.sort_by_key(|region| region.id);
         let wanted = self.shape.scratch && !self.shape.ephemeral;
         let persistent = self.shape.persistent && !self.shape.ephemeral;
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
         entry.regions = regions.into();
         for part in &mut entry.parts {
             for tier in [Tier::Device, Tier::Host] {
@@ -391,13 +398,24 @@ impl State {
     pub fn commit_file(&mut self, id: Id, regions: Vec<Region>, routed: Option<Arc<str>>) {
         self.release_memory(id);
         let persistent = (self.shape.persistent || routed.is_some()) && !self.shape.ephemeral;
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
         lay_out(entry, regions);
         entry.scratch = FileCopy::Present;
+        entry.spilled = self.shape.ephemeral;
         entry.persistent = if persistent { FileCopy::Wanted } else { FileCopy::Absent };
         entry.routed = routed;
         self.counts.checkpoints += 1;
         self.enliven(id);
+    }
+
+    /// A copy of this checkpoint may still be running and cannot be waited for: its room is never
+    /// given to others.
+    pub fn strand(&mut self, id: Id) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy += 1;
+        }
     }
 
     /// Gives a checkpoint under way up: as if it had never been begun.
@@ -406,7 +424,8 @@ impl State {
     }
 
     /// Makes a checkpoint known whose file was found on disk. `part_of` tells which regions are
-    /// wanted in device memory; the last argument, whether scratch and persistent have the file.
+    /// wanted in device memory; then, whether scratch and persistent have the file, and whether it
+    /// is a file of the application's own.
     pub fn adopt(
         &mut self,
         name: &str,
@@ -414,6 +433,7 @@ impl State {
         regions: &[(i32, u64)],
         part_of: impl Fn(i32) -> Part,
         [in_scratch, in_persistent]: [bool; 2],
+        routed: bool,
     ) -> Id {
         let id = self.next_id;
         self.next_id += 1;
@@ -427,13 +447,19 @@ impl State {
         if in_persistent {
             entry.persistent = FileCopy::Present;
         }
+        if routed {
+            // Where it was routed from matters only for a copy still to be made.
+            entry.routed = Some(Arc::from(""));
+        }
         self.entries.insert(id, entry);
         self.enliven(id);
         id
     }
 
     fn enliven(&mut self, id: Id) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
         entry.life = Life::Live;
         let (name, version) = (entry.name.clone(), entry.version);
         let older = self.names.entry(name).or_default().live.insert(version, id);
@@ -449,9 +475,10 @@ impl State {
     /// The next flush from the device cache to the host buffer, oldest first. `None` while there
     /// is nothing to flush or no room for it.
     pub fn next_flush(&mut self) -> Option<MoveJob> {
-        let &(_, id) = self.flush.first()?;
+        let &(consumed, id) = self.flush.first()?;
         let len = self.entries.get(&id)?.part(Part::Device).len;
-        if !self.make_host_room(len, true) {
+        // What was consumed is not worth giving up anything else for.
+        if !self.make_host_room(len, id, !consumed) {
             self.press();
             return None;
         }
@@ -489,15 +516,17 @@ impl State {
     /// The next checkpoint to be written to scratch.
     pub fn next_write(&mut self) -> Option<FileJob> {
         let mut spilled = 0;
-        let id = self.write.first().copied().or_else(|| {
+        let now = self.writable(&self.write).or_else(|| {
             spilled = 1;
             self.spill.first().copied().filter(|_| self.pressure)
-        })?;
-        let host = self.shape.host;
+        });
+        let (_, id) = now?;
         let entry = self.entries.get_mut(&id)?;
         let mut memory = [None, None];
         for part in PARTS {
-            let Some(tier) = readable_from(entry.part(part), host, &self.host) else { continue };
+            let Some(tier) = readable_from(entry.part(part)) else {
+                continue;
+            };
             let copy = entry.part_mut(part).copy_mut(tier);
             copy.readers += 1;
             memory[part as usize] = Some(Source { tier, extents: copy.extents.clone() });
@@ -516,7 +545,7 @@ impl State {
 
     /// Ends a write.
     pub fn write_done(&mut self, job: &FileJob, result: Result<()>) -> After {
-        let mut after = After::Keep;
+        let mut unlink = false;
         if let Some(entry) = self.entries.get_mut(&job.id) {
             for part in PARTS {
                 if let Some(source) = &job.memory[part as usize] {
@@ -526,9 +555,8 @@ impl State {
             match result {
                 Ok(()) => {
                     entry.scratch = FileCopy::Present;
-                    if entry.doomed {
-                        after = After::Unlink;
-                    }
+                    entry.spilled = self.shape.ephemeral;
+                    unlink = entry.doomed && entry.life == Life::Dropped;
                 }
                 Err(error) => {
                     entry.scratch = FileCopy::Failed;
@@ -539,7 +567,12 @@ impl State {
             }
         }
         self.ended(job.id, true);
-        after
+        // A newer checkpoint of the same name may have taken the place meanwhile.
+        if unlink && self.find(&job.name, job.version).is_none() {
+            After::Unlink
+        } else {
+            After::Keep
+        }
     }
 
     /// The next scratch file to be copied to the persistent directory.
@@ -561,18 +594,22 @@ impl State {
     pub fn persist_done(&mut self, id: Id, result: Result<()>) -> After {
         let mut after = After::Keep;
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.persistent = match result {
-                Ok(()) => FileCopy::Present,
+            match result {
+                Ok(()) => {
+                    entry.persistent = FileCopy::Present;
+                    if entry.doomed && entry.life == Life::Live {
+                        after = After::Unlink;
+                        self.discard(id, false);
+                    }
+                }
                 Err(error) => {
+                    entry.persistent = FileCopy::Failed;
+                    // The copy in scratch is the only one: it is not cleaned up after all.
+                    entry.doomed = false;
                     if entry.life == Life::Live {
                         self.failures.push_back(error);
                     }
-                    FileCopy::Failed
                 }
-            };
-            if entry.doomed && entry.life == Life::Live {
-                after = After::Unlink;
-                self.discard(id, false);
             }
         }
         self.ended(id, true);
@@ -770,7 +807,9 @@ impl State {
 
     /// Whether the region's bytes are wholly in the device cache.
     pub fn on_device(&self, id: Id, region: i32) -> bool {
-        let Some(entry) = self.entries.get(&id) else { return false };
+        let Some(entry) = self.entries.get(&id) else {
+            return false;
+        };
         entry.regions.iter().find(|r| r.id == region).is_some_and(|region| {
             region.part == Part::Device && entry.part(Part::Device).device.stage == Stage::Ready
         })
@@ -788,7 +827,9 @@ impl State {
 
     /// Where to read a part from, the nearest copy first.
     pub fn acquire(&mut self, id: Id, part: Part) -> Acquire {
-        let Some(entry) = self.entries.get_mut(&id) else { return Acquire::Lost };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return Acquire::Lost;
+        };
         let in_file = entry.in_file();
         let state = entry.part_mut(part);
         let tier = match (state.device.stage, state.host.stage) {
@@ -851,11 +892,15 @@ impl State {
     /// persistent copy is still to be made go once it is. Returns the versions whose scratch files
     /// the caller must remove now.
     pub fn cleanup(&mut self, name: &str) -> Vec<i32> {
-        let Some(versions) = self.names.get(name) else { return Vec::new() };
+        let Some(versions) = self.names.get(name) else {
+            return Vec::new();
+        };
         let ids: Vec<(i32, Id)> = versions.live.iter().map(|(&v, &id)| (v, id)).collect();
         let mut unlink = Vec::new();
         for (version, id) in ids {
-            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            let Some(entry) = self.entries.get_mut(&id) else {
+                continue;
+            };
             match entry.persistent {
                 FileCopy::Wanted | FileCopy::Writing => entry.doomed = true,
                 _ => {
@@ -875,13 +920,15 @@ impl State {
     pub fn spilled(&self) -> Vec<(Arc<str>, i32)> {
         self.entries
             .values()
-            .filter(|entry| self.shape.ephemeral && entry.scratch == FileCopy::Present)
+            .filter(|entry| entry.spilled)
             .map(|entry| (entry.name.clone(), entry.version))
             .collect()
     }
 
     fn discard(&mut self, id: Id, to_make_room: bool) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
         if entry.life == Life::Live {
             let name = entry.name.clone();
             let version = entry.version;
@@ -952,16 +999,17 @@ impl State {
 
     /// Something that failed stands in the way of making room.
     pub fn anything_failed(&self) -> bool {
-        self.entries.values().any(|e| {
-            e.life == Life::Live && (e.flush_failed || e.scratch == FileCopy::Failed)
-        })
+        self.entries
+            .values()
+            .any(|e| e.life == Life::Live && (e.flush_failed || e.scratch == FileCopy::Failed))
     }
 
     /// Which workers have something to do.
     pub fn work(&self) -> Work {
         Work {
             flush: !self.flush.is_empty() && self.flush_can_come(),
-            write: !self.write.is_empty() || (self.pressure && !self.spill.is_empty()),
+            write: self.writable(&self.write).is_some()
+                || (self.pressure && !self.spill.is_empty()),
             persist: !self.persist.is_empty(),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
@@ -1002,6 +1050,7 @@ impl State {
                 Tier::Host => &mut self.host,
             };
             if let Some(extents) = space.allocate(len) {
+                self.pressure = false;
                 return Ok(extents);
             }
             if tier == Tier::Device && !self.device_complete {
@@ -1052,9 +1101,10 @@ impl State {
         )
     }
 
-    fn make_host_room(&mut self, len: u64, discard: bool) -> bool {
+    /// Room in the host buffer for `len` bytes of `keep`, at the cost of others.
+    fn make_host_room(&mut self, len: u64, keep: Id, discard: bool) -> bool {
         while self.host.rounded(len) > self.host.free() {
-            match self.host_victims.first().copied() {
+            match self.host_victims.iter().find(|(_, id)| *id != keep).copied() {
                 Some((rank, id)) if discard || rank < Rank::Discardable => {
                     self.evict(id, Tier::Host);
                 }
@@ -1065,10 +1115,12 @@ impl State {
     }
 
     fn flush_can_come(&self) -> bool {
-        self.flush.first().is_some_and(|(_, id)| {
-            self.entries.get(id).is_some_and(|entry| {
+        self.flush.first().is_some_and(|&(consumed, id)| {
+            self.entries.get(&id).is_some_and(|entry| {
                 self.host.rounded(entry.part(Part::Device).len) <= self.host.free()
-                    || !self.host_victims.is_empty()
+                    || self.host_victims.iter().take(2).any(|&(rank, victim)| {
+                        victim != id && (rank < Rank::Discardable || !consumed)
+                    })
                     || self.host_room_can_come()
             })
         })
@@ -1089,7 +1141,9 @@ impl State {
 
     fn evict(&mut self, id: Id, tier: Tier) {
         self.delist(id);
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
         for part in &mut entry.parts {
             let copy = part.copy_mut(tier);
             if copy.stage == Stage::Ready {
@@ -1162,7 +1216,9 @@ impl State {
     }
 
     fn release_memory(&mut self, id: Id) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
         for part in &mut entry.parts {
             let device = std::mem::take(&mut part.device).extents;
             self.device.release(&device);
@@ -1182,7 +1238,9 @@ impl State {
 
     /// Brings the lists in line with the entry.
     fn reindex(&mut self, id: Id) {
-        let Some(entry) = self.entries.get(&id) else { return };
+        let Some(entry) = self.entries.get(&id) else {
+            return;
+        };
         let wanted = self.lists_of(entry);
         let now = entry.lists;
         if now != wanted {
@@ -1195,24 +1253,15 @@ impl State {
     }
 
     fn relist(&mut self, id: Id, now: Lists, wanted: Lists) {
-        let Some(entry) = self.entries.get(&id) else { return };
+        let Some(entry) = self.entries.get(&id) else {
+            return;
+        };
         put(&mut self.flush, (entry.consumed.is_some(), id), now.flush, wanted.flush);
-        put(&mut self.write, id, now.write, wanted.write);
-        put(&mut self.spill, id, now.spill, wanted.spill);
         put(&mut self.persist, id, now.persist, wanted.persist);
-        for (set, now, wanted) in [
-            (&mut self.device_victims, now.device_victim, wanted.device_victim),
-            (&mut self.host_victims, now.host_victim, wanted.host_victim),
-        ] {
-            if now != wanted {
-                if let Some(rank) = now {
-                    set.remove(&(rank, id));
-                }
-                if let Some(rank) = wanted {
-                    set.insert((rank, id));
-                }
-            }
-        }
+        put_ranked(&mut self.write, id, now.write, wanted.write);
+        put_ranked(&mut self.spill, id, now.spill, wanted.spill);
+        put_ranked(&mut self.device_victims, id, now.device_victim, wanted.device_victim);
+        put_ranked(&mut self.host_victims, id, now.host_victim, wanted.host_victim);
         if let Some(&hint) = entry.hints.first() {
             put(&mut self.hinted_to_device, (hint, id), now.to_device, wanted.to_device);
             put(&mut self.hinted_to_host, (hint, id), now.to_host, wanted.to_host);
@@ -1221,6 +1270,26 @@ impl State {
             put(&mut versions.to_device, entry.version, now.to_device, wanted.to_device);
             put(&mut versions.to_host, entry.version, now.to_host, wanted.to_host);
         }
+    }
+
+    /// From where a writer could read the whole checkpoint now, if it could.
+    fn readable(&self, entry: &Entry) -> Option<Readable> {
+        let mut from = Readable::FromHost;
+        for part in entry.parts.iter().filter(|part| part.len > 0) {
+            // What can never be in the host buffer is read from the device as a matter of course.
+            let fits = self.host.rounded(part.len) <= self.shape.host;
+            match readable_from(part)? {
+                Tier::Device if fits && !entry.flush_failed => from = Readable::FromDevice,
+                Tier::Device | Tier::Host => {}
+            }
+        }
+        Some(from)
+    }
+
+    /// The next of a list that a writer should take: what the host buffer has; what only the
+    /// device cache has when somebody is stuck for room.
+    fn writable(&self, list: &BTreeSet<(Readable, Id)>) -> Option<(Readable, Id)> {
+        list.first().copied().filter(|(from, _)| *from == Readable::FromHost || self.pressure)
     }
 
     /// The lists an entry belongs to.
@@ -1233,10 +1302,7 @@ impl State {
         let in_file = entry.in_file();
         let consumed = entry.consumed.is_some();
         let lowest_is_memory = shape.ephemeral && !shape.scratch;
-        let readable = PARTS.iter().all(|&part| {
-            let part = entry.part(part);
-            part.len == 0 || readable_from(part, shape.host, &self.host).is_some()
-        });
+        let readable = self.readable(entry);
         let fits_host = self.host.rounded(device.len) <= shape.host;
         let device_victim = (device.device.stage == Stage::Ready)
             .then(|| {
@@ -1274,12 +1340,13 @@ impl State {
                 && !entry.flush_failed
                 && fits_host
                 && device.len > 0,
-            write: entry.scratch == FileCopy::Wanted && readable,
-            spill: shape.ephemeral
-                && shape.scratch
-                && entry.scratch == FileCopy::Absent
-                && entry.persistent != FileCopy::Present
-                && readable,
+            write: readable.filter(|_| entry.scratch == FileCopy::Wanted),
+            spill: readable.filter(|_| {
+                shape.ephemeral
+                    && shape.scratch
+                    && entry.scratch == FileCopy::Absent
+                    && entry.persistent != FileCopy::Present
+            }),
             persist: entry.persistent == FileCopy::Wanted && entry.scratch == FileCopy::Present,
             device_victim,
             host_victim,
@@ -1384,14 +1451,29 @@ fn put<T: Ord>(set: &mut BTreeSet<T>, key: T, now: bool, wanted: bool) {
     }
 }
 
-/// Where a writer reads a part from: the host buffer; the device cache if the part can never be in
-/// the host buffer.
-fn readable_from(part: &PartState, host_capacity: u64, host: &Space) -> Option<Tier> {
+fn put_ranked<R: Ord + Copy>(
+    set: &mut BTreeSet<(R, Id)>,
+    id: Id,
+    now: Option<R>,
+    wanted: Option<R>,
+) {
+    if now != wanted {
+        if let Some(rank) = now {
+            set.remove(&(rank, id));
+        }
+        if let Some(rank) = wanted {
+            set.insert((rank, id));
+        }
+    }
+}
+
+/// Where a writer reads a part from; `None` if it is empty or in no memory.
+fn readable_from(part: &PartState) -> Option<Tier> {
     if part.len == 0 {
         None
     } else if part.host.stage == Stage::Ready {
         Some(Tier::Host)
-    } else if part.device.stage == Stage::Ready && host.rounded(part.len) > host_capacity {
+    } else if part.device.stage == Stage::Ready {
         Some(Tier::Device)
     } else {
         None

@@ -1,0 +1,594 @@
+//! The catalog against a world of small tiers that really hold bytes.
+//!
+//! `World` does what the engine does, one step at a time, with plain vectors as memory. Random
+//! histories show that no step breaks an invariant, that what is restored is what was captured, and
+//! that whoever is told to wait does not wait for ever.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use proptest::prelude::*;
+
+use super::entry::{Id, Part, Region, Tier, PARTS};
+use super::state::*;
+use crate::error::{Error, Kind};
+use crate::policy::order::RestoreOrder;
+use crate::tier::space::{cut, side_by_side};
+
+const GRANULE: u64 = 4;
+
+/// A transfer that was begun and not ended.
+enum Job {
+    Flush(MoveJob),
+    Fetch(MoveJob),
+    Write(FileJob),
+    Read(FileJob),
+    Persist(PersistJob),
+}
+
+struct World {
+    state: State,
+    device: Vec<u8>,
+    host: Vec<u8>,
+    scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
+    persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
+    jobs: Vec<Job>,
+    /// What the application captured last under each version and has not cleaned up.
+    expected: BTreeMap<i32, BTreeMap<i32, Vec<u8>>>,
+    /// Versions that were cleaned up: they go as soon as they are persistent.
+    cleaned: BTreeSet<i32>,
+    to_map: u64,
+    ephemeral: bool,
+    scratch_wanted: bool,
+    fill: u8,
+}
+
+const NAME: &str = "wave";
+
+#[derive(Clone, Copy, Debug)]
+struct Job0 {
+    device: u64,
+    host: u64,
+    scratch: bool,
+    persistent: bool,
+    ephemeral: bool,
+    order: RestoreOrder,
+}
+
+fn failure() -> Error {
+    Error::new(Kind::System, "injected")
+}
+
+impl World {
+    fn new(job: Job0) -> World {
+        let mut state = State::new(Shape {
+            device: 0,
+            host: job.host,
+            scratch: job.scratch,
+            persistent: job.persistent && job.scratch,
+            ephemeral: job.ephemeral,
+            order: job.order,
+            device_granule: GRANULE,
+            host_granule: GRANULE,
+        });
+        state.device_expected(job.device);
+        World {
+            state,
+            device: vec![0; job.device as usize],
+            host: vec![0; job.host as usize],
+            scratch: HashMap::new(),
+            persistent: HashMap::new(),
+            jobs: Vec::new(),
+            expected: BTreeMap::new(),
+            cleaned: BTreeSet::new(),
+            to_map: job.device,
+            ephemeral: job.ephemeral,
+            scratch_wanted: job.scratch,
+            fill: 0,
+        }
+    }
+
+    fn map(&mut self) {
+        let chunk = self.to_map.min(12);
+        self.to_map -= chunk;
+        if chunk > 0 {
+            self.state.device_grown(chunk);
+        }
+        if self.to_map == 0 {
+            self.state.device_completed();
+        }
+    }
+
+    /// Takes one checkpoint as the engine does. False: it was told that there is no room.
+    fn capture(&mut self, version: i32, lens: [u64; 2]) -> bool {
+        let id = self.state.open(NAME, version);
+        let Ok(to) = self.state.destination(lens) else {
+            self.state.abort(id);
+            return false;
+        };
+        self.fill = self.fill.wrapping_add(1);
+        let mut regions = Vec::new();
+        let mut content = BTreeMap::new();
+        for part in PARTS {
+            let len = lens[part as usize];
+            if len == 0 {
+                continue;
+            }
+            let region = part as i32;
+            let bytes: Vec<u8> =
+                (0..len).map(|i| self.fill.wrapping_mul(31).wrapping_add(i as u8)).collect();
+            let mut offset = 0;
+            if let Destination::Memory(tier) = to[part as usize] {
+                let mut turns = 0;
+                let extents = loop {
+                    match self.state.reserve(id, part, len, tier) {
+                        Reserve::Got { base, extents } => {
+                            offset = base;
+                            break extents;
+                        }
+                        Reserve::Never(_) => {
+                            self.state.abort(id);
+                            return false;
+                        }
+                        Reserve::Wait(_) => {
+                            turns += 1;
+                            assert!(turns < 200, "told to wait for what never comes");
+                            self.everybody_works();
+                        }
+                    }
+                };
+                let mut at = 0;
+                for extent in cut(&extents, 0, len) {
+                    let memory = self.memory(tier);
+                    let to = extent.offset as usize..(extent.offset + extent.len) as usize;
+                    memory[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+                    at += extent.len as usize;
+                }
+            }
+            regions.push(Region { id: region, size: len, part, offset });
+            content.insert(region, bytes);
+        }
+        if to.contains(&Destination::File) {
+            self.scratch.insert((NAME.into(), version), content.clone());
+            self.state.commit_file(id, regions, None);
+        } else {
+            self.state.commit(id, regions);
+        }
+        self.expected.insert(version, content);
+        self.cleaned.remove(&version);
+        true
+    }
+
+    fn memory(&mut self, tier: Tier) -> &mut Vec<u8> {
+        match tier {
+            Tier::Device => &mut self.device,
+            Tier::Host => &mut self.host,
+        }
+    }
+
+    /// Lets every worker begin what it can: there is one of each kind, and it does one thing at a
+    /// time.
+    fn begin_jobs(&mut self) -> bool {
+        let before = self.jobs.len();
+        if !self.jobs.iter().any(|job| matches!(job, Job::Flush(_))) {
+            self.jobs.extend(self.state.next_flush().map(Job::Flush));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Write(_))) {
+            self.jobs.extend(self.state.next_write().map(Job::Write));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Persist(_))) {
+            self.jobs.extend(self.state.next_persist().map(Job::Persist));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Fetch(_))) {
+            self.jobs.extend(self.state.next_fetch().map(Job::Fetch));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Read(_))) {
+            self.jobs.extend(self.state.next_read().map(Job::Read));
+        }
+        self.jobs.len() > before
+    }
+
+    fn end_job(&mut self, which: usize, fails: bool) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let which = which % self.jobs.len();
+        let result = if fails { Err(failure()) } else { Ok(()) };
+        match self.jobs.remove(which) {
+            Job::Flush(job) => {
+                for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
+                    let bytes = self.device[d as usize..(d + len) as usize].to_vec();
+                    self.host[h as usize..(h + len) as usize].copy_from_slice(&bytes);
+                }
+                self.state.flush_done(job.id, result);
+            }
+            Job::Fetch(job) => {
+                for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
+                    let bytes = self.host[h as usize..(h + len) as usize].to_vec();
+                    self.device[d as usize..(d + len) as usize].copy_from_slice(&bytes);
+                }
+                self.state.fetch_done(job.id, &result);
+            }
+            Job::Write(job) => {
+                let content = job
+                    .regions
+                    .iter()
+                    .map(|region| {
+                        let source = job.memory[region.part as usize].clone().unwrap();
+                        (region.id, self.bytes(&source, region))
+                    })
+                    .collect();
+                let file = (job.name.to_string(), job.version);
+                if result.is_ok() && self.state.still_wanted(job.id) {
+                    self.scratch.insert(file.clone(), content);
+                }
+                if self.state.write_done(&job, result) == After::Unlink {
+                    self.scratch.remove(&file);
+                }
+            }
+            Job::Persist(job) => {
+                let file = (job.name.to_string(), job.version);
+                if result.is_ok() {
+                    let content = self.scratch[&file].clone();
+                    self.persistent.insert(file.clone(), content);
+                }
+                if self.state.persist_done(job.id, result) == After::Unlink {
+                    self.scratch.remove(&file);
+                }
+            }
+            Job::Read(job) => {
+                let file = (job.name.to_string(), job.version);
+                let content =
+                    self.scratch.get(&file).or_else(|| self.persistent.get(&file)).cloned();
+                // Its file may have been cleaned up or replaced meanwhile: then the reader fails.
+                let same = content.as_ref().is_some_and(|content| {
+                    job.regions.iter().all(|region| {
+                        content.get(&region.id).is_some_and(|b| b.len() as u64 == region.size)
+                    })
+                });
+                let result = if same { result } else { Err(failure()) };
+                for region in job.regions.iter().filter(|_| result.is_ok()) {
+                    let bytes = &content.as_ref().unwrap()[&region.id];
+                    let source = job.memory[region.part as usize].clone().unwrap();
+                    let mut at = 0;
+                    for extent in cut(&source.extents, region.offset, region.size) {
+                        let to = extent.offset as usize..(extent.offset + extent.len) as usize;
+                        self.host[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+                        at += extent.len as usize;
+                    }
+                }
+                self.state.read_done(&job, &result);
+            }
+        }
+    }
+
+    fn bytes(&mut self, source: &Source, region: &Region) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for extent in cut(&source.extents, region.offset, region.size) {
+            let from = extent.offset as usize..(extent.offset + extent.len) as usize;
+            bytes.extend_from_slice(&self.memory(source.tier)[from]);
+        }
+        bytes
+    }
+
+    fn everybody_works(&mut self) {
+        self.map();
+        self.begin_jobs();
+        while !self.jobs.is_empty() {
+            self.end_job(0, false);
+        }
+    }
+
+    /// Restores a version. What the catalog still has must be what was captured.
+    fn restore(&mut self, version: i32) {
+        let Some(id) = self.state.find(NAME, version) else {
+            if self.expected.contains_key(&version) && !self.cleaned.contains(&version) {
+                // Only an ephemeral job without files may have given it up, and only if consumed.
+                assert!(self.ephemeral && !self.scratch_wanted, "version {version} was lost");
+                assert!(self.state.counts().discards > 0);
+            }
+            return;
+        };
+        self.state.begin_restore(id);
+        let regions = self.state.regions(id).unwrap();
+        for region in regions.iter() {
+            let found = self.read(id, region, version);
+            assert_eq!(found, self.expected[&version][&region.id], "version {version}");
+        }
+        self.state.end_restore(id, true);
+    }
+
+    fn read(&mut self, id: Id, region: &Region, version: i32) -> Vec<u8> {
+        loop {
+            match self.state.acquire(id, region.part) {
+                Acquire::Memory(source) => {
+                    let bytes = self.bytes(&source, region);
+                    self.state.check().unwrap();
+                    self.state.release(id, region.part, source.tier);
+                    return bytes;
+                }
+                Acquire::File => {
+                    let file = (NAME.to_string(), version);
+                    let content = self.scratch.get(&file).or_else(|| self.persistent.get(&file));
+                    return content.unwrap()[&region.id].clone();
+                }
+                Acquire::Wait => {
+                    assert!(!self.jobs.is_empty(), "waiting for nobody");
+                    self.end_job(0, false);
+                }
+                Acquire::Lost => panic!("version {version} is nowhere"),
+            }
+        }
+    }
+
+    fn cleanup(&mut self) {
+        for version in self.state.cleanup(NAME) {
+            self.scratch.remove(&(NAME.to_string(), version));
+        }
+        self.cleaned.extend(self.expected.keys());
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Map,
+    Capture(i32, u64, u64),
+    Begin,
+    End(usize, bool),
+    Restore(i32),
+    Hint(i32),
+    Start,
+    Retry,
+    Cleanup,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::Map),
+        6 => (0..12i32, 0..40u64, 0..16u64).prop_map(|(v, d, h)| Step::Capture(v, d, h)),
+        6 => Just(Step::Begin),
+        6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
+        4 => (0..12i32).prop_map(Step::Restore),
+        2 => (0..12i32).prop_map(Step::Hint),
+        1 => Just(Step::Start),
+        1 => Just(Step::Retry),
+        1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
+    ]
+}
+
+fn job() -> impl Strategy<Value = Job0> {
+    let order = prop_oneof![
+        Just(RestoreOrder::Reverse),
+        Just(RestoreOrder::Same),
+        Just(RestoreOrder::Random)
+    ];
+    (0..20u64, 0..30u64, any::<bool>(), any::<bool>(), any::<bool>(), order).prop_map(
+        |(device, host, scratch, persistent, ephemeral, order)| Job0 {
+            device: device * GRANULE,
+            host: host * GRANULE,
+            // A job that is not ephemeral must have scratch (the configuration says so).
+            scratch: scratch || !ephemeral,
+            persistent,
+            ephemeral,
+            order,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_history_loses_a_byte_or_waits_for_ever(
+        job in job(),
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let mut world = World::new(job);
+        for step in steps {
+            match step {
+                Step::Map => world.map(),
+                Step::Capture(version, device, host) => {
+                    let device = if job.device == 0 { 0 } else { device };
+                    if device + host > 0 {
+                        world.capture(version, [device, host]);
+                    }
+                }
+                Step::Begin => drop(world.begin_jobs()),
+                Step::End(which, fails) => world.end_job(which, fails),
+                Step::Restore(version) => world.restore(version),
+                Step::Hint(version) => {
+                    if let Some(id) = world.state.find(NAME, version) {
+                        world.state.hint(id);
+                    }
+                }
+                Step::Start => world.state.start_fetching(),
+                Step::Retry => drop(world.state.retry()),
+                Step::Cleanup => world.cleanup(),
+            }
+            if let Err(broken) = world.state.check() {
+                return Err(TestCaseError::fail(broken));
+            }
+        }
+        // Everything comes to rest, and everything is still there.
+        world.state.retry();
+        for _ in 0..400 {
+            world.everybody_works();
+        }
+        prop_assert!(world.state.drained(), "work is left that nobody can do");
+        let versions: Vec<i32> = world.expected.keys().copied().collect();
+        for version in versions {
+            world.restore(version);
+        }
+    }
+}
+
+fn world(device: u64, host: u64, scratch: bool, ephemeral: bool) -> World {
+    let job =
+        Job0 { device, host, scratch, persistent: false, ephemeral, order: RestoreOrder::Reverse };
+    let mut world = World::new(job);
+    while world.to_map > 0 {
+        world.map();
+    }
+    world
+}
+
+#[test]
+fn eviction_is_first_in_first_out() {
+    let mut world = world(40, 400, false, true);
+    for version in 0..3 {
+        assert!(world.capture(version, [10, 0]));
+        world.everybody_works();
+    }
+    let on_device = |world: &World| -> Vec<i32> {
+        (0..6)
+            .filter(|&v| world.state.find(NAME, v).is_some_and(|id| world.state.on_device(id, 0)))
+            .collect()
+    };
+    assert_eq!(on_device(&world), [0, 1, 2], "10 bytes take 12");
+    assert!(world.capture(4, [10, 0]));
+    assert_eq!(on_device(&world), [1, 2, 4]);
+}
+
+#[test]
+fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
+    let job = Job0 {
+        device: 48,
+        host: 400,
+        scratch: false,
+        persistent: false,
+        ephemeral: true,
+        order: RestoreOrder::Reverse,
+    };
+    let mut world = World::new(job);
+    world.map();
+    assert!(world.capture(0, [12, 0]));
+    world.begin_jobs();
+    world.end_job(0, false);
+    let id = world.state.open(NAME, 1);
+    assert!(matches!(
+        world.state.reserve(id, Part::Device, 12, Tier::Device),
+        Reserve::Wait(WaitFor::Map)
+    ));
+    assert_eq!(world.state.counts().device_evictions, 0);
+}
+
+#[test]
+fn an_ephemeral_job_without_files_is_told_when_nothing_was_consumed() {
+    let mut world = world(24, 24, false, true);
+    let taken = (0..8).filter(|&v| world.capture(v, [12, 0])).count();
+    assert_eq!(taken, 4, "two on the device, two in the host buffer");
+    world.restore(0);
+    assert!(world.capture(9, [12, 0]), "what was consumed makes room");
+    assert_eq!(world.state.counts().discards, 1);
+}
+
+#[test]
+fn an_ephemeral_job_overflows_to_scratch() {
+    let mut world = world(24, 24, true, true);
+    for version in 0..8 {
+        assert!(world.capture(version, [12, 0]));
+    }
+    assert!(world.state.counts().spills > 0);
+    for version in (0..8).rev() {
+        world.restore(version);
+    }
+}
+
+#[test]
+fn a_reverse_pass_finds_its_checkpoints_fetched() {
+    let mut world = world(48, 4000, false, true);
+    for version in 0..40 {
+        assert!(world.capture(version, [12, 0]));
+        world.everybody_works();
+    }
+    for version in (0..40).rev() {
+        world.restore(version);
+        world.everybody_works();
+    }
+    let counts = world.state.counts();
+    assert_eq!(counts.device_misses, 0, "{counts:?}");
+    assert!(counts.fetches >= 36, "{counts:?}");
+}
+
+#[test]
+fn hints_decide_in_which_order_is_fetched() {
+    let mut world = world(24, 4000, false, true);
+    for version in 0..10 {
+        assert!(world.capture(version, [12, 0]));
+        world.everybody_works();
+    }
+    for version in [5, 1] {
+        let id = world.state.find(NAME, version).unwrap();
+        world.state.hint(id);
+    }
+    world.state.start_fetching();
+    world.everybody_works();
+    world.everybody_works();
+    for version in [5, 1] {
+        let id = world.state.find(NAME, version).unwrap();
+        assert!(world.state.on_device(id, 0), "version {version}");
+    }
+}
+
+#[test]
+fn a_replaced_version_is_the_new_one_even_while_the_old_one_is_being_written() {
+    let mut world = world(0, 100, true, false);
+    assert!(world.capture(7, [0, 20]));
+    world.begin_jobs();
+    assert!(world.capture(7, [0, 8]));
+    while !world.jobs.is_empty() || world.begin_jobs() {
+        world.end_job(0, false);
+    }
+    assert_eq!(world.scratch[&(NAME.to_string(), 7)], world.expected[&7]);
+    world.restore(7);
+    world.state.check().unwrap();
+}
+
+#[test]
+fn a_failed_write_keeps_the_bytes_and_is_reported_once() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture(1, [0, 20]));
+    world.begin_jobs();
+    world.end_job(0, true);
+    assert_eq!(world.state.take_failure(), Some(failure()));
+    assert_eq!(world.state.take_failure(), None);
+    world.restore(1);
+    assert!(world.state.retry());
+    world.everybody_works();
+    assert!(world.scratch.contains_key(&(NAME.to_string(), 1)));
+}
+
+#[test]
+fn cleaning_up_waits_for_the_persistent_copy() {
+    let job = Job0 {
+        device: 0,
+        host: 100,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    };
+    let mut world = World::new(job);
+    assert!(world.capture(1, [0, 20]));
+    assert!(world.state.cleanup(NAME).is_empty(), "it is not persistent yet");
+    for _ in 0..4 {
+        world.everybody_works();
+    }
+    let file = (NAME.to_string(), 1);
+    assert!(world.persistent.contains_key(&file) && !world.scratch.contains_key(&file));
+    assert_eq!(world.state.find(NAME, 1), None);
+}
+
+#[test]
+fn a_hundred_thousand_versions_cost_no_more_each_than_a_few() {
+    // Counts steps of the tree structures by what is evicted and fetched, not by a clock: the
+    // lists must stay in line with the entries at this size, too.
+    let mut world = world(0, 100_000 * GRANULE, false, true);
+    for version in 0..100_000 {
+        assert!(world.capture(version, [0, 4]));
+    }
+    assert_eq!(world.state.live(), 100_000);
+    for version in (99_990..100_000).rev() {
+        world.restore(version);
+    }
+    world.state.check().unwrap();
+}

@@ -41,17 +41,14 @@ impl Client {
             return Err(Error::invalid("VELOC_Checkpoint_mem without VELOC_Checkpoint_begin"));
         }
         let selected = self.regions.select(selection)?;
-        let mut places = Vec::with_capacity(selected.len());
-        for (id, region) in selected {
-            // Asked again each time: memory may have been freed or replaced meanwhile.
-            let kind = self
-                .kind(region.address, region.len)
-                .map_err(|error| error.within(format!("region {id}")))?;
-            let place = Place { id, address: region.address, len: region.len, kind };
-            self.regions.set_part(id, place.part());
-            places.push(place);
-        }
-        let Phase::Checkpoint { open, routed } = &mut self.phase else { return Ok(()) };
+        // Asked again each time: memory may have been freed meanwhile.
+        let places: Vec<Place> = selected
+            .iter()
+            .map(|(id, region)| self.place(*id, region, region.len))
+            .collect::<Result<_>>()?;
+        let Phase::Checkpoint { open, routed } = &mut self.phase else {
+            return Ok(());
+        };
         if let Some(routed) = routed {
             return Err(Error::invalid(format!(
                 "checkpoint \"{}\" version {} is the file {}; memory cannot be added to it",
@@ -80,10 +77,12 @@ impl Client {
             Phase::Checkpoint { open, routed: None } => self.engine.commit(open),
             Phase::Checkpoint { open, routed: Some(routed) } => {
                 let id = open.id;
-                let named = self
-                    .engine
+                let engine = &self.engine;
+                let naming = engine.naming.lock();
+                let named = engine
                     .files
-                    .scratch_path(&open.name, open.version)
+                    .note_routed(&open.name, open.version, &routed.original)
+                    .and_then(|()| engine.files.scratch_path(&open.name, open.version))
                     .and_then(|path| {
                         files::atomic_replace(&routed.temporary, &path, Durability::Unsynced)
                     });
@@ -94,6 +93,7 @@ impl Client {
                 self.engine.catalog.step(|state| {
                     state.commit_file(id, Vec::new(), Some(routed.original));
                 });
+                drop(naming);
                 self.engine.wait_persistent(id)
             }
             other => {

@@ -11,16 +11,17 @@ mod restart;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::catalog::entry::Part;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
-use crate::device::{Device, Driver, Pointer};
-use crate::engine::capture::Open;
+use crate::device::{Device, Driver, Pointer, PLAIN};
+use crate::engine::capture::{Open, Place};
 use crate::engine::restore::Restoring;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
-use regions::Regions;
+use regions::{Protected, Regions};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,10 +74,7 @@ impl Client {
     }
 
     /// Starts a job over an MPI communicator. Collective.
-    pub fn start_mpi(
-        config: impl FnOnce() -> Result<Config>,
-        comm: Comm,
-    ) -> Result<Client> {
+    pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
         let rank = comm.rank()?;
         let started = config().and_then(|config| Client::start(config, rank));
         // One that failed must not leave the others waiting for it in a later collective call.
@@ -114,8 +112,12 @@ impl Client {
 
     /// Protects `count` elements of `size` bytes at `address`, or changes an id's region.
     pub fn protect(&mut self, id: i32, address: u64, count: usize, size: usize) -> Result<()> {
-        let region = regions::Protected::new(id, address, count, size)?;
-        self.kind(address, region.len).map_err(|error| error.within(format!("region {id}")))?;
+        let mut region = regions::Protected::new(id, address, count, size)?;
+        let kind = self.kind(address, region.len);
+        let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
+        if matches!(kind, Pointer::Device { .. }) {
+            region.part = Part::Device;
+        }
         self.regions.protect(id, region);
         Ok(())
     }
@@ -133,17 +135,34 @@ impl Client {
     /// What kind of memory is at an address. The first device memory that is met makes its device
     /// this job's.
     fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
-        let Some(driver) = Driver::get()? else { return Ok(Pointer::Host) };
+        // A driver that does not serve was reported at the start; no memory can be its own.
+        let Ok(Some(driver)) = Driver::get() else { return Ok(PLAIN) };
         if address == 0 {
-            return Ok(Pointer::Host);
+            return Ok(PLAIN);
         }
         if self.engine.device.get().is_none() {
             match Pointer::device_of(&driver, address)? {
                 Some(device) => self.engine.attach(device)?,
-                None => return Ok(Pointer::Host),
+                None => return Ok(PLAIN),
             }
         }
         Pointer::classify(&self.engine.device_side()?.device, address, len)
+    }
+
+    /// Where a protected region's first `len` bytes are now. Memory that was the device's and is
+    /// not known to the driver any more was freed: it must not be taken for the host's.
+    fn place(&self, id: i32, region: &Protected, len: u64) -> Result<Place> {
+        let kind = self.kind(region.address, len);
+        let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
+        let place = Place { id, address: region.address, len, kind };
+        if region.part == Part::Device && place.part() == Part::Host && len > 0 {
+            return Err(Error::invalid(format!(
+                "region {id}: the device memory at {:#x} that was protected is not known to the \
+                 driver any more; was it freed?",
+                region.address
+            )));
+        }
+        Ok(place)
     }
 
     /// Takes captures in order with this stream's work from here on; NULL: with everything queued
@@ -185,9 +204,10 @@ impl Client {
     /// Whether a region of a checkpoint is wholly in the device cache.
     pub fn is_prefetched(&self, name: &str, version: i32, region: i32) -> Result<bool> {
         check_name(name, version)?;
-        Ok(self.engine.catalog.look(|state| {
-            state.find(name, version).is_some_and(|id| state.on_device(id, region))
-        }))
+        Ok(self
+            .engine
+            .catalog
+            .look(|state| state.find(name, version).is_some_and(|id| state.on_device(id, region))))
     }
 
     // ---- removal and figures -------------------------------------------------------------
@@ -202,9 +222,10 @@ impl Client {
                 )));
             }
         }
+        let _naming = self.engine.naming.lock();
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
             if self.engine.files.has_scratch() {
-                crate::platform::files::remove(&self.engine.files.scratch_path(name, version)?)?;
+                self.engine.files.remove_scratch(name, version)?;
             }
         }
         self.engine.files.clean_scratch(name, |version| {

@@ -13,7 +13,8 @@ pub struct Protected {
     pub address: u64,
     /// Its bytes.
     pub len: u64,
-    /// The part of a checkpoint it went to last.
+    /// The part of a checkpoint that its memory belongs to, as the driver said when it was
+    /// protected.
     pub part: Part,
 }
 
@@ -70,13 +71,6 @@ impl Regions {
     /// The part that an id's bytes are in when they are at the application.
     pub fn part(&self, id: i32) -> Part {
         self.by_id.get(&id).map_or(Part::Host, |region| region.part)
-    }
-
-    /// Remembers what kind of memory an id has.
-    pub fn set_part(&mut self, id: i32, part: Part) {
-        if let Some(region) = self.by_id.get_mut(&id) {
-            region.part = part;
-        }
     }
 
     /// The regions that a checkpoint call selects, ascending by id. An id that is asked for must

@@ -1,7 +1,6 @@
 //! The restart side of the protocol: test, begin, recover, end.
 
 use super::{agree, check_name, Client, Phase, Selection};
-use crate::engine::capture::Place;
 use crate::error::{Error, Kind, Result};
 
 impl Client {
@@ -16,11 +15,15 @@ impl Client {
         }
         loop {
             let mine = self.newest(name, bound)?;
-            let Some(comm) = &self.comm else { return Ok(mine) };
+            let Some(comm) = &self.comm else {
+                return Ok(mine);
+            };
             // The newest that all may have is not above anybody's newest; when it is everybody's,
             // it is the answer.
             let lowest = comm.allreduce_min_i64(i64::from(mine.unwrap_or(-1)))?;
-            let Ok(lowest) = i32::try_from(lowest) else { return Ok(None) };
+            let Ok(lowest) = i32::try_from(lowest) else {
+                return Ok(None);
+            };
             if lowest < 0 {
                 return Ok(None);
             }
@@ -33,8 +36,17 @@ impl Client {
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
         let in_memory = self.engine.catalog.look(|state| state.newest(name, bound));
-        let on_disk = self.engine.files.versions(name)?.range(..=bound).next_back().copied();
-        Ok(in_memory.max(on_disk))
+        let on_disk = self.engine.files.versions(name)?;
+        for &version in on_disk.range(..=bound).rev() {
+            if in_memory.is_some_and(|in_memory| in_memory >= version) {
+                break;
+            }
+            match self.engine.files.look(name, version) {
+                Ok(_) => return Ok(Some(version)),
+                Err(error) => log::warn!("passing over version {version} of \"{name}\": {error}"),
+            }
+        }
+        Ok(in_memory)
     }
 
     /// Restores a whole checkpoint (`VELOC_Restart`).
@@ -116,6 +128,11 @@ impl Client {
                 return Err(Error::new(Kind::NotFound, about(format!("it has no region {id}"))));
             }
         }
+        if restoring.regions.is_empty() {
+            return Err(Error::invalid(about(
+                "it is a file of its own (VELOC_Route_file) and has no memory regions".to_owned(),
+            )));
+        }
         let mut places = Vec::new();
         for region in restoring.regions.iter() {
             let wanted = match selection {
@@ -138,10 +155,8 @@ impl Client {
                     region.id, region.size, memory.len
                 ))));
             }
-            let kind = self
-                .kind(memory.address, region.size)
-                .map_err(|error| error.within(about(format!("region {}", region.id))))?;
-            places.push(Place { id: region.id, address: memory.address, len: memory.len, kind });
+            let place = self.place(region.id, memory, region.size);
+            places.push(place.map_err(|error| error.within(about("restoring".to_owned())))?);
         }
         self.engine.recover(restoring, &places)
     }

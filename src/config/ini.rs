@@ -31,29 +31,19 @@ pub fn read(text: &str) -> Result<Content, Malformed> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut plain = String::with_capacity(text.len());
     for (index, line) in text.lines().enumerate() {
-        plain.push_str(check(strip(line)).map_err(|reason| Malformed {
-            line: index + 1,
-            reason,
-        })?);
+        plain.push_str(check(strip(line)).map_err(|reason| Malformed { line: index + 1, reason })?);
         plain.push('\n');
     }
-    let options = ParseOption {
-        enabled_quote: false,
-        enabled_escape: false,
-        ..ParseOption::default()
-    };
-    let parsed = Ini::load_from_str_opt(&plain, options).map_err(|e| Malformed {
-        line: e.line,
-        reason: e.msg.into_owned(),
-    })?;
+    let options =
+        ParseOption { enabled_quote: false, enabled_escape: false, ..ParseOption::default() };
+    let parsed = Ini::load_from_str_opt(&plain, options)
+        .map_err(|e| Malformed { line: e.line, reason: e.msg.into_owned() })?;
 
     let mut content = Content::default();
     for (section, properties) in &parsed {
         match section {
             None => content.root.extend(
-                properties
-                    .iter()
-                    .map(|(key, value)| (key.to_ascii_lowercase(), value.to_string())),
+                properties.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.to_string())),
             ),
             Some(name) => content.sections.push(name.to_string()),
         }
@@ -99,10 +89,7 @@ mod tests {
     }
 
     fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-        expected
-            .iter()
-            .map(|(k, v)| (k.to_string(), v.to_string()))
-            .collect()
+        expected.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
     }
 
     #[test]
@@ -120,16 +107,9 @@ mod tests {
 
     #[test]
     fn comments() {
-        assert_eq!(
-            root("; c = d\n# e\n  ; f = g\na = b ; why\n"),
-            pairs(&[("a", "b")])
-        );
+        assert_eq!(root("; c = d\n# e\n  ; f = g\na = b ; why\n"), pairs(&[("a", "b")]));
         assert_eq!(root("a = /x;y"), pairs(&[("a", "/x;y")]));
-        assert_eq!(
-            root("a = b # c"),
-            pairs(&[("a", "b # c")]),
-            "inih knows only ;"
-        );
+        assert_eq!(root("a = b # c"), pairs(&[("a", "b # c")]), "inih knows only ;");
         assert_eq!(root("a = ; nothing"), pairs(&[("a", "")]));
     }
 

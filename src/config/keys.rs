@@ -151,8 +151,12 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "log_prefix",
         values: "text",
-        role: Role::Optional,
-        meaning: "Where the log file goes; without it messages go to standard error.",
+        role: Role::NoEffect {
+            instead: Some(
+                "the environment variable VELOC_LOG for what is said; it goes to standard error",
+            ),
+        },
+        meaning: "Upstream: where the log file goes.",
     },
     Key {
         name: "persistent_interval",
@@ -211,41 +215,31 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "score_eviction",
         values: "true or false",
-        role: Role::NoEffect {
-            instead: Some("restore_order, from which evictions follow"),
-        },
+        role: Role::NoEffect { instead: Some("restore_order, from which evictions follow") },
         meaning: "GPU prototype: evict by score.",
     },
     Key {
         name: "premature_eviction",
         values: "true or false",
-        role: Role::NoEffect {
-            instead: Some("restore_order, from which evictions follow"),
-        },
+        role: Role::NoEffect { instead: Some("restore_order, from which evictions follow") },
         meaning: "GPU prototype: evict before a flush has ended.",
     },
     Key {
         name: "disable_persistence",
         values: "true or false",
-        role: Role::NoEffect {
-            instead: Some("ephemeral = true"),
-        },
+        role: Role::NoEffect { instead: Some("ephemeral = true") },
         meaning: "GPU prototype: write no files.",
     },
     Key {
         name: "gpu_buffer_slots",
         values: "number",
-        role: Role::NoEffect {
-            instead: Some("gpu_cache_size"),
-        },
+        role: Role::NoEffect { instead: Some("gpu_cache_size") },
         meaning: "Upstream's gpu_support: staging buffers on the device.",
     },
     Key {
         name: "host_stage_slots",
         values: "number",
-        role: Role::NoEffect {
-            instead: Some("host_cache_size"),
-        },
+        role: Role::NoEffect { instead: Some("host_cache_size") },
         meaning: "Upstream's gpu_support: staging buffers on the host.",
     },
     Key {
@@ -259,33 +253,25 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "chksum",
         values: "false",
-        role: Role::OffOnly {
-            instead: "leave it out, and have the file system verify the bytes",
-        },
+        role: Role::OffOnly { instead: "leave it out, and have the file system verify the bytes" },
         meaning: "Upstream: keep and check a SHA-256 of each file.",
     },
     Key {
         name: "axl_type",
         values: "none accepted",
-        role: Role::Refused {
-            instead: "persistent, which is written with plain file operations",
-        },
+        role: Role::Refused { instead: "persistent, which is written with plain file operations" },
         meaning: "Upstream: copy files with the AXL library.",
     },
     Key {
         name: "daos_pool",
         values: "none accepted",
-        role: Role::Refused {
-            instead: "persistent, with a directory mounted by dfuse",
-        },
+        role: Role::Refused { instead: "persistent, with a directory mounted by dfuse" },
         meaning: "Upstream: persist to a DAOS pool.",
     },
     Key {
         name: "daos_cont",
         values: "none accepted",
-        role: Role::Refused {
-            instead: "persistent, with a directory mounted by dfuse",
-        },
+        role: Role::Refused { instead: "persistent, with a directory mounted by dfuse" },
         meaning: "Upstream: the container in the DAOS pool.",
     },
 ];
@@ -314,20 +300,14 @@ pub fn markdown() -> String {
             Role::Optional => "none".to_string(),
             Role::Default(value) => format!("`{value}`"),
             Role::NoEffect { instead: None } => "no effect in this version".to_string(),
-            Role::NoEffect {
-                instead: Some(other),
-            } => {
+            Role::NoEffect { instead: Some(other) } => {
                 format!("no effect in this version; use {other}")
             }
             Role::OffOnly { instead } => format!("`false`; `true` is refused: {instead}"),
             Role::Refused { instead } => format!("refused; use {instead}"),
         };
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {without} | {} |",
-            key.name, key.values, key.meaning
-        );
+        let _ = writeln!(text, "| `{}` | {} | {without} | {} |", key.name, key.values, key.meaning);
     }
     text
 }
@@ -358,18 +338,8 @@ mod tests {
     #[test]
     fn names_are_unique_and_lower_case() {
         for (i, key) in KEYS.iter().enumerate() {
-            assert!(
-                key.name
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b == b'_'),
-                "{}",
-                key.name
-            );
-            assert!(
-                KEYS[..i].iter().all(|other| other.name != key.name),
-                "{} twice",
-                key.name
-            );
+            assert!(key.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", key.name);
+            assert!(KEYS[..i].iter().all(|other| other.name != key.name), "{} twice", key.name);
         }
     }
 
@@ -399,11 +369,7 @@ mod tests {
     fn the_documentation_has_every_key() {
         let text = markdown();
         for key in KEYS {
-            assert!(
-                text.contains(&format!("| `{}` |", key.name)),
-                "{}",
-                key.name
-            );
+            assert!(text.contains(&format!("| `{}` |", key.name)), "{}", key.name);
         }
     }
 

@@ -81,8 +81,6 @@ pub struct Config {
     pub pin: Pin,
     /// Bytes that one registration covers with [`Pin::Chunked`], 1 to [`LARGEST_PIN_CHUNK`].
     pub pin_chunk_size: u64,
-    /// Where the log file goes, if there is to be one.
-    pub log_prefix: Option<String>,
 }
 
 impl Config {
@@ -147,22 +145,15 @@ fn read(
         ));
     }
 
-    let mut settings = Settings {
-        given: HashMap::new(),
-    };
+    let mut settings = Settings { given: HashMap::new() };
     for (name, text) in content.root {
         let Some(key) = keys::find(&name) else {
             warnings.push(unknown(&name, origin));
             continue;
         };
-        let setting = Setting {
-            text,
-            origin: origin.to_string(),
-        };
+        let setting = Setting { text, origin: origin.to_string() };
         if settings.given.insert(key.name, setting).is_some() {
-            warnings.push(format!(
-                "{origin}: {name} is given more than once; the last one counts"
-            ));
+            warnings.push(format!("{origin}: {name} is given more than once; the last one counts"));
         }
     }
     for key in KEYS {
@@ -239,9 +230,8 @@ impl Settings {
             persistent: self.read("persistent", path)?,
             gpu_cache_size: self.read("gpu_cache_size", value::size)?,
             host_cache_size: self.read("host_cache_size", value::size)?,
-            gpu_chunk_size: self.required("gpu_chunk_size", origin, |text| {
-                value::size_up_to(text, u64::MAX)
-            })?,
+            gpu_chunk_size: self
+                .required("gpu_chunk_size", origin, |text| value::size_up_to(text, u64::MAX))?,
             ephemeral: self.required("ephemeral", origin, value::switch)?,
             restore_order: self.required("restore_order", origin, |text| {
                 let words = [
@@ -259,9 +249,8 @@ impl Settings {
                 ];
                 value::choice(text, &words)
             })?,
-            touch_threads: self.required("touch_threads", origin, |text| {
-                value::count(text, MOST_TOUCH_THREADS)
-            })?,
+            touch_threads: self
+                .required("touch_threads", origin, |text| value::count(text, MOST_TOUCH_THREADS))?,
             touch_method: self.required("touch_method", origin, |text| {
                 let words = [
                     ("auto", TouchMethod::Auto),
@@ -283,7 +272,6 @@ impl Settings {
             pin_chunk_size: self.required("pin_chunk_size", origin, |text| {
                 value::size_up_to(text, LARGEST_PIN_CHUNK)
             })?,
-            log_prefix: self.read("log_prefix", |text| Ok(text.to_string()))?,
         };
         if config.scratch.is_none() && !config.ephemeral {
             return Err(Error::invalid(format!(
@@ -345,9 +333,7 @@ mod tests {
 
     fn text_and_env(text: &str, env: &[(&str, &str)]) -> Result<(Config, Vec<String>)> {
         Config::from_text(text, |name| {
-            env.iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| value.to_string())
+            env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
         })
     }
 
@@ -375,7 +361,6 @@ mod tests {
                 huge_pages: true,
                 pin: Pin::Serial,
                 pin_chunk_size: 64 << 20,
-                log_prefix: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -387,7 +372,7 @@ mod tests {
             "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
              host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
              touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
-             pin = chunked\npin_chunk_size = 1G\nlog_prefix = /tmp/log\n",
+             pin = chunked\npin_chunk_size = 1G\n",
             &[],
         )
         .unwrap();
@@ -408,7 +393,6 @@ mod tests {
                 huge_pages: false,
                 pin: Pin::Chunked,
                 pin_chunk_size: 1 << 30,
-                log_prefix: Some("/tmp/log".into()),
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -437,10 +421,9 @@ mod tests {
             assert_eq!(from_file.kind(), Kind::Invalid);
             let variable = format!("VELOC_{}", key.to_ascii_uppercase());
             let from_env = text_and_env(LEAST, &[(variable.as_str(), value)]).unwrap_err();
-            for (message, place) in [
-                (from_file.to_string(), "configuration"),
-                (from_env.to_string(), &variable),
-            ] {
+            for (message, place) in
+                [(from_file.to_string(), "configuration"), (from_env.to_string(), &variable)]
+            {
                 for part in [place, &format!("{key} = {value:?}"), allowed] {
                     assert!(message.contains(part), "{message:?} lacks {part:?}");
                 }
@@ -460,11 +443,7 @@ mod tests {
 
     #[test]
     fn the_environment_overrides() {
-        let env = [
-            ("VELOC_MODE", "sync"),
-            ("VELOC_PIN", "off"),
-            ("VELOC_AGGREGATED", "false"),
-        ];
+        let env = [("VELOC_MODE", "sync"), ("VELOC_PIN", "off"), ("VELOC_AGGREGATED", "false")];
         let (config, _) = text_and_env(&format!("{LEAST}aggregated = true"), &env).unwrap();
         assert_eq!((config.mode, config.pin), (Mode::Sync, Pin::Off));
     }
@@ -509,12 +488,8 @@ mod tests {
     fn unknown_keys_and_sections_are_warnings() {
         let (_, warnings) =
             with("scrach = /tmp\nwhatever = 7\nmode = async\n[gpu]\nx = 1").unwrap();
-        let expected = [
-            "section [gpu]",
-            "was scratch meant?",
-            "whatever is ignored",
-            "mode is given more",
-        ];
+        let expected =
+            ["section [gpu]", "was scratch meant?", "whatever is ignored", "mode is given more"];
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
         for (warning, part) in warnings.iter().zip(expected) {
             assert!(warning.contains(part), "{warning:?} lacks {part:?}");
@@ -529,25 +504,16 @@ mod tests {
 
         file.write_all(b"nonsense\n").unwrap();
         let message = Config::load(file.path()).unwrap_err().to_string();
-        assert!(
-            message.contains(&file.path().display().to_string()),
-            "{message}"
-        );
+        assert!(message.contains(&file.path().display().to_string()), "{message}");
         assert!(message.contains("line 3"), "{message}");
 
         file.write_all(b"a = \xff\n").unwrap();
         let message = Config::load(file.path()).unwrap_err().to_string();
-        assert!(
-            message.contains("line 4") && message.contains("UTF-8"),
-            "{message}"
-        );
+        assert!(message.contains("line 4") && message.contains("UTF-8"), "{message}");
 
         let missing = Config::load(Path::new("/nonexistent/veloc.cfg")).unwrap_err();
         assert_eq!(missing.kind(), Kind::System);
-        assert!(
-            missing.to_string().contains("/nonexistent/veloc.cfg"),
-            "{missing}"
-        );
+        assert!(missing.to_string().contains("/nonexistent/veloc.cfg"), "{missing}");
     }
 
     proptest! {

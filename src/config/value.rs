@@ -27,13 +27,7 @@ pub fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Allowed> {
         .iter()
         .find(|(word, _)| word.eq_ignore_ascii_case(text))
         .map(|(_, value)| *value)
-        .ok_or_else(|| {
-            words
-                .iter()
-                .map(|(word, _)| *word)
-                .collect::<Vec<_>>()
-                .join(", ")
-        })
+        .ok_or_else(|| words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))
 }
 
 /// A whole number from 0 to `most`.
@@ -55,9 +49,7 @@ pub fn size(text: &str) -> Result<u64, Allowed> {
          from 0 to less than 8388608T"
             .to_string()
     };
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let unit = match suffix.trim_start().to_ascii_lowercase().as_str() {
         "" | "g" | "gb" | "gib" => GIB,
@@ -70,33 +62,26 @@ pub fn size(text: &str) -> Result<u64, Allowed> {
     let bytes = match number.split_once('.') {
         // Whole numbers are kept out of floating point, where the large ones lose digits.
         None => number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)),
-        Some(_) => number
-            .parse::<f64>()
-            .ok()
-            .map(|n| n * unit as f64)
-            .and_then(|n| {
-                // A double below 2^63 converts exactly; the comparison also turns away infinity.
-                (n < LARGEST as f64).then_some(n as u64)
-            }),
+        Some(_) => number.parse::<f64>().ok().map(|n| n * unit as f64).and_then(|n| {
+            // A double below 2^63 converts exactly; the comparison also turns away infinity.
+            (n < LARGEST as f64).then_some(n as u64)
+        }),
     };
     bytes.filter(|bytes| *bytes <= LARGEST).ok_or_else(allowed)
 }
 
 /// A size in bytes, at least 1 and at most `most`.
 pub fn size_up_to(text: &str, most: u64) -> Result<u64, Allowed> {
-    size(text)
-        .ok()
-        .filter(|bytes| (1..=most).contains(bytes))
-        .ok_or_else(|| {
-            let most = match most {
-                u64::MAX => String::new(),
-                most => format!(" and at most {} MiB", most / MIB),
-            };
-            format!(
+    size(text).ok().filter(|bytes| (1..=most).contains(bytes)).ok_or_else(|| {
+        let most = match most {
+            u64::MAX => String::new(),
+            most => format!(" and at most {} MiB", most / MIB),
+        };
+        format!(
             "a size of more than 0{most}: a number of GiB such as 0.5, or a number with K, M, G, \
              T or B such as 64M"
         )
-        })
+    })
 }
 
 #[cfg(test)]
@@ -161,24 +146,16 @@ mod tests {
             assert!(size(text).is_err(), "{text:?}");
         }
         assert!(size(&"9".repeat(400)).is_err());
-        assert!(
-            size(&format!("{}.0", "9".repeat(400))).is_err(),
-            "infinite as a double"
-        );
+        assert!(size(&format!("{}.0", "9".repeat(400))).is_err(), "infinite as a double");
     }
 
     #[test]
     fn sizes_with_a_limit() {
         assert_eq!(size_up_to("1G", GIB), Ok(GIB));
         assert_eq!(size_up_to("1B", GIB), Ok(1));
-        assert!(size_up_to("0", GIB)
-            .unwrap_err()
-            .contains("at most 1024 MiB"));
+        assert!(size_up_to("0", GIB).unwrap_err().contains("at most 1024 MiB"));
         assert!(size_up_to("1.1", GIB).is_err());
-        assert!(
-            size_up_to("0.0000000000001", u64::MAX).is_err(),
-            "less than a byte"
-        );
+        assert!(size_up_to("0.0000000000001", u64::MAX).is_err(), "less than a byte");
     }
 
     #[test]

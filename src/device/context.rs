@@ -92,9 +92,8 @@ impl Device {
         };
         use CUdevice_attribute as A;
         let capabilities = Capabilities {
-            virtual_memory: attribute(
-                A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-            ) != 0,
+            virtual_memory: attribute(A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
+                != 0,
             host_register: attribute(A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0,
             pageable_access: attribute(
                 A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,

@@ -5,6 +5,7 @@
 //! driver's error code would make undefined behaviour. Here a status is a number.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void, CStr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{
@@ -178,6 +179,23 @@ impl std::fmt::Debug for Driver {
     }
 }
 
+/// How many libraries this process has loaded since its start.
+fn libraries_loaded() -> u64 {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        loaded: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader passes a valid record, and the pointer is the one given below.
+        unsafe { *loaded.cast::<u64>() = (*info).dlpi_adds };
+        1 // The counter is the same in every record.
+    }
+    let mut loaded = 0u64;
+    // SAFETY: the callback keeps to its types, and the pointer is to a local.
+    unsafe { libc::dl_iterate_phdr(Some(first), std::ptr::from_mut(&mut loaded).cast()) };
+    loaded
+}
+
 fn missing(symbol: &str) -> Error {
     Error::new(Kind::System, format!("the CUDA driver library has no function {symbol}"))
 }
@@ -188,8 +206,14 @@ impl Driver {
     /// the driver does not serve. Found once, it is kept for the life of the process.
     pub fn get() -> Result<Option<Arc<Driver>>> {
         static DRIVER: OnceLock<Arc<Driver>> = OnceLock::new();
+        static LOOKED_AT: AtomicU64 = AtomicU64::new(u64::MAX);
         if let Some(driver) = DRIVER.get() {
             return Ok(Some(driver.clone()));
+        }
+        // Looking costs a walk through the library path: only when a library was loaded since.
+        let loaded = libraries_loaded();
+        if LOOKED_AT.swap(loaded, Ordering::Relaxed) == loaded {
+            return Ok(None);
         }
         let found = Driver::load()?.map(Arc::new);
         Ok(found.map(|driver| DRIVER.get_or_init(|| driver).clone()))
@@ -208,8 +232,7 @@ impl Driver {
         // SAFETY: only the symbol's presence is asked for.
         let software =
             unsafe { library.get::<unsafe extern "C" fn()>(b"softcuda_is_software\0") }.is_ok();
-        let driver =
-            Driver { functions, error_name, software, _library: library };
+        let driver = Driver { functions, error_name, software, _library: library };
         // SAFETY: cuInit may be called at any time and more than once.
         match unsafe { driver.cuInit(0) } {
             Ok(()) => Ok(Some(driver)),

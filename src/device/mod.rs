@@ -13,6 +13,6 @@ pub mod stream;
 
 pub use context::Device;
 pub use driver::Driver;
-pub use pointer::Pointer;
+pub use pointer::{Pointer, PLAIN};
 pub use range::DeviceRange;
 pub use stream::{Event, Stream};

@@ -9,13 +9,22 @@ use super::context::Device;
 use super::driver::{Driver, INVALID_CONTEXT};
 use crate::error::{Error, Kind, Result};
 
+/// `CU_MEMORYTYPE_HOST`.
+const MEMORY_TYPE_HOST: c_uint = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
 const MEMORY_TYPE_DEVICE: c_uint = 2;
+
+/// Memory that no device knows of.
+pub const PLAIN: Pointer = Pointer::Host { pinned: false };
 
 /// A pointer's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointer {
     /// Host memory, or memory that the driver knows nothing of.
-    Host,
+    Host {
+        /// The driver has it registered: copies that the application has queued may still use it.
+        pinned: bool,
+    },
     /// Memory of a device, or managed memory.
     Device {
         /// Managed: host and device use it by turns.
@@ -63,9 +72,7 @@ fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
     ];
     // SAFETY: both arrays have six elements, each value has the size of its attribute, and the
     // driver does not use the address it is asked about.
-    unsafe {
-        driver.cuPointerGetAttributes(6, names.as_mut_ptr(), data.as_mut_ptr(), address)
-    }?;
+    unsafe { driver.cuPointerGetAttributes(6, names.as_mut_ptr(), data.as_mut_ptr(), address) }?;
     Ok(found)
 }
 
@@ -76,7 +83,7 @@ impl Pointer {
         let found = attributes(&device.driver, address)?;
         let managed = found.managed != 0;
         if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
-            return Ok(Pointer::Host);
+            return Ok(Pointer::Host { pinned: found.memory_type == MEMORY_TYPE_HOST });
         }
         let foreign = !managed && !found.context.is_null() && !device.is(found.context);
         if found.ordinal != device.ordinal() && !managed {

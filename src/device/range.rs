@@ -63,10 +63,10 @@ impl DeviceRange {
         let reserved = bytes.div_ceil(granularity).saturating_mul(granularity);
         let mut base: CUdeviceptr = 0;
         // SAFETY: the pointer is to a local.
-        unsafe {
-            device.driver.cuMemAddressReserve(&mut base, reserved as usize, 0, 0, 0)
-        }
-        .map_err(|error| error.within(format!("reserving {reserved} bytes of device addresses")))?;
+        unsafe { device.driver.cuMemAddressReserve(&mut base, reserved as usize, 0, 0, 0) }
+            .map_err(|error| {
+                error.within(format!("reserving {reserved} bytes of device addresses"))
+            })?;
         Ok(DeviceRange { device: device.clone(), base, reserved, mapped: 0, pieces: Vec::new() })
     }
 
@@ -162,8 +162,6 @@ fn granularity(device: &Device) -> Result<u64> {
     let prop = properties(device);
     let mut granularity = 0;
     // SAFETY: the pointers are to locals.
-    unsafe {
-        device.driver.cuMemGetAllocationGranularity(&mut granularity, &prop, RECOMMENDED)
-    }?;
+    unsafe { device.driver.cuMemGetAllocationGranularity(&mut granularity, &prop, RECOMMENDED) }?;
     Ok((granularity as u64).max(1))
 }

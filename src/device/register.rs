@@ -15,9 +15,7 @@ const PORTABLE: u32 = 1;
 pub unsafe fn register(device: &Device, start: *mut u8, len: u64) -> Result<()> {
     let _current = device.enter()?;
     // SAFETY: the caller's promise.
-    unsafe {
-        device.driver.cuMemHostRegister_v2(start.cast::<c_void>(), len as usize, PORTABLE)
-    }
+    unsafe { device.driver.cuMemHostRegister_v2(start.cast::<c_void>(), len as usize, PORTABLE) }
 }
 
 /// Undoes [`register`].

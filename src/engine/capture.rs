@@ -6,10 +6,10 @@
 use std::time::Instant;
 
 use super::shared::Shared;
-use super::spool::Spool;
+use super::spool::{Complete, Spool};
 use crate::catalog::entry::{Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, Reserve, State, WaitFor};
-use crate::device::Pointer;
+use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
 use crate::tier::space::{cut, Extent};
@@ -34,7 +34,7 @@ impl Place {
     /// The part of a checkpoint that its bytes go to.
     pub fn part(&self) -> Part {
         match self.kind {
-            Pointer::Host => Part::Host,
+            Pointer::Host { .. } => Part::Host,
             Pointer::Device { .. } => Part::Device,
         }
     }
@@ -91,11 +91,14 @@ impl Shared {
             }
             Some(spool) => {
                 let since = Instant::now();
-                if let Err(error) = spool.finish(self) {
+                let complete = spool.complete(self);
+                let naming = self.naming.lock();
+                if let Err(error) = complete.and_then(Complete::publish) {
                     self.catalog.step(|state| state.abort(open.id));
                     return Err(error);
                 }
                 self.catalog.step(|state| state.commit_file(open.id, open.regions, None));
+                drop(naming);
                 let result = self.wait_persistent(open.id);
                 self.metrics.waited(Cause::File, since);
                 result
@@ -163,7 +166,7 @@ impl Shared {
             }
         }
         let since = Instant::now();
-        let result = self.copy_in(places, &regions, &rooms);
+        let result = self.copy_in(open.id, places, &regions, &rooms);
         self.metrics.waited(Cause::Copy, since);
         result.map_err(Some)?;
         open.regions.append(&mut regions);
@@ -181,16 +184,23 @@ impl Shared {
     ) -> std::result::Result<(Tier, u64, Vec<Extent>), Option<Error>> {
         let mut retried = false;
         loop {
-            let tier = self.catalog.look(|state| {
-                match state.destination(both)?[part as usize] {
-                    Destination::Memory(tier) => {
-                        let before = state.building_in(open.id, part);
-                        Ok(before.is_none_or(|before| before == tier).then_some(tier))
-                    }
-                    Destination::File => Ok(None),
+            let tier = self.catalog.look(|state| match state.destination(both)?[part as usize] {
+                Destination::Memory(tier) => {
+                    // A part is in one tier, and what is in the device cache cannot be moved
+                    // before the checkpoint is complete.
+                    let before = state.building_in(open.id, part);
+                    let room = state.host_room().0;
+                    Ok(match before {
+                        Some(Tier::Host) if both[0] + both[1] <= room => Some(Tier::Host),
+                        Some(before) => (before == tier).then_some(tier),
+                        None => Some(tier),
+                    })
                 }
+                Destination::File => Ok(None),
             });
-            let Some(tier) = tier.map_err(Some)? else { return Err(None) };
+            let Some(tier) = tier.map_err(Some)? else {
+                return Err(None);
+            };
             match self.reserve(open.id, part, len, tier) {
                 Ok((base, extents)) => return Ok((tier, base, extents)),
                 Err(error) if error.kind() != Kind::NoRoom || retried => return Err(Some(error)),
@@ -239,6 +249,7 @@ impl Shared {
     /// overwrite them.
     fn copy_in(
         &self,
+        id: Id,
         places: &[Place],
         regions: &[Region],
         rooms: &[Option<(Tier, u64, Vec<Extent>)>; 2],
@@ -248,8 +259,9 @@ impl Shared {
                 (*tier, cut(extents, region.offset - base, region.size))
             })
         };
-        let on_device = places.iter().any(|place| place.part() == Part::Device);
-        let own = if on_device { Some(self.device_side()?.own.lock()) } else { None };
+        // Copies that the application has queued may still be filling registered host memory.
+        let ordered = places.iter().any(|place| place.kind != PLAIN);
+        let own = if ordered { Some(self.device_side()?.own.lock()) } else { None };
         let mut _closed = None;
         let mut device_bytes = 0;
         let device_since = Instant::now();
@@ -257,6 +269,10 @@ impl Shared {
             let side = self.device_side()?;
             let _current = side.device.enter()?;
             _closed = side.after_application(self, own)?;
+            if places.iter().any(|place| place.kind == (Pointer::Host { pinned: true })) {
+                // The processor reads it itself: not before the application's own copies.
+                own.0.synchronize()?;
+            }
             self.metrics.waited(Cause::Order, device_since);
         }
         let since = Instant::now();
@@ -270,7 +286,9 @@ impl Shared {
                     continue;
                 }
                 let managed = matches!(place.kind, Pointer::Device { managed: true, .. });
-                let Some((tier, extents)) = room_of(region) else { continue };
+                let Some((tier, extents)) = room_of(region) else {
+                    continue;
+                };
                 let mut from = place.address;
                 for extent in extents {
                     match tier {
@@ -322,11 +340,21 @@ impl Shared {
         }
         // Whatever happened, nothing may go on using the room or the application's memory.
         if let Some(own) = &own {
-            let _current = self.device_side()?.device.enter()?;
-            own.0.synchronize()?;
+            let side = self.device_side()?;
+            let _current = side.device.enter()?;
+            if let Err(error) = own.0.synchronize() {
+                // If even the context cannot be waited for, the copies may go on for ever.
+                if side.device.synchronize().is_err() {
+                    self.catalog.step(|state| state.strand(id));
+                    leases.into_iter().for_each(std::mem::forget);
+                }
+                return Err(error);
+            }
             let to_host = matches!(&rooms[Part::Device as usize], Some((Tier::Host, _, _)));
             let hop = if to_host { Hop::AtoH } else { Hop::AtoD };
-            self.metrics.hop(hop).add(device_bytes, since.elapsed());
+            if device_bytes > 0 {
+                self.metrics.hop(hop).add(device_bytes, since.elapsed());
+            }
         }
         drop(leases);
         queued?;
@@ -345,7 +373,9 @@ impl Shared {
         regions: &[Region],
         rooms: &[Option<(Tier, u64, Vec<Extent>)>; 2],
     ) -> Result<()> {
-        let Some((_, base, extents)) = &rooms[Part::Host as usize] else { return Ok(()) };
+        let Some((_, base, extents)) = &rooms[Part::Host as usize] else {
+            return Ok(());
+        };
         let host = self.host()?;
         let since = Instant::now();
         let untouched = host.untouched(extents);

@@ -13,7 +13,7 @@ use crate::config::{Config, Mode, LARGEST_PIN_CHUNK};
 use crate::device::{Device, Event, Stream};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
-use crate::platform::{affinity, files, memory};
+use crate::platform::{affinity, memory};
 use crate::policy::register::Pin;
 use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
@@ -52,8 +52,7 @@ impl Engine {
     /// Makes the tiers' places (no memory is touched, mapped or registered) and starts the
     /// workers. `device` is the one the application already uses, if it does.
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
-        let files =
-            Files::open(config.scratch.as_deref(), config.persistent.as_deref(), rank)?;
+        let files = Files::open(config.scratch.as_deref(), config.persistent.as_deref(), rank)?;
         let host = host_buffer(&config)?;
         let catalog = Catalog::new(State::new(Shape {
             device: 0,
@@ -178,8 +177,8 @@ impl Engine {
             log::error!("{failure}");
             shared.catalog.fail(failure);
         });
-        let worker = worker
-            .map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
+        let worker =
+            worker.map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
         self.workers.lock().push(worker);
         Ok(())
     }
@@ -224,9 +223,7 @@ impl Drop for Engine {
         prepare::unpin(&self.shared);
         // What an ephemeral job has written is of no use after it.
         for (name, version) in self.catalog.look(State::spilled) {
-            let removed =
-                self.files.scratch_path(&name, version).and_then(|path| files::remove(&path));
-            if let Err(error) = removed {
+            if let Err(error) = self.files.remove_scratch(&name, version) {
                 log::warn!("{error}");
             }
         }
@@ -245,9 +242,7 @@ fn host_buffer(config: &Config) -> Result<Option<HostBuffer>> {
         }
         Some(_) | None if direct => 0,
         Some(given) => given,
-        None if config.ephemeral => {
-            HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE)
-        }
+        None if config.ephemeral => HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE),
         None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
     };
     if bytes == 0 {

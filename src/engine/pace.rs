@@ -36,7 +36,12 @@ impl Pace {
     /// Touching is to go by this setting.
     pub fn new(touch: Touch) -> Self {
         Pace {
-            now: Mutex::new(Now { model: Model::new(touch), flushing: 0, touching: 0, done: false }),
+            now: Mutex::new(Now {
+                model: Model::new(touch),
+                flushing: 0,
+                touching: 0,
+                done: false,
+            }),
             changed: Condvar::new(),
             origin: Instant::now(),
         }

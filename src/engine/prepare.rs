@@ -89,7 +89,9 @@ pub fn touch(shared: &Shared) -> Result<()> {
 
 /// Binds the host buffer to the node of memory that the device is at, where there are several.
 pub fn place(shared: &Shared) {
-    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else { return };
+    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
+        return;
+    };
     let Some(node) = numa::node_of_pci(side.device.bus_id()).filter(|_| numa::node_count() > 1)
     else {
         return;
@@ -178,7 +180,9 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
 
 /// Unregisters what [`pin`] registered. No transfer may be under way.
 pub fn unpin(shared: &Shared) {
-    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else { return };
+    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
+        return;
+    };
     for chunk in host.registered() {
         // SAFETY: every worker has ended, so no copy uses the memory.
         let result =

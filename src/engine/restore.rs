@@ -8,11 +8,11 @@ use super::shared::{Shared, SLICE};
 use super::spool::about;
 use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
 use crate::catalog::state::{Acquire, Source};
-use crate::device::Pointer;
+use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
 use crate::platform::files;
-use crate::tier::files::Opened;
+use crate::tier::files::{Found, Opened};
 use crate::tier::space::cut;
 
 /// A restore under way.
@@ -35,14 +35,19 @@ impl Shared {
         if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
             return Ok(id);
         }
-        let opened = self.files.open_nearest(name, version)?;
-        let regions: Vec<(i32, u64)> =
-            opened.header.regions().iter().map(|region| (region.id, region.size)).collect();
+        let found = self.files.look(name, version)?;
         let there = [
             self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
             self.files.persistent_path(name, version).is_some_and(|path| path.exists()),
         ];
-        Ok(self.catalog.step(|state| state.adopt(name, version, &regions, part_of, there)))
+        Ok(self.catalog.step(|state| match found {
+            Found::Regions(opened) => {
+                let regions: Vec<(i32, u64)> =
+                    opened.header.regions().iter().map(|region| (region.id, region.size)).collect();
+                state.adopt(name, version, &regions, part_of, there, false)
+            }
+            Found::Routed => state.adopt(name, version, &[], part_of, there, true),
+        }))
     }
 
     /// Starts a restore.
@@ -81,7 +86,7 @@ impl Shared {
         for part in PARTS {
             let of_part: Vec<_> =
                 wanted.iter().filter(|(region, _)| region.part == part).copied().collect();
-            if !of_part.is_empty() {
+            if of_part.iter().any(|(region, _)| region.size > 0) {
                 self.recover_part(restoring, part, &of_part)
                     .map_err(about(&restoring.name, restoring.version))?;
             }
@@ -129,8 +134,8 @@ impl Shared {
     /// From a memory tier to the application. The catalog keeps the source.
     fn copy_out(&self, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
-        let needs_device = source.tier == Tier::Device
-            || wanted.iter().any(|(_, place)| place.part() == Part::Device);
+        let needs_device =
+            source.tier == Tier::Device || wanted.iter().any(|(_, place)| place.kind != PLAIN);
         let mut bytes = 0;
         if needs_device {
             let side = self.device_side()?;
@@ -138,6 +143,10 @@ impl Shared {
             let _current = side.device.enter()?;
             let order = Instant::now();
             let _closed = side.after_application(self, &own)?;
+            if wanted.iter().any(|(_, place)| place.part() == Part::Host) {
+                // The processor writes there itself: not before the application's own copies.
+                own.0.synchronize()?;
+            }
             self.metrics.waited(Cause::Order, order);
             let mut leases = Vec::new();
             let queued = wanted.iter().try_for_each(|(region, place)| {
@@ -247,7 +256,7 @@ impl Shared {
                 ));
             };
             match place.kind {
-                Pointer::Host => {
+                Pointer::Host { .. } => {
                     if region.size > 0 {
                         // SAFETY: the application gives `place.len` writable bytes, at least as
                         // many as the region has (checked by the client).
@@ -260,7 +269,9 @@ impl Shared {
                         files::read_exact_at(&opened.file, into, found.offset, &opened.path)?;
                     }
                 }
-                Pointer::Device { .. } => self.read_to_device(&opened, found.offset, region, place)?,
+                Pointer::Device { .. } => {
+                    self.read_to_device(&opened, found.offset, region, place)?
+                }
             }
             bytes += region.size;
         }

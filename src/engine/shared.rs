@@ -40,6 +40,10 @@ pub struct Shared {
     pub pace: Pace,
     /// Background copies and captures.
     pub gate: Gate,
+    /// Held while a file gets or loses its name, together with the catalog's step that says so: an
+    /// older checkpoint's file must not take the place of a newer one's. Taken before the
+    /// catalog's lock. Captures into memory never take it.
+    pub naming: Mutex<()>,
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     stopping: AtomicBool,
@@ -70,6 +74,7 @@ impl Shared {
             metrics: Metrics::default(),
             pace,
             gate: Gate::default(),
+            naming: Mutex::new(()),
             stream: Mutex::new(None),
             stopping: AtomicBool::new(false),
             said: Mutex::new(HashSet::new()),

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use super::capture::{Open, Place};
 use super::shared::{Shared, SLICE};
-use crate::catalog::entry::{Part, Region, Tier};
+use crate::catalog::entry::{Region, Tier};
 use crate::catalog::state::Source;
-use crate::device::Pointer;
+use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Result};
 use crate::format::header::{encoded_len, Header};
 use crate::metrics::Hop;
@@ -29,6 +29,22 @@ pub struct Spool {
     written: Vec<(i32, u64, u64)>,
 }
 
+/// A file that is complete and has still its temporary name.
+#[derive(Debug)]
+pub struct Complete(Spool);
+
+impl Complete {
+    /// Gives the file its name. The caller holds [`Shared::naming`].
+    pub fn publish(self) -> Result<()> {
+        let named =
+            files::atomic_replace(&self.0.temporary, &self.0.complete, Durability::Unsynced);
+        if named.is_err() {
+            self.0.discard();
+        }
+        named
+    }
+}
+
 impl Spool {
     fn create(shared: &Shared, open: &Open, regions: usize) -> Result<Spool> {
         let complete = shared.files.scratch_path(&open.name, open.version)?;
@@ -44,23 +60,24 @@ impl Spool {
         Ok(())
     }
 
-    /// Completes the file and gives it its name.
-    pub fn finish(mut self, shared: &Shared) -> Result<()> {
-        let result = self.complete(shared);
-        if result.is_err() {
-            self.discard();
+    /// Completes the file, under its temporary name.
+    pub fn complete(mut self, shared: &Shared) -> Result<Complete> {
+        match self.write_header(shared) {
+            Ok(()) => Ok(Complete(self)),
+            Err(error) => {
+                self.discard();
+                Err(error)
+            }
         }
-        result
     }
 
-    fn complete(&mut self, shared: &Shared) -> Result<()> {
+    fn write_header(&mut self, shared: &Shared) -> Result<()> {
         let header = Header::new(self.written.iter().map(|&(id, size, _)| (id, size)).collect())?;
         let in_order = self.written.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if !in_order || header.encoded_len() as u64 != self.header {
             self.rearrange(shared, &header)?;
         }
-        files::write_all_at(&self.file, &header.encode(), 0, &self.temporary)?;
-        files::atomic_replace(&self.temporary, &self.complete, Durability::Unsynced)
+        files::write_all_at(&self.file, &header.encode(), 0, &self.temporary)
     }
 
     /// Copies the regions to a new file, in the order of the format. Needed only when a checkpoint
@@ -139,7 +156,7 @@ impl Shared {
 
     fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let since = Instant::now();
-        let own = if places.iter().any(|place| place.part() == Part::Device) {
+        let own = if places.iter().any(|place| place.kind != PLAIN) {
             let side = self.device_side()?;
             let own = side.own.lock();
             let _current = side.device.enter()?;
@@ -209,10 +226,7 @@ impl Shared {
                     // SAFETY: a complete copy that nobody changes while it is read, within the
                     // mapping.
                     let bytes = unsafe {
-                        std::slice::from_raw_parts(
-                            host.address(extent.offset),
-                            extent.len as usize,
-                        )
+                        std::slice::from_raw_parts(host.address(extent.offset), extent.len as usize)
                     };
                     put(bytes)?;
                 }

@@ -1,5 +1,6 @@
 //! Files, on workers of their own: writing to scratch, copying to persistent, reading back ahead.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::shared::Shared;
@@ -17,11 +18,15 @@ use crate::tier::space::cut;
 pub fn write(shared: &Shared) -> Result<()> {
     bind(shared)?;
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
-        let result = write_one(shared, &job).map_err(about(&job.name, job.version));
-        let after = shared.catalog.step(|state| state.write_done(&job, result));
-        if after == After::Unlink {
+        let written = write_temporary(shared, &job);
+        let naming = shared.naming.lock();
+        let result = written
+            .and_then(|temporary| give_name(shared, &job, &temporary))
+            .map_err(about(&job.name, job.version));
+        if shared.catalog.step(|state| state.write_done(&job, result)) == After::Unlink {
             unlink(shared, &job.name, job.version);
         }
+        drop(naming);
     }
     Ok(())
 }
@@ -35,10 +40,11 @@ pub fn persist(shared: &Shared) -> Result<()> {
             .persist(&job.name, job.version, job.routed.as_deref())
             .map(|bytes| shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed()))
             .map_err(about(&job.name, job.version));
-        let after = shared.catalog.step(|state| state.persist_done(job.id, result));
-        if after == After::Unlink {
+        let naming = shared.naming.lock();
+        if shared.catalog.step(|state| state.persist_done(job.id, result)) == After::Unlink {
             unlink(shared, &job.name, job.version);
         }
+        drop(naming);
     }
     Ok(())
 }
@@ -63,41 +69,46 @@ fn bind(shared: &Shared) -> Result<()> {
     }
 }
 
-fn write_one(shared: &Shared, job: &FileJob) -> Result<()> {
+fn write_temporary(shared: &Shared, job: &FileJob) -> Result<PathBuf> {
     let since = Instant::now();
-    let complete = shared.files.scratch_path(&job.name, job.version)?;
-    let temporary = shared.files.temporary(&complete);
-    let result = write_file(shared, job, &temporary).and_then(|bytes| {
-        if shared.catalog.look(|state| state.still_wanted(job.id)) {
-            files::atomic_replace(&temporary, &complete, Durability::Unsynced)?;
-        } else {
-            files::remove(&temporary)?;
-        }
-        Ok(bytes)
-    });
-    match result {
+    let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
+    match write_file(shared, job, &temporary) {
         Ok(bytes) => {
             let from_device = job.memory.iter().flatten().any(|s| s.tier == Tier::Device);
             let hop = if from_device { Hop::DtoF } else { Hop::HtoF };
             shared.metrics.hop(hop).add(bytes, since.elapsed());
-            Ok(())
+            Ok(temporary)
         }
         Err(error) => {
-            if let Err(error) = files::remove(&temporary) {
-                log::debug!("{error}");
-            }
+            // The failure of the write is the one to report.
+            let _ = files::remove(&temporary);
             Err(error)
         }
     }
 }
 
-fn write_file(shared: &Shared, job: &FileJob, path: &std::path::Path) -> Result<u64> {
+/// Gives a complete file its name, unless the checkpoint was replaced or cleaned up meanwhile.
+fn give_name(shared: &Shared, job: &FileJob, temporary: &Path) -> Result<()> {
+    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+        return files::remove(temporary);
+    }
+    let complete = shared.files.scratch_path(&job.name, job.version)?;
+    let named = files::atomic_replace(temporary, &complete, Durability::Unsynced);
+    if named.is_err() {
+        let _ = files::remove(temporary);
+    }
+    named
+}
+
+fn write_file(shared: &Shared, job: &FileJob, path: &Path) -> Result<u64> {
     let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;
     let file = files::create(path)?;
     files::write_all_at(&file, &header.encode(), 0, path)?;
     let mut at = header.encoded_len() as u64;
     for region in job.regions.iter() {
-        let Some(source) = &job.memory[region.part as usize] else { continue };
+        let Some(source) = &job.memory[region.part as usize] else {
+            continue;
+        };
         shared.read_memory(source, region, |bytes| {
             files::write_all_at(&file, bytes, at, path)?;
             at += bytes.len() as u64;
@@ -113,7 +124,9 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     let opened = shared.files.open_nearest(&job.name, job.version)?;
     let mut bytes = 0;
     for region in job.regions.iter() {
-        let Some(source) = &job.memory[region.part as usize] else { continue };
+        let Some(source) = &job.memory[region.part as usize] else {
+            continue;
+        };
         let Some(place) = opened.header.region(region.id).filter(|p| p.size == region.size) else {
             return Err(crate::error::Error::new(
                 crate::error::Kind::Corrupt,
@@ -139,9 +152,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 }
 
 fn unlink(shared: &Shared, name: &str, version: i32) {
-    let removed =
-        shared.files.scratch_path(name, version).and_then(|path| files::remove(&path));
-    if let Err(error) = removed {
+    if let Err(error) = shared.files.remove_scratch(name, version) {
         log::warn!("{error}");
     }
 }

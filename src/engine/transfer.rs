@@ -79,8 +79,13 @@ impl<'a> Queue<'a> {
         let result = self.queue(job, direction).and_then(|()| self.drain());
         if result.is_err() {
             // The extents are given to others next: nothing may still be copying.
-            if let Err(error) = self.stream.synchronize() {
-                log::debug!("{error}");
+            let ended = self.stream.synchronize().or_else(|_| {
+                let device = &self.shared.device_side()?.device;
+                device.synchronize()
+            });
+            if ended.is_err() {
+                self.shared.catalog.step(|state| state.strand(job.id));
+                self.under_way.drain(..).for_each(|(_, lease)| std::mem::forget(lease));
             }
             self.under_way.clear();
         }

@@ -50,10 +50,7 @@ impl Header {
         regions.sort_unstable_by_key(|(id, _)| *id);
         for pair in regions.windows(2) {
             if pair[0].0 == pair[1].0 {
-                return Err(Error::invalid(format!(
-                    "region {} is given twice",
-                    pair[0].0
-                )));
+                return Err(Error::invalid(format!("region {} is given twice", pair[0].0)));
             }
         }
         let header = Header { regions };
@@ -74,11 +71,7 @@ impl Header {
     pub fn places(&self) -> impl Iterator<Item = Region> + '_ {
         let mut offset = encoded_len(self.regions.len()) as u64;
         self.regions.iter().map(move |(id, size)| {
-            let region = Region {
-                id: *id,
-                size: *size,
-                offset,
-            };
+            let region = Region { id: *id, size: *size, offset };
             offset += size;
             region
         })
@@ -160,15 +153,12 @@ impl Header {
                 }
             }
             regions.push(Region { id, size, offset });
-            offset = offset
-                .checked_add(size)
-                .filter(|end| *end <= file_len)
-                .ok_or_else(|| {
-                    corrupt(format!(
-                        "region {id} of {size} bytes at offset {offset} goes beyond the file's \
+            offset = offset.checked_add(size).filter(|end| *end <= file_len).ok_or_else(|| {
+                corrupt(format!(
+                    "region {id} of {size} bytes at offset {offset} goes beyond the file's \
                      {file_len} bytes"
-                    ))
-                })?;
+                ))
+            })?;
         }
         if offset != file_len {
             return Err(corrupt(format!(
@@ -196,18 +186,13 @@ impl Decoded {
 
     /// The region of that id, if the checkpoint has it.
     pub fn region(&self, id: i32) -> Option<&Region> {
-        let index = self
-            .regions
-            .binary_search_by_key(&id, |region| region.id)
-            .ok()?;
+        let index = self.regions.binary_search_by_key(&id, |region| region.id).ok()?;
         self.regions.get(index)
     }
 
     /// The header that was read.
     pub fn header(&self) -> Header {
-        Header {
-            regions: self.regions.iter().map(|r| (r.id, r.size)).collect(),
-        }
+        Header { regions: self.regions.iter().map(|r| (r.id, r.size)).collect() }
     }
 }
 
@@ -249,21 +234,9 @@ mod tests {
         assert_eq!(
             decoded.regions(),
             [
-                Region {
-                    id: -1,
-                    size: 5,
-                    offset: 44
-                },
-                Region {
-                    id: 0,
-                    size: 0,
-                    offset: 49
-                },
-                Region {
-                    id: 258,
-                    size: 4660,
-                    offset: 49
-                },
+                Region { id: -1, size: 5, offset: 44 },
+                Region { id: 0, size: 0, offset: 49 },
+                Region { id: 258, size: 4660, offset: 49 },
             ]
         );
         assert!(header.places().eq(decoded.regions().iter().copied()));
@@ -301,21 +274,13 @@ mod tests {
             (vec![], 0, "header alone"),
             (vec![0; 7], 7, "header alone"),
             (bytes(1 << 60, &[]), 1 << 40, "counts 1152921504606846976"),
-            (
-                bytes(u64::MAX, &[]),
-                u64::MAX,
-                "counts 18446744073709551615",
-            ),
+            (bytes(u64::MAX, &[]), u64::MAX, "counts 18446744073709551615"),
             (bytes(2, &[(1, 4)]), 24, "room for"),
             (bytes(2, &[(1, 4)]), 100, "at hand"),
             (bytes(1, &[(1, 4)]), 23, "beyond the file"),
             (bytes(1, &[(1, 4)]), 25, "end at byte 24"),
             (bytes(1, &[(1, u64::MAX)]), 20, "beyond the file"),
-            (
-                bytes(2, &[(1, u64::MAX - 31), (2, 32)]),
-                32,
-                "beyond the file",
-            ),
+            (bytes(2, &[(1, u64::MAX - 31), (2, 32)]), 32, "beyond the file"),
             (bytes(2, &[(1, 4), (1, 4)]), 40, "after region 1"),
             (bytes(2, &[(2, 4), (1, 4)]), 40, "after region 2"),
             (bytes(0, &[]), 9, "end at byte 8"),

@@ -66,11 +66,7 @@ pub fn parse(file_name: &str) -> Option<Parsed<'_>> {
     if parts.next().is_some() || !is_name(name) {
         return None;
     }
-    Some(Parsed {
-        name,
-        rank: number(rank)?,
-        version: number(version)?,
-    })
+    Some(Parsed { name, rank: number(rank)?, version: number(version)? })
 }
 
 /// The name under which `complete` is written until it is complete. Hidden, and no checkpoint to
@@ -90,18 +86,12 @@ pub fn parse_temporary(file_name: &str) -> Option<Temporary<'_>> {
     if complete.is_empty() || complete.contains('/') {
         return None;
     }
-    Some(Temporary {
-        complete,
-        pid: number(pid)?,
-        number: number(count)?,
-    })
+    Some(Temporary { complete, pid: number(pid)?, number: number(count)? })
 }
 
 fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.')
 }
 
 /// A number in the one way in which it is written: decimal digits, no sign, no leading zero.
@@ -118,29 +108,10 @@ mod tests {
 
     #[test]
     fn names_of_checkpoints() {
-        for name in [
-            "a",
-            "wave_field.7",
-            "A",
-            "0",
-            ".",
-            "..",
-            "_",
-            &"x".repeat(LONGEST_NAME),
-        ] {
+        for name in ["a", "wave_field.7", "A", "0", ".", "..", "_", &"x".repeat(LONGEST_NAME)] {
             assert!(validate_name(name).is_ok(), "{name:?}");
         }
-        for name in [
-            "",
-            "a-b",
-            "a/b",
-            "a b",
-            "ä",
-            "a\n",
-            "a\0",
-            "*",
-            &"x".repeat(128),
-        ] {
+        for name in ["", "a-b", "a/b", "a b", "ä", "a\n", "a\0", "*", &"x".repeat(128)] {
             let message = validate_name(name).unwrap_err().to_string();
             assert!(message.contains(&format!("{name:?}")), "{message}");
         }
@@ -151,19 +122,11 @@ mod tests {
         assert_eq!(checkpoint_file("wave.field", 3, 12), "wave.field-3-12.dat");
         assert_eq!(
             parse("wave.field-3-12.dat"),
-            Some(Parsed {
-                name: "wave.field",
-                rank: 3,
-                version: 12
-            })
+            Some(Parsed { name: "wave.field", rank: 3, version: 12 })
         );
         assert_eq!(
             parse("x-4294967295-2147483647.dat"),
-            Some(Parsed {
-                name: "x",
-                rank: u32::MAX,
-                version: i32::MAX
-            })
+            Some(Parsed { name: "x", rank: u32::MAX, version: i32::MAX })
         );
     }
 
@@ -209,11 +172,7 @@ mod tests {
         assert_eq!(name, ".x-0-7.dat.tmp-4711-2");
         assert_eq!(
             parse_temporary(&name),
-            Some(Temporary {
-                complete: "x-0-7.dat",
-                pid: 4711,
-                number: 2
-            })
+            Some(Temporary { complete: "x-0-7.dat", pid: 4711, number: 2 })
         );
         for file in [
             "",
@@ -230,10 +189,7 @@ mod tests {
             assert_eq!(parse_temporary(file), None, "{file}");
         }
         let longest = checkpoint_file(&"x".repeat(LONGEST_NAME), u32::MAX, i32::MAX);
-        assert!(
-            temporary_file(&longest, u32::MAX, u64::MAX).len() <= 255,
-            "NAME_MAX"
-        );
+        assert!(temporary_file(&longest, u32::MAX, u64::MAX).len() <= 255, "NAME_MAX");
     }
 
     proptest! {

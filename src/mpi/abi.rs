@@ -49,11 +49,9 @@ impl Abi {
                 int64: Value(0x4c00_083a),
                 min: Value(0x5800_0002),
             },
-            Abi::Standard => Constants {
-                comm_null: Value(0x100),
-                int64: Value(0x258),
-                min: Value(0x22),
-            },
+            Abi::Standard => {
+                Constants { comm_null: Value(0x100), int64: Value(0x258), min: Value(0x22) }
+            }
         }
     }
 }
@@ -118,9 +116,6 @@ mod tests {
         assert_eq!(standard.comm_null, Constant::Value(0x100));
         assert_eq!(standard.int64, Constant::Value(0x258));
         assert_eq!(standard.min, Constant::Value(0x22));
-        assert_eq!(
-            Abi::OpenMpi.constants().min,
-            Constant::Address(c"ompi_mpi_op_min")
-        );
+        assert_eq!(Abi::OpenMpi.constants().min, Constant::Address(c"ompi_mpi_op_min"));
     }
 }

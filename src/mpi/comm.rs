@@ -70,10 +70,7 @@ impl Mpi {
         let library = Library::find()?;
         let found = Self::from_library(&library);
         if let Err(name) = found {
-            log::warn!(
-                "MPI is left alone: its library has no {}",
-                name.to_string_lossy()
-            );
+            log::warn!("MPI is left alone: its library has no {}", name.to_string_lossy());
         }
         found.ok()
     }
@@ -145,14 +142,10 @@ impl Mpi {
     /// An error unless calls on communicators are possible: MPI ends the program otherwise.
     fn check_running(&self, name: &str) -> Result<()> {
         if !self.initialized()? {
-            return Err(Error::invalid(format!(
-                "{name} is not possible before MPI_Init"
-            )));
+            return Err(Error::invalid(format!("{name} is not possible before MPI_Init")));
         }
         if self.finalized()? {
-            return Err(Error::invalid(format!(
-                "{name} is not possible after MPI_Finalize"
-            )));
+            return Err(Error::invalid(format!("{name} is not possible after MPI_Finalize")));
         }
         Ok(())
     }
@@ -192,10 +185,7 @@ impl Comm {
     /// `MPI_Allreduce` failed, or MPI is not running.
     pub fn allreduce_min_i64(&self, value: i64) -> Result<i64> {
         self.mpi.check_running("MPI_Allreduce")?;
-        call!(
-            self.mpi,
-            reduce(value, self.mpi.int64, self.mpi.min, self.handle)
-        )
+        call!(self.mpi, reduce(value, self.mpi.int64, self.mpi.min, self.handle))
     }
 
     /// A communicator of the same processes whose traffic is apart from this one's. Collective.
@@ -205,10 +195,7 @@ impl Comm {
     pub fn dup(&self) -> Result<Comm> {
         self.mpi.check_running("MPI_Comm_dup")?;
         let handle = call!(self.mpi, dup(self.handle))?;
-        Ok(Comm {
-            mpi: self.mpi,
-            handle,
-        })
+        Ok(Comm { mpi: self.mpi, handle })
     }
 
     /// Frees a communicator that [`dup`](Self::dup) made, and no other. Collective, unless MPI has
@@ -325,10 +312,7 @@ fn query(function: Query, name: &str) -> Result<bool> {
 fn check(code: c_int, name: &str) -> Result<()> {
     match code {
         MPI_SUCCESS => Ok(()),
-        code => Err(Error::new(
-            Kind::System,
-            format!("{name} failed with code {code}"),
-        )),
+        code => Err(Error::new(Kind::System, format!("{name} failed with code {code}"))),
     }
 }
 

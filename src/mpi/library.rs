@@ -21,9 +21,7 @@ impl Library {
     pub fn find() -> Option<Library> {
         // The global scope comes first: an executable that is not position-independent has its own
         // copies of Open MPI's variables, and only a lookup there gives their addresses.
-        let global = Library {
-            scope: libc::RTLD_DEFAULT,
-        };
+        let global = Library { scope: libc::RTLD_DEFAULT };
         if global.is_mpi() {
             return Some(global);
         }
@@ -144,16 +142,11 @@ mod tests {
 
     #[test]
     fn symbols_are_found_or_not() {
-        let global = Library {
-            scope: libc::RTLD_DEFAULT,
-        };
+        let global = Library { scope: libc::RTLD_DEFAULT };
         assert!(global.symbol(c"malloc").is_some());
         assert!(global.symbol(c"MPI_no_such_function").is_none());
         assert_eq!(global.constant(Constant::Value(7)), Some(7));
-        assert_eq!(
-            global.constant(Constant::Address(c"ompi_no_such_variable")),
-            None
-        );
+        assert_eq!(global.constant(Constant::Address(c"ompi_no_such_variable")), None);
         // The C library is loaded: walking the objects finds none that is MPI, and does not fail.
         assert!(loaded_objects().is_empty());
     }

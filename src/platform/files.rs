@@ -50,11 +50,7 @@ pub fn create(path: &Path) -> Result<File> {
 /// [`Kind::NotFound`] if there is no such file, else the system's, with the path.
 pub fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|e| {
-        let kind = if e.kind() == ErrorKind::NotFound {
-            Kind::NotFound
-        } else {
-            Kind::System
-        };
+        let kind = if e.kind() == ErrorKind::NotFound { Kind::NotFound } else { Kind::System };
         Error::new(kind, format!("open {}: {e}", path.display()))
     })
 }
@@ -64,9 +60,8 @@ pub fn open(path: &Path) -> Result<File> {
 /// # Errors
 /// The system's, with the path.
 pub fn len(file: &File, path: &Path) -> Result<u64> {
-    let metadata = file
-        .metadata()
-        .map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
+    let metadata =
+        file.metadata().map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
     Ok(metadata.len())
 }
 
@@ -76,14 +71,7 @@ pub fn len(file: &File, path: &Path) -> Result<u64> {
 /// [`Kind::NoRoom`] if the file system or the quota is full, else the system's, with the path.
 pub fn write_all_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Result<()> {
     file.write_all_at(bytes, offset).map_err(|e| {
-        write_error(
-            format!(
-                "write {} bytes at {offset} of {}",
-                bytes.len(),
-                path.display()
-            ),
-            &e,
-        )
+        write_error(format!("write {} bytes at {offset} of {}", bytes.len(), path.display()), &e)
     })
 }
 
@@ -94,15 +82,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Resu
 pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64, path: &Path) -> Result<()> {
     let len = bytes.len();
     file.read_exact_at(bytes, offset).map_err(|e| {
-        let kind = if e.kind() == ErrorKind::UnexpectedEof {
-            Kind::Corrupt
-        } else {
-            Kind::System
-        };
-        Error::new(
-            kind,
-            format!("read {len} bytes at {offset} of {}: {e}", path.display()),
-        )
+        let kind = if e.kind() == ErrorKind::UnexpectedEof { Kind::Corrupt } else { Kind::System };
+        Error::new(kind, format!("read {len} bytes at {offset} of {}: {e}", path.display()))
     })
 }
 
@@ -112,8 +93,7 @@ pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64, path: &Path) ->
 /// The system's, with the path. What was written before may then be lost.
 pub fn sync(file: &File, path: &Path) -> Result<()> {
     // std repeats an interrupted call.
-    file.sync_all()
-        .map_err(|e| write_error(format!("fsync {}", path.display()), &e))
+    file.sync_all().map_err(|e| write_error(format!("fsync {}", path.display()), &e))
 }
 
 /// Gives the complete file `temporary` its name `complete`, in place of a file of that name: at
@@ -125,10 +105,7 @@ pub fn sync(file: &File, path: &Path) -> Result<()> {
 /// The system's, with both paths.
 pub fn atomic_replace(temporary: &Path, complete: &Path, durability: Durability) -> Result<()> {
     fs::rename(temporary, complete).map_err(|e| {
-        write_error(
-            format!("rename {} to {}", temporary.display(), complete.display()),
-            &e,
-        )
+        write_error(format!("rename {} to {}", temporary.display(), complete.display()), &e)
     })?;
     match (durability, complete.parent()) {
         (Durability::Synced, Some(directory)) => sync_directory(directory),
@@ -142,19 +119,12 @@ pub fn atomic_replace(temporary: &Path, complete: &Path, durability: Durability)
 /// The system's, with the path.
 pub fn sync_directory(directory: &Path) -> Result<()> {
     // The parent of a bare file name is written as an empty path.
-    let directory = if directory.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        directory
-    };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     match File::open(directory).and_then(|opened| opened.sync_all()) {
         Ok(()) => Ok(()),
         // A file system that cannot sync a directory has no more to give.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
-        Err(e) => Err(Error::system(
-            format!("fsync directory {}", directory.display()),
-            &e,
-        )),
+        Err(e) => Err(Error::system(format!("fsync directory {}", directory.display()), &e)),
     }
 }
 
@@ -254,10 +224,7 @@ pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Res
 fn copy_all(from: &File, to: &File, source: &Path, temporary: &Path) -> Result<u64> {
     let total = len(from, source)?;
     let failed = |e: &io::Error| {
-        write_error(
-            format!("copy {} to {}", source.display(), temporary.display()),
-            e,
-        )
+        write_error(format!("copy {} to {}", source.display(), temporary.display()), e)
     };
     let mut copied = copy_in_kernel(from, to, total).map_err(|e| failed(&e))?;
     if copied < total {
@@ -364,10 +331,7 @@ mod tests {
         assert_eq!(&bytes, b"world");
         let error = read_exact_at(&file, &mut bytes, 7, &path).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt);
-        assert!(
-            error.to_string().contains(&path.display().to_string()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
 
         assert_eq!(len(&create(&path).unwrap(), &path).unwrap(), 0, "emptied");
     }
@@ -403,10 +367,7 @@ mod tests {
     #[test]
     fn replacing() {
         let directory = tempfile::tempdir().unwrap();
-        let (old, new) = (
-            directory.path().join("final"),
-            directory.path().join(".tmp"),
-        );
+        let (old, new) = (directory.path().join("final"), directory.path().join(".tmp"));
         fs::write(&old, "a longer old content").unwrap();
         fs::write(&new, "new").unwrap();
         atomic_replace(&new, &old, Durability::Synced).unwrap();
@@ -419,10 +380,7 @@ mod tests {
     #[test]
     fn listing_versions() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(
-            versions(&directory.path().join("none"), "x", 0).unwrap(),
-            []
-        );
+        assert_eq!(versions(&directory.path().join("none"), "x", 0).unwrap(), []);
         for file in [
             "x-0-7.dat",
             "x-0-10.dat",
@@ -460,10 +418,7 @@ mod tests {
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
             fs::write(&from, &bytes).unwrap();
             fs::write(&to, "something older").unwrap();
-            assert_eq!(
-                copy_file(&from, &to, Durability::Synced).unwrap(),
-                len as u64
-            );
+            assert_eq!(copy_file(&from, &to, Durability::Synced).unwrap(), len as u64);
             assert_eq!(fs::read(&to).unwrap(), bytes);
 
             // Without the kernel's help, and by half of each.

@@ -43,9 +43,7 @@ impl Mapping {
         // Reserved with room for the alignment, then trimmed on both sides.
         let Some((len, total)) = rounded.and_then(|len| Some((len, len.checked_add(ALIGNMENT)?)))
         else {
-            return Err(Error::invalid(format!(
-                "cannot reserve a mapping of {len} bytes"
-            )));
+            return Err(Error::invalid(format!("cannot reserve a mapping of {len} bytes")));
         };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -111,11 +109,7 @@ impl Mapping {
     /// # Errors
     /// The kernel has no transparent huge pages.
     pub fn advise_huge(&self, on: bool) -> Result<()> {
-        let advice = if on {
-            libc::MADV_HUGEPAGE
-        } else {
-            libc::MADV_NOHUGEPAGE
-        };
+        let advice = if on { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         // SAFETY: this advice changes no byte.
         unsafe { self.advise(&(0..self.len), advice, "transparent huge pages") }
     }
@@ -153,9 +147,7 @@ impl Mapping {
     pub fn touch(&self, range: Range<usize>, step: usize) -> Result<()> {
         self.addresses(&range)?;
         if step == 0 {
-            return Err(Error::invalid(
-                "a mapping cannot be touched in steps of 0 bytes",
-            ));
+            return Err(Error::invalid("a mapping cannot be touched in steps of 0 bytes"));
         }
         let nothing = opaque_zero();
         let mut at = range.start;
@@ -243,9 +235,7 @@ impl Drop for Mapping {
 pub fn supports_populate() -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     *SUPPORTED.get_or_init(|| {
-        Mapping::reserve(page_size())
-            .and_then(|probe| probe.populate(0..probe.len()))
-            .is_ok()
+        Mapping::reserve(page_size()).and_then(|probe| probe.populate(0..probe.len())).is_ok()
     })
 }
 
@@ -270,9 +260,7 @@ mod tests {
         let first = mapping.addresses(&range).unwrap().start / page;
         let mut entries = vec![0u8; range.len() / page * 8];
         let pagemap = std::fs::File::open("/proc/self/pagemap").unwrap();
-        pagemap
-            .read_exact_at(&mut entries, (first * 8) as u64)
-            .unwrap();
+        pagemap.read_exact_at(&mut entries, (first * 8) as u64).unwrap();
         entries
             .chunks_exact(8)
             .map(|entry| {

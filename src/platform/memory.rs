@@ -35,10 +35,7 @@ pub fn page_size() -> usize {
     *SIZE.get_or_init(|| {
         // SAFETY: sysconf reads a constant.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        usize::try_from(size)
-            .ok()
-            .filter(|size| size.is_power_of_two())
-            .unwrap_or(4096)
+        usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
     })
 }
 
@@ -82,20 +79,14 @@ pub fn huge_bytes_of(addresses: Range<usize>) -> Result<u64> {
 /// How many bytes this process may lock; `None` if there is no limit (or it cannot be told).
 /// Drivers do not go by it, `mlock` and RDMA do.
 pub fn locked_limit() -> Option<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit writes to the struct it is given, which is ours.
     let result = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
     (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 fn parse_huge_pages(enabled: &str) -> HugePages {
-    match enabled
-        .split_whitespace()
-        .find(|word| word.starts_with('['))
-    {
+    match enabled.split_whitespace().find(|word| word.starts_with('[')) {
         Some("[always]") => HugePages::Always,
         Some("[madvise]") => HugePages::OnAdvice,
         _ => HugePages::Never,
@@ -116,17 +107,12 @@ fn physical_below(proc: &Path, cgroups: &Path) -> Result<Physical> {
             available = available.min(free);
         }
     }
-    Ok(Physical {
-        total,
-        available: available.min(total),
-    })
+    Ok(Physical { total, available: available.min(total) })
 }
 
 /// The value of a line such as `MemTotal:  16384 kB`, in bytes.
 fn kib_of(meminfo: &str, field: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -151,11 +137,8 @@ const V1: Files = Files {
     droppable: "total_inactive_file",
 };
 
-const V2: Files = Files {
-    limit: "memory.max",
-    usage: "memory.current",
-    droppable: "inactive_file",
-};
+const V2: Files =
+    Files { limit: "memory.max", usage: "memory.current", droppable: "inactive_file" };
 
 impl Group {
     /// The groups, innermost first, that `membership` (`/proc/self/cgroup`) names: a limit may
@@ -173,27 +156,14 @@ impl Group {
             let (root, files) = if controllers.is_empty() {
                 // Beside v1 hierarchies, that of v2 has a directory of its own.
                 let hybrid = cgroups.join("unified");
-                (
-                    if hybrid.is_dir() {
-                        hybrid
-                    } else {
-                        cgroups.to_path_buf()
-                    },
-                    &V2,
-                )
-            } else if controllers
-                .split(',')
-                .any(|controller| controller == "memory")
-            {
+                (if hybrid.is_dir() { hybrid } else { cgroups.to_path_buf() }, &V2)
+            } else if controllers.split(',').any(|controller| controller == "memory") {
                 (cgroups.join("memory"), &V1)
             } else {
                 continue;
             };
             for level in Path::new(name.trim_start_matches('/')).ancestors() {
-                groups.push(Group {
-                    directory: root.join(level),
-                    files,
-                });
+                groups.push(Group { directory: root.join(level), files });
             }
         }
         groups
@@ -206,9 +176,7 @@ impl Group {
         let limit: u64 = self.read(self.files.limit)?.trim().parse().ok()?;
         let usage: u64 = self.read(self.files.usage)?.trim().parse().ok()?;
         let droppable = self.read("memory.stat").and_then(|stat| {
-            let line = stat
-                .lines()
-                .find_map(|l| l.strip_prefix(self.files.droppable))?;
+            let line = stat.lines().find_map(|l| l.strip_prefix(self.files.droppable))?;
             line.trim().parse::<u64>().ok()
         });
         let used = usage.saturating_sub(droppable.unwrap_or(0));
@@ -226,10 +194,7 @@ fn huge_bytes_in(smaps: &str, addresses: Range<usize>) -> u64 {
     let mut common = 0;
     for line in smaps.lines() {
         if let Some(kib) = line.strip_prefix("AnonHugePages:") {
-            let kib = kib
-                .split_whitespace()
-                .next()
-                .and_then(|n| n.parse::<u64>().ok());
+            let kib = kib.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
             sum += common.min(kib.unwrap_or(0).saturating_mul(1024));
         } else if let Some(mapping) = parse_addresses(line) {
             let start = mapping.start.max(addresses.start);
@@ -270,10 +235,7 @@ mod tests {
 
     #[test]
     fn the_machine_alone() {
-        let expected = Physical {
-            total: 1000 << 10,
-            available: 600 << 10,
-        };
+        let expected = Physical { total: 1000 << 10, available: 600 << 10 };
         assert_eq!(physical_of(&[("proc/meminfo", MEMINFO)]), expected);
         assert_eq!(
             physical_of(&[
@@ -295,18 +257,9 @@ mod tests {
             ("cgroup/a/b/memory.current", "1\n"),
             ("cgroup/a/memory.max", "500000\n"),
             ("cgroup/a/memory.current", "300000\n"),
-            (
-                "cgroup/a/memory.stat",
-                "active_file 9\ninactive_file 100000\n",
-            ),
+            ("cgroup/a/memory.stat", "active_file 9\ninactive_file 100000\n"),
         ];
-        assert_eq!(
-            physical_of(&files),
-            Physical {
-                total: 500_000,
-                available: 300_000
-            }
-        );
+        assert_eq!(physical_of(&files), Physical { total: 500_000, available: 300_000 });
     }
 
     #[test]
@@ -317,42 +270,21 @@ mod tests {
             ("cgroup/memory.max", "400000\n"),
             ("cgroup/memory.current", "500000\n"),
         ];
-        assert_eq!(
-            physical_of(&files),
-            Physical {
-                total: 400_000,
-                available: 0
-            }
-        );
+        assert_eq!(physical_of(&files), Physical { total: 400_000, available: 0 });
     }
 
     #[test]
     fn limits_of_version_1() {
         let files = [
             ("proc/meminfo", MEMINFO),
-            (
-                "proc/self/cgroup",
-                "5:cpu,cpuacct:/x\n4:memory:/job\n0::/\n",
-            ),
+            ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/job\n0::/\n"),
             ("cgroup/memory/job/memory.limit_in_bytes", "200000\n"),
             ("cgroup/memory/job/memory.usage_in_bytes", "150000\n"),
-            (
-                "cgroup/memory/job/memory.stat",
-                "inactive_file 1\ntotal_inactive_file 20000\n",
-            ),
-            (
-                "cgroup/memory/memory.limit_in_bytes",
-                "9223372036854771712\n",
-            ),
+            ("cgroup/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 20000\n"),
+            ("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("cgroup/memory/memory.usage_in_bytes", "900000\n"),
         ];
-        assert_eq!(
-            physical_of(&files),
-            Physical {
-                total: 200_000,
-                available: 70_000
-            }
-        );
+        assert_eq!(physical_of(&files), Physical { total: 200_000, available: 70_000 });
     }
 
     #[test]
@@ -360,20 +292,14 @@ mod tests {
         let root = tree(&[("proc/meminfo", "MemTotal: 5 kB\n")]);
         let proc = root.path().join("proc");
         let message = physical_below(&proc, root.path()).unwrap_err().to_string();
-        assert!(
-            message.contains("meminfo") && message.contains("MemAvailable"),
-            "{message}"
-        );
+        assert!(message.contains("meminfo") && message.contains("MemAvailable"), "{message}");
         assert!(physical_below(root.path(), root.path()).is_err());
     }
 
     #[test]
     fn this_machine() {
         let memory = physical().unwrap();
-        assert!(
-            memory.total > 0 && memory.available <= memory.total,
-            "{memory:?}"
-        );
+        assert!(memory.total > 0 && memory.available <= memory.total, "{memory:?}");
         assert!(page_size().is_power_of_two());
         assert!(huge_page_size().is_power_of_two() && huge_page_size() > page_size());
         let _ = (huge_pages(), locked_limit());
@@ -381,18 +307,9 @@ mod tests {
 
     #[test]
     fn words_for_huge_pages() {
-        assert_eq!(
-            parse_huge_pages("[always] madvise never\n"),
-            HugePages::Always
-        );
-        assert_eq!(
-            parse_huge_pages("always [madvise] never\n"),
-            HugePages::OnAdvice
-        );
-        assert_eq!(
-            parse_huge_pages("always madvise [never]\n"),
-            HugePages::Never
-        );
+        assert_eq!(parse_huge_pages("[always] madvise never\n"), HugePages::Always);
+        assert_eq!(parse_huge_pages("always [madvise] never\n"), HugePages::OnAdvice);
+        assert_eq!(parse_huge_pages("always madvise [never]\n"), HugePages::Never);
         assert_eq!(parse_huge_pages(""), HugePages::Never);
     }
 

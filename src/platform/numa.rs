@@ -25,17 +25,12 @@ pub fn node_of_pci(bus_id: &str) -> Option<u32> {
 
 fn node_of_pci_below(devices: &Path, bus_id: &str) -> Option<u32> {
     // What is not a bus id must not become part of a path.
-    if !bus_id
-        .bytes()
-        .all(|b| b.is_ascii_hexdigit() || b == b':' || b == b'.')
-    {
+    if !bus_id.bytes().all(|b| b.is_ascii_hexdigit() || b == b':' || b == b'.') {
         return None;
     }
     let bus_id = bus_id.to_ascii_lowercase();
     // The driver may write the domain with eight digits where the system has four.
-    let short = bus_id
-        .strip_prefix("0000")
-        .filter(|rest| rest.find(':') == Some(4));
+    let short = bus_id.strip_prefix("0000").filter(|rest| rest.find(':') == Some(4));
     let text = fs::read_to_string(devices.join(short.unwrap_or(&bus_id)).join("numa_node")).ok()?;
     // -1: the firmware does not say.
     text.trim().parse().ok()
@@ -53,9 +48,7 @@ pub fn bind_preferred(mapping: &Mapping, range: Range<usize>, node: u32) -> Resu
     let addresses = mapping.addresses(&range)?;
     let bit = node as usize;
     if bit >= NODES {
-        return Err(Error::invalid(format!(
-            "NUMA node {node} is beyond the limit of {NODES}"
-        )));
+        return Err(Error::invalid(format!("NUMA node {node} is beyond the limit of {NODES}")));
     }
     let mut mask = [0 as libc::c_ulong; NODES / BITS];
     mask[bit / BITS] |= 1 << (bit % BITS);
@@ -78,9 +71,7 @@ pub fn bind_preferred(mapping: &Mapping, range: Range<usize>, node: u32) -> Resu
     };
     match result {
         0 => Ok(()),
-        _ => Err(Error::errno(format!(
-            "mbind of {len} bytes to NUMA node {node}"
-        ))),
+        _ => Err(Error::errno(format!("mbind of {len} bytes to NUMA node {node}"))),
     }
 }
 
@@ -129,11 +120,7 @@ mod tests {
             ("../../x", None),
             ("", None),
         ] {
-            assert_eq!(
-                node_of_pci_below(devices.path(), bus_id),
-                node,
-                "{bus_id:?}"
-            );
+            assert_eq!(node_of_pci_below(devices.path(), bus_id), node, "{bus_id:?}");
         }
     }
 

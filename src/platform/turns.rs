@@ -106,11 +106,7 @@ impl Turns {
     /// What is in it does not matter.
     pub fn open_at(path: &Path) -> Result<Turns> {
         let page = Arc::new(Page::open(path)?);
-        Ok(Turns {
-            page,
-            path: path.to_path_buf(),
-            stall_ms: TURN_STALL_MS,
-        })
+        Ok(Turns { page, path: path.to_path_buf(), stall_ms: TURN_STALL_MS })
     }
 
     /// The file.
@@ -136,10 +132,7 @@ impl Turns {
                 return Turn::without(Standing::Cancelled);
             }
             if !self.page.is_whole() {
-                log::warn!(
-                    "going on without a turn: {} became shorter",
-                    self.path.display()
-                );
+                log::warn!("going on without a turn: {} became shorter", self.path.display());
                 return Turn::without(Standing::Unavailable);
             }
             match place.attempt(&waiter) {
@@ -173,10 +166,7 @@ impl Turns {
     /// Takes a slot and a ticket.
     fn queue(&self, bytes: u64) -> Result<Place> {
         if !self.page.is_whole() {
-            return Err(Error::invalid(format!(
-                "{} became shorter",
-                self.path.display()
-            )));
+            return Err(Error::invalid(format!("{} became shorter", self.path.display())));
         }
         let Some(lock) = self.page.lock_a_slot()? else {
             return Err(Error::invalid(format!(
@@ -212,17 +202,11 @@ impl Turns {
 
 impl Turn {
     fn without(standing: Standing) -> Turn {
-        Turn {
-            held: None,
-            standing,
-        }
+        Turn { held: None, standing }
     }
 
     fn with(place: Place, holder: Holder) -> Turn {
-        Turn {
-            held: Some((place, holder)),
-            standing: Standing::Held,
-        }
+        Turn { held: Some((place, holder)), standing: Standing::Held }
     }
 
     /// How this process stood at the last [`beat`](Self::beat).
@@ -297,8 +281,7 @@ impl Place {
     fn publish(&self, beat_ms: u64, started_ms: Option<u64>) {
         let slot = self.page.slot(self.lock.index());
         slot.lease_ms.store(self.lease_ms, Ordering::SeqCst);
-        slot.started_ms
-            .store(started_ms.unwrap_or(0), Ordering::SeqCst);
+        slot.started_ms.store(started_ms.unwrap_or(0), Ordering::SeqCst);
         slot.beat_ms.store(beat_ms, Ordering::SeqCst);
         slot.ticket.store(self.ticket, Ordering::SeqCst);
     }
@@ -312,12 +295,7 @@ impl Place {
             .filter_map(|index| self.read(index))
             .collect();
         let next = self.page.next().load(Ordering::SeqCst);
-        with(&Snapshot {
-            others: &others,
-            owner,
-            next,
-            now_ms,
-        })
+        with(&Snapshot { others: &others, owner, next, now_ms })
     }
 
     /// What slot `index` says, if it is in use.
@@ -353,10 +331,7 @@ impl Drop for Place {
         if self.process != std::process::id() || !self.page.is_whole() {
             return;
         }
-        self.page
-            .slot(self.lock.index())
-            .ticket
-            .store(NOBODY, Ordering::SeqCst);
+        self.page.slot(self.lock.index()).ticket.store(NOBODY, Ordering::SeqCst);
         // If the word has another ticket, the turn was lost.
         let owner = self.page.owner();
         let _ = owner.compare_exchange(self.ticket, NOBODY, Ordering::SeqCst, Ordering::SeqCst);

@@ -140,7 +140,13 @@ impl Model {
 
     /// A checkpoint of `bytes` was taken at time `now` (seconds from any origin).
     pub fn captured(&mut self, bytes: u64, now: f64) {
-        let mean = |old: f64, new: f64| if old == 0.0 { new } else { old + NEW * (new - old) };
+        let mean = |old: f64, new: f64| {
+            if old == 0.0 {
+                new
+            } else {
+                old + NEW * (new - old)
+            }
+        };
         self.inputs.checkpoint_bytes = mean(self.inputs.checkpoint_bytes, bytes as f64);
         if let Some(last) = self.last_capture {
             self.inputs.interval = mean(self.inputs.interval, (now - last).max(0.0));
@@ -175,7 +181,9 @@ impl Model {
 
     fn decide(&mut self) {
         self.prediction = predict(&self.inputs);
-        let (Touch::Auto, Some(prediction)) = (self.key, self.prediction) else { return };
+        let (Touch::Auto, Some(prediction)) = (self.key, self.prediction) else {
+            return;
+        };
         let better = match self.mode {
             Mode::Sequential if prediction.concurrent < BETTER_BY * prediction.sequential => {
                 Mode::Concurrent
@@ -204,8 +212,7 @@ pub fn predict(inputs: &Inputs) -> Option<Prediction> {
         .touch_alone
         .get()
         .or_else(|| inputs.touch_beside_flush.get().map(|rate| rate / UNDER_COMPETITION))?;
-    let touch_beside =
-        inputs.touch_beside_flush.get().unwrap_or(touch_alone * UNDER_COMPETITION);
+    let touch_beside = inputs.touch_beside_flush.get().unwrap_or(touch_alone * UNDER_COMPETITION);
     let flush_touched = inputs
         .flush_touched
         .get()

@@ -118,19 +118,10 @@ impl Waiter {
         // Everyone who is there may have the turn once before this one: later arrivals have later
         // tickets. A stall is added for each, because a process may get the turn and stop.
         let patience =
-            snapshot
-                .others
-                .iter()
-                .filter(|slot| slot.alive)
-                .fold(stall_ms, |sum, slot| {
-                    sum.saturating_add(slot.lease_ms.min(LONGEST_LEASE_MS))
-                        .saturating_add(stall_ms)
-                });
-        Waiter {
-            ticket,
-            give_up_ms: snapshot.now_ms.saturating_add(patience),
-            stall_ms,
-        }
+            snapshot.others.iter().filter(|slot| slot.alive).fold(stall_ms, |sum, slot| {
+                sum.saturating_add(slot.lease_ms.min(LONGEST_LEASE_MS)).saturating_add(stall_ms)
+            });
+        Waiter { ticket, give_up_ms: snapshot.now_ms.saturating_add(patience), stall_ms }
     }
 
     /// When this process stops waiting whatever it sees, in ms.
@@ -151,21 +142,17 @@ impl Waiter {
         // The holder comes first whatever its ticket: it may have passed over this process, which
         // gives signs of life again.
         let holds = |slot: &&Slot| snapshot.owner != NOBODY && slot.ticket == snapshot.owner;
-        let blocked_until = self
-            .latest(snapshot, holds, Slot::loses_turn_ms)
-            .or_else(|| {
-                let age = |ticket| snapshot.next.wrapping_sub(ticket);
-                let ahead = |slot: &&Slot| {
-                    // Who had the turn and lost it is not in the queue, even if it has yet to notice.
-                    let had_it = slot.started_ms.is_some() || slot.ticket == snapshot.owner;
-                    !had_it && age(slot.ticket) > age(self.ticket)
-                };
-                self.latest(snapshot, ahead, Slot::stalls_ms)
-            });
+        let blocked_until = self.latest(snapshot, holds, Slot::loses_turn_ms).or_else(|| {
+            let age = |ticket| snapshot.next.wrapping_sub(ticket);
+            let ahead = |slot: &&Slot| {
+                // Who had the turn and lost it is not in the queue, even if it has yet to notice.
+                let had_it = slot.started_ms.is_some() || slot.ticket == snapshot.owner;
+                !had_it && age(slot.ticket) > age(self.ticket)
+            };
+            self.latest(snapshot, ahead, Slot::stalls_ms)
+        });
         match blocked_until {
-            Some(until_ms) => Decision::Wait {
-                until_ms: until_ms.min(self.give_up_ms),
-            },
+            Some(until_ms) => Decision::Wait { until_ms: until_ms.min(self.give_up_ms) },
             None => take,
         }
     }
@@ -199,9 +186,7 @@ impl Slot {
     /// From when on the process, having the turn, may be passed over.
     fn loses_turn_ms(&self, stall_ms: u64) -> u64 {
         let lease_ms = self.lease_ms.min(LONGEST_LEASE_MS);
-        let lease_ends = self
-            .started_ms
-            .map(|started_ms| lease_ends_ms(started_ms, lease_ms));
+        let lease_ends = self.started_ms.map(|started_ms| lease_ends_ms(started_ms, lease_ms));
         // It took the turn and is about to note when: signs of life have to do until then.
         lease_ends.unwrap_or(u64::MAX).min(self.stalls_ms(stall_ms))
     }

@@ -24,11 +24,7 @@ impl DeviceCache {
     /// Reserves addresses for `bytes`. Maps nothing.
     pub fn reserve(device: &Arc<Device>, bytes: u64) -> Result<DeviceCache> {
         let range = DeviceRange::reserve(device, bytes)?;
-        Ok(DeviceCache {
-            base: range.base(),
-            reserved: range.reserved(),
-            range: Mutex::new(range),
-        })
+        Ok(DeviceCache { base: range.base(), reserved: range.reserved(), range: Mutex::new(range) })
     }
 
     /// Bytes it will have when it is wholly mapped.

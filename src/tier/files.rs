@@ -92,10 +92,12 @@ impl Files {
 
     /// Removes every file of a name from scratch, except those of the versions in `keep`.
     pub fn clean_scratch(&self, name: &str, keep: impl Fn(i32) -> bool) -> Result<()> {
-        let Some(directory) = &self.scratch else { return Ok(()) };
+        let Some(directory) = &self.scratch else {
+            return Ok(());
+        };
         for version in files::versions(directory, name, self.rank)? {
             if !keep(version) {
-                files::remove(&self.scratch_path(name, version)?)?;
+                self.remove_scratch(name, version)?;
             }
         }
         Ok(())
@@ -121,6 +123,48 @@ impl Files {
                 format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
             )
         }))
+    }
+
+    /// What a checkpoint's file on disk is, if it can be restored.
+    pub fn look(&self, name: &str, version: i32) -> Result<Found> {
+        match self.open_nearest(name, version) {
+            Ok(opened) => Ok(Found::Regions(opened)),
+            Err(error) if error.kind() == Kind::Corrupt && self.is_routed(name, version) => {
+                Ok(Found::Routed)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that a checkpoint is a file of the application's own, which no header tells.
+    pub fn note_routed(&self, name: &str, version: i32, original: &str) -> Result<()> {
+        let note = self.routed_note(name, version)?;
+        let temporary = self.temporary(&note);
+        let file = files::create(&temporary)?;
+        files::write_all_at(&file, original.as_bytes(), 0, &temporary)?;
+        files::atomic_replace(&temporary, &note, Durability::Unsynced)
+    }
+
+    /// Whether a checkpoint is a file of the application's own: noted in scratch, or, as upstream
+    /// has it, a link in persistent.
+    fn is_routed(&self, name: &str, version: i32) -> bool {
+        let linked = self
+            .persistent_path(name, version)
+            .and_then(|path| fs::symlink_metadata(path).ok())
+            .is_some_and(|metadata| metadata.is_symlink());
+        linked || self.routed_note(name, version).is_ok_and(|note| note.exists())
+    }
+
+    fn routed_note(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let path = self.scratch_path(name, version)?;
+        let file = names::checkpoint_file(name, self.rank, version);
+        Ok(path.with_file_name(format!(".{file}.routed")))
+    }
+
+    /// Removes a checkpoint's file from scratch.
+    pub fn remove_scratch(&self, name: &str, version: i32) -> Result<()> {
+        files::remove(&self.scratch_path(name, version)?)?;
+        files::remove(&self.routed_note(name, version)?)
     }
 
     /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
@@ -189,6 +233,15 @@ fn alive(pid: u32) -> bool {
 
 fn no_scratch() -> Error {
     Error::invalid("this needs a scratch directory, and the configuration gives none (key scratch)")
+}
+
+/// A checkpoint's file on disk.
+#[derive(Debug)]
+pub enum Found {
+    /// Regions of memory.
+    Regions(Opened),
+    /// A file of the application's own (`VELOC_Route_file`).
+    Routed,
 }
 
 /// A complete checkpoint file, open for reading, with its header read.

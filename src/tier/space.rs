@@ -31,7 +31,13 @@ impl Space {
     /// A space without room as yet. Every allocation is rounded up to `granule` bytes, so that all
     /// extents start at multiples of it.
     pub fn new(granule: u64) -> Self {
-        Space { granule: granule.max(1), capacity: 0, free_bytes: 0, cursor: 0, holes: BTreeMap::new() }
+        Space {
+            granule: granule.max(1),
+            capacity: 0,
+            free_bytes: 0,
+            cursor: 0,
+            holes: BTreeMap::new(),
+        }
     }
 
     /// Adds `bytes` (rounded down to the granule) behind the end.
@@ -93,7 +99,11 @@ impl Space {
 
     /// The next hole at or behind the cursor, else the first one.
     fn hole_at_cursor(&self) -> Option<(u64, u64)> {
-        self.holes.range(self.cursor..).next().or_else(|| self.holes.iter().next()).map(|(&o, &l)| (o, l))
+        self.holes
+            .range(self.cursor..)
+            .next()
+            .or_else(|| self.holes.iter().next())
+            .map(|(&o, &l)| (o, l))
     }
 
     fn insert_hole(&mut self, mut offset: u64, mut len: u64) {

@@ -29,10 +29,7 @@ pub fn unpack(packed: &[u8], scratch: &mut Vec<u8>, values: &mut [f32]) -> Resul
     let size =
         lz4_flex::block::decompress_into(packed, scratch).context("decompressing a state")?;
     let wanted = scratch.len();
-    ensure!(
-        size == wanted,
-        "a state decompressed to {size} bytes instead of {wanted}"
-    );
+    ensure!(size == wanted, "a state decompressed to {size} bytes instead of {wanted}");
     for (i, value) in values.iter_mut().enumerate() {
         *value = f32::from_le_bytes([0, 1, 2, 3].map(|rank| scratch[rank * count + i]));
     }
@@ -66,13 +63,7 @@ mod tests {
     #[test]
     fn a_wavefield_shrinks_and_one_at_rest_nearly_vanishes() {
         let wave: Vec<f32> = (0..40_000)
-            .map(|i| {
-                if i < 20_000 {
-                    0.0
-                } else {
-                    (i as f32 * 0.05).sin() * 1e-3
-                }
-            })
+            .map(|i| if i < 20_000 { 0.0 } else { (i as f32 * 0.05).sin() * 1e-3 })
             .collect();
         assert!(round_trip(&wave) < wave.len() * 4 * 6 / 10);
         assert!(round_trip(&vec![0.0; 40_000]) < 1000);

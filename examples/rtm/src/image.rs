@@ -20,11 +20,7 @@ pub fn reflectivity(raw: &[f32], illumination: &[f32], smooth: &Model, mute: f32
     let (nx, nz) = (smooth.nx, smooth.nz);
     let mean = illumination.iter().map(|&l| f64::from(l)).sum::<f64>() / illumination.len() as f64;
     let floor = (FLOOR * mean as f32).max(f32::MIN_POSITIVE);
-    let even: Vec<f32> = raw
-        .iter()
-        .zip(illumination)
-        .map(|(r, l)| r / (l + floor))
-        .collect();
+    let even: Vec<f32> = raw.iter().zip(illumination).map(|(r, l)| r / (l + floor)).collect();
     let mut image = vec![0.0; nx * nz];
     for ix in 1..nx - 1 {
         let start = smooth.water(ix) as f32;
@@ -51,11 +47,7 @@ pub fn balanced(image: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32
     let near = blurred(&power, (1, nz), radius);
     let mean = power.iter().sum::<f32>() / nz as f32;
     let floor = (FAINTEST * mean).max(f32::MIN_POSITIVE);
-    image
-        .iter()
-        .enumerate()
-        .map(|(i, v)| v / (near[i % nz] + floor).sqrt())
-        .collect()
+    image.iter().enumerate().map(|(i, v)| v / (near[i % nz] + floor).sqrt()).collect()
 }
 
 /// Fades the image out where the spread cannot see a reflector: a wave that goes down from the
@@ -64,13 +56,7 @@ pub fn balanced(image: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32
 pub fn fade_unseen(image: &mut [f32], nz: usize, source: usize, receivers: &[usize]) {
     let reach = |side: usize| (side as f32 * SEEN).max(1.0);
     let left = reach(source.saturating_sub(receivers.first().copied().unwrap_or(source)));
-    let right = reach(
-        receivers
-            .last()
-            .copied()
-            .unwrap_or(source)
-            .saturating_sub(source),
-    );
+    let right = reach(receivers.last().copied().unwrap_or(source).saturating_sub(source));
     for (ix, column) in image.chunks_mut(nz).enumerate() {
         let far = if ix < source { left } else { right };
         let away = ix.abs_diff(source) as f32;
@@ -99,10 +85,7 @@ pub fn percentile(values: &[f32], share: f32) -> f32 {
 
 /// Where two images first differ in any bit: column, depth sample, and both values.
 pub fn first_difference(a: &[f32], b: &[f32], nz: usize) -> Option<(usize, usize, f32, f32)> {
-    let at = a
-        .iter()
-        .zip(b)
-        .position(|(a, b)| a.to_bits() != b.to_bits())?;
+    let at = a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits())?;
     Some((at / nz, at % nz, a[at], b[at]))
 }
 
@@ -113,12 +96,7 @@ mod tests {
     #[test]
     fn a_constant_and_a_slope_are_filtered_out() {
         let (nx, nz) = (20, 30);
-        let model = Model {
-            nx,
-            nz,
-            dx: 10.0,
-            velocity: vec![2000.0; nx * nz],
-        };
+        let model = Model { nx, nz, dx: 10.0, velocity: vec![2000.0; nx * nz] };
         let slope: Vec<f32> = (0..nx * nz).map(|i| 3.0 + (i % nz) as f32).collect();
         let image = reflectivity(&slope, &vec![1.0; nx * nz], &model, 50.0);
         assert!(image.iter().all(|v| v.abs() < 1e-4));
@@ -127,12 +105,7 @@ mod tests {
     #[test]
     fn the_mute_spares_what_lies_deeper() {
         let (nx, nz) = (20, 30);
-        let model = Model {
-            nx,
-            nz,
-            dx: 10.0,
-            velocity: vec![2000.0; nx * nz],
-        };
+        let model = Model { nx, nz, dx: 10.0, velocity: vec![2000.0; nx * nz] };
         let rough: Vec<f32> = (0..nx * nz).map(|i| (i % 2) as f32).collect();
         let image = reflectivity(&rough, &vec![1.0; nx * nz], &model, 100.0);
         assert!(image[5 * nz..][..6].iter().all(|v| *v == 0.0));
@@ -143,17 +116,24 @@ mod tests {
     fn balancing_lifts_the_faint_half_towards_the_strong_one() {
         let (nx, nz) = (60, 80);
         let strength = |iz: usize| if iz < nz / 2 { 1.0 } else { 0.2 };
-        let image: Vec<f32> = (0..nx * nz)
-            .map(|i| strength(i % nz) * (i as f32).sin())
-            .collect();
+        let image: Vec<f32> = (0..nx * nz).map(|i| strength(i % nz) * (i as f32).sin()).collect();
         let even = balanced(&image, (nx, nz), 5.0);
         let loud = |from: usize| {
-            (0..nx)
-                .flat_map(|ix| &even[ix * nz + from..][..20])
-                .fold(0.0f32, |m, v| m.max(v.abs()))
+            (0..nx).flat_map(|ix| &even[ix * nz + from..][..20]).fold(0.0f32, |m, v| m.max(v.abs()))
         };
         let share = loud(55) / loud(5);
         assert!((0.4..1.0).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn what_the_spread_cannot_see_fades_out() {
+        let (nx, nz, source) = (101, 100, 50);
+        let receivers: Vec<usize> = (10..91).collect();
+        let mut image = vec![1.0; nx * nz];
+        fade_unseen(&mut image, nz, source, &receivers);
+        let at = |ix: usize, iz: usize| image[ix * nz + iz];
+        assert_eq!((at(source, 5), at(source + 15, 90)), (1.0, 1.0));
+        assert_eq!((at(source + 20, 5), at(0, 90), at(100, 90)), (0.0, 0.0, 0.0));
     }
 
     #[test]
@@ -167,9 +147,6 @@ mod tests {
     #[test]
     fn the_first_differing_bit_is_found() {
         assert_eq!(first_difference(&[0.0, 1.0], &[0.0, 1.0], 2), None);
-        assert_eq!(
-            first_difference(&[0.0; 4], &[0.0, 0.0, 0.0, -0.0], 2),
-            Some((1, 1, 0.0, -0.0))
-        );
+        assert_eq!(first_difference(&[0.0; 4], &[0.0, 0.0, 0.0, -0.0], 2), Some((1, 1, 0.0, -0.0)));
     }
 }

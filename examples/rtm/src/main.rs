@@ -9,13 +9,14 @@
 //! The command line is in [`options`] and the library's configuration in [`settings`]; [`model`]
 //! has the velocities, [`wave`] the wave equation and the devices that step it, [`shot`] the
 //! passes, [`store`] and [`compress`] the places where wavefields wait between the passes, and
-//! [`image`], [`picture`] and [`report`] what comes of it.
+//! [`image`], [`picture`], [`progress`] and [`report`] what comes of it.
 
 mod compress;
 mod image;
 mod model;
 mod options;
 mod picture;
+mod progress;
 mod report;
 mod settings;
 mod shot;
@@ -29,10 +30,11 @@ use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use console::style;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use veloc_client::capi::VELOC_Metrics;
 
 use model::Model;
 use options::{Device, Options, Plan, Unfit};
+use progress::Progress;
 use report::Figures;
 use settings::Settings;
 use shot::{Frame, Times};
@@ -47,9 +49,9 @@ fn main() -> ExitCode {
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => match error.downcast::<Unfit>() {
-            Ok(Unfit(message)) => Options::command()
-                .error(ErrorKind::ValueValidation, message)
-                .exit(),
+            Ok(Unfit(message)) => {
+                Options::command().error(ErrorKind::ValueValidation, message).exit()
+            }
             Err(error) => {
                 eprintln!("{} {error:#}", style("error:").for_stderr().red().bold());
                 ExitCode::FAILURE
@@ -75,7 +77,7 @@ fn models(options: &Options) -> Result<(Model, Model)> {
         return Ok((model.refined(times), smooth.refined(times)));
     };
     let read = |option: &str, path| {
-        Model::read(path, nx, nz, dx).map_err(|error| Unfit(format!("{option}: {error:#}")))
+        Model::read(path, nx, nz, dx).map_err(|error| Unfit(format!("{option} {error:#}")))
     };
     let model = read("--velocity", path)?;
     let smooth = match &options.migration_velocity {
@@ -107,44 +109,6 @@ fn device(options: &Options, plan: &Plan) -> Result<(Box<dyn Propagator>, bool)>
     Ok((Box::new(cuda), software))
 }
 
-/// Says what is going on, on a terminal with a moving bar.
-struct Progress {
-    quiet: bool,
-}
-
-impl Progress {
-    fn say(&self, name: &str, text: &str) {
-        if !self.quiet {
-            println!("{:>10}  {text}", style(name).cyan().bold());
-        }
-    }
-
-    /// A phase of so many steps.
-    fn phase(&self, name: &'static str, steps: usize) -> ProgressBar {
-        let target = if self.quiet {
-            ProgressDrawTarget::hidden()
-        } else {
-            ProgressDrawTarget::stderr()
-        };
-        let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
-        let template =
-            "{prefix:>10.cyan.bold}  {bar:36.cyan/dim} {percent:>3} %  {per_sec}, {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("━╸─"));
-        }
-        bar.set_prefix(name);
-        bar.enable_steady_tick(Duration::from_millis(100));
-        bar
-    }
-
-    /// The end of a phase: what it came to.
-    fn done(&self, bar: &ProgressBar, text: &str) {
-        let name = bar.prefix();
-        bar.finish_and_clear();
-        self.say(&name, text);
-    }
-}
-
 /// Image and illumination as they come from the device.
 struct Migrated {
     image: Vec<f32>,
@@ -153,10 +117,7 @@ struct Migrated {
 
 impl Migrated {
     fn read(device: &mut dyn Propagator, points: usize) -> Result<Self> {
-        let mut migrated = Migrated {
-            image: vec![0.0; points],
-            illumination: vec![0.0; points],
-        };
+        let mut migrated = Migrated { image: vec![0.0; points], illumination: vec![0.0; points] };
         device.read_image(&mut migrated.image, &mut migrated.illumination)?;
         Ok(migrated)
     }
@@ -169,7 +130,7 @@ struct Migration {
     forward: Times,
     backward: Times,
     usage: Usage,
-    hops: report::Hops,
+    metrics: VELOC_Metrics,
 }
 
 fn migrate(
@@ -188,19 +149,9 @@ fn migrate(
 
     // The wave is shown when it has come some way down, or at the end of a shorter run.
     let version = (schedule.checkpoints() * 3 / 10) as i32;
-    let mut frame = Frame {
-        version,
-        values: vec![0.0; points],
-    };
+    let mut frame = Frame { version, values: vec![0.0; points] };
     let bar = progress.phase("forward", schedule.steps);
-    let forward = shot::forward(
-        device,
-        medium,
-        schedule,
-        &mut library,
-        Some(&mut frame),
-        &bar,
-    )?;
+    let forward = shot::forward(device, medium, schedule, &mut library, Some(&mut frame), &bar)?;
     let kept = report::bytes(library.usage().kept_bytes);
     let text = format!(
         "{}: the source's wavefield, {} checkpoints of {kept} in all",
@@ -218,16 +169,9 @@ fn migrate(
     progress.done(&bar, &text);
 
     let result = Migrated::read(device, points)?;
-    let (usage, hops) = (library.usage(), library.hops());
+    let (usage, metrics) = (library.usage(), library.metrics()?);
     library.finish()?;
-    Ok(Migration {
-        result,
-        frame,
-        forward,
-        backward,
-        usage,
-        hops,
-    })
+    Ok(Migration { result, frame, forward, backward, usage, metrics })
 }
 
 /// Migrates again with every state in plain memory and compares bit by bit.
@@ -246,10 +190,7 @@ fn verify(
     let backward = shot::backward(device, plan.schedule, traces, &mut store, &bar)?;
     let wanted = Migrated::read(device, points)?;
     let wall = report::time(forward.wall + backward.wall);
-    progress.done(
-        &bar,
-        &format!("{wall}: both passes again, every state in plain memory"),
-    );
+    progress.done(&bar, &format!("{wall}: both passes again, every state in plain memory"));
     for (what, found, wanted) in [
         ("image", &found.image, &wanted.image),
         ("illumination", &found.illumination, &wanted.illumination),
@@ -265,121 +206,128 @@ fn verify(
     Ok(())
 }
 
-fn run(options: &Options) -> Result<()> {
-    let progress = Progress {
-        quiet: options.quiet,
+/// The folders that files go to must be there: better to know before the run.
+fn check_folders(options: &Options) -> Result<(), Unfit> {
+    for (option, path) in [("--output", Some(&options.output)), ("--json", options.json.as_ref())] {
+        let folder = path.and_then(|path| path.parent()).filter(|f| !f.as_os_str().is_empty());
+        if let (Some(path), Some(folder)) = (path, folder) {
+            if !folder.is_dir() {
+                let (path, folder) = (path.display(), folder.display());
+                return Err(Unfit(format!("{option} {path}: there is no folder {folder}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The reflections that the receivers record: the data of the true model without the waves that
+/// the smooth one yields as well. With the time that each of the two took to model.
+fn record(
+    plan: &Plan,
+    device: &mut dyn Propagator,
+    media: [&Medium; 2],
+    smooth: &Model,
+    progress: &Progress,
+) -> Result<(Vec<f32>, [Duration; 2])> {
+    let (steps, receivers) = (plan.schedule.steps, plan.receivers.0.len());
+    let mut model = |medium, name, what: &str| -> Result<(Vec<f32>, Duration)> {
+        let mut traces = vec![0.0; steps * receivers];
+        let bar = progress.phase(name, steps);
+        let took = shot::model_data(device, medium, &mut traces, steps, &bar)?;
+        progress.done(&bar, &format!("{}: {what}", report::time(took)));
+        Ok((traces, took))
     };
+    let (mut traces, modelled) = model(media[0], "data", "what the receivers record")?;
+    let without = "the waves that met no reflector, taken out of the data";
+    let (direct, subtracted) = model(media[1], "direct", without)?;
+    shot::keep_reflections(&mut traces, &direct, receivers);
+
+    let from_source = |ix: &usize| plan.source.0.abs_diff(*ix) as f32 * smooth.dx;
+    let offsets: Vec<f32> = plan.receivers.0.iter().map(from_source).collect();
+    let below = &smooth.velocity[plan.source.0 * smooth.nz..][..smooth.nz];
+    let times = (plan.dt, ricker_delay(plan.frequency), 1.5 / plan.frequency);
+    shot::mute_wide_angles(&mut traces, &offsets, (below, smooth.dx), times);
+    Ok((traces, [modelled, subtracted]))
+}
+
+/// Turns what was migrated into an image of reflectors, and draws it.
+fn show(
+    options: &Options,
+    plan: &Plan,
+    (model, smooth): (&Model, &Model),
+    traces: &[f32],
+    migration: &Migration,
+    caption: &str,
+) -> Result<()> {
+    let wavelength = model.range().0 / plan.frequency;
+    let Migrated { image, illumination } = &migration.result;
+    let mut image = image::reflectivity(image, illumination, smooth, 2.0 * wavelength);
+    image::fade_unseen(&mut image, model.nz, plan.source.0, &plan.receivers.0);
+    let image = image::balanced(&image, (model.nx, model.nz), 2.0 * wavelength / model.dx);
+    let frame_step = (migration.frame.version as usize + 1) * plan.schedule.interval;
+    let frame_time = frame_step as f32 * plan.dt - ricker_delay(plan.frequency);
+    let scene = picture::Scene {
+        model,
+        smooth,
+        wavefront: &migration.frame.values,
+        wavefront_time: frame_time.max(0.0),
+        traces,
+        receivers: &plan.receivers.0,
+        dt: plan.dt,
+        source: plan.source.0,
+        image: &image,
+        caption,
+    };
+    picture::write(&options.output, &scene)
+}
+
+fn run(options: &Options) -> Result<()> {
+    let progress = Progress { quiet: options.quiet };
+    check_folders(options)?;
     let (model, smooth) = models(options)?;
     let plan = options.plan(&model, &smooth)?;
     let (mut device, software) = device(options, &plan)?;
     let device = device.as_mut();
     let name = device.device().to_string();
-    let schedule = plan.schedule;
-    let (dx, dt) = (model.dx, plan.dt);
-    let caption = format!(
-        "{} x {} points of {dx} m, {:.1} Hz, {} steps of {:.3} ms, a checkpoint every {}, {} receivers",
-        model.nx,
-        model.nz,
+
+    let (slow, fast) = model.range();
+    let size = format!("{} x {} points of {} m", model.nx, model.nz, model.dx);
+    let shot = format!(
+        "{:.1} Hz, {} steps of {:.3} ms, a checkpoint every {}, {} receivers",
         plan.frequency,
-        schedule.steps,
-        dt * 1e3,
-        schedule.interval,
+        plan.schedule.steps,
+        plan.dt * 1e3,
+        plan.schedule.interval,
         plan.receivers.0.len()
     );
     progress.say("device", &name);
     if software {
         progress.say("", "Its times are no GPU's performance.");
     }
-    let (slow, fast) = model.range();
-    progress.say(
-        "model",
-        &format!(
-            "{} x {} points of {dx} m, {slow:.0} to {fast:.0} m/s",
-            model.nx, model.nz
-        ),
-    );
-    progress.say(
-        "shot",
-        &format!(
-            "{:.1} Hz, {} steps of {:.3} ms, a checkpoint every {}, {} receivers",
-            plan.frequency,
-            schedule.steps,
-            dt * 1e3,
-            schedule.interval,
-            plan.receivers.0.len()
-        ),
-    );
+    progress.say("model", &format!("{size}, {slow:.0} to {fast:.0} m/s"));
+    progress.say("shot", &shot);
 
-    let medium = |model: &Model| Medium::new(model, dt, plan.fastest, plan.frequency);
-    let receivers = plan.receivers.0.len();
-    let mut traces = vec![0.0; schedule.steps * receivers];
-    let mut direct = traces.clone();
-    let bar = progress.phase("data", schedule.steps);
-    let modelled = shot::model_data(device, &medium(&model), &mut traces, schedule.steps, &bar)?;
-    progress.done(
-        &bar,
-        &format!("{}: what the receivers record", report::time(modelled)),
-    );
+    let medium = |model: &Model| Medium::new(model, plan.dt, plan.fastest, plan.frequency);
     let smooth_medium = medium(&smooth);
-    let bar = progress.phase("direct", schedule.steps);
-    let subtracted = shot::model_data(device, &smooth_medium, &mut direct, schedule.steps, &bar)?;
-    let text = "the waves that met no reflector, taken out of the data";
-    progress.done(&bar, &format!("{}: {text}", report::time(subtracted)));
-    shot::keep_reflections(&mut traces, &direct, receivers);
-    let from_source = |ix: &usize| plan.source.0.abs_diff(*ix) as f32 * dx;
-    let offsets: Vec<f32> = plan.receivers.0.iter().map(from_source).collect();
-    let below = &smooth.velocity[plan.source.0 * smooth.nz..][..smooth.nz];
-    let times = (dt, ricker_delay(plan.frequency), 1.5 / plan.frequency);
-    shot::mute_wide_angles(&mut traces, &offsets, (below, dx), times);
-
+    let media = [&medium(&model), &smooth_medium];
+    let (traces, modelling) = record(&plan, device, media, &smooth, &progress)?;
     let migration = migrate(options, &plan, device, &smooth_medium, &traces, &progress)?;
-    let Migration {
-        result,
-        frame,
-        forward,
-        backward,
-        usage,
-        hops,
-    } = migration;
     if options.verify {
-        verify(&plan, device, &smooth_medium, &traces, &result, &progress)?;
+        verify(&plan, device, &smooth_medium, &traces, &migration.result, &progress)?;
     }
-
-    let wavelength = slow / plan.frequency;
-    let mut picture = image::reflectivity(
-        &result.image,
-        &result.illumination,
-        &smooth,
-        2.0 * wavelength,
-    );
-    image::fade_unseen(&mut picture, model.nz, plan.source.0, &plan.receivers.0);
-    let picture = image::balanced(&picture, (model.nx, model.nz), 2.0 * wavelength / dx);
-    let frame_step = (frame.version as usize + 1) * schedule.interval;
-    let scene = picture::Scene {
-        model: &model,
-        smooth: &smooth,
-        wavefront: &frame.values,
-        wavefront_time: (frame_step as f32 * dt - ricker_delay(plan.frequency)).max(0.0),
-        traces: &traces,
-        receivers: &plan.receivers.0,
-        dt,
-        source: plan.source.0,
-        image: &picture,
-        caption: &caption,
-    };
-    picture::write(&options.output, &scene)?;
+    let caption = format!("{size}, {shot}");
+    show(options, &plan, (&model, &smooth), &traces, &migration, &caption)?;
     progress.say("picture", &options.output.display().to_string());
 
     let figures = Figures {
         device: &name,
         software,
         plan: &plan,
-        modelling: [modelled, subtracted],
-        forward,
-        backward,
-        usage,
-        hops,
-        blocked: Vec::new(),
+        modelling,
+        forward: migration.forward,
+        backward: migration.backward,
+        usage: migration.usage,
+        metrics: migration.metrics,
         verified: options.verify.then_some(true),
     };
     if !options.quiet {

@@ -27,30 +27,19 @@ pub struct Model {
 impl Model {
     /// Reads little-endian 32-bit floats, depth fastest.
     pub fn read(path: &Path, nx: usize, nz: usize, dx: f32) -> Result<Self> {
-        let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
         let (file, needed) = (bytes.len(), nx * nz * size_of::<f32>());
         let path = path.display();
-        ensure!(
-            file == needed,
-            "{path} holds {file} bytes, but {nx} x {nz} values take {needed}"
-        );
+        ensure!(file == needed, "{path} holds {file} bytes, but {nx} x {nz} values take {needed}");
         let velocity: Vec<f32> = bytes
             .chunks_exact(size_of::<f32>())
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect();
-        if let Some(at) = velocity
-            .iter()
-            .position(|v| !(100.0..=20_000.0).contains(v))
-        {
+        if let Some(at) = velocity.iter().position(|v| !(100.0..=20_000.0).contains(v)) {
             let (value, ix, iz) = (velocity[at], at / nz, at % nz);
             anyhow::bail!("{path} has {value} at column {ix}, depth {iz}: no velocity in m/s");
         }
-        Ok(Model {
-            nx,
-            nz,
-            dx,
-            velocity,
-        })
+        Ok(Model { nx, nz, dx, velocity })
     }
 
     /// The generated model: water over sediments with a gas lens, and below an unconformity
@@ -62,27 +51,19 @@ impl Model {
         const FINE: usize = 4;
         let (nx, nz) = SIZE;
         let mut velocity = vec![0.0; nx * nz];
-        velocity
-            .par_chunks_mut(nz)
-            .enumerate()
-            .for_each(|(ix, column)| {
-                for (iz, v) in column.iter_mut().enumerate() {
-                    let fine = |cell: usize, part: usize| {
-                        (cell as f32 + (part as f32 + 0.5) / FINE as f32 - 0.5) * DX
-                    };
-                    let mut slowness = 0.0;
-                    for part in 0..FINE * FINE {
-                        slowness += 1.0 / geology(fine(ix, part / FINE), fine(iz, part % FINE));
-                    }
-                    *v = (FINE * FINE) as f32 / slowness;
+        velocity.par_chunks_mut(nz).enumerate().for_each(|(ix, column)| {
+            for (iz, v) in column.iter_mut().enumerate() {
+                let fine = |cell: usize, part: usize| {
+                    (cell as f32 + (part as f32 + 0.5) / FINE as f32 - 0.5) * DX
+                };
+                let mut slowness = 0.0;
+                for part in 0..FINE * FINE {
+                    slowness += 1.0 / geology(fine(ix, part / FINE), fine(iz, part % FINE));
                 }
-            });
-        Model {
-            nx,
-            nz,
-            dx: DX,
-            velocity,
-        }
+                *v = (FINE * FINE) as f32 / slowness;
+            }
+        });
+        Model { nx, nz, dx: DX, velocity }
     }
 
     /// The velocity at a point, m/s.
@@ -92,9 +73,7 @@ impl Model {
 
     /// The lowest and the highest velocity, m/s.
     pub fn range(&self) -> (f32, f32) {
-        self.velocity
-            .iter()
-            .fold((f32::MAX, 0.0), |(lo, hi), &v| (v.min(lo), v.max(hi)))
+        self.velocity.iter().fold((f32::MAX, 0.0), |(lo, hi), &v| (v.min(lo), v.max(hi)))
     }
 
     /// The mean velocity, m/s, of a wave's time through the model.
@@ -110,10 +89,7 @@ impl Model {
         if top > WATER_AT_MOST {
             return 0;
         }
-        column
-            .iter()
-            .take_while(|v| (*v - top).abs() < 0.01 * top)
-            .count()
+        column.iter().take_while(|v| (*v - top).abs() < 0.01 * top).count()
     }
 
     /// The model with its slowness averaged over a Gaussian of `radius` metres (one standard
@@ -123,12 +99,8 @@ impl Model {
         for ix in 0..self.nx {
             rock[ix * self.nz..][..self.water(ix)].fill(0.0);
         }
-        let slowness: Vec<f32> = self
-            .velocity
-            .iter()
-            .zip(&rock)
-            .map(|(v, rock)| rock / v)
-            .collect();
+        let slowness: Vec<f32> =
+            self.velocity.iter().zip(&rock).map(|(v, rock)| rock / v).collect();
         let blur = |values: &[f32]| blurred(values, (self.nx, self.nz), radius / self.dx);
         let (slowness, share) = (blur(&slowness), blur(&rock));
         let mut smooth = self.clone();
@@ -147,21 +119,10 @@ impl Model {
         for ix in 0..nx {
             for iz in 0..nz {
                 let place = |i: usize| (i as f32) / times as f32;
-                velocity.push(sample(
-                    &self.velocity,
-                    self.nx,
-                    self.nz,
-                    place(ix),
-                    place(iz),
-                ));
+                velocity.push(sample(&self.velocity, self.nx, self.nz, place(ix), place(iz)));
             }
         }
-        Model {
-            nx,
-            nz,
-            dx: self.dx / times as f32,
-            velocity,
-        }
+        Model { nx, nz, dx: self.dx / times as f32, velocity }
     }
 }
 
@@ -181,9 +142,8 @@ pub fn sample(values: &[f32], nx: usize, nz: usize, x: f32, z: f32) -> f32 {
 /// outside counts as the end value.
 pub fn blurred(values: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32> {
     let reach = (3.0 * radius).ceil() as usize;
-    let weights: Vec<f32> = (0..=reach)
-        .map(|k| (-0.5 * (k as f32 / radius.max(1e-6)).powi(2)).exp())
-        .collect();
+    let weights: Vec<f32> =
+        (0..=reach).map(|k| (-0.5 * (k as f32 / radius.max(1e-6)).powi(2)).exp()).collect();
     let total = weights[0] + 2.0 * weights[1..].iter().sum::<f32>();
     // One column of the result is the weighted sum of whole columns, and so with single values.
     let mut across = vec![0.0; values.len()];
@@ -191,25 +151,20 @@ pub fn blurred(values: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32
         for (k, weight) in weights.iter().enumerate() {
             let (left, right) = (ix.saturating_sub(k) * nz, (ix + k).min(nx - 1) * nz);
             let share = if k == 0 { 0.5 } else { 1.0 } * weight / total;
-            for (out, (l, r)) in out
-                .iter_mut()
-                .zip(values[left..].iter().zip(&values[right..]))
-            {
+            for (out, (l, r)) in out.iter_mut().zip(values[left..].iter().zip(&values[right..])) {
                 *out += share * (l + r);
             }
         }
     });
     let mut both = vec![0.0; values.len()];
-    both.par_chunks_mut(nz)
-        .zip(across.par_chunks(nz))
-        .for_each(|(out, column)| {
-            for (iz, out) in out.iter_mut().enumerate() {
-                for (k, weight) in weights.iter().enumerate() {
-                    let pair = column[iz.saturating_sub(k)] + column[(iz + k).min(nz - 1)];
-                    *out += if k == 0 { 0.5 } else { 1.0 } * weight / total * pair;
-                }
+    both.par_chunks_mut(nz).zip(across.par_chunks(nz)).for_each(|(out, column)| {
+        for (iz, out) in out.iter_mut().enumerate() {
+            for (k, weight) in weights.iter().enumerate() {
+                let pair = column[iz.saturating_sub(k)] + column[(iz + k).min(nz - 1)];
+                *out += if k == 0 { 0.5 } else { 1.0 } * weight / total * pair;
             }
-        });
+        }
+    });
     both
 }
 
@@ -232,10 +187,7 @@ fn geology(x: f32, z: f32) -> f32 {
             (440.0 + 12.0 * wave(2700.0, 0.4), 1880.0),
             (660.0 + 22.0 * wave(3300.0, 0.7), 2060.0),
         ];
-        return beds
-            .iter()
-            .find(|(base, _)| z < *base)
-            .map_or(2240.0, |(_, v)| *v);
+        return beds.iter().find(|(base, _)| z < *base).map_or(2240.0, |(_, v)| *v);
     }
     let basement = 1690.0 + 30.0 * wave(3600.0, 0.05);
     if z > basement {
@@ -255,9 +207,7 @@ fn geology(x: f32, z: f32) -> f32 {
         (1500.0, 3040.0),
         (1610.0, 2800.0),
     ];
-    beds.iter()
-        .find(|(base, _)| height < *base)
-        .map_or(3250.0, |(_, v)| *v)
+    beds.iter().find(|(base, _)| height < *base).map_or(3250.0, |(_, v)| *v)
 }
 
 #[cfg(test)]
@@ -271,25 +221,15 @@ mod tests {
         assert!(low >= 1490.0 && high <= 3910.0, "{low} to {high}");
         for ix in 0..model.nx {
             let depth = model.water(ix) as f32 * model.dx;
-            assert!(
-                (150.0..200.0).contains(&depth),
-                "water of {depth} m in column {ix}"
-            );
+            assert!((150.0..200.0).contains(&depth), "water of {depth} m in column {ix}");
         }
     }
 
     #[test]
     fn smoothing_keeps_the_water_and_an_even_rock() {
         let (nx, nz) = (30, 40);
-        let velocity = (0..nx * nz)
-            .map(|i| if i % nz < 10 { 1500.0 } else { 2500.0 })
-            .collect();
-        let model = Model {
-            nx,
-            nz,
-            dx: 10.0,
-            velocity,
-        };
+        let velocity = (0..nx * nz).map(|i| if i % nz < 10 { 1500.0 } else { 2500.0 }).collect();
+        let model = Model { nx, nz, dx: 10.0, velocity };
         let smooth = model.smoothed(50.0);
         for (was, is) in model.velocity.iter().zip(&smooth.velocity) {
             assert!((was - is).abs() < 0.5, "{was} became {is}");
@@ -309,12 +249,7 @@ mod tests {
 
     #[test]
     fn refining_keeps_the_points_it_had() {
-        let model = Model {
-            nx: 2,
-            nz: 3,
-            dx: 4.0,
-            velocity: vec![1.0, 2.0, 3.0, 5.0, 6.0, 9.0],
-        };
+        let model = Model { nx: 2, nz: 3, dx: 4.0, velocity: vec![1.0, 2.0, 3.0, 5.0, 6.0, 9.0] };
         let fine = model.refined(2);
         assert_eq!((fine.nx, fine.nz, fine.dx), (3, 5, 2.0));
         assert_eq!(fine.at(2, 4), 9.0);
@@ -326,9 +261,6 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [0u8; 20]).unwrap();
         let error = Model::read(file.path(), 3, 2, 1.0).unwrap_err().to_string();
-        assert!(
-            error.contains("20 bytes") && error.contains("24"),
-            "{error}"
-        );
+        assert!(error.contains("20 bytes") && error.contains("24"), "{error}");
     }
 }

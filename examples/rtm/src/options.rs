@@ -33,12 +33,7 @@ pub struct Options {
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8), help_heading = "Model")]
     pub refine: u8,
     /// Model to migrate with, of the same size [default: the true one, smoothed]
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "velocity",
-        help_heading = "Model"
-    )]
+    #[arg(long, value_name = "FILE", requires = "velocity", help_heading = "Model")]
     pub migration_velocity: Option<PathBuf>,
     /// Radius over which the true model is smoothed to migrate with it [default: 10 grid spacings]
     #[arg(long, value_name = "METRES", conflicts_with = "migration_velocity", value_parser = above_zero, help_heading = "Model")]
@@ -83,12 +78,7 @@ pub struct Options {
     pub host_cache: Option<f32>,
 
     /// Picture to write
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "rtm.png",
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "FILE", default_value = "rtm.png", help_heading = "Output")]
     pub output: PathBuf,
     /// Also write the figures of the run as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -206,9 +196,7 @@ impl Options {
         let width = (model.nx - 1) as f32 * dx;
         let x = self.source.unwrap_or(width / 2.0);
         if !(0.0..=width).contains(&x) {
-            return Err(Unfit(format!(
-                "--source {x}: the model reaches from 0 to {width} m"
-            )));
+            return Err(Unfit(format!("--source {x}: the model reaches from 0 to {width} m")));
         }
         let count = self.receivers.unwrap_or(model.nx);
         if count > model.nx {
@@ -217,18 +205,14 @@ impl Options {
                 model.nx
             )));
         }
-        let columns = (0..count)
-            .map(|n| (2 * n + 1) * model.nx / (2 * count))
-            .collect();
+        let columns = (0..count).map(|n| (2 * n + 1) * model.nx / (2 * count)).collect();
         let steps = self.steps.unwrap_or_else(|| {
             let depth = model.nz as f32 * dx;
             let path = 2.0 * depth.hypot(width / 4.0);
             ((path / model.mean() + 2.0 * ricker_delay(frequency)) / dt).ceil() as usize
         });
-        let interval = self
-            .interval
-            .unwrap_or_else(|| ((0.1 / (frequency * dt)) as usize).max(1))
-            .min(steps);
+        let interval =
+            self.interval.unwrap_or_else(|| ((0.1 / (frequency * dt)) as usize).max(1)).min(steps);
         if self.interval.is_some_and(|asked| asked > steps) {
             return Err(Unfit(format!(
                 "--interval {}: there are only {steps} steps, so no checkpoint",
@@ -236,10 +220,7 @@ impl Options {
             )));
         }
         Ok(Plan {
-            grid: Grid {
-                nx: model.nx,
-                nz: model.nz,
-            },
+            grid: Grid { nx: model.nx, nz: model.nz },
             dt,
             frequency,
             fastest,
@@ -261,12 +242,7 @@ mod tests {
     }
 
     fn plan(line: &str) -> Result<Plan, Unfit> {
-        let model = Model {
-            nx: 100,
-            nz: 50,
-            dx: 10.0,
-            velocity: vec![2000.0; 5000],
-        };
+        let model = Model { nx: 100, nz: 50, dx: 10.0, velocity: vec![2000.0; 5000] };
         parse(line).unwrap().plan(&model, &model)
     }
 
@@ -288,10 +264,7 @@ mod tests {
             ("--gpu-cache inf", "--gpu-cache", "inf"),
         ] {
             let error = parse(line).unwrap_err();
-            assert!(
-                error.contains(option) && error.contains(value),
-                "{line}: {error}"
-            );
+            assert!(error.contains(option) && error.contains(value), "{line}: {error}");
         }
     }
 

@@ -107,11 +107,7 @@ impl DrawTarget for Canvas {
     {
         for Pixel(at, colour) in pixels {
             if at.x >= 0 && at.y >= 0 {
-                self.set(
-                    at.x as usize,
-                    at.y as usize,
-                    [colour.r(), colour.g(), colour.b()],
-                );
+                self.set(at.x as usize, at.y as usize, [colour.r(), colour.g(), colour.b()]);
             }
         }
         Ok(())
@@ -120,11 +116,7 @@ impl DrawTarget for Canvas {
 
 impl Canvas {
     fn new(width: usize, height: usize) -> Self {
-        Canvas {
-            width,
-            height,
-            pixels: PAPER.repeat(width * height),
-        }
+        Canvas { width, height, pixels: PAPER.repeat(width * height) }
     }
 
     fn set(&mut self, x: usize, y: usize, colour: Colour) {
@@ -140,11 +132,7 @@ impl Canvas {
     /// Colours an area by place, which runs from 0 to 1 across and down.
     fn paint(&mut self, area: Area, colour: impl Fn(f32, f32) -> Colour + Sync) {
         let bytes = self.width * 3;
-        let rows = self
-            .pixels
-            .par_chunks_mut(bytes)
-            .skip(area.top)
-            .take(area.height);
+        let rows = self.pixels.par_chunks_mut(bytes).skip(area.top).take(area.height);
         rows.enumerate().for_each(|(y, row)| {
             let down = (y as f32 + 0.5) / area.height as f32;
             let across = row[area.left * 3..][..area.width * 3].chunks_exact_mut(3);
@@ -164,10 +152,7 @@ impl Canvas {
     ) {
         let [r, g, b] = colour;
         let style = MonoTextStyle::new(font, Rgb888::new(r, g, b));
-        let layout = TextStyleBuilder::new()
-            .alignment(align)
-            .baseline(Baseline::Top)
-            .build();
+        let layout = TextStyleBuilder::new().alignment(align).baseline(Baseline::Top).build();
         let at = Point::new(at.0 as i32, at.1 as i32);
         // A canvas takes every pixel, so there is no error to see.
         let Ok(_) = Text::with_text_style(text, at, style, layout).draw(self);
@@ -175,88 +160,29 @@ impl Canvas {
 
     /// Frame, title, ticks and labels of a panel.
     fn frame(&mut self, area: Area, title: &str, x: &Axis<'_>, z: &Axis<'_>) {
-        let Area {
-            left,
-            top,
-            width,
-            height,
-        } = area;
-        self.text(
-            title,
-            (left, top - 26),
-            &FONT_9X18_BOLD,
-            INK,
-            Alignment::Left,
-        );
+        let Area { left, top, width, height } = area;
+        self.text(title, (left, top - 26), &FONT_9X18_BOLD, INK, Alignment::Left);
         for (dx, dy, w, h) in [
             (0, 0, width, 1),
             (0, height - 1, width, 1),
             (0, 0, 1, height),
             (width - 1, 0, 1, height),
         ] {
-            self.fill(
-                Area {
-                    left: left + dx,
-                    top: top + dy,
-                    width: w,
-                    height: h,
-                },
-                INK,
-            );
+            self.fill(Area { left: left + dx, top: top + dy, width: w, height: h }, INK);
         }
         for (value, place) in ticks(x, width / 90) {
             let at = left + (place * (width - 1) as f32).round() as usize;
-            self.fill(
-                Area {
-                    left: at,
-                    top: top + height,
-                    width: 1,
-                    height: 6,
-                },
-                INK,
-            );
-            self.text(
-                &value,
-                (at, top + height + 10),
-                &FONT_9X15,
-                INK,
-                Alignment::Center,
-            );
+            self.fill(Area { left: at, top: top + height, width: 1, height: 6 }, INK);
+            self.text(&value, (at, top + height + 10), &FONT_9X15, INK, Alignment::Center);
         }
         for (value, place) in ticks(z, height / 60) {
             let at = top + (place * (height - 1) as f32).round() as usize;
-            self.fill(
-                Area {
-                    left: left - 6,
-                    top: at,
-                    width: 6,
-                    height: 1,
-                },
-                INK,
-            );
-            self.text(
-                &value,
-                (left - 10, at.saturating_sub(7)),
-                &FONT_9X15,
-                INK,
-                Alignment::Right,
-            );
+            self.fill(Area { left: left - 6, top: at, width: 6, height: 1 }, INK);
+            self.text(&value, (left - 10, at.saturating_sub(7)), &FONT_9X15, INK, Alignment::Right);
         }
         let below = top + height + 30;
-        self.text(
-            x.label,
-            (left + width / 2, below),
-            &FONT_9X15,
-            FAINT,
-            Alignment::Center,
-        );
-        self.text(
-            z.label,
-            (left - 10, top - 22),
-            &FONT_9X15,
-            FAINT,
-            Alignment::Right,
-        );
+        self.text(x.label, (left + width / 2, below), &FONT_9X15, FAINT, Alignment::Center);
+        self.text(z.label, (left - 10, top - 22), &FONT_9X15, FAINT, Alignment::Right);
     }
 
     /// A star where the source stands.
@@ -294,23 +220,14 @@ fn ticks(axis: &Axis<'_>, wanted: usize) -> Vec<(String, f32)> {
     let span = axis.to - axis.from;
     let raw = span / wanted.max(2) as f32;
     let power = 10f32.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .iter()
-        .map(|m| m * power)
-        .find(|s| *s >= raw * 0.999);
+    let step = [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|s| *s >= raw * 0.999);
     let step = step.unwrap_or(raw);
     let digits = (-step.log10().floor()).max(0.0) as usize;
-    let (first, last) = (
-        (axis.from / step).ceil() as i32,
-        (axis.to / step + 1e-3).floor() as i32,
-    );
+    let (first, last) = ((axis.from / step).ceil() as i32, (axis.to / step + 1e-3).floor() as i32);
     (first..=last)
         .map(|n| {
             let value = n as f32 * step;
-            (
-                format!("{value:.digits$}"),
-                ((value - axis.from) / span).clamp(0.0, 1.0),
-            )
+            (format!("{value:.digits$}"), ((value - axis.from) / span).clamp(0.0, 1.0))
         })
         .collect()
 }
@@ -343,10 +260,7 @@ fn velocity_colour(at: f32) -> Colour {
 
 /// Negative to positive (-1 to 1): black over grey to white.
 fn grey(value: f32) -> Colour {
-    scale(
-        &[[12, 12, 16], [128, 128, 130], [250, 250, 250]],
-        value * 0.5 + 0.5,
-    )
+    scale(&[[12, 12, 16], [128, 128, 130], [250, 250, 250]], value * 0.5 + 0.5)
 }
 
 /// Draws the scene and writes it as a PNG.
@@ -369,73 +283,33 @@ fn draw(scene: &Scene<'_>) -> Canvas {
         INK,
         Alignment::Left,
     );
-    canvas.text(
-        scene.caption,
-        (LEFT, 50),
-        &FONT_9X15,
-        FAINT,
-        Alignment::Left,
-    );
+    canvas.text(scene.caption, (LEFT, 50), &FONT_9X15, FAINT, Alignment::Left);
 
     let kilometres = |points: usize| (points - 1) as f32 * dx / 1000.0;
-    let x = Axis {
-        from: 0.0,
-        to: kilometres(nx),
-        label: "distance, km",
-    };
-    let z = Axis {
-        from: 0.0,
-        to: kilometres(nz),
-        label: "depth, km",
-    };
+    let x = Axis { from: 0.0, to: kilometres(nx), label: "distance, km" };
+    let z = Axis { from: 0.0, to: kilometres(nz), label: "depth, km" };
     let place = |u: f32, v: f32| (u * (nx - 1) as f32, v * (nz - 1) as f32);
     let (slow, fast) = scene.model.range();
     let tone = |v: f32| (v - slow) / (fast - slow).max(1.0);
 
-    let area = Area {
-        left: LEFT,
-        top,
-        width: VELOCITY_WIDE,
-        height: upper,
-    };
+    let area = Area { left: LEFT, top, width: VELOCITY_WIDE, height: upper };
     let loudest = percentile(scene.wavefront, 0.995).max(f32::MIN_POSITIVE);
     canvas.paint(area, |u, v| {
         let (px, pz) = place(u, v);
         let ground = velocity_colour(tone(sample(&scene.model.velocity, nx, nz, px, pz)));
         let wave = sample(scene.wavefront, nx, nz, px, pz) / loudest;
-        let light = if wave > 0.0 {
-            [255, 255, 255]
-        } else {
-            [10, 10, 20]
-        };
+        let light = if wave > 0.0 { [255, 255, 255] } else { [10, 10, 20] };
         blend(ground, light, wave.abs().min(1.0) * 0.85)
     });
-    let title = format!(
-        "True velocity, and the wave after {:.2} s",
-        scene.wavefront_time
-    );
+    let title = format!("True velocity, and the wave after {:.2} s", scene.wavefront_time);
     canvas.frame(area, &title, &x, &z);
     let star_x = |width: usize| LEFT + scene.source * (width - 1) / (nx - 1);
     canvas.star(star_x(VELOCITY_WIDE), top + 4);
-    scale_bar(
-        &mut canvas,
-        Area {
-            left: LEFT + VELOCITY_WIDE + 14,
-            width: 12,
-            ..area
-        },
-        slow,
-        fast,
-    );
+    scale_bar(&mut canvas, Area { left: LEFT + VELOCITY_WIDE + 14, width: 12, ..area }, slow, fast);
 
     let receivers = scene.receivers.len();
     let rows = scene.traces.len() / receivers;
-    let record = Area {
-        left: LEFT + VELOCITY_WIDE + GAP,
-        top,
-        width: RECORD_WIDE,
-        height: upper,
-    };
+    let record = Area { left: LEFT + VELOCITY_WIDE + GAP, top, width: RECORD_WIDE, height: upper };
     let loudest = percentile(scene.traces, RECORD_CLIP).max(f32::MIN_POSITIVE);
     canvas.paint(record, |u, v| {
         let (row, receiver) = (v * (rows - 1) as f32, u * (receivers - 1) as f32);
@@ -446,42 +320,20 @@ fn draw(scene: &Scene<'_>) -> Canvas {
     let first = scene.receivers.first().copied().unwrap_or_default();
     let last = scene.receivers.last().copied().unwrap_or_default();
     let (from, to) = (first as f32 * dx / 1000.0, last as f32 * dx / 1000.0);
-    let along = Axis {
-        from,
-        to: to.max(from + dx / 1000.0),
-        label: "receiver, km",
-    };
-    let time = Axis {
-        from: 0.0,
-        to: rows as f32 * scene.dt,
-        label: "time, s",
-    };
+    let along = Axis { from, to: to.max(from + dx / 1000.0), label: "receiver, km" };
+    let time = Axis { from: 0.0, to: rows as f32 * scene.dt, label: "time, s" };
     canvas.frame(record, "Shot record, reflections", &along, &time);
 
-    let area = Area {
-        left: LEFT,
-        top: lower_top,
-        width: WIDE,
-        height: lower,
-    };
+    let area = Area { left: LEFT, top: lower_top, width: WIDE, height: lower };
     let loudest = percentile(scene.image, IMAGE_CLIP).max(f32::MIN_POSITIVE);
     canvas.paint(area, |u, v| {
         let (px, pz) = place(u, v);
         let value = sample(scene.image, nx, nz, px, pz) / loudest;
         let ground = velocity_colour(tone(sample(&scene.smooth.velocity, nx, nz, px, pz)));
         let ground = blend(blend(ground, PAPER, PALE), [150; 3], 0.35);
-        blend(
-            ground,
-            if value > 0.0 { PAPER } else { [8, 10, 18] },
-            value.abs(),
-        )
+        blend(ground, if value > 0.0 { PAPER } else { [8, 10, 18] }, value.abs())
     });
-    canvas.frame(
-        area,
-        "Migrated image, over the velocities it was migrated with",
-        &x,
-        &z,
-    );
+    canvas.frame(area, "Migrated image, over the velocities it was migrated with", &x, &z);
     canvas.star(star_x(WIDE), lower_top + 4);
     canvas
 }
@@ -489,23 +341,13 @@ fn draw(scene: &Scene<'_>) -> Canvas {
 /// The scale of the velocity colours.
 fn scale_bar(canvas: &mut Canvas, area: Area, slow: f32, fast: f32) {
     canvas.paint(area, |_, v| velocity_colour(1.0 - v));
-    let axis = Axis {
-        from: slow / 1000.0,
-        to: fast.max(slow + 1.0) / 1000.0,
-        label: "",
-    };
+    let axis = Axis { from: slow / 1000.0, to: fast.max(slow + 1.0) / 1000.0, label: "" };
     for (value, place) in ticks(&axis, 5) {
         let at = area.top + ((1.0 - place) * (area.height - 1) as f32).round() as usize;
         let at = (area.left + area.width + 6, at.saturating_sub(7));
         canvas.text(&value, at, &FONT_9X15, INK, Alignment::Left);
     }
-    canvas.text(
-        "km/s",
-        (area.left, area.top - 22),
-        &FONT_9X15,
-        FAINT,
-        Alignment::Left,
-    );
+    canvas.text("km/s", (area.left, area.top - 22), &FONT_9X15, FAINT, Alignment::Left);
 }
 
 #[cfg(test)]
@@ -517,9 +359,7 @@ mod tests {
         let model = Model::layered();
         let smooth = model.smoothed(80.0);
         let (nx, nz) = (model.nx, model.nz);
-        let stripes: Vec<f32> = (0..nx * nz)
-            .map(|i| ((i % nz) as f32 * 0.4).sin())
-            .collect();
+        let stripes: Vec<f32> = (0..nx * nz).map(|i| ((i % nz) as f32 * 0.4).sin()).collect();
         let receivers: Vec<usize> = (0..nx).collect();
         let scene = Scene {
             model: &model,
@@ -544,26 +384,16 @@ mod tests {
         assert_eq!(info.width as usize, LEFT + WIDE + RIGHT);
         // The lower half is the migrated image: it must go from dark to light and back.
         let row = info.width as usize * 3;
-        let column: Vec<u8> = pixels[pixels.len() / 2..]
-            .iter()
-            .skip(row / 2)
-            .step_by(row)
-            .copied()
-            .collect();
-        let (dark, light) = (
-            column.iter().filter(|v| **v < 90),
-            column.iter().filter(|v| **v > 180),
-        );
+        let column: Vec<u8> =
+            pixels[pixels.len() / 2..].iter().skip(row / 2).step_by(row).copied().collect();
+        let (dark, light) =
+            (column.iter().filter(|v| **v < 90), column.iter().filter(|v| **v > 180));
         assert!(dark.count() > 50 && light.count() > 50);
     }
 
     #[test]
     fn ticks_are_round_and_in_place() {
-        let axis = Axis {
-            from: 0.0,
-            to: 3.83,
-            label: "",
-        };
+        let axis = Axis { from: 0.0, to: 3.83, label: "" };
         let found = ticks(&axis, 8);
         assert_eq!(found[1].0, "0.5");
         assert_eq!(found.len(), 8);
@@ -572,10 +402,7 @@ mod tests {
 
     #[test]
     fn a_scale_passes_through_its_colours() {
-        assert_eq!(
-            scale(&[[0, 0, 0], [10, 20, 30], [255, 0, 0]], 0.5),
-            [10, 20, 30]
-        );
+        assert_eq!(scale(&[[0, 0, 0], [10, 20, 30], [255, 0, 0]], 0.5), [10, 20, 30]);
         assert_eq!(scale(&[[0, 0, 0], [10, 20, 30]], 7.0), [10, 20, 30]);
     }
 }

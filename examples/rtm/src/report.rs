@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use console::style;
 use serde_json::{json, Value};
+use veloc_client::capi::{VELOC_Metrics, VELOC_Sum};
 
 use crate::options::Plan;
 use crate::shot::Times;
@@ -13,55 +14,36 @@ use crate::store::{Calls, Usage};
 /// Columns of the table; it fits a plain terminal.
 const WIDTH: usize = 78;
 
-/// The ways between the places where a checkpoint can be: the library's name of each, and the
-/// reader's.
-const HOPS: [(&str, &str); 10] = [
+/// The ways between the places where a checkpoint can be, in the order of
+/// `VELOC_Metrics::hops`: the library's name of each, and the reader's.
+const HOPS: [(&str, &str); 13] = [
     ("AtoD", "application to GPU cache"),
     ("AtoH", "application to host cache"),
+    ("AtoF", "application to scratch file"),
     ("DtoH", "GPU cache to host cache"),
+    ("DtoF", "GPU cache to scratch file"),
     ("HtoF", "host cache to scratch file"),
-    ("FtoP", "scratch file to persistent file"),
-    ("PtoF", "persistent file to scratch file"),
+    ("FtoP", "scratch to persistent file"),
+    ("PtoF", "persistent to scratch file"),
     ("FtoH", "scratch file to host cache"),
     ("HtoD", "host cache to GPU cache"),
-    ("HtoA", "host cache to application"),
     ("DtoA", "GPU cache to application"),
+    ("HtoA", "host cache to application"),
+    ("FtoA", "scratch file to application"),
 ];
 
-/// Bytes moved per hop, in the order of [`HOPS`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hops([u64; HOPS.len()]);
-
-impl Hops {
-    /// Reads the text of `VELOC_Get_trf_metrics`: each hop's name with the number after it,
-    /// whatever stands between. A hop that is not named moved nothing.
-    pub fn parse(text: &str) -> Self {
-        let words: Vec<&str> = text
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .filter(|w| !w.is_empty())
-            .collect();
-        let mut hops = Hops::default();
-        for (bytes, (name, _)) in hops.0.iter_mut().zip(HOPS) {
-            let at = words
-                .iter()
-                .position(|word| word.eq_ignore_ascii_case(name));
-            let number = at.and_then(|at| words[at + 1..].iter().find_map(|w| w.parse().ok()));
-            *bytes = number.unwrap_or(0);
-        }
-        hops
-    }
-}
-
-/// Why the application waited in the library, as the library counts it.
-#[derive(Clone, Copy, Debug)]
-pub struct Blocked {
-    /// What it waited for.
-    pub cause: &'static str,
-    /// How often.
-    pub count: u64,
-    /// How long in all.
-    pub total: Duration,
-}
+/// Why the application waited, in the order of `VELOC_Metrics::blocked`: a short name, and the
+/// reader's.
+const CAUSES: [(&str, &str); 8] = [
+    ("copy", "its own copy"),
+    ("order", "work it had queued before"),
+    ("device_map", "GPU cache being mapped"),
+    ("device_space", "room in the GPU cache"),
+    ("host_space", "room in the host cache"),
+    ("fetch", "bytes on their way up"),
+    ("file", "files"),
+    ("drain", "draining it asked for"),
+];
 
 /// All figures of a run.
 pub struct Figures<'a> {
@@ -79,10 +61,8 @@ pub struct Figures<'a> {
     pub backward: Times,
     /// The calls of the library.
     pub usage: Usage,
-    /// Bytes moved.
-    pub hops: Hops,
-    /// Waiting by cause, where the library tells.
-    pub blocked: Vec<Blocked>,
+    /// What the library has measured of itself.
+    pub metrics: VELOC_Metrics,
     /// Whether the image was compared with that of a run in plain memory.
     pub verified: Option<bool>,
 }
@@ -93,37 +73,29 @@ impl Figures<'_> {
         self.forward.compute() + self.backward.compute()
     }
 
-    /// Time inside the library during both passes.
-    fn waited(&self) -> Duration {
-        self.usage.checkpoint.total + self.usage.restart.total
-    }
-
     /// Waiting in percent of computing.
     fn overhead(&self) -> f64 {
-        100.0 * self.waited().as_secs_f64() / self.compute().as_secs_f64().max(1e-9)
+        100.0 * self.usage.waited().as_secs_f64() / self.compute().as_secs_f64().max(1e-9)
     }
 
     /// The closing table.
     pub fn table(&self) -> String {
         let mut out = Table::default();
         out.head("Phase", &["wall", "computing", "storing"]);
-        for (name, took) in ["model the data", "model the direct waves"]
-            .iter()
-            .zip(self.modelling)
+        for (name, took) in ["model the data", "model the direct waves"].iter().zip(self.modelling)
         {
             out.row(name, &[time(took), time(took), String::new()]);
         }
-        for (name, t) in [
-            ("forward pass", self.forward),
-            ("backward pass", self.backward),
-        ] {
+        for (name, t) in [("forward pass", self.forward), ("backward pass", self.backward)] {
             out.row(name, &[time(t.wall), time(t.compute()), time(t.stored)]);
         }
 
         out.head("In the library", &["calls", "total", "mean", "longest"]);
         let u = &self.usage;
         for (name, calls) in [
+            ("VELOC_Mem_protect", u.protect),
             ("VELOC_Checkpoint", u.checkpoint),
+            ("VELOC_Prefetch_enqueue", u.prefetch),
             ("VELOC_Restart", u.restart),
         ] {
             out.row(name, &timing(&calls));
@@ -139,38 +111,27 @@ impl Figures<'_> {
                 bytes(u.raw_bytes),
                 bytes(u.kept_bytes)
             );
-            out.line(
-                &sizes,
-                &format!("each {} to {}", bytes(least as u64), bytes(most as u64)),
-            );
+            out.line(&sizes, &format!("each {} to {}", bytes(least as u64), bytes(most as u64)));
         }
 
-        if !self.blocked.is_empty() {
-            out.head("Blocked, by cause", &["times", "total", "of computing"]);
-            for b in &self.blocked {
-                let share = 100.0 * b.total.as_secs_f64() / self.compute().as_secs_f64().max(1e-9);
-                out.row(
-                    b.cause,
-                    &[b.count.to_string(), time(b.total), format!("{share:.2} %")],
-                );
-            }
+        out.head("Waited in the library for", &["times", "total", "of compute"]);
+        let causes = CAUSES.iter().zip(&self.metrics.blocked);
+        for ((_, name), sum) in causes.filter(|(_, sum)| sum.count > 0) {
+            let total = Duration::from_nanos(sum.nanoseconds);
+            let share = 100.0 * total.as_secs_f64() / self.compute().as_secs_f64().max(1e-9);
+            out.row(name, &[sum.count.to_string(), time(total), format!("{share:.2} %")]);
         }
 
-        out.head("Bytes moved", &["hop", "in all", "each time"]);
-        let checkpoints = u.checkpoint.count.max(1);
-        for ((short, long), moved) in HOPS.iter().zip(self.hops.0).filter(|(_, moved)| *moved > 0) {
-            out.row(
-                long,
-                &[
-                    (*short).to_string(),
-                    bytes(moved),
-                    bytes(moved / checkpoints),
-                ],
-            );
+        out.head("Bytes moved", &["hop", "in all", "each", "rate"]);
+        for ((short, long), sum) in
+            HOPS.iter().zip(&self.metrics.hops).filter(|(_, sum)| sum.bytes > 0)
+        {
+            let each = bytes(sum.bytes / sum.count.max(1));
+            out.row(long, &[(*short).to_string(), bytes(sum.bytes), each, rate(sum)]);
         }
 
         out.rule();
-        let (waited, compute) = (time(self.waited()), time(self.compute()));
+        let (waited, compute) = (time(self.usage.waited()), time(self.compute()));
         out.line(
             &format!("Overhead: {waited} in the library over {compute} of computing"),
             &format!("{:.2} %", self.overhead()),
@@ -199,19 +160,18 @@ impl Figures<'_> {
                 "longest_s": c.longest.as_secs_f64(),
             })
         };
-        let hops: serde_json::Map<String, Value> = HOPS
-            .iter()
-            .zip(self.hops.0)
-            .map(|((name, _), n)| ((*name).into(), n.into()))
-            .collect();
-        let blocked: serde_json::Map<String, Value> = self
-            .blocked
-            .iter()
-            .map(|b| {
-                let figures = json!({"count": b.count, "total_s": b.total.as_secs_f64()});
-                (b.cause.to_string(), figures)
-            })
-            .collect();
+        let sums = |names: &mut dyn Iterator<Item = &'static str>, sums: &[VELOC_Sum]| {
+            let figures = sums.iter().map(|sum| {
+                json!({
+                    "bytes": sum.bytes,
+                    "total_s": sum.nanoseconds as f64 * 1e-9,
+                    "count": sum.count,
+                })
+            });
+            names.map(String::from).zip(figures).collect::<serde_json::Map<_, _>>()
+        };
+        let hops = sums(&mut HOPS.iter().map(|(name, _)| *name), &self.metrics.hops);
+        let blocked = sums(&mut CAUSES.iter().map(|(name, _)| *name), &self.metrics.blocked);
         json!({
             "device": self.device,
             "software_device": self.software,
@@ -228,11 +188,13 @@ impl Figures<'_> {
             "model_direct_s": self.modelling[1].as_secs_f64(),
             "forward": pass(self.forward),
             "backward": pass(self.backward),
+            "protect": calls(self.usage.protect),
             "checkpoint": calls(self.usage.checkpoint),
+            "prefetch": calls(self.usage.prefetch),
             "restart": calls(self.usage.restart),
             "compress": calls(self.usage.pack),
             "decompress": calls(self.usage.unpack),
-            "bytes_per_hop": hops,
+            "hops": hops,
             "blocked": blocked,
             "overhead_percent": self.overhead(),
             "verified": self.verified,
@@ -242,16 +204,8 @@ impl Figures<'_> {
 
 /// Count, total, mean and longest of a function's calls.
 fn timing(calls: &Calls) -> [String; 4] {
-    let mean = calls
-        .total
-        .checked_div(calls.count.max(1) as u32)
-        .unwrap_or_default();
-    [
-        calls.count.to_string(),
-        time(calls.total),
-        time(mean),
-        time(calls.longest),
-    ]
+    let mean = calls.total.checked_div(calls.count.max(1) as u32).unwrap_or_default();
+    [calls.count.to_string(), time(calls.total), time(mean), time(calls.longest)]
 }
 
 /// A table that grows line by line.
@@ -293,10 +247,7 @@ impl Table {
 
 /// A line of the table, its columns to the right.
 fn arranged(name: &str, columns: &[String]) -> String {
-    let columns: String = columns
-        .iter()
-        .map(|column| format!("{column:>12}"))
-        .collect();
+    let columns: String = columns.iter().map(|column| format!("{column:>12}")).collect();
     let room = WIDTH.saturating_sub(columns.chars().count());
     // A last column that is wider than the others pushes to the left, not over the edge.
     format!("{name:<room$}{columns}")
@@ -310,6 +261,15 @@ pub fn time(duration: Duration) -> String {
         s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
         s => format!("{:.1} µs", s * 1e6),
     }
+}
+
+/// How fast bytes moved while they did.
+fn rate(sum: &VELOC_Sum) -> String {
+    if sum.nanoseconds == 0 {
+        return String::new();
+    }
+    // Bytes per nanosecond are gigabytes per second.
+    format!("{:.2} GB/s", sum.bytes as f64 / sum.nanoseconds as f64)
 }
 
 /// A size with its unit.
@@ -331,17 +291,6 @@ mod tests {
     use crate::wave::Grid;
 
     #[test]
-    fn hops_are_read_from_text_in_any_order_and_layout() {
-        let hops = Hops::parse("DtoH: 12 bytes, AtoD=345\nHtoA 6 (x)");
-        let find = |name: &str| hops.0[HOPS.iter().position(|(hop, _)| *hop == name).unwrap()];
-        assert_eq!(
-            (find("AtoD"), find("DtoH"), find("HtoA"), find("FtoP")),
-            (345, 12, 6, 0)
-        );
-        assert_eq!(Hops::parse(""), Hops::default());
-    }
-
-    #[test]
     fn sizes_and_times_have_units() {
         assert_eq!(bytes(512), "0.5 KiB");
         assert_eq!(bytes(3 << 30), "3.0 GiB");
@@ -355,11 +304,9 @@ mod tests {
             wall: Duration::from_millis(wall),
             stored: Duration::from_millis(stored),
         };
-        let calls = |ms| Calls {
-            count: 100,
-            total: Duration::from_millis(ms),
-            longest: Duration::ZERO,
-        };
+        let calls =
+            |ms| Calls { count: 100, total: Duration::from_millis(ms), longest: Duration::ZERO };
+        let sum = VELOC_Sum { bytes: 1 << 40, nanoseconds: 99_999_000_000, count: 1_000_000 };
         Figures {
             device: "software device",
             software: true,
@@ -376,12 +323,7 @@ mod tests {
                 sizes: (1 << 20, 1 << 33),
                 ..Usage::default()
             },
-            hops: Hops::parse("AtoD 1099511627776 DtoA 1099511627776"),
-            blocked: vec![Blocked {
-                cause: "device space",
-                count: 3,
-                total: Duration::ZERO,
-            }],
+            metrics: VELOC_Metrics { hops: [sum; 13], blocked: [sum; 8], ..Default::default() },
             verified: None,
         }
     }
@@ -393,10 +335,7 @@ mod tests {
             dt: 0.001,
             frequency: 20.0,
             fastest: 3000.0,
-            schedule: Schedule {
-                steps: 1000,
-                interval: 10,
-            },
+            schedule: Schedule { steps: 1000, interval: 10 },
             source: (5, 2),
             receivers: (vec![5], 2),
         };
@@ -404,15 +343,13 @@ mod tests {
         let table = figures.table();
         for line in table.lines() {
             let line = console::strip_ansi_codes(line);
-            assert!(
-                line.chars().count() < 80,
-                "{} columns: {line}",
-                line.chars().count()
-            );
+            assert!(line.chars().count() < 80, "{} columns: {line}", line.chars().count());
         }
         assert!(table.contains("3.00 %"), "{table}");
         assert!(table.contains("not a GPU"));
         assert_eq!(figures.json()["checkpoint"]["count"], 100);
         assert_eq!(figures.json()["checkpoints"], 100);
+        assert_eq!(figures.json()["hops"]["DtoH"]["bytes"], 1u64 << 40);
+        assert_eq!(figures.json()["blocked"]["device_space"]["count"], 1_000_000);
     }
 }

@@ -27,20 +27,14 @@ impl Settings {
     /// which are wanted until the backward pass has read them and no longer.
     pub fn new(options: &Options, states: usize) -> Result<Self> {
         if let Some(path) = &options.config {
-            return Ok(Settings {
-                path: path.clone(),
-                folder: None,
-            });
+            return Ok(Settings { path: path.clone(), folder: None });
         }
         let folder = tempfile::Builder::new().prefix("rtm-").tempdir();
         let folder = folder.context("creating a folder for the library's configuration")?;
         let path = folder.path().join("veloc.cfg");
         std::fs::write(&path, text(options, states, &folder.path().join("scratch")))
             .with_context(|| format!("writing {}", path.display()))?;
-        Ok(Settings {
-            path,
-            folder: Some(folder),
-        })
+        Ok(Settings { path, folder: Some(folder) })
     }
 
     /// The file.
@@ -56,12 +50,8 @@ impl Settings {
 
 fn text(options: &Options, states: usize, scratch: &Path) -> String {
     let states = states as f64 / GIB;
-    let gpu = options
-        .gpu_cache
-        .map_or((states / 4.0).max(LEAST_GPU_CACHE), f64::from);
-    let host = options
-        .host_cache
-        .map_or((states * SPARE).max(LEAST_HOST_CACHE), f64::from);
+    let gpu = options.gpu_cache.map_or((states / 4.0).max(LEAST_GPU_CACHE), f64::from);
+    let host = options.host_cache.map_or((states * SPARE).max(LEAST_HOST_CACHE), f64::from);
     format!(
         "mode = async\n\
          scratch = {}\n\

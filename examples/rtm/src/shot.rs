@@ -83,16 +83,10 @@ pub fn keep_reflections(observed: &mut [f32], smooth: &[f32], receivers: usize) 
         let from_end = at.min(points - 1 - at) as f32 + 0.5;
         raised(from_end / (share * points as f32))
     };
-    for (row, (observed, smooth)) in observed
-        .chunks_mut(receivers)
-        .zip(smooth.chunks(receivers))
-        .enumerate()
+    for (row, (observed, smooth)) in
+        observed.chunks_mut(receivers).zip(smooth.chunks(receivers)).enumerate()
     {
-        let late = if row > steps / 2 {
-            fade(row, steps, 0.05)
-        } else {
-            1.0
-        };
+        let late = if row > steps / 2 { fade(row, steps, 0.05) } else { 1.0 };
         for (receiver, (value, smooth)) in observed.iter_mut().zip(smooth).enumerate() {
             *value = (*value - smooth) * late * fade(receiver, receivers, 0.1);
         }
@@ -168,18 +162,12 @@ pub fn forward(
         let call = Instant::now();
         store.save(device, version)?;
         stored += call.elapsed();
-        if let Some(frame) = frame
-            .as_deref_mut()
-            .filter(|frame| frame.version == version)
-        {
+        if let Some(frame) = frame.as_deref_mut().filter(|frame| frame.version == version) {
             device.read_state(&mut frame.values)?;
         }
     }
     device.wait()?;
-    Ok(Times {
-        wall: start.elapsed(),
-        stored,
-    })
+    Ok(Times { wall: start.elapsed(), stored })
 }
 
 /// The backward pass: propagates the data back from the receivers and correlates them with the
@@ -196,7 +184,7 @@ pub fn backward(
     device.clear_image()?;
     device.write_traces(traces)?;
     let call = Instant::now();
-    store.announce((0..schedule.checkpoints() as i32).rev())?;
+    store.announce_reverse(0..schedule.checkpoints() as i32)?;
     let mut stored = call.elapsed();
     for row in (0..schedule.steps).rev() {
         // The receivers' wavefield now stands at the time that step `row` of the forward pass
@@ -213,10 +201,7 @@ pub fn backward(
         bar.inc(1);
     }
     device.wait()?;
-    Ok(Times {
-        wall: start.elapsed(),
-        stored,
-    })
+    Ok(Times { wall: start.elapsed(), stored })
 }
 
 #[cfg(test)]
@@ -231,21 +216,12 @@ mod tests {
 
     #[test]
     fn a_schedule_stores_after_every_interval() {
-        let schedule = Schedule {
-            steps: 11,
-            interval: 4,
-        };
+        let schedule = Schedule { steps: 11, interval: 4 };
         let versions: Vec<_> = (0..11).filter_map(|row| schedule.version(row)).collect();
         assert_eq!(versions, [0, 1]);
         assert_eq!(schedule.checkpoints(), 2);
-        let every = Schedule {
-            steps: 3,
-            interval: 1,
-        };
-        assert_eq!(
-            (0..3).filter_map(|row| every.version(row)).count(),
-            every.checkpoints()
-        );
+        let every = Schedule { steps: 3, interval: 1 };
+        assert_eq!((0..3).filter_map(|row| every.version(row)).count(), every.checkpoints());
     }
 
     #[test]
@@ -255,12 +231,7 @@ mod tests {
         let (dt, steps) = (0.001, 1000);
         let mut traces = vec![1.0; steps * 2];
         let speeds = vec![2000.0; 10];
-        mute_wide_angles(
-            &mut traces,
-            &[0.0, 1000.0],
-            (&speeds, 10.0),
-            (dt, 0.1, 0.04),
-        );
+        mute_wide_angles(&mut traces, &[0.0, 1000.0], (&speeds, 10.0), (dt, 0.1, 0.04));
         let near: Vec<f32> = traces.iter().copied().step_by(2).collect();
         let far: Vec<f32> = traces.iter().copied().skip(1).step_by(2).collect();
         let opens = |trace: &[f32]| trace.iter().position(|v| *v > 0.5).unwrap();
@@ -272,65 +243,31 @@ mod tests {
     fn a_point_diffractor_migrates_to_its_place() {
         let (nx, nz, dx, speed, frequency) = (121, 81, 10.0, 2000.0, 20.0);
         let (spot_x, spot_z) = (70, 45);
-        let even = Model {
-            nx,
-            nz,
-            dx,
-            velocity: vec![speed; nx * nz],
-        };
+        let even = Model { nx, nz, dx, velocity: vec![speed; nx * nz] };
         let mut spotted = even.clone();
         spotted.velocity[spot_x * nz + spot_z] = 2600.0;
         let dt = default_step(2600.0, dx);
-        let schedule = Schedule {
-            steps: 900,
-            interval: 4,
-        };
+        let schedule = Schedule { steps: 900, interval: 4 };
         let medium = |model: &Model| Medium::new(model, dt, 2600.0, frequency);
         let grid = medium(&even).grid;
         let receivers: Vec<u32> = (0..nx).map(|ix| grid.place(ix, 1) as u32).collect();
         let count = receivers.len();
-        let spread = Spread {
-            source: grid.place(nx / 2, 1) as u32,
-            receivers,
-        };
+        let spread = Spread { source: grid.place(nx / 2, 1) as u32, receivers };
         let mut device = Host::new(grid, spread, ricker(frequency, dt, schedule.steps));
         let bar = ProgressBar::hidden();
         let mut traces = vec![0.0; schedule.steps * count];
         let mut direct = traces.clone();
-        model_data(
-            &mut device,
-            &medium(&spotted),
-            &mut traces,
-            schedule.steps,
-            &bar,
-        )
-        .unwrap();
-        model_data(
-            &mut device,
-            &medium(&even),
-            &mut direct,
-            schedule.steps,
-            &bar,
-        )
-        .unwrap();
+        model_data(&mut device, &medium(&spotted), &mut traces, schedule.steps, &bar).unwrap();
+        model_data(&mut device, &medium(&even), &mut direct, schedule.steps, &bar).unwrap();
         keep_reflections(&mut traces, &direct, count);
         let mut store = InMemory::new(nx * nz);
-        forward(
-            &mut device,
-            &medium(&even),
-            schedule,
-            &mut store,
-            None,
-            &bar,
-        )
-        .unwrap();
+        forward(&mut device, &medium(&even), schedule, &mut store, None, &bar).unwrap();
         backward(&mut device, schedule, &traces, &mut store, &bar).unwrap();
         let (mut raw, mut light) = (vec![0.0; nx * nz], vec![0.0; nx * nz]);
         device.read_image(&mut raw, &mut light).unwrap();
         let picture = image::reflectivity(&raw, &light, &even, 2.0 * speed / frequency);
-        let brightest = (0..nx * nz)
-            .max_by(|&a, &b| picture[a].abs().total_cmp(&picture[b].abs()))
-            .unwrap();
+        let brightest =
+            (0..nx * nz).max_by(|&a, &b| picture[a].abs().total_cmp(&picture[b].abs())).unwrap();
         let (ix, iz) = (brightest / nz, brightest % nz);
         assert!(
             ix.abs_diff(spot_x) <= 2 && iz.abs_diff(spot_z) <= 2,

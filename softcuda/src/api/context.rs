@@ -82,9 +82,7 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     device: CUdevice,
 ) -> Result {
     // SAFETY: the caller vouches for `context`.
-    enter("cuCtxCreate_v2", Needs::Driver, |call| unsafe {
-        create(call, context, flags, device)
-    })
+    enter("cuCtxCreate_v2", Needs::Driver, |call| unsafe { create(call, context, flags, device) })
 }
 
 /// Makes a context and makes it current; special parameters are refused.
@@ -218,9 +216,7 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut c_uint) -> Result {
 /// Waits for all work of the current context, in streams of every kind.
 #[no_mangle]
 pub extern "C" fn cuCtxSynchronize() -> Result {
-    enter("cuCtxSynchronize", Needs::Context, |call| {
-        call.wait(&call.context()?.pending())
-    })
+    enter("cuCtxSynchronize", Needs::Context, |call| call.wait(&call.context()?.pending()))
 }
 
 /// The range of stream priorities. They are kept to but have no effect.

@@ -33,12 +33,7 @@ impl Request {
         let device = call.context()?.device;
         let from = operand(call, self.from, self.bytes, false)?;
         let to = operand(call, self.to, self.bytes, true)?;
-        Ok(Copy {
-            from,
-            to,
-            bytes: self.bytes,
-            device,
-        })
+        Ok(Copy { from, to, bytes: self.bytes, device })
     }
 
     fn queue(&self, call: &Call, stream: CUstream) -> Outcome {
@@ -85,19 +80,12 @@ fn operand(
     writes: bool,
 ) -> Outcome<Operand> {
     let context = call.context()?;
-    let access = Access {
-        device: context.device,
-        writes,
-        by_kernel: false,
-    };
-    call.driver()?
-        .memory
-        .operand(address, bytes as u64, side, access)
-        .inspect_err(|status| {
-            if *status == Status::ILLEGAL_ADDRESS {
-                context.fate.fail(*status);
-            }
-        })
+    let access = Access { device: context.device, writes, by_kernel: false };
+    call.driver()?.memory.operand(address, bytes as u64, side, access).inspect_err(|status| {
+        if *status == Status::ILLEGAL_ADDRESS {
+            context.fate.fail(*status);
+        }
+    })
 }
 
 fn host<T>(pointer: *const T) -> (u64, Side) {
@@ -242,9 +230,7 @@ where
     if count == 0 {
         return Ok(());
     }
-    let bytes = count
-        .checked_mul(size_of::<T>())
-        .ok_or(Status::INVALID_VALUE)?;
+    let bytes = count.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
     let target = operand(call, device(to), bytes, true)?;
     let must_wait = stream.is_none() && target.place != Place::Device;
     let work = move || {
@@ -262,9 +248,7 @@ where
 /// Fills bytes.
 #[no_mangle]
 pub extern "C" fn cuMemsetD8_v2(to: CUdeviceptr, value: c_uchar, count: usize) -> Result {
-    enter("cuMemsetD8_v2", Needs::Context, |call| {
-        fill(call, to, value, count, None)
-    })
+    enter("cuMemsetD8_v2", Needs::Context, |call| fill(call, to, value, count, None))
 }
 
 /// Fills bytes, in a stream.
@@ -275,17 +259,13 @@ pub extern "C" fn cuMemsetD8Async(
     count: usize,
     stream: CUstream,
 ) -> Result {
-    enter("cuMemsetD8Async", Needs::Context, |call| {
-        fill(call, to, value, count, Some(stream))
-    })
+    enter("cuMemsetD8Async", Needs::Context, |call| fill(call, to, value, count, Some(stream)))
 }
 
 /// Fills words of 32 bits.
 #[no_mangle]
 pub extern "C" fn cuMemsetD32_v2(to: CUdeviceptr, value: c_uint, count: usize) -> Result {
-    enter("cuMemsetD32_v2", Needs::Context, |call| {
-        fill(call, to, value, count, None)
-    })
+    enter("cuMemsetD32_v2", Needs::Context, |call| fill(call, to, value, count, None))
 }
 
 /// Fills words of 32 bits, in a stream.
@@ -296,7 +276,5 @@ pub extern "C" fn cuMemsetD32Async(
     count: usize,
     stream: CUstream,
 ) -> Result {
-    enter("cuMemsetD32Async", Needs::Context, |call| {
-        fill(call, to, value, count, Some(stream))
-    })
+    enter("cuMemsetD32Async", Needs::Context, |call| fill(call, to, value, count, Some(stream)))
 }

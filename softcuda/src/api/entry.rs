@@ -69,10 +69,7 @@ impl Call {
         stream: &Arc<Stream>,
         work: Work,
     ) -> Outcome<Arc<Ticket>> {
-        let terms = Terms {
-            after,
-            fails_with: self.fails_later.take(),
-        };
+        let terms = Terms { after, fails_with: self.fails_later.take() };
         self.context()?.submit(stream, terms, work)
     }
 
@@ -102,12 +99,8 @@ impl Call {
             Verdict::Fail(status) => return Err(status),
             Verdict::FailLater(status) => Some(status),
         };
-        let mut call = Self {
-            name,
-            driver: None,
-            context: None,
-            fails_later: Cell::new(fails_later),
-        };
+        let mut call =
+            Self { name, driver: None, context: None, fails_later: Cell::new(fails_later) };
         if needs == Needs::Nothing {
             return Ok(call);
         }
@@ -217,9 +210,7 @@ pub(super) unsafe fn give_text(buffer: *mut std::ffi::c_char, size: usize, text:
     // SAFETY: `length` bytes and the terminator fit, and the caller vouches
     // for the buffer.
     unsafe {
-        buffer
-            .cast::<u8>()
-            .copy_from_nonoverlapping(text.as_ptr(), length);
+        buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), length);
         buffer.add(length).write(0);
     }
     Ok(())

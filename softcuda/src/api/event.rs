@@ -108,7 +108,5 @@ pub unsafe extern "C" fn cuEventElapsedTime(
 /// Destroys an event; whoever waits for it goes on waiting.
 #[no_mangle]
 pub extern "C" fn cuEventDestroy_v2(event: CUevent) -> Result {
-    enter("cuEventDestroy_v2", Needs::Context, |call| {
-        call.driver()?.destroy_event(event)
-    })
+    enter("cuEventDestroy_v2", Needs::Context, |call| call.driver()?.destroy_event(event))
 }

@@ -157,9 +157,7 @@ pub unsafe extern "C" fn softcuda_register_kernel(
 /// not writable there either.
 #[no_mangle]
 pub extern "C" fn softcuda_host_alias(address: CUdeviceptr, size: usize) -> *mut c_void {
-    guarded(std::ptr::null_mut(), || {
-        kernels::alias_for_kernel(address, size as u64)
-    })
+    guarded(std::ptr::null_mut(), || kernels::alias_for_kernel(address, size as u64))
 }
 
 /// # Safety

@@ -19,9 +19,7 @@ const REGISTRATION_FLAGS: c_uint = 0xf;
 #[no_mangle]
 pub unsafe extern "C" fn cuMemAllocHost_v2(address: *mut *mut c_void, bytes: usize) -> Result {
     // SAFETY: the caller vouches for `address`.
-    enter("cuMemAllocHost_v2", Needs::Context, |call| unsafe {
-        allocate(call, address, bytes)
-    })
+    enter("cuMemAllocHost_v2", Needs::Context, |call| unsafe { allocate(call, address, bytes) })
 }
 
 /// Allocates page-locked memory; the flags make no difference.
@@ -49,19 +47,10 @@ unsafe fn allocate(call: &Call, address: *mut *mut c_void, bytes: usize) -> Outc
     not_null(address)?;
     let context = call.context()?;
     let memory = &call.driver()?.memory;
-    let start = memory.allocate_host(
-        HostKind::Allocated,
-        context.device,
-        context.handle,
-        bytes as u64,
-    )?;
+    let start =
+        memory.allocate_host(HostKind::Allocated, context.device, context.handle, bytes as u64)?;
     // SAFETY: the caller vouches for `address`.
-    unsafe {
-        give(
-            address,
-            std::ptr::with_exposed_provenance_mut(start as usize),
-        )
-    }
+    unsafe { give(address, std::ptr::with_exposed_provenance_mut(start as usize)) }
 }
 
 /// Frees page-locked memory by its first address.
@@ -74,8 +63,12 @@ pub extern "C" fn cuMemFreeHost(address: *mut c_void) -> Result {
 
 /// Page-locks memory of the program's. While that goes on, no copy out of
 /// device memory does.
+///
+/// # Safety
+/// The memory must stay mapped until it is unregistered, and the device may
+/// write to it whenever it is told to.
 #[no_mangle]
-pub extern "C" fn cuMemHostRegister_v2(
+pub unsafe extern "C" fn cuMemHostRegister_v2(
     address: *mut c_void,
     bytes: usize,
     flags: c_uint,
@@ -87,9 +80,7 @@ pub extern "C" fn cuMemHostRegister_v2(
         let context = call.context()?;
         let start = address.expose_provenance() as u64;
         let memory = &call.driver()?.memory;
-        memory.register(context.device, context.handle, start, bytes as u64, || {
-            call.stall()
-        })
+        memory.register(context.device, context.handle, start, bytes as u64, || call.stall())
     })
 }
 

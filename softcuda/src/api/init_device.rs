@@ -111,23 +111,14 @@ fn property(attribute: c_int, device: usize) -> Outcome<c_int> {
         (Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, c_int::MAX),
         (Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535),
         (Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535),
-        (
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK,
-            48 << 10,
-        ),
+        (Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10),
         (Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32),
         (Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1_000_000),
         (Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1),
-        (
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
-            1024,
-        ),
+        (Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 1024),
         (Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8),
         (Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0),
-        (
-            Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
-            device as c_int + 1,
-        ),
+        (Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device as c_int + 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2),
@@ -135,19 +126,10 @@ fn property(attribute: c_int, device: usize) -> Outcome<c_int> {
         (Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1),
-        (
-            Attribute::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED,
-            1,
-        ),
+        (Attribute::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1),
-        (
-            Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
-            1,
-        ),
-        (
-            Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-            1,
-        ),
+        (Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1),
+        (Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0),
     ];
     let found = table.iter().find(|(known, _)| *known as c_int == attribute);
@@ -212,9 +194,7 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice)
 fn identity(device: usize) -> CUuuid {
     let mut bytes = *b"softcuda-device\0";
     bytes[15] = device as u8;
-    CUuuid {
-        bytes: bytes.map(|byte| byte as c_char),
-    }
+    CUuuid { bytes: bytes.map(|byte| byte as c_char) }
 }
 
 /// The name of a result code.

@@ -40,10 +40,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) 
     enter("cuMemAlloc_v2", Needs::Context, |call| {
         not_null(address)?;
         let context = call.context()?;
-        let start = call
-            .driver()?
-            .memory
-            .allocate(context.device, context.handle, bytes as u64)?;
+        let start = call.driver()?.memory.allocate(context.device, context.handle, bytes as u64)?;
         // SAFETY: the caller vouches for `address`.
         unsafe { give(address, start) }
     })
@@ -99,9 +96,8 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
 ) -> Result {
     enter("cuMemGetAddressRange_v2", Needs::Context, |call| {
         let found = call.driver()?.memory.describe(address);
-        let found = found
-            .filter(|found| found.kind != PointerKind::Reserved)
-            .ok_or(Status::NOT_FOUND)?;
+        let found =
+            found.filter(|found| found.kind != PointerKind::Reserved).ok_or(Status::NOT_FOUND)?;
         // SAFETY: the caller vouches for both pointers.
         unsafe {
             give_if_wanted(base, found.range.start);

@@ -18,9 +18,7 @@ const MAX_THREADS_PER_BLOCK: c_int = 0;
 #[no_mangle]
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Result {
     // SAFETY: the caller vouches for `module`.
-    enter("cuModuleLoadData", Needs::Context, |call| unsafe {
-        load(call, module, image)
-    })
+    enter("cuModuleLoadData", Needs::Context, |call| unsafe { load(call, module, image) })
 }
 
 /// Makes a module of any image, which is not read, nor are the options.
@@ -36,9 +34,7 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     _option_values: *mut *mut c_void,
 ) -> Result {
     // SAFETY: the caller vouches for `module`.
-    enter("cuModuleLoadDataEx", Needs::Context, |call| unsafe {
-        load(call, module, image)
-    })
+    enter("cuModuleLoadDataEx", Needs::Context, |call| unsafe { load(call, module, image) })
 }
 
 /// # Safety
@@ -54,9 +50,7 @@ unsafe fn load(call: &Call, module: *mut CUmodule, image: *const c_void) -> Outc
 /// Unloads a module and ends the functions taken from it.
 #[no_mangle]
 pub extern "C" fn cuModuleUnload(module: CUmodule) -> Result {
-    enter("cuModuleUnload", Needs::Context, |call| {
-        call.driver()?.unload_module(module)
-    })
+    enter("cuModuleUnload", Needs::Context, |call| call.driver()?.unload_module(module))
 }
 
 /// Takes the native kernel of this name.
@@ -73,12 +67,8 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         not_null(function)?;
         not_null(name.cast_mut())?;
         // SAFETY: the caller vouches for `name`.
-        let name = unsafe { CStr::from_ptr(name) }
-            .to_str()
-            .map_err(|_| Status::NOT_FOUND)?;
-        let found = call
-            .driver()?
-            .add_function(module, || kernels::find(name))?;
+        let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| Status::NOT_FOUND)?;
+        let found = call.driver()?.add_function(module, || kernels::find(name))?;
         // SAFETY: the caller vouches for `function`.
         unsafe { give(function, found) }
     })
@@ -96,11 +86,7 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
 ) -> Result {
     enter("cuFuncGetAttribute", Needs::Context, |call| {
         call.driver()?.kernel(function, call.context()?)?;
-        let known = if attribute == MAX_THREADS_PER_BLOCK {
-            1024
-        } else {
-            0
-        };
+        let known = if attribute == MAX_THREADS_PER_BLOCK { 1024 } else { 0 };
         // SAFETY: the caller vouches for `value`.
         unsafe { give(value, known) }
     })
@@ -141,7 +127,6 @@ pub unsafe extern "C" fn cuLaunchKernel(
         // SAFETY: the caller vouches for `params`.
         let values = unsafe { kernel.capture(params)? };
         let device = context.device;
-        call.submit(&stream, Box::new(move || kernel.run(device, shape, values)))
-            .map(|_| ())
+        call.submit(&stream, Box::new(move || kernel.run(device, shape, values))).map(|_| ())
     })
 }

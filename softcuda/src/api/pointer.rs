@@ -59,28 +59,13 @@ impl Asked {
     fn from_number(number: c_int) -> Outcome<Self> {
         let table = [
             (Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, Self::Context),
-            (
-                Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                Self::MemoryType,
-            ),
-            (
-                Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-                Self::DevicePointer,
-            ),
-            (
-                Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER,
-                Self::HostPointer,
-            ),
+            (Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, Self::MemoryType),
+            (Attribute::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, Self::DevicePointer),
+            (Attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER, Self::HostPointer),
             (Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, Self::BufferId),
             (Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED, Self::IsManaged),
-            (
-                Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                Self::DeviceOrdinal,
-            ),
-            (
-                Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                Self::RangeStart,
-            ),
+            (Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, Self::DeviceOrdinal),
+            (Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, Self::RangeStart),
             (Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE, Self::RangeSize),
             (Attribute::CU_POINTER_ATTRIBUTE_MAPPED, Self::Mapped),
         ];
@@ -102,11 +87,9 @@ impl Asked {
             Self::Mapped => Some(Value::Word(u32::from(!reserved))),
             _ if reserved => None,
             Self::Context => Some(Value::Double(info.context.unwrap_or(0))),
-            Self::MemoryType => Some(Value::Word(if on_host {
-                MEMORY_HOST
-            } else {
-                MEMORY_DEVICE
-            })),
+            Self::MemoryType => {
+                Some(Value::Word(if on_host { MEMORY_HOST } else { MEMORY_DEVICE }))
+            }
             Self::DevicePointer => Some(Value::Double(address)),
             Self::HostPointer => (on_host || managed).then_some(Value::Double(address)),
             Self::BufferId => Some(Value::Double(info.id)),
@@ -140,11 +123,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     enter("cuPointerGetAttribute", Needs::NoBrokenContext, |call| {
         not_null(value)?;
         let asked = Asked::from_number(attribute)?;
-        let info = call
-            .driver()?
-            .memory
-            .describe(address)
-            .ok_or(Status::INVALID_VALUE)?;
+        let info = call.driver()?.memory.describe(address).ok_or(Status::INVALID_VALUE)?;
         let found = asked.of(address, &info).ok_or(Status::INVALID_VALUE)?;
         // SAFETY: the caller vouches for `value`.
         unsafe { found.store(value) };

@@ -34,11 +34,7 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
         // SAFETY: the caller vouches for `name`.
         let name = unsafe { CStr::from_ptr(name) };
         let found = look_up(name)?;
-        let status = if found.is_null() {
-            SYMBOL_NOT_FOUND
-        } else {
-            FOUND
-        };
+        let status = if found.is_null() { SYMBOL_NOT_FOUND } else { FOUND };
         // SAFETY: the caller vouches for both pointers.
         unsafe {
             function.write(found);
@@ -63,10 +59,7 @@ fn look_up(name: &CStr) -> Outcome<*mut c_void> {
         // SAFETY: the library is loaded and the symbol is a terminated string.
         unsafe { libc::dlsym(library, symbol.as_ptr()) }
     });
-    Ok(lookups
-        .into_iter()
-        .find(|address| !address.is_null())
-        .unwrap_or(null_mut()))
+    Ok(lookups.into_iter().find(|address| !address.is_null()).unwrap_or(null_mut()))
 }
 
 /// A handle of the library this code is in.

@@ -26,9 +26,7 @@ pub(super) const GREATEST_PRIORITY: c_int = -5;
 #[no_mangle]
 pub unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> Result {
     // SAFETY: the caller vouches for `stream`.
-    enter("cuStreamCreate", Needs::Context, |call| unsafe {
-        create(call, stream, flags)
-    })
+    enter("cuStreamCreate", Needs::Context, |call| unsafe { create(call, stream, flags) })
 }
 
 /// Makes a stream; the priority makes no difference.
@@ -42,11 +40,9 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     _priority: c_int,
 ) -> Result {
     // SAFETY: the caller vouches for `stream`.
-    enter(
-        "cuStreamCreateWithPriority",
-        Needs::Context,
-        |call| unsafe { create(call, stream, flags) },
-    )
+    enter("cuStreamCreateWithPriority", Needs::Context, |call| unsafe {
+        create(call, stream, flags)
+    })
 }
 
 /// # Safety
@@ -66,9 +62,7 @@ unsafe fn create(call: &Call, stream: *mut CUstream, flags: c_uint) -> Outcome {
 /// Destroys a stream; what is queued in it is still carried out.
 #[no_mangle]
 pub extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> Result {
-    enter("cuStreamDestroy_v2", Needs::Context, |call| {
-        call.driver()?.destroy_stream(stream)
-    })
+    enter("cuStreamDestroy_v2", Needs::Context, |call| call.driver()?.destroy_stream(stream))
 }
 
 fn find(call: &Call, stream: CUstream) -> Outcome<(Arc<Context>, Arc<Stream>)> {
@@ -113,9 +107,7 @@ pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_u
         let mark = lock(&event.mark).clone();
         match mark {
             None => Ok(()),
-            mark => call
-                .submit_after(mark, &stream, Box::new(|| Ok(())))
-                .map(|_| ()),
+            mark => call.submit_after(mark, &stream, Box::new(|| Ok(()))).map(|_| ()),
         }
     })
 }

@@ -23,23 +23,19 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     properties: *const AllocationProp,
     option: c_int,
 ) -> Result {
-    enter(
-        "cuMemGetAllocationGranularity",
-        Needs::NoBrokenContext,
-        |call| {
-            // SAFETY: the caller vouches for `properties`.
-            let properties = unsafe { properties.as_ref() }.ok_or(Status::INVALID_VALUE)?;
-            let known = properties.kind == ALLOCATION_PINNED
-                && properties.location.kind == LOCATION_DEVICE
-                && (0..=1).contains(&option);
-            if !known {
-                return Err(Status::INVALID_VALUE);
-            }
-            call.driver()?.device(properties.location.id)?;
-            // SAFETY: the caller vouches for `granularity`.
-            unsafe { give(granularity, GRANULARITY as usize) }
-        },
-    )
+    enter("cuMemGetAllocationGranularity", Needs::NoBrokenContext, |call| {
+        // SAFETY: the caller vouches for `properties`.
+        let properties = unsafe { properties.as_ref() }.ok_or(Status::INVALID_VALUE)?;
+        let known = properties.kind == ALLOCATION_PINNED
+            && properties.location.kind == LOCATION_DEVICE
+            && (0..=1).contains(&option);
+        if !known {
+            return Err(Status::INVALID_VALUE);
+        }
+        call.driver()?.device(properties.location.id)?;
+        // SAFETY: the caller vouches for `granularity`.
+        unsafe { give(granularity, GRANULARITY as usize) }
+    })
 }
 
 /// Reserves addresses, at `wish` if that can be.
@@ -59,10 +55,7 @@ pub unsafe extern "C" fn cuMemAddressReserve(
         if flags != 0 {
             return Err(Status::INVALID_VALUE);
         }
-        let start = call
-            .driver()?
-            .memory
-            .reserve(size as u64, alignment as u64, wish)?;
+        let start = call.driver()?.memory.reserve(size as u64, alignment as u64, wish)?;
         // SAFETY: the caller vouches for `address`.
         unsafe { give(address, start) }
     })
@@ -103,9 +96,7 @@ pub unsafe extern "C" fn cuMemCreate(
 /// Ends a handle; the memory lives on where it is mapped.
 #[no_mangle]
 pub extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> Result {
-    enter("cuMemRelease", Needs::NoBrokenContext, |call| {
-        call.driver()?.memory.release(handle)
-    })
+    enter("cuMemRelease", Needs::NoBrokenContext, |call| call.driver()?.memory.release(handle))
 }
 
 /// Maps physical memory at reserved addresses; nobody may touch it yet.
@@ -121,9 +112,7 @@ pub extern "C" fn cuMemMap(
         if flags != 0 {
             return Err(Status::INVALID_VALUE);
         }
-        call.driver()?
-            .memory
-            .map(address, size as u64, offset as u64, handle)
+        call.driver()?.memory.map(address, size as u64, offset as u64, handle)
     })
 }
 
@@ -152,9 +141,7 @@ pub unsafe extern "C" fn cuMemSetAccess(
         }
         // SAFETY: the caller vouches for `grants`.
         let grants = unsafe { std::slice::from_raw_parts(grants, count) };
-        call.driver()?
-            .memory
-            .set_access(address, size as u64, grants)
+        call.driver()?.memory.set_access(address, size as u64, grants)
     })
 }
 
@@ -171,10 +158,7 @@ pub unsafe extern "C" fn cuMemGetAccess(
     enter("cuMemGetAccess", Needs::NoBrokenContext, |call| {
         // SAFETY: the caller vouches for `location`.
         let location = unsafe { location.as_ref() }.ok_or(Status::INVALID_VALUE)?;
-        let granted = call
-            .driver()?
-            .memory
-            .access_of(address, location.kind, location.id)?;
+        let granted = call.driver()?.memory.access_of(address, location.kind, location.id)?;
         // SAFETY: the caller vouches for `flags`.
         unsafe { give(flags, c_ulonglong::from(granted)) }
     })

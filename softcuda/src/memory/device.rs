@@ -61,9 +61,7 @@ impl DeviceRange {
     pub(super) fn allows(&self, access: Access) -> bool {
         match &self.used_as {
             Use::Plain { charge, .. } => !access.by_kernel || charge.device == access.device,
-            Use::Mapped {
-                access: granted, ..
-            } => match granted[access.device] {
+            Use::Mapped { access: granted, .. } => match granted[access.device] {
                 Protection::None => false,
                 Protection::Read => !access.writes,
                 Protection::ReadWrite => true,
@@ -78,9 +76,7 @@ impl Memory {
         if bytes == 0 {
             return Err(Status::INVALID_VALUE);
         }
-        let charged = bytes
-            .checked_next_multiple_of(ALIGNMENT)
-            .ok_or(Status::OUT_OF_MEMORY)?;
+        let charged = bytes.checked_next_multiple_of(ALIGNMENT).ok_or(Status::OUT_OF_MEMORY)?;
         let charge = self.meter.charge(device, charged)?;
         let offset = if bytes < PACKED_BELOW { ALIGNMENT } else { 0 };
 
@@ -93,11 +89,7 @@ impl Memory {
         }
         let id = state.fresh_id();
         let range = slot + offset..slot + offset + bytes;
-        let used_as = Use::Plain {
-            context,
-            slot,
-            charge,
-        };
+        let used_as = Use::Plain { context, slot, charge };
         state.device.insert(range, DeviceRange { id, used_as });
         Ok(slot + offset)
     }
@@ -112,13 +104,8 @@ impl Memory {
                 .map(|(range, _)| range)
                 .ok_or(Status::INVALID_VALUE)
         })?;
-        if let Some((
-            _,
-            DeviceRange {
-                used_as: Use::Plain { slot, .. },
-                ..
-            },
-        )) = state.device.remove(range.start)
+        if let Some((_, DeviceRange { used_as: Use::Plain { slot, .. }, .. })) =
+            state.device.remove(range.start)
         {
             let backing = slot..slot + whole_granules(range.end - slot);
             state.space.withdraw(&backing)?;
@@ -171,11 +158,7 @@ impl Memory {
 
     /// Ends a handle; the memory lives on where it is mapped.
     pub(crate) fn release(&self, handle: u64) -> Outcome {
-        lock(&self.state)
-            .handles
-            .remove(&handle)
-            .map(|_| ())
-            .ok_or(Status::INVALID_VALUE)
+        lock(&self.state).handles.remove(&handle).map(|_| ()).ok_or(Status::INVALID_VALUE)
     }
 
     /// Maps physical memory at reserved addresses, accessible to nobody yet.
@@ -185,11 +168,7 @@ impl Memory {
             return Err(Status::INVALID_VALUE);
         }
         let mut state = lock(&self.state);
-        let physical = state
-            .handles
-            .get(&handle)
-            .cloned()
-            .ok_or(Status::INVALID_VALUE)?;
+        let physical = state.handles.get(&handle).cloned().ok_or(Status::INVALID_VALUE)?;
         let reserved = state
             .reserved
             .containing(start)
@@ -222,10 +201,8 @@ impl Memory {
     /// Grants or takes access to whole mappings.
     pub(crate) fn set_access(&self, start: u64, size: u64, grants: &[AccessDesc]) -> Outcome {
         let wanted = span(start, size)?;
-        let grants = grants
-            .iter()
-            .map(|grant| self.protection_of(grant))
-            .collect::<Outcome<Vec<_>>>()?;
+        let grants =
+            grants.iter().map(|grant| self.protection_of(grant)).collect::<Outcome<Vec<_>>>()?;
         if grants.is_empty() {
             return Err(Status::INVALID_VALUE);
         }
@@ -246,17 +223,13 @@ impl Memory {
         let device = self.device_of(device)?;
         let state = lock(&self.state);
         match state.device.containing(address) {
-            Some((
-                _,
-                DeviceRange {
-                    used_as: Use::Mapped { access, .. },
-                    ..
-                },
-            )) => Ok(match access[device] {
-                Protection::None => ACCESS_NONE,
-                Protection::Read => ACCESS_READ,
-                Protection::ReadWrite => ACCESS_READ_WRITE,
-            }),
+            Some((_, DeviceRange { used_as: Use::Mapped { access, .. }, .. })) => {
+                Ok(match access[device] {
+                    Protection::None => ACCESS_NONE,
+                    Protection::Read => ACCESS_READ,
+                    Protection::ReadWrite => ACCESS_READ_WRITE,
+                })
+            }
             _ => Err(Status::INVALID_VALUE),
         }
     }
@@ -301,10 +274,8 @@ impl State {
         let Some(range) = self.device.at(mapping).map(|(range, _)| range) else {
             return Err(Status::INVALID_VALUE);
         };
-        let Some(DeviceRange {
-            used_as: Use::Mapped { access, .. },
-            ..
-        }) = self.device.value_mut(mapping)
+        let Some(DeviceRange { used_as: Use::Mapped { access, .. }, .. }) =
+            self.device.value_mut(mapping)
         else {
             return Err(Status::INVALID_VALUE);
         };

@@ -63,15 +63,7 @@ impl Memory {
         }
         let start = start.expose_provenance() as u64;
         let id = state.fresh_id();
-        state.host.insert(
-            start..start + bytes,
-            HostRange {
-                id,
-                kind,
-                context,
-                device,
-            },
-        );
+        state.host.insert(start..start + bytes, HostRange { id, kind, context, device });
         Ok(start)
     }
 
@@ -97,9 +89,7 @@ impl Memory {
         }
         if in_flight::touches(&range) {
             let end = range.end;
-            misuse::report(format!(
-                "cuMemHostRegister: {start:#x}..{end:#x} is being copied"
-            ));
+            misuse::report(format!("cuMemHostRegister: {start:#x}..{end:#x} is being copied"));
         }
         transfer::while_copies_wait(|| {
             stall();
@@ -112,15 +102,7 @@ impl Memory {
         }
         let id = state.fresh_id();
         let kind = HostKind::Registered;
-        state.host.insert(
-            range,
-            HostRange {
-                id,
-                kind,
-                context,
-                device,
-            },
-        );
+        state.host.insert(range, HostRange { id, kind, context, device });
         Ok(())
     }
 
@@ -184,12 +166,9 @@ impl Memory {
 
     /// Whether `bytes` at `address` lie in one managed allocation.
     pub(crate) fn is_managed(&self, address: u64, bytes: u64) -> bool {
-        lock(&self.state)
-            .host
-            .containing(address)
-            .is_some_and(|(range, found)| {
-                found.kind == HostKind::Managed && bytes <= range.end - address
-            })
+        lock(&self.state).host.containing(address).is_some_and(|(range, found)| {
+            found.kind == HostKind::Managed && bytes <= range.end - address
+        })
     }
 }
 
@@ -208,11 +187,7 @@ fn is_mapped(start: u64, bytes: u64) -> bool {
     // has had no other effect on Linux since 2.6.19.
     // SAFETY: it changes nothing, whatever the range is.
     let code = unsafe {
-        libc::msync(
-            with_exposed_provenance_mut(first as usize),
-            length as usize,
-            libc::MS_ASYNC,
-        )
+        libc::msync(with_exposed_provenance_mut(first as usize), length as usize, libc::MS_ASYNC)
     };
     code == 0
 }

@@ -124,11 +124,7 @@ impl Memory {
             handles: HashMap::new(),
             next_id: 0,
         };
-        Ok(Self {
-            state: Mutex::new(state),
-            meter: Meter::new(devices),
-            devices,
-        })
+        Ok(Self { state: Mutex::new(state), meter: Meter::new(devices), devices })
     }
 
     /// Bytes of `device` in use.
@@ -150,11 +146,7 @@ impl Memory {
         let range = span(address, bytes)?;
         let state = lock(&self.state);
         let (address, place) = state.find(&range, side, access)?;
-        Ok(Operand {
-            address,
-            place,
-            _in_use: in_flight::claim(range),
-        })
+        Ok(Operand { address, place, _in_use: in_flight::claim(range) })
     }
 
     /// Locks the memory once no queued work touches the range that `find`
@@ -174,9 +166,7 @@ impl Memory {
             drop(state);
             if !reported {
                 let Range { start, end } = range;
-                misuse::report(format!(
-                    "{caller}: {start:#x}..{end:#x} is used by queued work"
-                ));
+                misuse::report(format!("{caller}: {start:#x}..{end:#x} is used by queued work"));
                 reported = true;
             }
             in_flight::wait_until_free(&range);
@@ -188,10 +178,7 @@ impl Memory {
     pub(crate) fn release_context(&self, context: u64) {
         let (device, host) = {
             let state = lock(&self.state);
-            (
-                state.device_ranges_of(context),
-                state.host_ranges_of(context),
-            )
+            (state.device_ranges_of(context), state.host_ranges_of(context))
         };
         for start in device {
             // It can only fail because someone else has just freed it.

@@ -57,22 +57,10 @@ impl Memory {
                 HostKind::Allocated | HostKind::Registered => PointerKind::Pinned,
             };
             let (context, device) = (Some(found.context), Some(found.device));
-            return Some(PointerInfo {
-                kind,
-                range,
-                context,
-                device,
-                id: found.id,
-            });
+            return Some(PointerInfo { kind, range, context, device, id: found.id });
         }
         let (range, ()) = state.reserved.containing(address)?;
         let kind = PointerKind::Reserved;
-        Some(PointerInfo {
-            kind,
-            range,
-            context: None,
-            device: None,
-            id: 0,
-        })
+        Some(PointerInfo { kind, range, context: None, device: None, id: 0 })
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use std::ffi::{c_void, CString};
+use std::ffi::{c_char, c_void, CString};
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +11,18 @@ use softcuda::abi::{
     ACCESS_READ_WRITE, LOCATION_DEVICE,
 };
 use softcuda::api::*;
+
+/// Makes one call of the driver.
+macro_rules! cu {
+    ($call:expr) => {{
+        #[allow(clippy::macro_metavars_in_unsafe)]
+        // SAFETY: the tests pass null, values and arrays that outlive the call
+        // and are of its types, buffers that outlive the queued work, and
+        // addresses that the driver is to refuse without following them.
+        let value = unsafe { $call };
+        value
+    }};
+}
 
 pub const INVALID_VALUE: u32 = 1;
 pub const OUT_OF_MEMORY: u32 = 2;
@@ -49,11 +61,8 @@ impl Session {
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();
-        ok(unsafe { cuCtxCreate_v2(&mut context, 0, 0) });
-        Self {
-            context,
-            _alone: alone,
-        }
+        ok(cu!(cuCtxCreate_v2(&mut context, 0, 0)));
+        Self { context, _alone: alone }
     }
 }
 
@@ -71,66 +80,57 @@ pub fn ok(code: u32) {
 
 pub fn inject(specification: &str) {
     let text = CString::new(specification).unwrap();
-    assert_eq!(unsafe { softcuda_inject(text.as_ptr()) }, 0);
+    assert_eq!(cu!(softcuda_inject(text.as_ptr())), 0);
 }
 
 pub fn configure(key: &str, value: &str) {
     let (key, value) = (CString::new(key).unwrap(), CString::new(value).unwrap());
-    assert_eq!(
-        unsafe { softcuda_configure(key.as_ptr(), value.as_ptr()) },
-        0
-    );
+    assert_eq!(cu!(softcuda_configure(key.as_ptr(), value.as_ptr())), 0);
 }
 
 pub fn calls(name: &str) -> u64 {
     let name = CString::new(name).unwrap();
-    unsafe { softcuda_call_count(name.as_ptr()) }
+    cu!(softcuda_call_count(name.as_ptr()))
 }
 
 #[track_caller]
 pub fn allocate(bytes: usize) -> CUdeviceptr {
     let mut address = 0;
-    ok(unsafe { cuMemAlloc_v2(&mut address, bytes) });
+    ok(cu!(cuMemAlloc_v2(&mut address, bytes)));
     address
 }
 
 #[track_caller]
 pub fn stream(flags: u32) -> CUstream {
     let mut stream = null_mut();
-    ok(unsafe { cuStreamCreate(&mut stream, flags) });
+    ok(cu!(cuStreamCreate(&mut stream, flags)));
     stream
 }
 
 #[track_caller]
 pub fn event() -> CUevent {
     let mut event = null_mut();
-    ok(unsafe { cuEventCreate(&mut event, 0) });
+    ok(cu!(cuEventCreate(&mut event, 0)));
     event
 }
 
 #[track_caller]
 pub fn reserve(bytes: usize) -> CUdeviceptr {
     let mut address = 0;
-    ok(unsafe { cuMemAddressReserve(&mut address, bytes, 0, 0, 0) });
+    ok(cu!(cuMemAddressReserve(&mut address, bytes, 0, 0, 0)));
     address
 }
 
 #[track_caller]
 pub fn create(bytes: usize) -> u64 {
     let mut handle = 0;
-    ok(unsafe { cuMemCreate(&mut handle, bytes, &AllocationProp::on_device(0), 0) });
+    ok(cu!(cuMemCreate(&mut handle, bytes, &AllocationProp::on_device(0), 0)));
     handle
 }
 
 pub fn set_access(address: CUdeviceptr, bytes: usize, flags: u32) -> u32 {
-    let grant = AccessDesc {
-        location: Location {
-            kind: LOCATION_DEVICE,
-            id: 0,
-        },
-        flags,
-    };
-    unsafe { cuMemSetAccess(address, bytes, &grant, 1) }
+    let grant = AccessDesc { location: Location { kind: LOCATION_DEVICE, id: 0 }, flags };
+    cu!(cuMemSetAccess(address, bytes, &grant, 1))
 }
 
 /// Reserves, makes, maps and opens so much memory in one piece.
@@ -144,15 +144,21 @@ pub fn mapped(bytes: usize) -> CUdeviceptr {
     address
 }
 
+/// The text in a buffer that the driver filled.
+pub fn text(buffer: &[c_char]) -> String {
+    let bytes = buffer.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0);
+    String::from_utf8(bytes.collect()).unwrap()
+}
+
 #[track_caller]
 pub fn upload(to: CUdeviceptr, bytes: &[u8]) {
-    ok(unsafe { cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len()) });
+    ok(cu!(cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len())));
 }
 
 #[track_caller]
 pub fn download(from: CUdeviceptr, bytes: usize) -> Vec<u8> {
     let mut target = vec![0_u8; bytes];
-    ok(unsafe { cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), from, bytes) });
+    ok(cu!(cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), from, bytes)));
     target
 }
 
@@ -160,7 +166,9 @@ pub fn download(from: CUdeviceptr, bytes: usize) -> Vec<u8> {
 #[track_caller]
 pub fn pinned(bytes: usize) -> &'static mut [u8] {
     let mut address = null_mut();
-    ok(unsafe { cuMemHostAlloc(&mut address, bytes, 0) });
+    ok(cu!(cuMemHostAlloc(&mut address, bytes, 0)));
+    // SAFETY: the driver has just handed out so many bytes, and no test uses
+    // them beyond its context.
     unsafe { std::slice::from_raw_parts_mut(address.cast(), bytes) }
 }
 
@@ -174,30 +182,36 @@ impl Pages {
     pub fn new(bytes: usize) -> Self {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping where the system likes touches nobody's memory.
         let address = unsafe { libc::mmap(null_mut(), bytes, protection, flags, -1, 0) };
         assert_ne!(address, libc::MAP_FAILED);
-        Self {
-            address: address.cast(),
-            bytes,
-        }
+        Self { address: address.cast(), bytes }
     }
 
     pub fn at(&self, offset: usize) -> *mut c_void {
         assert!(offset <= self.bytes);
+        // SAFETY: it was checked that this is within the mapping or at its end.
         unsafe { self.address.add(offset).cast() }
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        // SAFETY: the mapping is this object's own.
         unsafe { libc::munmap(self.address.cast(), self.bytes) };
     }
+}
+
+#[derive(Default)]
+struct GateState {
+    reached: bool,
+    open: bool,
 }
 
 /// Holds a stream up until it is opened.
 #[derive(Clone, Default)]
 pub struct Gate {
-    state: Arc<(Mutex<bool>, Condvar)>,
+    state: Arc<(Mutex<GateState>, Condvar)>,
 }
 
 impl Gate {
@@ -206,17 +220,25 @@ impl Gate {
     pub fn block(stream: CUstream) -> Self {
         let gate = Self::default();
         let data = Box::into_raw(Box::new(gate.clone()));
-        ok(unsafe { cuLaunchHostFunc(stream, Some(wait_for_gate), data.cast()) });
+        ok(cu!(cuLaunchHostFunc(stream, Some(wait_for_gate), data.cast())));
         gate
     }
 
     pub fn open(&self) {
-        *self.state.0.lock().unwrap() = true;
+        self.state.0.lock().unwrap().open = true;
         self.state.1.notify_all();
     }
 
     pub fn is_open(&self) -> bool {
-        *self.state.0.lock().unwrap()
+        self.state.0.lock().unwrap().open
+    }
+
+    /// Waits until the stream stands at this gate.
+    pub fn wait_until_reached(&self) {
+        let mut state = self.state.0.lock().unwrap();
+        while !state.reached {
+            state = self.state.1.wait(state).unwrap();
+        }
     }
 
     /// Opens it from another thread, a little later.
@@ -229,13 +251,16 @@ impl Gate {
     }
 
     fn wait(&self) {
-        let mut open = self.state.0.lock().unwrap();
-        while !*open {
-            open = self.state.1.wait(open).unwrap();
+        let mut state = self.state.0.lock().unwrap();
+        state.reached = true;
+        self.state.1.notify_all();
+        while !state.open {
+            state = self.state.1.wait(state).unwrap();
         }
     }
 }
 
 unsafe extern "C" fn wait_for_gate(data: *mut c_void) {
+    // SAFETY: `Gate::block` made the box and passed it to this call alone.
     unsafe { Box::from_raw(data.cast::<Gate>()) }.wait();
 }

@@ -71,10 +71,7 @@ unsafe extern "C" fn allreduce<H: Handle>(
     operation: H,
     comm: H,
 ) -> c_int {
-    assert_eq!(
-        (count, kind.bits(), operation.bits(), comm.bits()),
-        (1, 11, 12, COPY)
-    );
+    assert_eq!((count, kind.bits(), operation.bits(), comm.bits()), (1, 11, 12, COPY));
     // SAFETY: one 64-bit integer each.
     unsafe { *to.cast::<i64>() = (*from.cast::<i64>()).min(5) };
     CODE.get()
@@ -92,28 +89,22 @@ fn calls<H: Handle>() -> Calls<H> {
 }
 
 fn stand_ins() -> [Mpi; 2] {
-    [
-        (Abi::Mpich, Table::Narrow(calls())),
-        (Abi::Standard, Table::Wide(calls())),
-    ]
-    .map(|(abi, table)| Mpi {
-        abi,
-        table,
-        initialized,
-        finalized,
-        comm_null: NULL,
-        int64: 11,
-        min: 12,
-    })
+    [(Abi::Mpich, Table::Narrow(calls())), (Abi::Standard, Table::Wide(calls()))].map(
+        |(abi, table)| Mpi {
+            abi,
+            table,
+            initialized,
+            finalized,
+            comm_null: NULL,
+            int64: 11,
+            min: 12,
+        },
+    )
 }
 
 fn world(mpi: &Mpi) -> Comm {
     // The upper half of a narrow handle can hold anything.
-    let dirt = if mpi.abi() == Abi::Mpich {
-        0xdead_beef << 32
-    } else {
-        0
-    };
+    let dirt = if mpi.abi() == Abi::Mpich { 0xdead_beef << 32 } else { 0 };
     // SAFETY: the stand-in follows no pointer.
     unsafe { mpi.comm(WORLD | dirt) }.unwrap()
 }

@@ -85,24 +85,14 @@ impl Page {
             |what: &str, e: &io::Error| Error::system(format!("{what} {}", path.display()), e);
         let file = open_or_create(path).map_err(|e| failed("open", &e))?;
         if !file.metadata().map_err(|e| failed("stat", &e))?.is_file() {
-            return Err(Error::invalid(format!(
-                "{} is no regular file",
-                path.display()
-            )));
+            return Err(Error::invalid(format!("{} is no regular file", path.display())));
         }
         give_room(&file).map_err(|e| failed("allocate", &e))?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice. The file has `LEN` bytes
         // (`give_room`), and nobody who keeps to the rules makes it shorter.
         let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                LEN,
-                access,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
+            libc::mmap(ptr::null_mut(), LEN, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
         let words = match NonNull::new(start.cast::<AtomicU64>()) {
             Some(words) if start != libc::MAP_FAILED => words,
@@ -112,19 +102,14 @@ impl Page {
         let found = page.word(MAGIC_WORD).swap(MAGIC, Ordering::Relaxed);
         if found != 0 && found != MAGIC {
             // Only the word is repaired: whatever else is wrong is met where it is read.
-            log::warn!(
-                "{} had been overwritten; it is used all the same",
-                path.display()
-            );
+            log::warn!("{} had been overwritten; it is used all the same", path.display());
         }
         Ok(page)
     }
 
     /// Whether the file still has its length, so that the page can be accessed.
     pub fn is_whole(&self) -> bool {
-        self.file
-            .metadata()
-            .is_ok_and(|metadata| metadata.len() >= LEN as u64)
+        self.file.metadata().is_ok_and(|metadata| metadata.len() >= LEN as u64)
     }
 
     /// The ticket that is drawn next.
@@ -228,10 +213,7 @@ fn lock_call(file: &File, command: i32, index: usize) -> io::Result<libc::flock>
 fn open_or_create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     // Not through a link that another user put there, and without waiting for a pipe's other end.
-    options
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     loop {
         match options.open(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -275,17 +257,13 @@ fn give_room(file: &File) -> io::Result<()> {
 pub fn is_own(path: &Path) -> bool {
     // SAFETY: geteuid cannot fail.
     let user = unsafe { libc::geteuid() };
-    path.symlink_metadata()
-        .map_or(true, |metadata| metadata.uid() == user)
+    path.symlink_metadata().map_or(true, |metadata| metadata.uid() == user)
 }
 
 /// The time in ms on the clock that all processes of the node share: since the start of the
 /// system, whatever is done to the time of day. 0 if there is none.
 pub fn now_ms() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a struct that is ours to write to.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
     (time.tv_sec as u64).saturating_mul(1000) + time.tv_nsec as u64 / 1_000_000

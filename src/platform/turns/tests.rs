@@ -25,10 +25,7 @@ fn never() -> bool {
 }
 
 fn open(path: &Path, stall_ms: u64) -> Turns {
-    Turns {
-        stall_ms,
-        ..Turns::open_at(path).unwrap()
-    }
+    Turns { stall_ms, ..Turns::open_at(path).unwrap() }
 }
 
 /// A new page in a directory of its own.
@@ -47,12 +44,7 @@ impl Helper {
     fn start(role: &str, page: &Path, stall_ms: u64) -> Helper {
         let (_, module) = module_path!().split_once("::").unwrap();
         let mut child = Command::new(env::current_exe().unwrap())
-            .args([
-                "--exact",
-                &format!("{module}::helper"),
-                "--nocapture",
-                "--test-threads=1",
-            ])
+            .args(["--exact", &format!("{module}::helper"), "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(PAGE, page)
             .env(STALL, stall_ms.to_string())
@@ -114,11 +106,7 @@ fn helper() {
         // Takes the turn, keeps it until it is told to leave or loses it.
         "hold" => {
             let mut turn = turns.enter(u64::MAX, &never);
-            say(if turn.standing() == Standing::Held {
-                "held"
-            } else {
-                "not held"
-            });
+            say(if turn.standing() == Standing::Held { "held" } else { "not held" });
             let told = Arc::new(AtomicBool::new(false));
             let listener = Arc::clone(&told);
             thread::spawn(move || {
@@ -143,10 +131,7 @@ fn helper() {
             while place.attempt(&waiter).is_err() {
                 thread::sleep(Duration::from_millis(1));
             }
-            let mut log = OpenOptions::new()
-                .append(true)
-                .open(page.with_extension("log"))
-                .unwrap();
+            let mut log = OpenOptions::new().append(true).open(page.with_extension("log")).unwrap();
             writeln!(log, "{}", place.ticket).unwrap();
         }
         // Takes many turns and looks whether it is alone.
@@ -155,11 +140,7 @@ fn helper() {
             for _ in 0..100 {
                 let turn = turns.enter(u64::MAX, &never);
                 assert_eq!(turn.standing(), Standing::Held);
-                match OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .open(&inside)
-                {
+                match OpenOptions::new().write(true).create_new(true).open(&inside) {
                     Ok(_) => fs::remove_file(&inside).unwrap(),
                     Err(_) => say("not alone"),
                 }
@@ -173,9 +154,8 @@ fn helper() {
 #[test]
 fn four_processes_never_meet() {
     let (_directory, page) = scratch();
-    let mut helpers: Vec<Helper> = (0..4)
-        .map(|_| Helper::start("alternate", &page, NEVER_MS))
-        .collect();
+    let mut helpers: Vec<Helper> =
+        (0..4).map(|_| Helper::start("alternate", &page, NEVER_MS)).collect();
     for helper in &mut helpers {
         helper.expect("done");
     }
@@ -213,20 +193,13 @@ fn processes_go_in_the_order_in_which_they_came() {
         helper.expect("queued");
         helpers.push(helper);
     }
-    assert_eq!(
-        fs::read_to_string(&log).unwrap(),
-        "",
-        "nobody went before the turn was free"
-    );
+    assert_eq!(fs::read_to_string(&log).unwrap(), "", "nobody went before the turn was free");
     drop(turn);
     for helper in &mut helpers {
         assert!(helper.child.wait().unwrap().success());
     }
-    let order: Vec<u64> = fs::read_to_string(&log)
-        .unwrap()
-        .lines()
-        .map(|line| line.parse().unwrap())
-        .collect();
+    let order: Vec<u64> =
+        fs::read_to_string(&log).unwrap().lines().map(|line| line.parse().unwrap()).collect();
     let expected: Vec<u64> = (1..=4).map(|i| holder.ticket + i).collect();
     assert_eq!(order, expected);
 }
@@ -310,10 +283,7 @@ fn waiting_can_be_cancelled() {
     assert_eq!(cancelled.standing(), Standing::Cancelled);
     assert!(first.beat());
     drop(first);
-    assert_eq!(
-        turns.try_enter(0).map(|turn| turn.standing()),
-        Some(Standing::Held)
-    );
+    assert_eq!(turns.try_enter(0).map(|turn| turn.standing()), Some(Standing::Held));
 }
 
 #[test]
@@ -322,23 +292,14 @@ fn when_all_slots_are_taken_one_goes_without() {
     let turns = open(&page, NEVER_MS);
     let places: Vec<Place> = (0..SLOTS).map(|_| turns.queue(0).unwrap()).collect();
     assert_eq!(turns.enter(0, &never).standing(), Standing::Unavailable);
-    assert_eq!(
-        turns.try_enter(0).map(|turn| turn.standing()),
-        Some(Standing::Unavailable)
-    );
+    assert_eq!(turns.try_enter(0).map(|turn| turn.standing()), Some(Standing::Unavailable));
     drop(places);
     assert_eq!(turns.enter(0, &never).standing(), Standing::Held);
 }
 
 #[test]
 fn any_content_is_survived() {
-    for (len, byte) in [
-        (0, 0),
-        (1, 7),
-        (20480, 0xff),
-        (20480, 0x01),
-        (100_000, 0xa5),
-    ] {
+    for (len, byte) in [(0, 0), (1, 7), (20480, 0xff), (20480, 0x01), (100_000, 0xa5)] {
         let (_directory, page) = scratch();
         fs::write(&page, vec![byte; len]).unwrap();
         let turns = open(&page, NEVER_MS);
@@ -361,9 +322,7 @@ fn a_page_that_is_written_over_holds_nobody_up() {
         page::scribble(
             &turns.page,
             std::iter::repeat_with(|| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 if state >> 62 == 0 {
                     state >> 33
                 } else {
@@ -402,12 +361,7 @@ fn what_is_no_file_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("link");
     std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-    for path in [
-        directory.path(),
-        &link,
-        Path::new("/dev/null"),
-        Path::new("/nonexistent/x"),
-    ] {
+    for path in [directory.path(), &link, Path::new("/dev/null"), Path::new("/nonexistent/x")] {
         let message = Turns::open_at(path).unwrap_err().to_string();
         assert!(message.contains(&path.display().to_string()), "{message}");
     }

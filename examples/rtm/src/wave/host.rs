@@ -35,16 +35,10 @@ impl Host {
     pub fn new(grid: Grid, spread: Spread, wavelet: Vec<f32>) -> Self {
         let field = || vec![0.0; grid.padded()];
         let model = || vec![0.0; grid.points()];
-        let still = |points| Absorber {
-            a: vec![0.0; points],
-            b: vec![0.0; points],
-        };
+        let still = |points| Absorber { a: vec![0.0; points], b: vec![0.0; points] };
         let threads = rayon::current_num_threads();
         Host {
-            device: format!(
-                "host, {threads} thread{}",
-                if threads == 1 { "" } else { "s" }
-            ),
+            device: format!("host, {threads} thread{}", if threads == 1 { "" } else { "s" }),
             absorb_x: still(grid.px()),
             absorb_z: still(grid.pz()),
             courant2: field(),
@@ -89,16 +83,8 @@ impl Propagator for Host {
     }
 
     fn rest(&mut self) -> Result<()> {
-        let fields = [
-            &mut self.field,
-            &mut self.other,
-            &mut self.psi_x,
-            &mut self.psi_z,
-        ];
-        for values in fields
-            .into_iter()
-            .chain([&mut self.zeta_x, &mut self.zeta_z])
-        {
+        let fields = [&mut self.field, &mut self.other, &mut self.psi_x, &mut self.psi_z];
+        for values in fields.into_iter().chain([&mut self.zeta_x, &mut self.zeta_z]) {
             values.fill(0.0);
         }
         Ok(())
@@ -106,39 +92,21 @@ impl Propagator for Host {
 
     fn step(&mut self) -> Result<()> {
         let absorb = ((&self.absorb_x).into(), (&self.absorb_z).into());
-        kernels::border(
-            self.grid,
-            &self.field,
-            absorb,
-            &mut self.psi_x,
-            &mut self.psi_z,
-        );
+        kernels::border(self.grid, &self.field, absorb, &mut self.psi_x, &mut self.psi_z);
         let memory = Memory {
             psi_x: &self.psi_x,
             psi_z: &self.psi_z,
             zeta_x: &mut self.zeta_x,
             zeta_z: &mut self.zeta_z,
         };
-        kernels::step(
-            self.grid,
-            &self.field,
-            &mut self.other,
-            &self.courant2,
-            absorb,
-            memory,
-        );
+        kernels::step(self.grid, &self.field, &mut self.other, &self.courant2, absorb, memory);
         std::mem::swap(&mut self.field, &mut self.other);
         Ok(())
     }
 
     fn fire(&mut self, row: usize) -> Result<()> {
         let place = [self.spread.source];
-        kernels::inject(
-            &mut self.field,
-            &self.courant2,
-            &place,
-            &self.wavelet[row..=row],
-        );
+        kernels::inject(&mut self.field, &self.courant2, &place, &self.wavelet[row..=row]);
         Ok(())
     }
 

@@ -82,10 +82,7 @@ pub struct Profile<'a> {
 
 impl<'a> From<&'a Absorber> for Profile<'a> {
     fn from(absorber: &'a Absorber) -> Self {
-        Profile {
-            a: &absorber.a,
-            b: &absorber.b,
-        }
+        Profile { a: &absorber.a, b: &absorber.b }
     }
 }
 
@@ -112,10 +109,7 @@ pub fn border(
     let (along_x, along_z) = absorb;
     let (px, pz) = (grid.px(), grid.pz());
     let absorbing = Grid::PAD - REACH;
-    let columns = psi_x
-        .par_chunks_mut(pz)
-        .zip(psi_z.par_chunks_mut(pz))
-        .with_min_len(COLUMNS);
+    let columns = psi_x.par_chunks_mut(pz).zip(psi_z.par_chunks_mut(pz)).with_min_len(COLUMNS);
     columns.enumerate().for_each(|(ix, (psi_x, psi_z))| {
         if ix < REACH || ix >= px - REACH {
             return;
@@ -159,53 +153,42 @@ pub fn step(
         .zip(memory.zeta_x.par_chunks_mut(pz))
         .zip(memory.zeta_z.par_chunks_mut(pz))
         .with_min_len(COLUMNS);
-    columns
-        .enumerate()
-        .for_each(|(ix, ((next, zeta_x), zeta_z))| {
-            if ix < REACH || ix >= px - REACH {
-                return;
+    columns.enumerate().for_each(|(ix, ((next, zeta_x), zeta_z))| {
+        if ix < REACH || ix >= px - REACH {
+            return;
+        }
+        let column = ix * pz;
+        let courant2 = &courant2[column..][..pz];
+        let n = pz - 2 * REACH;
+        let (across, down) =
+            (Runs::new(field, column + REACH, pz, n), Runs::new(field, column + REACH, 1, n));
+        leap(across, down, &mut next[REACH..][..n], &courant2[REACH..][..n]);
+        // The border's share. The first difference of psi reaches as far into the model.
+        if ix < Grid::PAD + REACH || ix >= px - Grid::PAD - REACH {
+            let slope = Runs::new(psi_x, column + REACH, pz, n);
+            let (a, b) = (along_x.a[ix], along_x.b[ix]);
+            let (zeta, next) = (&mut zeta_x[REACH..][..n], &mut next[REACH..][..n]);
+            let courant2 = &courant2[REACH..][..n];
+            for i in 0..n {
+                let slope = slope.first(i);
+                zeta[i] = settled(b * zeta[i] + a * (across.second(i) + slope));
+                next[i] += courant2[i] * (slope + zeta[i]);
             }
-            let column = ix * pz;
-            let courant2 = &courant2[column..][..pz];
-            let n = pz - 2 * REACH;
-            let (across, down) = (
-                Runs::new(field, column + REACH, pz, n),
-                Runs::new(field, column + REACH, 1, n),
-            );
-            leap(
-                across,
-                down,
-                &mut next[REACH..][..n],
-                &courant2[REACH..][..n],
-            );
-            // The border's share. The first difference of psi reaches as far into the model.
-            if ix < Grid::PAD + REACH || ix >= px - Grid::PAD - REACH {
-                let slope = Runs::new(psi_x, column + REACH, pz, n);
-                let (a, b) = (along_x.a[ix], along_x.b[ix]);
-                let (zeta, next) = (&mut zeta_x[REACH..][..n], &mut next[REACH..][..n]);
-                let courant2 = &courant2[REACH..][..n];
-                for i in 0..n {
-                    let slope = slope.first(i);
-                    zeta[i] = settled(b * zeta[i] + a * (across.second(i) + slope));
-                    next[i] += courant2[i] * (slope + zeta[i]);
-                }
+        }
+        for end in ends(pz, Grid::PAD) {
+            let (from, n) = (end.start, end.len());
+            let (down, slope) =
+                (Runs::new(field, column + from, 1, n), Runs::new(psi_z, column + from, 1, n));
+            let (a, b) = (&along_z.a[end.clone()][..n], &along_z.b[end.clone()][..n]);
+            let (zeta, next) = (&mut zeta_z[end.clone()][..n], &mut next[end.clone()][..n]);
+            let courant2 = &courant2[end][..n];
+            for i in 0..n {
+                let slope = slope.first(i);
+                zeta[i] = settled(b[i] * zeta[i] + a[i] * (down.second(i) + slope));
+                next[i] += courant2[i] * (slope + zeta[i]);
             }
-            for end in ends(pz, Grid::PAD) {
-                let (from, n) = (end.start, end.len());
-                let (down, slope) = (
-                    Runs::new(field, column + from, 1, n),
-                    Runs::new(psi_z, column + from, 1, n),
-                );
-                let (a, b) = (&along_z.a[end.clone()][..n], &along_z.b[end.clone()][..n]);
-                let (zeta, next) = (&mut zeta_z[end.clone()][..n], &mut next[end.clone()][..n]);
-                let courant2 = &courant2[end][..n];
-                for i in 0..n {
-                    let slope = slope.first(i);
-                    zeta[i] = settled(b[i] * zeta[i] + a[i] * (down.second(i) + slope));
-                    next[i] += courant2[i] * (slope + zeta[i]);
-                }
-            }
-        });
+        }
+    });
 }
 
 /// One column of the plain scheme, without the border: the loop that takes the time.
@@ -251,15 +234,13 @@ pub fn correlate(
     illumination: &mut [f32],
 ) {
     let columns = state.par_chunks(grid.nz).zip(image.par_chunks_mut(grid.nz));
-    columns
-        .zip(illumination.par_chunks_mut(grid.nz))
-        .with_min_len(COLUMNS)
-        .enumerate()
-        .for_each(|(ix, ((state, image), illumination))| {
+    columns.zip(illumination.par_chunks_mut(grid.nz)).with_min_len(COLUMNS).enumerate().for_each(
+        |(ix, ((state, image), illumination))| {
             let field = &field[grid.place(ix, 0)..][..grid.nz];
             for (((s, f), i), l) in state.iter().zip(field).zip(image).zip(illumination) {
                 *i += s * f;
                 *l += s * s;
             }
-        });
+        },
+    );
 }

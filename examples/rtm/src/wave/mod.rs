@@ -75,10 +75,7 @@ impl Medium {
     /// The medium of `model` for a step of `dt` seconds. `fastest` (m/s) and `frequency` (Hz)
     /// shape the absorbing border.
     pub fn new(model: &Model, dt: f32, fastest: f32, frequency: f32) -> Self {
-        let grid = Grid {
-            nx: model.nx,
-            nz: model.nz,
-        };
+        let grid = Grid { nx: model.nx, nz: model.nz };
         let mut courant2 = Vec::with_capacity(grid.padded());
         for px in 0..grid.px() {
             let ix = px.saturating_sub(Grid::PAD).min(grid.nx - 1);
@@ -89,12 +86,7 @@ impl Medium {
             }
         }
         let absorb = |points| Absorber::new(points, BORDER, fastest, model.dx, dt, frequency);
-        Medium {
-            grid,
-            courant2,
-            absorb_x: absorb(grid.px()),
-            absorb_z: absorb(grid.pz()),
-        }
+        Medium { grid, courant2, absorb_x: absorb(grid.px()), absorb_z: absorb(grid.pz()) }
     }
 }
 
@@ -177,12 +169,7 @@ mod tests {
     const FREQUENCY: f32 = 15.0;
 
     fn quiet_model(nx: usize, nz: usize) -> Model {
-        Model {
-            nx,
-            nz,
-            dx: DX,
-            velocity: vec![SPEED; nx * nz],
-        }
+        Model { nx, nz, dx: DX, velocity: vec![SPEED; nx * nz] }
     }
 
     /// Fires a source in the middle of an even medium and records at one receiver.
@@ -215,18 +202,11 @@ mod tests {
         let steps = 700;
         // The large model's border is too far for its echo to come back in time.
         let dt = default_step(SPEED, DX);
-        let (small, large) = (
-            trace(101, 101, 30, dt, steps),
-            trace(501, 501, 30, dt, steps),
-        );
+        let (small, large) = (trace(101, 101, 30, dt, steps), trace(501, 501, 30, dt, steps));
         let peak = largest(large.iter().copied());
         let echo = largest(small.iter().zip(&large).map(|(s, l)| s - l));
         assert!(peak > 0.0);
-        assert!(
-            echo < 0.005 * peak,
-            "the border returns {} %",
-            100.0 * echo / peak
-        );
+        assert!(echo < 0.005 * peak, "the border returns {} %", 100.0 * echo / peak);
     }
 
     /// The largest error of a recorded wave as a share of its peak.
@@ -246,18 +226,12 @@ mod tests {
             let t = f64::from((row + 1) as f32 * dt);
             let ds = 1e-3;
             let times = (0..).map(|n| arrival * ((f64::from(n) + 0.5) * ds).cosh());
-            let sum: f64 = times
-                .take_while(|s| *s < t)
-                .map(|s| wavelet(t - s) * ds)
-                .sum();
+            let sum: f64 = times.take_while(|s| *s < t).map(|s| wavelet(t - s) * ds).sum();
             sum / std::f64::consts::TAU
         };
         let exact: Vec<f64> = (0..steps).map(exact).collect();
         let peak = exact.iter().fold(0.0f64, |m, v| m.max(v.abs()));
-        let errors = exact
-            .iter()
-            .zip(&computed)
-            .map(|(e, c)| (e - f64::from(*c)).abs());
+        let errors = exact.iter().zip(&computed).map(|(e, c)| (e - f64::from(*c)).abs());
         errors.fold(0.0, f64::max) / peak
     }
 
@@ -267,9 +241,6 @@ mod tests {
         let (coarse, fine) = (error_of_the_wave(dt), error_of_the_wave(dt / 2.0));
         assert!(fine < 0.02, "off by {:.2} % of the peak", 100.0 * fine);
         let order = (coarse / fine).log2();
-        assert!(
-            (1.7..2.3).contains(&order),
-            "order {order}: {coarse} became {fine}"
-        );
+        assert!((1.7..2.3).contains(&order), "order {order}: {coarse} became {fine}");
     }
 }

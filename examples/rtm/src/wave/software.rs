@@ -5,8 +5,7 @@
 //! of the stream, with the launch's own arguments. Here those functions are the loops of
 //! [`super::kernels`], on the memory behind the device addresses.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::OnceLock;
 
 use anyhow::{ensure, Context, Result};
@@ -21,19 +20,17 @@ use super::Grid;
 struct Launch {
     grid: [u32; 3],
     block: [u32; 3],
-    shared: u32,
-    params: *const *mut c_void,
+    shared_bytes: u32,
+    parameter_count: u32,
+    params: *mut *mut c_void,
 }
 
 type Native = unsafe extern "C" fn(*const Launch);
-type RegisterKernel = unsafe extern "C" fn(*const c_char, c_int, *const usize, Native) -> c_int;
+type RegisterKernel = unsafe extern "C" fn(*const c_char, c_uint, *const usize, Native) -> c_int;
 type HostAlias = unsafe extern "C" fn(sys::CUdeviceptr, usize) -> *mut c_void;
 
 /// `softcuda_host_alias`, kept for the kernels, which get nothing but their launch.
 static HOST_ALIAS: OnceLock<HostAlias> = OnceLock::new();
-
-/// Whether a kernel got an address that is none. A kernel itself cannot report it.
-static FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Size of an address and of a number among a kernel's arguments.
 const ADDRESS: usize = size_of::<sys::CUdeviceptr>();
@@ -74,30 +71,19 @@ pub fn install() -> Result<bool> {
     for (name, sizes, native) in natives {
         // SAFETY: name and sizes outlive the call, and the number of sizes is theirs; the
         // function lives as long as the program.
-        let code = unsafe { register(name.as_ptr(), sizes.len() as c_int, sizes.as_ptr(), native) };
+        let code =
+            unsafe { register(name.as_ptr(), sizes.len() as c_uint, sizes.as_ptr(), native) };
         let name = name.to_string_lossy();
-        ensure!(
-            code == 0,
-            "the software device refused the kernel {name} (code {code})"
-        );
+        ensure!(code == 0, "the software device refused the kernel {name} (code {code})");
     }
     Ok(true)
-}
-
-/// An error if a kernel got an address that is no device memory.
-pub fn check() -> Result<()> {
-    ensure!(
-        !FAILED.load(Ordering::Relaxed),
-        "a kernel was given an address that is none"
-    );
-    Ok(())
 }
 
 /// The arguments of a launch.
 ///
 /// The methods are unsafe for one reason: they believe that argument `n` is what they say, with
 /// as many values behind it, and that no other reference to a mutable one's values is alive.
-struct Args(*const *mut c_void);
+struct Args(*mut *mut c_void);
 
 impl Args {
     /// # Safety
@@ -131,11 +117,7 @@ impl Args {
         let alias = HOST_ALIAS.get()?;
         // SAFETY: the function takes any address and answers null for what is no device memory.
         let memory = unsafe { alias(address, len * size_of::<T>()) };
-        if memory.is_null() {
-            FAILED.store(true, Ordering::Relaxed);
-            return None;
-        }
-        Some(memory.cast())
+        (!memory.is_null()).then_some(memory.cast())
     }
 
     /// # Safety
@@ -181,7 +163,8 @@ fn padded(px: usize, pz: usize) -> Option<Grid> {
 // Each of the following is called by the software device only, with a launch whose arguments have
 // the sizes registered above. `Cuda` passes distinct buffers of the sizes used here, and the
 // device runs one kernel of a stream at a time, so a kernel has its buffers for itself. A kernel
-// that misses a buffer does nothing; `alias` has noted it.
+// that misses a buffer does nothing: the device has then ended the context, as a GPU would, and the
+// next call of the driver fails.
 
 unsafe extern "C" fn border(launch: *const Launch) {
     // SAFETY: the note above.
@@ -191,13 +174,7 @@ unsafe extern "C" fn border(launch: *const Launch) {
             let grid = padded(args.size(7), args.size(8))?;
             let n = grid.padded();
             let (psi_x, psi_z) = (args.values_mut(1, n)?, args.values_mut(2, n)?);
-            kernels::border(
-                grid,
-                args.values(0, n)?,
-                args.profiles(3, grid)?,
-                psi_x,
-                psi_z,
-            );
+            kernels::border(grid, args.values(0, n)?, args.profiles(3, grid)?, psi_x, psi_z);
             Some(())
         })()
     };
@@ -216,19 +193,9 @@ unsafe extern "C" fn step(launch: *const Launch) {
                 zeta_x: args.values_mut(5, n)?,
                 zeta_z: args.values_mut(6, n)?,
             };
-            let (field, other, courant2) = (
-                args.values(0, n)?,
-                args.values_mut(1, n)?,
-                args.values(2, n)?,
-            );
-            kernels::step(
-                grid,
-                field,
-                other,
-                courant2,
-                args.profiles(7, grid)?,
-                memory,
-            );
+            let (field, other, courant2) =
+                (args.values(0, n)?, args.values_mut(1, n)?, args.values(2, n)?);
+            kernels::step(grid, field, other, courant2, args.profiles(7, grid)?, memory);
             Some(())
         })()
     };
@@ -255,11 +222,7 @@ unsafe extern "C" fn record(launch: *const Launch) {
         (|| {
             let count = args.size(3);
             let places = args.values::<u32>(1, count)?;
-            kernels::record(
-                args.values(0, reach(places))?,
-                places,
-                args.values_mut(2, count)?,
-            );
+            kernels::record(args.values(0, reach(places))?, places, args.values_mut(2, count)?);
             Some(())
         })()
     };
@@ -270,14 +233,9 @@ unsafe extern "C" fn snapshot(launch: *const Launch) {
     let _ = unsafe {
         let args = Args::of(launch);
         (|| {
-            let grid = Grid {
-                nx: args.size(2),
-                nz: args.size(3),
-            };
-            let (field, state) = (
-                args.values(0, grid.padded())?,
-                args.values_mut(1, grid.points())?,
-            );
+            let grid = Grid { nx: args.size(2), nz: args.size(3) };
+            let (field, state) =
+                (args.values(0, grid.padded())?, args.values_mut(1, grid.points())?);
             kernels::snapshot(grid, field, state);
             Some(())
         })()
@@ -289,10 +247,7 @@ unsafe extern "C" fn correlate(launch: *const Launch) {
     let _ = unsafe {
         let args = Args::of(launch);
         (|| {
-            let grid = Grid {
-                nx: args.size(4),
-                nz: args.size(5),
-            };
+            let grid = Grid { nx: args.size(4), nz: args.size(5) };
             let (field, n) = (args.values(0, grid.padded())?, grid.points());
             let (image, illumination) = (args.values_mut(2, n)?, args.values_mut(3, n)?);
             kernels::correlate(grid, field, args.values(1, n)?, image, illumination);

@@ -1,0 +1,187 @@
+/*
+ * As much of the CUDA driver's interface as these programs use, found at run time: no CUDA header
+ * or toolkit is needed to build them, and they run on the driver of the machine as well as on the
+ * software device.
+ */
+#ifndef CUDA_H
+#define CUDA_H
+
+#include <dlfcn.h>
+
+#include "check.h"
+
+typedef unsigned long long CUdeviceptr;
+typedef int CUdevice;
+typedef struct context_object *CUcontext;
+typedef struct stream_object *CUstream;
+
+enum {
+    STREAM_NON_BLOCKING = 1,
+    ATTACH_GLOBAL = 1
+};
+
+static struct {
+    int (*cuInit)(unsigned flags);
+    int (*cuDeviceGetCount)(int *count);
+    int (*cuDeviceGet)(CUdevice *device, int ordinal);
+    int (*cuCtxCreate_v2)(CUcontext *context, unsigned flags, CUdevice device);
+    int (*cuCtxDestroy_v2)(CUcontext context);
+    int (*cuCtxSetCurrent)(CUcontext context);
+    int (*cuCtxSynchronize)(void);
+    int (*cuMemAlloc_v2)(CUdeviceptr *pointer, size_t bytes);
+    int (*cuMemAllocManaged)(CUdeviceptr *pointer, size_t bytes, unsigned flags);
+    int (*cuMemFree_v2)(CUdeviceptr pointer);
+    int (*cuMemAllocHost_v2)(void **pointer, size_t bytes);
+    int (*cuMemFreeHost)(void *pointer);
+    int (*cuMemcpyHtoD_v2)(CUdeviceptr to, const void *from, size_t bytes);
+    int (*cuMemcpyDtoH_v2)(void *to, CUdeviceptr from, size_t bytes);
+    int (*cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+    int (*cuMemcpyDtoHAsync_v2)(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
+    int (*cuStreamCreate)(CUstream *stream, unsigned flags);
+    int (*cuStreamDestroy_v2)(CUstream stream);
+    int (*cuStreamSynchronize)(CUstream stream);
+    int (*cuLaunchHostFunc)(CUstream stream, void (*function)(void *), void *data);
+} cuda;
+
+/* The software device's own functions; all NULL with a real driver. */
+static struct {
+    int (*inject)(const char *specification);
+    size_t (*calls)(char *buffer, size_t size);
+    uint64_t (*misuse_count)(void);
+    size_t (*misuse_log)(char *buffer, size_t size);
+    void (*reset_counts)(void);
+} softcuda;
+
+static inline void *cuda_symbol(void *library, const char *name, int wanted)
+{
+    void *symbol = dlsym(library, name);
+    if (symbol == NULL && wanted)
+        check_failed(__FILE__, __LINE__, name, "is not in libcuda.so.1");
+    return symbol;
+}
+
+/* ISO C has no conversion from a data pointer to a function pointer; POSIX wants this way. */
+#define CUDA_FIND(table, field, name, wanted) \
+    (*(void **)(void *)&table.field = cuda_symbol(library, name, wanted))
+
+/* Loads the driver. Failures of cuInit itself are the caller's business. */
+static inline int cuda_load(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (library == NULL)
+        check_failed(__FILE__, __LINE__, "libcuda.so.1", dlerror());
+    CUDA_FIND(cuda, cuInit, "cuInit", 1);
+    CUDA_FIND(cuda, cuDeviceGetCount, "cuDeviceGetCount", 1);
+    CUDA_FIND(cuda, cuDeviceGet, "cuDeviceGet", 1);
+    CUDA_FIND(cuda, cuCtxCreate_v2, "cuCtxCreate_v2", 1);
+    CUDA_FIND(cuda, cuCtxDestroy_v2, "cuCtxDestroy_v2", 1);
+    CUDA_FIND(cuda, cuCtxSetCurrent, "cuCtxSetCurrent", 1);
+    CUDA_FIND(cuda, cuCtxSynchronize, "cuCtxSynchronize", 1);
+    CUDA_FIND(cuda, cuMemAlloc_v2, "cuMemAlloc_v2", 1);
+    CUDA_FIND(cuda, cuMemAllocManaged, "cuMemAllocManaged", 1);
+    CUDA_FIND(cuda, cuMemFree_v2, "cuMemFree_v2", 1);
+    CUDA_FIND(cuda, cuMemAllocHost_v2, "cuMemAllocHost_v2", 1);
+    CUDA_FIND(cuda, cuMemFreeHost, "cuMemFreeHost", 1);
+    CUDA_FIND(cuda, cuMemcpyHtoD_v2, "cuMemcpyHtoD_v2", 1);
+    CUDA_FIND(cuda, cuMemcpyDtoH_v2, "cuMemcpyDtoH_v2", 1);
+    CUDA_FIND(cuda, cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync_v2", 1);
+    CUDA_FIND(cuda, cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync_v2", 1);
+    CUDA_FIND(cuda, cuStreamCreate, "cuStreamCreate", 1);
+    CUDA_FIND(cuda, cuStreamDestroy_v2, "cuStreamDestroy_v2", 1);
+    CUDA_FIND(cuda, cuStreamSynchronize, "cuStreamSynchronize", 1);
+    CUDA_FIND(cuda, cuLaunchHostFunc, "cuLaunchHostFunc", 1);
+    CUDA_FIND(softcuda, inject, "softcuda_inject", 0);
+    CUDA_FIND(softcuda, calls, "softcuda_calls", 0);
+    CUDA_FIND(softcuda, misuse_count, "softcuda_misuse_count", 0);
+    CUDA_FIND(softcuda, misuse_log, "softcuda_misuse_log", 0);
+    CUDA_FIND(softcuda, reset_counts, "softcuda_reset_counts", 0);
+    return cuda.cuInit(0);
+}
+
+static inline void check_cuda(const char *file, int line, const char *what, int status)
+{
+    char detail[64];
+    if (status != 0) {
+        snprintf(detail, sizeof detail, "returned CUresult %d", status);
+        check_failed(file, line, what, detail);
+    }
+}
+
+#define CU(call) check_cuda(__FILE__, __LINE__, #call, cuda.call)
+
+static inline CUcontext cuda_context(int ordinal)
+{
+    CUdevice device;
+    CUcontext context;
+    CU(cuDeviceGet(&device, ordinal));
+    CU(cuCtxCreate_v2(&context, 0, device));
+    return context;
+}
+
+/* The driver, initialised, with a context on the first device. */
+static inline CUcontext cuda_start(void)
+{
+    check_cuda(__FILE__, __LINE__, "cuInit", cuda_load());
+    return cuda_context(0);
+}
+
+static inline CUdeviceptr device_memory(size_t bytes)
+{
+    CUdeviceptr pointer;
+    CU(cuMemAlloc_v2(&pointer, bytes == 0 ? 1 : bytes));
+    return pointer;
+}
+
+static inline CUdeviceptr managed_memory(size_t bytes)
+{
+    CUdeviceptr pointer;
+    CU(cuMemAllocManaged(&pointer, bytes, ATTACH_GLOBAL));
+    return pointer;
+}
+
+/* Contents of device memory. They wait for the copy alone, and use the default stream. */
+static inline void fill_device(CUdeviceptr at, size_t bytes, int id, int version)
+{
+    void *staging = get_memory(bytes);
+    fill(staging, bytes, id, version);
+    CU(cuMemcpyHtoD_v2(at, staging, bytes));
+    free(staging);
+}
+
+static inline void clear_device(CUdeviceptr at, size_t bytes)
+{
+    void *staging = get_memory(bytes);
+    memset(staging, 0xee, bytes);
+    CU(cuMemcpyHtoD_v2(at, staging, bytes));
+    free(staging);
+}
+
+static inline void check_device(const char *file, int line, CUdeviceptr at, size_t bytes, int id,
+                                int version)
+{
+    void *staging = get_memory(bytes);
+    CU(cuMemcpyDtoH_v2(staging, at, bytes));
+    check_content(file, line, staging, bytes, id, version);
+    free(staging);
+}
+
+#define DEVICE_CONTENT(at, bytes, id, version) \
+    check_device(__FILE__, __LINE__, (at), (bytes), (id), (version))
+
+/* The software device notices what a real one would punish later or never. */
+static inline void check_no_misuse(void)
+{
+    char log[4096] = "";
+    if (softcuda.misuse_count == NULL || softcuda.misuse_count() == 0)
+        return;
+    softcuda.misuse_log(log, sizeof log);
+    check_failed(__FILE__, __LINE__, "the software device was misused", log);
+}
+
+/* A device pointer as the library takes it. */
+static inline void *as_pointer(CUdeviceptr pointer)
+{
+    return (void *)(uintptr_t)pointer;
+}
+
+#endif

@@ -1,0 +1,365 @@
+/*
+ * Device memory in states and places of every kind: device <configuration> <case>
+ *
+ * A refusal is -1 with a text that names the thing; the job goes on, and what was taken stays.
+ */
+#include "cuda.h"
+
+enum { BYTES = 1 << 20 };
+
+static void one_good_checkpoint(CUdeviceptr device)
+{
+    OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    fill_device(device, BYTES, 1, 1);
+    OK(VELOC_Checkpoint("good", 1));
+}
+
+static void still_there(CUdeviceptr device)
+{
+    OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    clear_device(device, BYTES);
+    OK(VELOC_Restart("good", 1));
+    DEVICE_CONTENT(device, BYTES, 1, 1);
+}
+
+/* Memory that was freed while it was protected. */
+static void freed(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES), gone;
+    unsigned char *host = get_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    gone = device_memory(BYTES);
+    OK(VELOC_Mem_protect(2, as_pointer(gone), BYTES, 1));
+    fill(host, BYTES, 3, 2);
+    OK(VELOC_Mem_protect(3, host, BYTES, 1));
+    OK(VELOC_Checkpoint("good", 2));
+    CU(cuMemFree_v2(gone));
+    REFUSED(VELOC_Checkpoint("bad", 1), "region 2");
+    CHECK(VELOC_Restart_test("bad", 0) < 0);
+    memset(host, 0, BYTES);
+    clear_device(device, BYTES);
+    REFUSED(VELOC_Restart("good", 2), "region 2");
+    /* Checked before anything was overwritten. */
+    EQUAL(host[0], 0);
+    OK(VELOC_Mem_unprotect(2));
+    OK(VELOC_Mem_unprotect(3));
+    still_there(device);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
+/* Ranges that reach past their allocation. */
+static void beyond(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES), managed = managed_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    REFUSED(VELOC_Mem_protect(4, as_pointer(device), BYTES + 1, 1), "region 4|past the end");
+    REFUSED(VELOC_Mem_protect(4, as_pointer(device + BYTES / 2), BYTES / 2 + 1, 1),
+            "region 4|past the end");
+    REFUSED(VELOC_Mem_protect(4, as_pointer(managed), BYTES, 2), "region 4|past the end");
+    OK(VELOC_Mem_protect(4, as_pointer(device + BYTES / 2), BYTES / 2, 1));
+    OK(VELOC_Mem_protect(5, as_pointer(device), 0, 1));
+    OK(VELOC_Mem_unprotect(4));
+    one_good_checkpoint(device);
+    still_there(device);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
+/* Memory of another context of the same device. */
+static void context(const char *configuration)
+{
+    CUcontext first = cuda_start(), second;
+    CUdeviceptr device = device_memory(BYTES), foreign, managed;
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    second = cuda_context(0);
+    foreign = device_memory(BYTES);
+    REFUSED(VELOC_Mem_protect(2, as_pointer(foreign), BYTES, 1), "region 2|context");
+    /* Managed memory is everybody's. */
+    managed = managed_memory(BYTES);
+    fill((void *)(uintptr_t)managed, BYTES, 3, 1);
+    OK(VELOC_Mem_protect(3, as_pointer(managed), BYTES, 1));
+    CU(cuCtxSetCurrent(first));
+    OK(VELOC_Checkpoint("good", 2));
+    OK(VELOC_Restart("good", 2));
+    CONTENT((void *)(uintptr_t)managed, BYTES, 3, 1);
+    OK(VELOC_Mem_unprotect(3));
+    still_there(device);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(second));
+    CU(cuCtxDestroy_v2(first));
+}
+
+/* Memory of another device. */
+static void other_device(const char *configuration)
+{
+    CUcontext first = cuda_start(), second;
+    CUdeviceptr device = device_memory(BYTES), foreign;
+    int devices;
+    CU(cuDeviceGetCount(&devices));
+    if (devices < 2) {
+        puts("skipped: there is one device");
+        return;
+    }
+    second = cuda_context(1);
+    foreign = device_memory(BYTES);
+    CU(cuCtxSetCurrent(first));
+    OK(VELOC_Init_single(0, configuration));
+    REFUSED(VELOC_Mem_protect(2, as_pointer(foreign), BYTES, 1), "region 2|device 1|device 0");
+    one_good_checkpoint(device);
+    still_there(device);
+    OK(VELOC_Finalize(1));
+    /* The other device has its turn in the next job. */
+    CU(cuCtxSetCurrent(second));
+    OK(VELOC_Init_single(0, configuration));
+    REFUSED(VELOC_Mem_protect(2, as_pointer(device), BYTES, 1), "region 2|device 0|device 1");
+    one_good_checkpoint(foreign);
+    still_there(foreign);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(second));
+    CU(cuCtxDestroy_v2(first));
+}
+
+/* The application destroys its context, with everything in it, before it finalizes. */
+static void context_first(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES);
+    int round;
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    OK(VELOC_Checkpoint_wait());
+    CU(cuCtxDestroy_v2(context));
+    REFUSED(VELOC_Checkpoint("bad", 1), "VELOC_Checkpoint");
+    CHECK(VELOC_Restart("good", 1) == VELOC_FAILURE);
+    VELOC_Finalize(1);
+    for (round = 0; round < 2; round++) {
+        context = cuda_context(0);
+        device = device_memory(BYTES);
+        OK(VELOC_Init_single(0, configuration));
+        still_there(device);
+        OK(VELOC_Finalize(1));
+        CU(cuCtxDestroy_v2(context));
+    }
+}
+
+/* Finalized with everything in flight, waiting for it or not, and begun again. */
+static void in_flight(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES);
+    int round, version;
+    for (round = 0; round < 6; round++) {
+        OK(VELOC_Init_single(0, configuration));
+        OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+        for (version = 0; version < 12; version++) {
+            fill_device(device, BYTES, 1, version);
+            OK(VELOC_Checkpoint("good", version));
+        }
+        if (round % 3 == 2) {
+            OK(VELOC_Prefetch_start());
+            OK(VELOC_Restart("good", 11));
+            OK(VELOC_Restart_begin("good", 10));
+        }
+        OK(VELOC_Finalize(round % 2));
+        if (round % 2 == 1) {
+            OK(VELOC_Init_single(0, configuration));
+            EQUAL(VELOC_Restart_test("good", 0), 11);
+            OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+            for (version = 0; version < 12; version++) {
+                OK(VELOC_Restart("good", version));
+                DEVICE_CONTENT(device, BYTES, 1, version);
+            }
+            OK(VELOC_Finalize(0));
+        }
+    }
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
+/* A checkpoint of host memory needs no working device. */
+static void broken_driver(const char *configuration)
+{
+    unsigned char *host = get_memory(BYTES);
+    printf("cuInit gives %d\n", cuda_load());
+    OK(VELOC_Init_single(0, configuration));
+    fill(host, BYTES, 1, 1);
+    OK(VELOC_Mem_protect(1, host, BYTES, 1));
+    OK(VELOC_Checkpoint("host", 1));
+    memset(host, 0, BYTES);
+    OK(VELOC_Restart("host", 1));
+    CONTENT(host, BYTES, 1, 1);
+    OK(VELOC_Finalize(1));
+}
+
+/* Regions of a file restored into memory of another kind than they were taken from. */
+static void changed_places(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES), managed = managed_memory(BYTES);
+    unsigned char *host = get_memory(BYTES);
+    int lives;
+    OK(VELOC_Init_single(0, configuration));
+    for (lives = 0; lives < 2; lives++) {
+        if (lives == 0) {
+            fill_device(device, BYTES, 1, 1);
+            fill(host, BYTES, 2, 1);
+            fill((void *)(uintptr_t)managed, BYTES, 3, 1);
+            OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+            OK(VELOC_Mem_protect(2, host, BYTES, 1));
+            OK(VELOC_Mem_protect(3, as_pointer(managed), BYTES, 1));
+            OK(VELOC_Checkpoint("places", 1));
+        }
+        memset(host, 0, BYTES);
+        clear_device(device, BYTES);
+        OK(VELOC_Mem_protect(1, host, BYTES, 1));
+        OK(VELOC_Mem_protect(2, as_pointer(managed), BYTES, 1));
+        OK(VELOC_Mem_protect(3, as_pointer(device), BYTES, 1));
+        OK(VELOC_Restart("places", 1));
+        CONTENT(host, BYTES, 1, 1);
+        CONTENT((void *)(uintptr_t)managed, BYTES, 2, 1);
+        DEVICE_CONTENT(device, BYTES, 3, 1);
+        /* One region at a time, in the other order. */
+        memset(host, 0, BYTES);
+        OK(VELOC_Restart_begin("places", 1));
+        {
+            int ids[1];
+            for (ids[0] = 3; ids[0] >= 1; ids[0]--)
+                OK(VELOC_Recover_selective(VELOC_RECOVER_SOME, ids, 1));
+        }
+        OK(VELOC_Restart_end(1));
+        CONTENT(host, BYTES, 1, 1);
+        if (lives == 0) {
+            OK(VELOC_Finalize(1));
+            OK(VELOC_Init_single(0, configuration));
+        }
+    }
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
+/* Regions captured one by one into a checkpoint whose first region is too large for the device
+ * cache and whose second is not. */
+static void large_then_small(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    size_t large = (size_t)12 << 20;
+    CUdeviceptr first = device_memory(large), second = device_memory(BYTES);
+    int ids[1];
+    OK(VELOC_Init_single(0, configuration));
+    fill_device(first, large, 1, 1);
+    fill_device(second, BYTES, 2, 1);
+    OK(VELOC_Mem_protect(1, as_pointer(first), large, 1));
+    OK(VELOC_Mem_protect(2, as_pointer(second), BYTES, 1));
+    OK(VELOC_Checkpoint_begin("large", 1));
+    ids[0] = 1;
+    OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, ids, 1));
+    ids[0] = 2;
+    OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, ids, 1));
+    OK(VELOC_Checkpoint_end(1));
+    clear_device(first, large);
+    clear_device(second, BYTES);
+    OK(VELOC_Restart("large", 1));
+    DEVICE_CONTENT(first, large, 1, 1);
+    DEVICE_CONTENT(second, BYTES, 2, 1);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
+/* Host parts of several checkpoints fill the host buffer while their device parts wait for room
+ * in it: everything has to reach its file all the same, or the calls must say that it did not. */
+static void crowded(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    size_t bytes = (size_t)3 << 20;
+    CUdeviceptr device = device_memory(bytes);
+    unsigned char *host = get_memory(bytes);
+    int version;
+    OK(VELOC_Init_single(0, configuration));
+    OK(VELOC_Mem_protect(1, as_pointer(device), bytes, 1));
+    OK(VELOC_Mem_protect(2, host, bytes, 1));
+    for (version = 1; version <= 4; version++) {
+        fill_device(device, bytes, 1, version);
+        fill(host, bytes, 2, version);
+        OK(VELOC_Checkpoint("crowded", version));
+    }
+    OK(VELOC_Checkpoint_wait());
+    OK(VELOC_Finalize(1));
+    OK(VELOC_Init_single(0, configuration));
+    OK(VELOC_Mem_protect(1, as_pointer(device), bytes, 1));
+    OK(VELOC_Mem_protect(2, host, bytes, 1));
+    for (version = 1; version <= 4; version++) {
+        OK(VELOC_Restart("crowded", version));
+        DEVICE_CONTENT(device, bytes, 1, version);
+        CONTENT(host, bytes, 2, version);
+    }
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
+/* Pinned host memory that a stream is still writing when the checkpoint is asked for. */
+static void pinned_host(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    size_t bytes = (size_t)32 << 20;
+    CUdeviceptr device = device_memory(bytes);
+    CUstream stream;
+    void *pinned;
+    OK(VELOC_Init_single(0, configuration));
+    CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
+    CU(cuMemAllocHost_v2(&pinned, bytes));
+    memset(pinned, 0, bytes);
+    fill_device(device, bytes, 1, 1);
+    OK(VELOC_Mem_protect(1, pinned, bytes, 1));
+    CU(cuMemcpyDtoHAsync_v2(pinned, device, bytes, stream));
+    OK(VELOC_Checkpoint("pinned", 1));
+    CU(cuStreamSynchronize(stream));
+    memset(pinned, 0, bytes);
+    OK(VELOC_Restart("pinned", 1));
+    CONTENT(pinned, bytes, 1, 1);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuMemFreeHost(pinned));
+    CU(cuCtxDestroy_v2(context));
+}
+
+int main(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        void (*run)(const char *configuration);
+    } cases[] = {
+        {"freed", freed},
+        {"beyond", beyond},
+        {"context", context},
+        {"other-device", other_device},
+        {"context-first", context_first},
+        {"in-flight", in_flight},
+        {"broken-driver", broken_driver},
+        {"changed-places", changed_places},
+        {"large-then-small", large_then_small},
+        {"crowded", crowded},
+        {"pinned-host", pinned_host},
+    };
+    unsigned i;
+    CHECK(argc > 2);
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(cases[i].name, argv[2]) == 0) {
+            cases[i].run(argv[1]);
+            puts("done");
+            return 0;
+        }
+    CHECK(!"no such case");
+    return 1;
+}

@@ -1,0 +1,63 @@
+/*
+ * A job that is killed: durable <configuration> write|read [key=value ...]
+ *
+ *   write   takes checkpoints for ever, of sizes that depend on the version, and prints
+ *           "durable v" when VELOC_Checkpoint_wait has returned with v as the newest
+ *   read    restores every version that there is, newest first, and checks it; prints
+ *           "newest v" and "restored v"
+ */
+#include "check.h"
+
+enum { MOST_BYTES = 400000 };
+
+static size_t bytes_of(int version)
+{
+    return 1 + (size_t)(content_word(77, version, 1) % MOST_BYTES);
+}
+
+static void write_for_ever(unsigned char *memory, int first)
+{
+    int version;
+    for (version = first;; version++) {
+        size_t bytes = bytes_of(version);
+        fill(memory, bytes, 1, version);
+        OK(VELOC_Mem_protect(1, memory, bytes, 1));
+        OK(VELOC_Checkpoint("durable", version));
+        if (version % 3 == 0) {
+            OK(VELOC_Checkpoint_wait());
+            printf("durable %d\n", version);
+            fflush(stdout);
+        }
+    }
+}
+
+static void read_all(unsigned char *memory)
+{
+    int version = VELOC_Restart_test("durable", 0);
+    printf("newest %d\n", version);
+    while (version >= 0) {
+        size_t bytes = bytes_of(version);
+        memset(memory, 0, MOST_BYTES);
+        OK(VELOC_Mem_protect(1, memory, MOST_BYTES, 1));
+        EQUAL(VELOC_Recover_ckpt_size("durable", version, 1), bytes);
+        OK(VELOC_Restart("durable", version));
+        CONTENT(memory, bytes, 1, version);
+        printf("restored %d\n", version);
+        /* 0 would ask for the newest again; the writer begins with 1. */
+        version = version > 1 ? VELOC_Restart_test("durable", version - 1) : -1;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    unsigned char *memory = get_memory(MOST_BYTES);
+    CHECK(argc > 2);
+    OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
+    if (strcmp(argv[2], "write") == 0)
+        write_for_ever(memory, (int)number(argc, argv, "first", 1));
+    if (strcmp(argv[2], "read") == 0)
+        read_all(memory);
+    OK(VELOC_Finalize(1));
+    puts("done");
+    return 0;
+}

@@ -1,0 +1,269 @@
+/*
+ * Everything that must be refused: refuse <configuration> <directory>
+ *
+ * Each refusal is -1 with a text that names the thing, and changes nothing; the process goes on.
+ */
+#include "check.h"
+
+#include <sys/stat.h>
+
+/* Configurations that VELOC_Init_single must refuse, and the words its error must have. */
+static const struct {
+    const char *text;
+    const char *words;
+} bad_configurations[] = {
+    {"", "mode"},
+    {"scratch = D\n", "mode|missing"},
+    {"mode = async\n", "scratch|missing"},
+    {"mode = fast\nscratch = D\n", "mode|fast|sync|async"},
+    {"mode =\nscratch = D\n", "mode"},
+    {"mode async\nscratch = D\n", "line 1|mode async"},
+    {"mode = async\nscratch = D\n[open\n", "line 3"},
+    {"mode = async\nscratch =\n", "scratch"},
+    {"mode = async\nscratch = D\nhost_cache_size = lots\n", "host_cache_size|lots"},
+    {"mode = async\nscratch = D\nhost_cache_size = -1\n", "host_cache_size|-1"},
+    {"mode = async\nscratch = D\nhost_cache_size = 8000000\n", "host_cache_size|memory"},
+    {"mode = async\nscratch = D\ngpu_cache_size = 1X\n", "gpu_cache_size|1X"},
+    {"mode = async\nscratch = D\ngpu_chunk_size = 0\n", "gpu_chunk_size|0"},
+    {"mode = async\nscratch = D\nephemeral = maybe\n", "ephemeral|maybe"},
+    {"mode = async\nscratch = D\nrestore_order = up\n", "restore_order|up|reverse"},
+    {"mode = async\nscratch = D\ntouch = none\n", "touch|none"},
+    {"mode = async\nscratch = D\ntouch_threads = 1000\n", "touch_threads|1000"},
+    {"mode = async\nscratch = D\ntouch_method = look\n", "touch_method|look"},
+    {"mode = async\nscratch = D\nhuge_pages = 3\n", "huge_pages|3"},
+    {"mode = async\nscratch = D\npin = all\n", "pin|all|serial"},
+    {"mode = async\nscratch = D\npin_chunk_size = 3G\n", "pin_chunk_size|3G"},
+    {"mode = async\nscratch = D\naggregated = true\n", "aggregated|not supported"},
+    {"mode = async\nscratch = D\nchksum = true\n", "chksum|not supported"},
+    {"mode = async\nscratch = D\naxl_type = x\n", "axl_type|not supported"},
+    {"mode = async\nscratch = D\ndaos_pool = x\n", "daos_pool|not supported"},
+    {"mode = async\nscratch = D/file\n", "scratch|file"},
+    {"mode = async\nscratch = D\npersistent = D/file/below\n", "persistent|below"},
+    {"mode = async\nscratch = D\nhost_cache_size = \xff\n", "line 3|UTF-8"},
+};
+
+static char path[4096];
+
+static const char *below(const char *directory, const char *name)
+{
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void write_text(const char *to, const char *text)
+{
+    FILE *file = fopen(to, "w");
+    CHECK(file != NULL);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* The table's `D` is the directory of this test. */
+static void configurations(const char *directory)
+{
+    char configuration[4096];
+    unsigned i;
+    write_text(below(directory, "file"), "no directory");
+    for (i = 0; i < sizeof bad_configurations / sizeof bad_configurations[0]; i++) {
+        const char *from = bad_configurations[i].text;
+        char text[8192] = "";
+        size_t length = 0;
+        for (; *from != '\0'; from++)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%.*s",
+                                       *from == 'D' ? 4000 : 1, *from == 'D' ? directory : from);
+        snprintf(configuration, sizeof configuration, "%s/bad.cfg", directory);
+        write_text(configuration, text);
+        printf("configuration %u\n", i);
+        REFUSED(VELOC_Init_single(0, configuration), bad_configurations[i].words);
+        /* Its own client is not there either. */
+        REFUSED(VELOC_Checkpoint_wait(), "VELOC_Init");
+    }
+    REFUSED(VELOC_Init_single(0, "/nonexistent/veloc.cfg"), "/nonexistent/veloc.cfg");
+    REFUSED(VELOC_Init_single(0, directory), directory);
+    REFUSED(VELOC_Init_single(0, NULL), "cfg_file|NULL");
+    REFUSED(VELOC_Init_single(0, ""), "configuration");
+    REFUSED(VELOC_Init_single(0, "/tmp/\xff\xfe"), "UTF-8");
+}
+
+static void outside_a_job(const char *when)
+{
+    char text[1024] = "untouched";
+    int id = 1;
+    VELOC_Metrics metrics;
+    printf("%s\n", when);
+    REFUSED(VELOC_Mem_protect(1, text, 4, 1), "VELOC_Init");
+    REFUSED(VELOC_Mem_unprotect(1), "VELOC_Init");
+    REFUSED(VELOC_Mem_clear(), "VELOC_Init");
+    REFUSED(VELOC_Route_file("/tmp/x", text), "VELOC_Init");
+    REFUSED(VELOC_Cleanup("x"), "VELOC_Init");
+    REFUSED(VELOC_Checkpoint("x", 1), "VELOC_Init");
+    REFUSED(VELOC_Checkpoint_begin("x", 1), "VELOC_Init");
+    REFUSED(VELOC_Checkpoint_mem(), "VELOC_Init");
+    REFUSED(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, &id, 1), "VELOC_Init");
+    REFUSED(VELOC_Checkpoint_end(1), "VELOC_Init");
+    REFUSED(VELOC_Checkpoint_wait(), "VELOC_Init");
+    REFUSED(VELOC_Checkpoint_finished(), "VELOC_Init");
+    REFUSED(VELOC_Restart_test("x", 0), "VELOC_Init");
+    REFUSED(VELOC_Restart("x", 1), "VELOC_Init");
+    REFUSED(VELOC_Restart_begin("x", 1), "VELOC_Init");
+    REFUSED(VELOC_Recover_mem(), "VELOC_Init");
+    REFUSED(VELOC_Recover_selective(VELOC_RECOVER_SOME, &id, 1), "VELOC_Init");
+    REFUSED(VELOC_Recover_size(1), "VELOC_Init");
+    REFUSED(VELOC_Restart_end(1), "VELOC_Init");
+    REFUSED(VELOC_Prefetch_enqueue("x", 1), "VELOC_Init");
+    REFUSED(VELOC_Prefetch_start(), "VELOC_Init");
+    CHECK(!VELOC_Next_prefetched("x", 1, 1));
+    EQUAL(VELOC_Recover_ckpt_size("x", 1, 1), 0);
+    REFUSED(VELOC_Set_stream(NULL), "VELOC_Init");
+    REFUSED(VELOC_Get_metrics(&metrics, sizeof metrics), "VELOC_Init");
+    VELOC_Get_trf_metrics(text);
+    EQUAL(strlen(text), 0);
+    REFUSED(VELOC_Finalize(1), "no client");
+    REFUSED(VELOC_Finalize(0), "no client");
+}
+
+static void names_and_versions(void)
+{
+    static char longest[128], too_long[129], enormous[4000];
+    const char *bad[] = {"", "a b", "a/b", "../x", "a-b", "x\n", "\xc3\xa9", "a:b", "*", too_long,
+                         enormous};
+    unsigned i;
+    OK(VELOC_Mem_protect(9, longest, sizeof longest, 1));
+    memset(longest, 'n', 127);
+    memset(too_long, 'n', 128);
+    memset(enormous, 'n', sizeof enormous - 1);
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        REFUSED(VELOC_Checkpoint(bad[i], 1), "name");
+        REFUSED(VELOC_Checkpoint_begin(bad[i], 1), "name");
+        REFUSED(VELOC_Restart_test(bad[i], 0), "name");
+        REFUSED(VELOC_Restart(bad[i], 1), "name");
+        REFUSED(VELOC_Restart_begin(bad[i], 1), "name");
+        REFUSED(VELOC_Cleanup(bad[i]), "name");
+        REFUSED(VELOC_Prefetch_enqueue(bad[i], 1), "name");
+        CHECK(!VELOC_Next_prefetched(bad[i], 1, 1));
+        EQUAL(VELOC_Recover_ckpt_size(bad[i], 1, 1), 0);
+    }
+    REFUSED(VELOC_Checkpoint(NULL, 1), "name|NULL");
+    REFUSED(VELOC_Checkpoint_begin(NULL, 1), "name|NULL");
+    REFUSED(VELOC_Restart_test(NULL, 1), "name|NULL");
+    REFUSED(VELOC_Restart(NULL, 1), "name|NULL");
+    REFUSED(VELOC_Restart_begin(NULL, 1), "name|NULL");
+    REFUSED(VELOC_Cleanup(NULL), "name|NULL");
+    REFUSED(VELOC_Prefetch_enqueue(NULL, 1), "name|NULL");
+    CHECK(!VELOC_Next_prefetched(NULL, 1, 1));
+    EQUAL(VELOC_Recover_ckpt_size(NULL, 1, 1), 0);
+    REFUSED(VELOC_Checkpoint("x", -1), "version|-1");
+    REFUSED(VELOC_Checkpoint_begin("x", -2147483647 - 1), "version|-2147483648");
+    REFUSED(VELOC_Restart_test("x", -1), "version|-1");
+    REFUSED(VELOC_Restart("x", -1), "version|-1");
+    REFUSED(VELOC_Restart("x", 1), "x|1");
+    REFUSED(VELOC_Prefetch_enqueue("x", 1), "x|1");
+    /* The largest of both is allowed. */
+    OK(VELOC_Checkpoint(longest, 2147483647));
+    EQUAL(VELOC_Restart_test(longest, 0), 2147483647);
+    OK(VELOC_Restart(longest, 2147483647));
+    OK(VELOC_Cleanup(longest));
+    OK(VELOC_Mem_unprotect(9));
+}
+
+static void pointers_and_sizes(void)
+{
+    static unsigned char memory[64];
+    int ids[1] = {5};
+    REFUSED(VELOC_Mem_protect(5, NULL, 1, 1), "region 5|NULL");
+    REFUSED(VELOC_Mem_protect(5, memory, (size_t)-1, 2), "region 5");
+    REFUSED(VELOC_Mem_protect(5, memory, (size_t)-1, 1), "region 5");
+    REFUSED(VELOC_Mem_protect(5, (void *)(uintptr_t)-8, 16, 1), "region 5");
+    /* A refused region is not protected, and one that was stays as it was. */
+    REFUSED(VELOC_Checkpoint_begin(NULL, 0), "NULL");
+    REFUSED(VELOC_Mem_unprotect(5), "region 5");
+    fill(memory, sizeof memory, 5, 1);
+    OK(VELOC_Mem_protect(5, memory, sizeof memory, 1));
+    REFUSED(VELOC_Mem_protect(5, NULL, 1, 1), "region 5|NULL");
+    OK(VELOC_Checkpoint("kept", 1));
+    EQUAL(VELOC_Recover_ckpt_size("kept", 1, 5), sizeof memory);
+
+    OK(VELOC_Checkpoint_begin("kept", 2));
+    REFUSED(VELOC_Checkpoint_selective(3, ids, 1), "mode|3");
+    REFUSED(VELOC_Checkpoint_selective(-1, ids, 1), "mode|-1");
+    REFUSED(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, NULL, 1), "NULL");
+    REFUSED(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, ids, -1), "-1");
+    REFUSED(VELOC_Route_file(NULL, (char *)memory), "original|NULL");
+    REFUSED(VELOC_Route_file("/tmp/x", NULL), "routed|NULL");
+    OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, ids, 1));
+    OK(VELOC_Checkpoint_end(1));
+    OK(VELOC_Restart_begin("kept", 2));
+    REFUSED(VELOC_Recover_selective(7, ids, 1), "mode|7");
+    REFUSED(VELOC_Recover_selective(VELOC_RECOVER_SOME, NULL, 1), "NULL");
+    REFUSED(VELOC_Recover_selective(VELOC_RECOVER_REST, ids, -7), "-7");
+    EQUAL(VELOC_Recover_size(6), -1);
+    OK(VELOC_Restart_end(0));
+    REFUSED(VELOC_Get_metrics(NULL, 8), "metrics|NULL");
+    VELOC_Get_trf_metrics(NULL);
+    EQUAL(VELOC_Recover_ckpt_size("kept", 2, 6), 0);
+    memset(memory, 0, sizeof memory);
+    OK(VELOC_Restart("kept", 2));
+    CONTENT(memory, sizeof memory, 5, 1);
+}
+
+static void order_of_calls(void)
+{
+    char routed[VELOC_MAX_NAME];
+    int ids[1] = {5};
+    REFUSED(VELOC_Checkpoint_mem(), "VELOC_Checkpoint_begin");
+    REFUSED(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, ids, 1), "VELOC_Checkpoint_begin");
+    REFUSED(VELOC_Checkpoint_end(1), "VELOC_Checkpoint_begin");
+    REFUSED(VELOC_Recover_mem(), "VELOC_Restart_begin");
+    REFUSED(VELOC_Recover_selective(VELOC_RECOVER_SOME, ids, 1), "VELOC_Restart_begin");
+    EQUAL(VELOC_Recover_size(5), -1);
+    REFUSED(VELOC_Restart_end(1), "VELOC_Restart_begin");
+    REFUSED(VELOC_Route_file("/tmp/x", routed), "outside");
+
+    OK(VELOC_Checkpoint_begin("open", 1));
+    REFUSED(VELOC_Checkpoint_begin("open", 2), "open|version 1");
+    REFUSED(VELOC_Checkpoint("open", 2), "open|version 1");
+    REFUSED(VELOC_Restart("kept", 1), "open|version 1");
+    REFUSED(VELOC_Restart_begin("kept", 1), "open|version 1");
+    REFUSED(VELOC_Recover_mem(), "VELOC_Restart_begin");
+    REFUSED(VELOC_Restart_end(1), "VELOC_Restart_begin");
+    REFUSED(VELOC_Checkpoint_wait(), "VELOC_Checkpoint_end");
+    OK(VELOC_Checkpoint_mem());
+    OK(VELOC_Checkpoint_end(1));
+
+    OK(VELOC_Restart_begin("open", 1));
+    REFUSED(VELOC_Restart_begin("open", 1), "open|version 1");
+    REFUSED(VELOC_Checkpoint_begin("open", 2), "restart|open");
+    REFUSED(VELOC_Checkpoint("open", 2), "restart|open");
+    REFUSED(VELOC_Checkpoint_mem(), "VELOC_Checkpoint_begin");
+    REFUSED(VELOC_Checkpoint_end(1), "VELOC_Checkpoint_begin");
+    REFUSED(VELOC_Cleanup("open"), "open|restart");
+    OK(VELOC_Recover_mem());
+    OK(VELOC_Restart_end(1));
+    EQUAL(VELOC_Restart_test("open", 0), 1);
+}
+
+/* Without a driver in the process there is nothing to give a stream to. */
+static void no_driver(void)
+{
+    REFUSED(VELOC_Set_stream((void *)(uintptr_t)0x1234), "stream");
+    OK(VELOC_Set_stream(NULL));
+}
+
+int main(int argc, char **argv)
+{
+    VELOC_Metrics metrics;
+    CHECK(argc > 2);
+    EQUAL(strlen(VELOC_Last_error()), 0);
+    configurations(argv[2]);
+    outside_a_job("before the job");
+    OK(VELOC_Init_single(4294967295u, argv[1]));
+    names_and_versions();
+    pointers_and_sizes();
+    order_of_calls();
+    no_driver();
+    OK(VELOC_Get_metrics(&metrics, sizeof metrics));
+    OK(VELOC_Finalize(1));
+    outside_a_job("after the job");
+    puts("done");
+    return 0;
+}

@@ -1,0 +1,587 @@
+/*
+ * Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
+ *
+ * Generated from src/capi by `cargo xtask header`. Do not edit.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+
+#ifndef VELOC_H
+#define VELOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "veloc/defs.h"
+
+/*
+ * VELOC_Init is declared where there is MPI. Define VELOC_NO_MPI to do without; the library is the
+ * same.
+ */
+#ifndef VELOC_NO_MPI
+#ifdef __has_include
+#if !__has_include(<mpi.h>)
+#define VELOC_NO_MPI
+#endif
+#endif
+#endif
+
+#ifndef VELOC_NO_MPI
+#include <mpi.h>
+#endif
+
+/**
+ * A sum over events: how much, how long, how many.
+ */
+typedef struct VELOC_Sum {
+    /**
+     * Bytes moved; 0 where nothing moves.
+     */
+    uint64_t bytes;
+    /**
+     * Time in nanoseconds.
+     */
+    uint64_t nanoseconds;
+    /**
+     * Number of events.
+     */
+    uint64_t count;
+} VELOC_Sum;
+
+/**
+ * The figures of a job. New members are added at the end only; VELOC_Get_metrics fills as many as
+ * the caller's size covers.
+ */
+typedef struct VELOC_Metrics {
+    /**
+     * Bytes moved per hop. A: application, D: device cache, H: host buffer, F: scratch file,
+     * P: persistent file. In order: AtoD, AtoH, AtoF, DtoH, DtoF, HtoF, FtoP, PtoF, FtoH, HtoD,
+     * DtoA, HtoA, FtoA.
+     */
+    struct VELOC_Sum hops[13];
+    /**
+     * Time the application was kept waiting, per cause. In order: its own copy, its own queued
+     * work, mapping of the device cache, room in the device cache, room in the host buffer,
+     * bytes on their way up, files, draining that it asked for.
+     */
+    struct VELOC_Sum blocked[8];
+    /**
+     * Mapping of the device cache in the background.
+     */
+    struct VELOC_Sum map;
+    /**
+     * Touching of the host buffer in the background, time added over the threads.
+     */
+    struct VELOC_Sum touch;
+    /**
+     * Registration of the host buffer in the background.
+     */
+    struct VELOC_Sum registration;
+    /**
+     * Waiting for this process's turn to register, in the background.
+     */
+    struct VELOC_Sum turn;
+    /**
+     * Time that initialisation took.
+     */
+    struct VELOC_Sum init;
+    /**
+     * Bytes of the device cache that are mapped.
+     */
+    uint64_t device_capacity;
+    /**
+     * Of those, free bytes.
+     */
+    uint64_t device_free;
+    /**
+     * Bytes of the host buffer.
+     */
+    uint64_t host_capacity;
+    /**
+     * Of those, free bytes.
+     */
+    uint64_t host_free;
+    /**
+     * Bytes of the host buffer whose pages exist.
+     */
+    uint64_t host_touched;
+    /**
+     * Bytes of the host buffer that are registered.
+     */
+    uint64_t host_registered;
+    /**
+     * Checkpoints taken.
+     */
+    uint64_t checkpoints;
+    /**
+     * Checkpoints restored.
+     */
+    uint64_t restores;
+    /**
+     * Checkpoints that can be restored from memory, or from files that this job has met.
+     */
+    uint64_t live;
+    /**
+     * Copies that left the device cache to make room.
+     */
+    uint64_t device_evictions;
+    /**
+     * Copies that left the host buffer to make room.
+     */
+    uint64_t host_evictions;
+    /**
+     * Consumed checkpoints of an ephemeral job that were discarded to make room.
+     */
+    uint64_t discards;
+    /**
+     * Checkpoints of an ephemeral job that overflowed to files.
+     */
+    uint64_t spills;
+    /**
+     * Copies fetched to the device cache ahead of their restore.
+     */
+    uint64_t fetches;
+    /**
+     * Restores of device memory that found their bytes in the device cache.
+     */
+    uint64_t device_hits;
+    /**
+     * Restores of device memory that did not.
+     */
+    uint64_t device_misses;
+    /**
+     * The touching in force: 0 sequential, 1 concurrent.
+     */
+    uint64_t touch_mode;
+    /**
+     * How often `touch = auto` has changed its mind.
+     */
+    uint64_t touch_changes;
+    /**
+     * What it decides by, in bytes per second, 0 where nothing was measured: touching alone,
+     * touching beside a flush, flushing to touched pages, to untouched pages, beside touching.
+     */
+    double touch_rates[5];
+    /**
+     * Bytes of a checkpoint, a running mean.
+     */
+    double touch_checkpoint_bytes;
+    /**
+     * Seconds from one checkpoint to the next, a running mean.
+     */
+    double touch_interval;
+    /**
+     * Predicted seconds of a flush with sequential and with concurrent touching; 0 before there
+     * is a prediction.
+     */
+    double touch_predictions[2];
+    /**
+     * Whether the device in use is the software device, whose times say nothing about a GPU.
+     */
+    uint64_t software_device;
+} VELOC_Metrics;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Initialises the library for a process without MPI.
+ *
+ * Reads the configuration, makes the directories and reserves the caches. Returns without waiting
+ * for any memory to be mapped, touched or registered (HiPC'22, section IV).
+ *
+ * @param id        number of this process in file names (`<name>-<id>-<version>.dat`)
+ * @param cfg_file  path of the configuration
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the configuration is missing or wrong, a size does not
+ *         fit the machine, a directory cannot be made, or the library is initialised already
+ *
+ * Source: VELOC_Init_single of VELOC 1.8.
+ *
+ * @pre `cfg_file` is NULL or a string that ends with NUL.
+ */
+int VELOC_Init_single(unsigned int id, const char *cfg_file);
+
+#ifndef VELOC_NO_MPI
+/**
+ * Initialises the library over an MPI communicator. Collective.
+ *
+ * MPI is not linked: its functions are found in the process. Open MPI, MPICH and the standard ABI
+ * of MPI 5 are recognised.
+ *
+ * @param comm      the communicator, an `MPI_Comm`; duplicated, so that it stays the caller's
+ * @param cfg_file  path of the configuration
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, and if
+ *         there is no initialised MPI in the process
+ *
+ * Source: VELOC_Init of VELOC 1.8.
+ *
+ * @pre `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with NUL.
+ */
+int VELOC_Init(MPI_Comm comm, const char *cfg_file);
+#endif
+
+/**
+ * Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can
+ * be initialised again.
+ *
+ * @param drain  not 0: first waits for everything that is to reach a file; 0: gives it up
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
+ *         be written (the job has ended all the same)
+ *
+ * Source: VELOC_Finalize of VELOC 1.8.
+ */
+int VELOC_Finalize(int drain);
+
+/**
+ * Hands over the stream in which the application computes.
+ *
+ * From here on a capture or restore comes after what is queued in this stream, and in no other.
+ * Without a stream (the default, and after NULL) it comes after everything that is queued in the
+ * context, on non-blocking streams too, which may take longer.
+ *
+ * @param stream  a `CUstream` or `cudaStream_t`; must stay alive until another one is set
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is no stream of the context in use
+ *
+ * Source: an addition of this library.
+ */
+int VELOC_Set_stream(void *stream);
+
+/**
+ * The reason of the calling thread's last failed call, in English, with the thing and the value.
+ *
+ * @return a string, empty if no call of this thread has failed; valid until the thread's next
+ *         failing call; never NULL
+ *
+ * Source: an addition of this library.
+ */
+const char *VELOC_Last_error(void);
+
+/**
+ * Protects a region of memory: it is part of checkpoints from here on.
+ *
+ * Device memory, managed memory and host memory are told apart by the driver; a checkpoint may
+ * have regions of every kind. An id that is protected already gets the new region.
+ *
+ * @param id         names the region in checkpoints
+ * @param ptr        its first byte, on the host or the device
+ * @param count      number of elements
+ * @param base_size  bytes of an element
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the range is none, NULL with a size, reaches past the
+ *         end of its device allocation, or belongs to another device or context
+ *
+ * Source: VELOC_Mem_protect of VELOC 1.8 (which returns -1 when an id is protected again).
+ */
+int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
+
+/**
+ * Ends the protection of a region. Checkpoints that have it keep it.
+ *
+ * @param id  the region
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is not protected
+ *
+ * Source: VELOC_Mem_unprotect of VELOC 1.8.
+ */
+int VELOC_Mem_unprotect(int id);
+
+/**
+ * Ends the protection of all regions.
+ *
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a job
+ *
+ * Source: VELOC_Mem_clear of VELOC 1.8.
+ */
+int VELOC_Mem_clear(void);
+
+/**
+ * Takes a checkpoint of all protected regions.
+ *
+ * Returns when the application may change its memory again. Waits for room in the first tier and
+ * for its own copy, not for the checkpoint before; with `mode = sync`, until the files are
+ * complete.
+ *
+ * @param name     names the sequence of checkpoints: `[a-zA-Z0-9_.]+`, at most 127 bytes
+ * @param version  0 or more; an existing version is replaced
+ * @return VELOC_SUCCESS; VELOC_FAILURE if nothing is protected, there is no room and none can
+ *         come, a copy failed, or an earlier checkpoint failed in the background (reported once;
+ *         then this one is not taken)
+ *
+ * Source: VELOC_Checkpoint of VELOC 1.8 (which first waits for the checkpoint before).
+ *
+ * @pre `name` is NULL or a string that ends with NUL; protected memory is valid.
+ */
+int VELOC_Checkpoint(const char *name, int version);
+
+/**
+ * Opens a checkpoint, to be filled by VELOC_Checkpoint_mem, _selective or a routed file.
+ *
+ * @param name     as VELOC_Checkpoint
+ * @param version  as VELOC_Checkpoint
+ * @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint or restart is open, or an earlier
+ *         checkpoint failed in the background (reported once)
+ *
+ * Source: VELOC_Checkpoint_begin of VELOC 1.8.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Checkpoint_begin(const char *name, int version);
+
+/**
+ * Captures all protected regions into the open checkpoint. The application may change its memory
+ * when this returns.
+ *
+ * @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or as VELOC_Checkpoint; the
+ *         checkpoint stays open
+ *
+ * Source: VELOC_Checkpoint_mem of VELOC 1.8.
+ */
+int VELOC_Checkpoint_mem(void);
+
+/**
+ * Captures some of the protected regions into the open checkpoint. Several calls add up; a region
+ * can be captured once.
+ *
+ * @param mode  VELOC_CKPT_ALL, VELOC_CKPT_SOME (those listed) or VELOC_CKPT_REST (those not
+ *              listed)
+ * @param ids   the list
+ * @param n     its length
+ * @return VELOC_SUCCESS; VELOC_FAILURE if a listed id is not protected (SOME), nothing is
+ *         selected, or as VELOC_Checkpoint_mem
+ *
+ * Source: VELOC_Checkpoint_selective of VELOC 1.8.
+ *
+ * @pre `ids` is NULL or points to `n` ids.
+ */
+int VELOC_Checkpoint_selective(int mode, int *ids, int n);
+
+/**
+ * Closes the open checkpoint.
+ *
+ * @param success  not 0: it can be restored from here on; 0: it is as if it had never been begun,
+ *                 and an older one of the same name and version stays
+ * @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured;
+ *         with `mode = sync` also if a file could not be written
+ *
+ * Source: VELOC_Checkpoint_end of VELOC 1.8.
+ */
+int VELOC_Checkpoint_end(int success);
+
+/**
+ * Waits until every checkpoint has come as far down as the configuration asks for.
+ *
+ * @return VELOC_SUCCESS; VELOC_FAILURE if one could not (the reason of the first; what failed was
+ *         tried again), or while a checkpoint is open
+ *
+ * Source: VELOC_Checkpoint_wait of VELOC 1.8.
+ */
+int VELOC_Checkpoint_wait(void);
+
+/**
+ * Whether every checkpoint has come as far down as the configuration asks for. Does not wait.
+ *
+ * @return 1: yes; 0: not yet; VELOC_FAILURE: one could not
+ *
+ * Source: VELOC_Checkpoint_finished of VELOC 1.8.
+ */
+int VELOC_Checkpoint_finished(void);
+
+/**
+ * The path at which to write a file that is the open checkpoint, or to read it in a restart.
+ *
+ * The file goes to `original` in the background, and `persistent` gets a link to it.
+ *
+ * @param original  the path the application would have written to
+ * @param routed    gets the path to use: VELOC_MAX_NAME bytes
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, or if
+ *         the path is too long
+ *
+ * Source: VELOC_Route_file of VELOC 1.8.
+ *
+ * @pre `original` is NULL or a string that ends with NUL; `routed` is NULL or has VELOC_MAX_NAME bytes.
+ */
+int VELOC_Route_file(const char *original, char *routed);
+
+/**
+ * Removes the checkpoints of a name from memory and scratch. Persistent copies stay; one that is
+ * still to be made is made first.
+ *
+ * @param name  as VELOC_Checkpoint
+ * @return VELOC_SUCCESS, also if there were none; VELOC_FAILURE if a file could not be removed
+ *
+ * Source: VELOC_Cleanup of VELOC 1.8.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Cleanup(const char *name);
+
+/**
+ * The newest version that can be restored. Collective under MPI: the newest that every process
+ * can restore.
+ *
+ * @param name     as VELOC_Checkpoint
+ * @param version  the newest version to consider; 0: the newest of all
+ * @return the version; VELOC_FAILURE if there is none or the arguments are wrong
+ *
+ * Source: VELOC_Restart_test of VELOC 1.8 (which returns -2 when there is none).
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Restart_test(const char *name, int version);
+
+/**
+ * Restores a checkpoint into the protected regions, from the nearest copy.
+ *
+ * @param name     as VELOC_Checkpoint
+ * @param version  the version
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
+ *         protected memory or too little (then no byte was changed), or a copy failed
+ *
+ * Source: VELOC_Restart of VELOC 1.8.
+ *
+ * @pre `name` is NULL or a string that ends with NUL; protected memory is valid.
+ */
+int VELOC_Restart(const char *name, int version);
+
+/**
+ * Opens a checkpoint for recovery. Collective under MPI: on every process or on none.
+ *
+ * @param name     as VELOC_Checkpoint
+ * @param version  the version
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint or restart
+ *         is open
+ *
+ * Source: VELOC_Restart_begin of VELOC 1.8.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Restart_begin(const char *name, int version);
+
+/**
+ * Recovers every region of the open checkpoint into the protected memory of the same id.
+ *
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart, or without an open restart
+ *
+ * Source: VELOC_Recover_mem of VELOC 1.8.
+ */
+int VELOC_Recover_mem(void);
+
+/**
+ * Recovers some of the regions of the open checkpoint.
+ *
+ * @param mode  VELOC_RECOVER_ALL, VELOC_RECOVER_SOME (those listed) or VELOC_RECOVER_REST (those
+ *              not listed)
+ * @param ids   the list
+ * @param n     its length
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or as
+ *         VELOC_Recover_mem
+ *
+ * Source: VELOC_Recover_selective of VELOC 1.8.
+ *
+ * @pre `ids` is NULL or points to `n` ids.
+ */
+int VELOC_Recover_selective(int mode, int *ids, int n);
+
+/**
+ * The size of a region in the open checkpoint.
+ *
+ * @param id  the region
+ * @return bytes; VELOC_FAILURE if the checkpoint has no such region, there is no open restart, or
+ *         the size is beyond an int (VELOC_Recover_ckpt_size has no such limit)
+ *
+ * Source: VELOC_Recover_size of VELOC 1.8.
+ */
+int VELOC_Recover_size(int id);
+
+/**
+ * The size of a region in any checkpoint. Needs no open restart.
+ *
+ * @param name       as VELOC_Checkpoint
+ * @param version    the version
+ * @param region_id  the region
+ * @return bytes; 0 if there is no such checkpoint or region (VELOC_Last_error tells)
+ *
+ * Source: VELOC_Recover_ckpt_size of VELOC's GPU prototype.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+size_t VELOC_Recover_ckpt_size(const char *name, int version, int region_id);
+
+/**
+ * Closes the checkpoint that is open for recovery.
+ *
+ * @param success  not 0: the checkpoint counts as consumed, so that its room may go to others
+ *                 first (in an ephemeral job without scratch it may then be discarded); 0: not
+ * @return VELOC_SUCCESS; VELOC_FAILURE without an open restart
+ *
+ * Source: VELOC_Restart_end of VELOC 1.8.
+ */
+int VELOC_Restart_end(int success);
+
+/**
+ * Hints that a checkpoint will be read, after those hinted before.
+ *
+ * @param name     as VELOC_Checkpoint
+ * @param version  the version
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint
+ *
+ * Source: VELOC_Prefetch_enqueue of VELOC's GPU prototype.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Prefetch_enqueue(const char *name, int version);
+
+/**
+ * Lets fetching ahead begin. A first restore does so, too.
+ *
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a job
+ *
+ * Source: VELOC_Prefetch_start of VELOC's GPU prototype.
+ */
+int VELOC_Prefetch_start(void);
+
+/**
+ * Whether a region of a checkpoint is wholly in the device cache.
+ *
+ * @param name       as VELOC_Checkpoint
+ * @param version    the version
+ * @param region_id  the region
+ * @return true if it is; false if not, or if there is no such checkpoint or region
+ *
+ * Source: VELOC_Next_prefetched of VELOC's GPU prototype.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+bool VELOC_Next_prefetched(const char *name, int version, int region_id);
+
+/**
+ * The bytes moved per hop, as text: a line for each hop, as `DtoH: 1048576 bytes, 12.50 GB/s`.
+ *
+ * @param text  gets at most 1024 bytes, the final NUL included; empty outside a job
+ *
+ * Source: VELOC_Get_trf_metrics of VELOC's GPU prototype.
+ *
+ * @pre `text` is NULL or has 1024 bytes.
+ */
+void VELOC_Get_trf_metrics(char *text);
+
+/**
+ * All figures of the job.
+ *
+ * @param metrics  gets the figures
+ * @param size     `sizeof(VELOC_Metrics)` of the caller; members beyond it are left out, members
+ *                 that this library does not know are set to 0
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a job or if `metrics` is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `metrics` is NULL or has `size` bytes.
+ */
+int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* VELOC_H */

@@ -1,0 +1,62 @@
+/*
+ * Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
+ *
+ * Generated from src/capi by `cargo xtask header`. Do not edit.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+
+#ifndef VELOC_DEFS_H
+#define VELOC_DEFS_H
+
+/**
+ * The call did what it says.
+ */
+#define VELOC_SUCCESS 0
+
+/**
+ * The call failed, and changed nothing that it does not say; `VELOC_Last_error` has the reason.
+ */
+#define VELOC_FAILURE (-1)
+
+/**
+ * Bytes of the longest name or path that the interface takes or gives, the final NUL included.
+ */
+#define VELOC_MAX_NAME 1024
+
+/**
+ * All protected regions.
+ */
+#define VELOC_CKPT_ALL 0
+
+/**
+ * The regions whose ids are listed.
+ */
+#define VELOC_CKPT_SOME 1
+
+/**
+ * The regions whose ids are not listed.
+ */
+#define VELOC_CKPT_REST 2
+
+/**
+ * All regions of the checkpoint.
+ */
+#define VELOC_RECOVER_ALL 0
+
+/**
+ * The regions whose ids are listed.
+ */
+#define VELOC_RECOVER_SOME 1
+
+/**
+ * The regions whose ids are not listed.
+ */
+#define VELOC_RECOVER_REST 2
+
+/**
+ * A kind of event that C++ programs can observe: a checkpoint has ended.
+ */
+#define VELOC_OBSERVE_CKPT_END 0
+
+#endif  /* VELOC_DEFS_H */

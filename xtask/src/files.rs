@@ -1,0 +1,140 @@
+//! Files that others may be reading or writing at the same time.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use crate::error::{Result, While};
+
+/// A file that one process at a time holds. It is let go when this is dropped.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code)] File);
+
+impl Lock {
+    /// Waits for the file at `path` and takes it.
+    pub fn take(path: &Path) -> Result<Lock> {
+        let what = || format!("locking {}", path.display());
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)
+            .when(what)?;
+        loop {
+            // SAFETY: the descriptor is open for as long as `file` lives.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
+                return Ok(Lock(file));
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error).when(what);
+            }
+        }
+    }
+}
+
+/// Makes a folder and those above it.
+pub fn folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).when(|| format!("making the folder {}", path.display()))
+}
+
+/// Copies `from` to `to` unless it is there already (same size and time). Whoever has the old file
+/// open or mapped keeps it whole; nobody sees half a file.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let what = || format!("copying {} to {}", from.display(), to.display());
+    let source = fs::metadata(from).when(what)?;
+    let modified = source.modified().when(what)?;
+    if let Ok(there) = fs::metadata(to) {
+        if there.len() == source.len() && there.modified().is_ok_and(|time| time == modified) {
+            return Ok(());
+        }
+    }
+    let parent = to.parent().unwrap_or(Path::new("."));
+    folder(parent)?;
+    let part = tempfile::NamedTempFile::new_in(parent).when(what)?;
+    fs::copy(from, part.path()).when(what)?;
+    part.as_file().set_modified(modified).when(what)?;
+    part.persist(to).when(what)?;
+    Ok(())
+}
+
+/// Copies a folder with all that is in it.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    folder(to)?;
+    let what = || format!("reading the folder {}", from.display());
+    for entry in fs::read_dir(from).when(what)? {
+        let entry = entry.when(what)?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_folder(&from, &to)?;
+        } else {
+            copy(&from, &to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file as text.
+pub fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).when(|| format!("reading {}", path.display()))
+}
+
+/// Writes a file, with the folders above it.
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(parent) = path.parent() {
+        folder(parent)?;
+    }
+    fs::write(path, text).when(|| format!("writing {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_made_again_only_when_the_source_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("deep/to"));
+        write(&from, "first").unwrap();
+        copy(&from, &to).unwrap();
+        let held = File::open(&to).unwrap();
+        copy(&from, &to).unwrap();
+        assert!(
+            held.metadata().unwrap().modified().unwrap()
+                == fs::metadata(&from).unwrap().modified().unwrap()
+        );
+        write(&from, "second").unwrap();
+        copy(&from, &to).unwrap();
+        assert_eq!(read(&to).unwrap(), "second");
+        assert_eq!(
+            io::read_to_string(held).unwrap(),
+            "first",
+            "who has the old one keeps it"
+        );
+    }
+
+    #[test]
+    fn errors_name_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = copy(&folder.path().join("none"), &folder.path().join("to")).unwrap_err();
+        assert!(error.to_string().contains("none to "), "{error}");
+        let error = Lock::take(&folder.path().join("no/lock")).unwrap_err();
+        assert!(error.to_string().contains("no/lock"), "{error}");
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = Lock::take(&path).unwrap();
+        let other = std::thread::spawn({
+            let path = path.clone();
+            move || Lock::take(&path).map(|_| ())
+        });
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!other.is_finished());
+        drop(held);
+        other.join().unwrap().unwrap();
+    }
+}

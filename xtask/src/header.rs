@@ -1,0 +1,124 @@
+//! `include/veloc.h` and `include/veloc/defs.h`, made from `src/capi`.
+//!
+//! cbindgen translates; what it cannot say is put right in [`text`](mod@text): `VELOC_Init` takes an
+//! `MPI_Comm`, and only where there is MPI.
+
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use cbindgen::{Bindings, Config, ItemType};
+
+use crate::error::{Error, Result, While};
+use crate::files::{read, write};
+use crate::project::root;
+
+/// A header, as it should be.
+#[derive(Debug)]
+pub struct Header {
+    /// Where it is kept.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// The modules with functions, in the order in which the header has them.
+const MODULES: [&str; 6] = ["job", "regions", "checkpoint", "restart", "prefetch", "metrics"];
+
+/// The module with the constants.
+const CONSTANTS: &str = "mod";
+
+/// Modules that offer nothing to C.
+const INTERNAL: [&str; 1] = ["boundary"];
+
+/// Makes the headers.
+pub fn headers() -> Result<Vec<Header>> {
+    all_modules_are_known()?;
+    let constants = |config: &mut Config| {
+        config.include_guard = Some("VELOC_DEFS_H".into());
+        config.cpp_compat = false;
+        config.export.item_types = vec![ItemType::Constants];
+    };
+    let functions = |config: &mut Config| {
+        config.include_guard = Some("VELOC_H".into());
+        config.after_includes = Some(text::INCLUDES.into());
+        config.export.item_types = vec![ItemType::Functions, ItemType::Structs];
+    };
+    let include = root().join("include");
+    Ok(vec![
+        Header {
+            path: include.join("veloc/defs.h"),
+            text: text::defs(&translate(&[CONSTANTS], constants)?),
+        },
+        Header {
+            path: include.join("veloc.h"),
+            text: text::veloc(&translate(&MODULES, functions)?)?,
+        },
+    ])
+}
+
+/// Writes the headers.
+pub fn update() -> Result<()> {
+    headers()?.iter().try_for_each(|header| write(&header.path, &header.text))
+}
+
+/// Fails, with the file and the first line, if a header is not as `src/capi` says.
+pub fn check() -> Result<()> {
+    for Header { path, text } in headers()? {
+        let kept = read(&path)?;
+        if kept == text {
+            continue;
+        }
+        let line = kept.lines().zip(text.lines()).take_while(|(kept, text)| kept == text).count();
+        return Err(Error::new(format!(
+            "{} is not what src/capi says, from line {} on (`{}` should be `{}`); run cargo xtask \
+             header",
+            path.display(),
+            line + 1,
+            kept.lines().nth(line).unwrap_or(""),
+            text.lines().nth(line).unwrap_or("")
+        )));
+    }
+    Ok(())
+}
+
+/// cbindgen's translation of what the modules offer. The settings that the headers do not share
+/// come from `own`.
+fn translate(modules: &[&str], own: impl FnOnce(&mut Config)) -> Result<String> {
+    let path = root().join("cbindgen.toml");
+    let mut config = Config::from_file(&path).when(|| format!("reading {}", path.display()))?;
+    config.header = Some(text::HEADER.into());
+    own(&mut config);
+    let folder = sources();
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for module in modules {
+        builder = builder.with_src(folder.join(format!("{module}.rs")));
+    }
+    let bindings: Bindings =
+        builder.generate().when(|| format!("translating {}", folder.display()))?;
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).when(|| "reading cbindgen's text".into())
+}
+
+/// Fails if there is a module that no list above has.
+fn all_modules_are_known() -> Result<()> {
+    let folder = sources();
+    let what = || format!("reading the folder {}", folder.display());
+    for entry in std::fs::read_dir(&folder).when(what)? {
+        let path = entry.when(what)?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let lists = [&MODULES[..], &INTERNAL, &[CONSTANTS]];
+        if !lists.iter().any(|list| list.contains(&name.as_str())) {
+            return Err(Error::new(format!(
+                "{}: xtask/src/header.rs does not know this module",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn sources() -> PathBuf {
+    Path::join(root(), "src/capi")
+}

@@ -1,0 +1,167 @@
+//! The test command: every check that the project has, one after the other.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::project::{cargo, has_program, line, root, run, target_directory};
+use crate::{bundle, demonstration, docs, header, system};
+
+/// One check.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> Result<Outcome>,
+}
+
+/// How a check that did not fail ended.
+enum Outcome {
+    Passed,
+    Skipped(&'static str),
+}
+
+/// The checks, the quick ones first. The tests come last, so that a log ends with them.
+const STEPS: [Step; 10] = [
+    Step { name: "system", about: "the programs that the tests need", run: system_programs },
+    Step { name: "format", about: "rustfmt finds nothing to change", run: format },
+    Step { name: "lints", about: "clippy has no warning", run: lints },
+    Step { name: "licences", about: "licences and sources of all crates", run: licences },
+    Step { name: "docs", about: "the documentation builds without a warning", run: docs },
+    Step { name: "generated", about: "header and table are what the code says", run: generated },
+    Step { name: "models", about: "the catalog under a model checker", run: models },
+    Step { name: "rtm", about: "the demonstration, small, verified", run: rtm },
+    Step { name: "bundle", about: "the GPU bundle on the software device", run: gpu_bundle },
+    Step { name: "tests", about: "the tests of the workspace", run: tests },
+];
+
+/// The names of the checks.
+pub fn names() -> Vec<&'static str> {
+    STEPS.iter().map(|step| step.name).collect()
+}
+
+/// Runs the checks called `only` (all if there is none) up to the first that fails, or all of them
+/// with `keep_going`. Ends with a table.
+pub fn test(only: &[String], keep_going: bool) -> Result<()> {
+    let since = Instant::now();
+    let mut table = Vec::new();
+    let mut failed = Vec::new();
+    for step in STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|n| n == step.name)) {
+        println!("\n==> {}: {}", step.name, step.about);
+        let since = Instant::now();
+        let result = (step.run)();
+        let verdict = match &result {
+            Ok(Outcome::Passed) => "ok".to_string(),
+            Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
+            Err(_) => "FAILED".to_string(),
+        };
+        if let Err(error) = result {
+            // Behind what the step has printed.
+            let _ = std::io::stdout().flush();
+            eprintln!("error: {}: {error}", step.name);
+            failed.push(step.name);
+        }
+        table.push((step.name, since.elapsed(), verdict));
+        if !failed.is_empty() && !keep_going {
+            break;
+        }
+    }
+    println!("\n{:<12} {:>9}  result", "step", "time");
+    for (name, time, verdict) in &table {
+        println!("{name:<12} {:>9}  {verdict}", clock(*time));
+    }
+    println!("{:<12} {:>9}", "all", clock(since.elapsed()));
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "failed: {}; to repeat: cargo xtask test --only {}",
+        failed.join(", "),
+        failed.join(" --only ")
+    )))
+}
+
+/// Minutes and seconds.
+fn clock(time: Duration) -> String {
+    let tenths = time.as_millis() / 100;
+    format!("{}:{:02}.{} min", tenths / 600, tenths / 10 % 60, tenths % 10)
+}
+
+/// Runs cargo, and shows the command.
+fn cargo_step(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Outcome> {
+    let mut command = cargo();
+    command.args(arguments).envs(variables.iter().copied());
+    let shown: Vec<_> = variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
+    println!("$ {}{}", shown.concat(), line(&command));
+    run(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+fn system_programs() -> Result<Outcome> {
+    system::prepare()?;
+    Ok(Outcome::Passed)
+}
+
+fn format() -> Result<Outcome> {
+    cargo_step(&["fmt", "--all", "--check"], &[])
+}
+
+fn lints() -> Result<Outcome> {
+    cargo_step(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
+}
+
+fn licences() -> Result<Outcome> {
+    if !has_program("cargo-deny") {
+        return Ok(Outcome::Skipped("cargo-deny is not installed"));
+    }
+    // Not the advisories: their database is fetched anew each time.
+    cargo_step(&["deny", "--workspace", "check", "licenses", "bans", "sources"], &[])
+}
+
+fn docs() -> Result<Outcome> {
+    cargo_step(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+fn generated() -> Result<Outcome> {
+    header::check()?;
+    docs::check()?;
+    Ok(Outcome::Passed)
+}
+
+fn models() -> Result<Outcome> {
+    let arguments = ["test", "--package", "veloc", "--features", "model-check", "--lib", "catalog"];
+    cargo_step(&arguments, &[])
+}
+
+fn rtm() -> Result<Outcome> {
+    let folder = target_directory()?.join("rtm");
+    crate::files::folder(&folder)?;
+    let picture = folder.join("rtm.png");
+    let arguments = ["--verify", "--steps", "300", "--output"].map(Into::into);
+    demonstration::rtm(&[&arguments[..], &[picture.into()]].concat())?;
+    Ok(Outcome::Passed)
+}
+
+fn gpu_bundle() -> Result<Outcome> {
+    let folder = bundle::make(None)?;
+    let mut command = std::process::Command::new("bash");
+    command.arg(folder.join("run.sh")).args(["--software", "--quick"]);
+    command.arg(target_directory()?.join("gpu-bundle-results")).current_dir(root());
+    println!("$ {}", line(&command));
+    run(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+fn tests() -> Result<Outcome> {
+    cargo_step(&["test", "--workspace"], &[])
+}
+
+#[cfg(test)]
+mod tests_of_the_table {
+    use super::*;
+
+    #[test]
+    fn times_are_minutes_and_seconds() {
+        assert_eq!(clock(Duration::from_millis(61_250)), "1:01.2 min");
+        assert_eq!(clock(Duration::from_secs(3600)), "60:00.0 min");
+    }
+}

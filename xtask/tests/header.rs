@@ -1,0 +1,112 @@
+//! The headers are what the library says, and every compiler takes them.
+
+use std::process::Command;
+
+use veloc_client::capi;
+use xtask::project::{has_program, root};
+use xtask::{files, header};
+
+/// Strict C and C++.
+const DIALECTS: [&[&str]; 2] = [&["cc", "-std=c99", "-x", "c"], &["c++", "-std=c++11", "-x", "c++"]];
+
+/// Compiles a program, with every warning an error, but does not link it.
+fn compile(dialect: &[&str], options: &[String], source: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, object) = (folder.path().join("program"), folder.path().join("program.o"));
+    files::write(&file, source).unwrap();
+    let mut command = Command::new(dialect[0]);
+    command.args(&dialect[1..]).args(["-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    command.args(options).arg("-I").arg(root().join("include"));
+    command.arg("-c").arg(&file).arg("-o").arg(&object);
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?} of {source:?}:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Where mpi.h is, as the MPI compiler says, for `-isystem`: its own warnings are not ours.
+fn mpi_options() -> Option<Vec<String>> {
+    if !has_program("mpicc") {
+        return None;
+    }
+    // Open MPI knows the first, MPICH the second.
+    let output = ["--showme:compile", "-compile_info"]
+        .iter()
+        .map(|option| Command::new("mpicc").arg(option).output().unwrap())
+        .find(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).unwrap();
+    let folders = text.split_whitespace().filter_map(|word| word.strip_prefix("-I"));
+    Some(folders.flat_map(|folder| ["-isystem".into(), folder.into()]).collect())
+}
+
+#[test]
+fn headers_are_what_the_library_says() {
+    header::check().unwrap();
+}
+
+#[test]
+fn each_header_compiles_alone_and_twice() {
+    for dialect in DIALECTS {
+        for header in ["veloc.h", "veloc/defs.h"] {
+            for options in [vec![], vec!["-DVELOC_NO_MPI".into()]] {
+                let once = format!("#include \"{header}\"\nint main(void) {{ return 0; }}\n");
+                compile(dialect, &options, &once);
+                compile(dialect, &options, &format!("#include \"{header}\"\n{once}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn without_mpi_there_is_no_function_that_needs_it() {
+    let source = "#include \"veloc.h\"\nvoid *VELOC_Init; int main(void) { return 0; }\n";
+    for dialect in DIALECTS {
+        compile(dialect, &["-DVELOC_NO_MPI".into()], source);
+    }
+}
+
+#[test]
+fn with_mpi_the_function_takes_a_communicator() {
+    let Some(options) = mpi_options() else {
+        eprintln!("skipped: there is no mpicc");
+        return;
+    };
+    let source = "#include \"veloc.h\"\n\
+                  int (*init)(MPI_Comm, const char *) = VELOC_Init;\n\
+                  int main(void) { return init == 0; }\n";
+    for dialect in DIALECTS {
+        compile(dialect, &options, source);
+    }
+}
+
+#[test]
+fn constants_and_layouts_are_the_library_s() {
+    let checks = [
+        ("VELOC_SUCCESS", i64::from(capi::VELOC_SUCCESS)),
+        ("VELOC_FAILURE", i64::from(capi::VELOC_FAILURE)),
+        ("VELOC_MAX_NAME", capi::VELOC_MAX_NAME as i64),
+        ("VELOC_CKPT_ALL", i64::from(capi::VELOC_CKPT_ALL)),
+        ("VELOC_CKPT_SOME", i64::from(capi::VELOC_CKPT_SOME)),
+        ("VELOC_CKPT_REST", i64::from(capi::VELOC_CKPT_REST)),
+        ("VELOC_RECOVER_ALL", i64::from(capi::VELOC_RECOVER_ALL)),
+        ("VELOC_RECOVER_SOME", i64::from(capi::VELOC_RECOVER_SOME)),
+        ("VELOC_RECOVER_REST", i64::from(capi::VELOC_RECOVER_REST)),
+        ("VELOC_OBSERVE_CKPT_END", i64::from(capi::VELOC_OBSERVE_CKPT_END)),
+        ("(long)sizeof(VELOC_Sum)", size_of::<capi::VELOC_Sum>() as i64),
+        ("(long)sizeof(VELOC_Metrics)", size_of::<capi::VELOC_Metrics>() as i64),
+        (
+            "(long)offsetof(VELOC_Metrics, software_device)",
+            std::mem::offset_of!(capi::VELOC_Metrics, software_device) as i64,
+        ),
+    ];
+    let mut source = String::from("#include \"veloc.h\"\n");
+    for (index, (expression, value)) in checks.iter().enumerate() {
+        source += &format!("typedef char check{index}[({expression}) == ({value}) ? 1 : -1];\n");
+    }
+    source += "int main(void) { return 0; }\n";
+    for dialect in DIALECTS {
+        compile(dialect, &["-DVELOC_NO_MPI".into()], &source);
+    }
+}
