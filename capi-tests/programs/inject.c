@@ -143,6 +143,7 @@ static void print_calls(void)
 static void second_life(const char *configuration)
 {
     int version;
+    softcuda.inject("");
     if (context_is_lost()) {
         puts("  the context was lost");
         (void)cuda.cuCtxDestroy_v2(context);

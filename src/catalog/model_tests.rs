@@ -3,6 +3,8 @@
 //!
 //! Run with `cargo test --features model-check --lib catalog`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
+
 use std::sync::Arc;
 
 use shuttle::sync::Mutex;

@@ -4,6 +4,8 @@
 //! histories show that no step breaks an invariant, that what is restored is what was captured, and
 //! that whoever is told to wait does not wait for ever.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;

@@ -135,8 +135,15 @@ impl Client {
     /// What kind of memory is at an address. The first device memory that is met makes its device
     /// this job's.
     fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
-        // A driver that does not serve was reported at the start; no memory can be its own.
-        let Ok(Some(driver)) = Driver::get() else { return Ok(PLAIN) };
+        // If the driver does not serve, no memory can be its own.
+        let driver = match Driver::get() {
+            Ok(Some(driver)) => driver,
+            Ok(None) => return Ok(PLAIN),
+            Err(error) => {
+                self.engine.degrade("driver", format!("going on without a device: {error}"));
+                return Ok(PLAIN);
+            }
+        };
         if address == 0 {
             return Ok(PLAIN);
         }

@@ -5,13 +5,14 @@
 
 use std::time::Instant;
 
+use super::copy::{Run, Way};
 use super::shared::Shared;
 use super::spool::{Complete, Spool};
 use crate::catalog::entry::{Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, Reserve, State, WaitFor};
-use crate::device::{Pointer, PLAIN};
+use crate::device::Pointer;
 use crate::error::{Error, Kind, Result};
-use crate::metrics::{Cause, Hop};
+use crate::metrics::Cause;
 use crate::tier::space::{cut, Extent};
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
@@ -165,10 +166,16 @@ impl Shared {
                 region.offset += base;
             }
         }
-        let since = Instant::now();
-        let result = self.copy_in(open.id, places, &regions, &rooms);
-        self.metrics.waited(Cause::Copy, since);
-        result.map_err(Some)?;
+        let runs: Vec<Run> = places
+            .iter()
+            .zip(&regions)
+            .filter_map(|(place, region)| {
+                let (tier, base, extents) = rooms[region.part as usize].as_ref()?;
+                let extents = cut(extents, region.offset - base, region.size).collect();
+                Some(Run { place: *place, tier: *tier, extents })
+            })
+            .collect();
+        self.copy(open.id, Way::In, &runs).map_err(Some)?;
         open.regions.append(&mut regions);
         Ok(())
     }
@@ -243,168 +250,6 @@ impl Shared {
         });
         count(&mut waiting);
         got?
-    }
-
-    /// Copies the application's bytes into the room taken for them, and returns when it may
-    /// overwrite them.
-    fn copy_in(
-        &self,
-        id: Id,
-        places: &[Place],
-        regions: &[Region],
-        rooms: &[Option<(Tier, u64, Vec<Extent>)>; 2],
-    ) -> Result<()> {
-        let room_of = |region: &Region| {
-            rooms[region.part as usize].as_ref().map(|(tier, base, extents)| {
-                (*tier, cut(extents, region.offset - base, region.size))
-            })
-        };
-        // Copies that the application has queued may still be filling registered host memory.
-        let ordered = places.iter().any(|place| place.kind != PLAIN);
-        let own = if ordered { Some(self.device_side()?.own.lock()) } else { None };
-        let mut _closed = None;
-        let mut device_bytes = 0;
-        let device_since = Instant::now();
-        if let Some(own) = &own {
-            let side = self.device_side()?;
-            let _current = side.device.enter()?;
-            _closed = side.after_application(self, own)?;
-            if places.iter().any(|place| place.kind == (Pointer::Host { pinned: true })) {
-                // The processor reads it itself: not before the application's own copies.
-                own.0.synchronize()?;
-            }
-            self.metrics.waited(Cause::Order, device_since);
-        }
-        let since = Instant::now();
-        let mut leases = Vec::new();
-        let mut queue_device = || -> Result<()> {
-            let Some(own) = &own else { return Ok(()) };
-            let _current = self.device_side()?.device.enter()?;
-            let stream = &own.0;
-            for (place, region) in places.iter().zip(regions) {
-                if region.part != Part::Device {
-                    continue;
-                }
-                let managed = matches!(place.kind, Pointer::Device { managed: true, .. });
-                let Some((tier, extents)) = room_of(region) else {
-                    continue;
-                };
-                let mut from = place.address;
-                for extent in extents {
-                    match tier {
-                        Tier::Device => {
-                            let to = self.cache()?.address(extent.offset);
-                            // SAFETY: the room is this checkpoint's alone, the driver has vouched
-                            // for the application's pointer, and both stay until the stream is
-                            // waited for below.
-                            unsafe {
-                                if managed {
-                                    stream.copy_any(to, from, extent.len)?;
-                                } else {
-                                    stream.copy_on_device(to, from, extent.len)?;
-                                }
-                            }
-                            from += extent.len;
-                        }
-                        Tier::Host => {
-                            let host = self.host()?;
-                            let mut at = extent.offset;
-                            let end = extent.offset + extent.len;
-                            while at < end {
-                                let run = host.chunk_end(at).min(end) - at;
-                                let lease = match host.try_lease(at) {
-                                    Some(lease) => lease,
-                                    None => {
-                                        stream.synchronize()?;
-                                        leases.clear();
-                                        host.lease(at)
-                                    }
-                                };
-                                leases.push(lease);
-                                // SAFETY: as above, and the run stays within one chunk.
-                                unsafe { stream.copy_to_host(host.address(at), from, run)? };
-                                at += run;
-                                from += run;
-                            }
-                        }
-                    }
-                }
-                device_bytes += region.size;
-            }
-            Ok(())
-        };
-        let queued = queue_device();
-        let mut host_result = Ok(());
-        if queued.is_ok() && places.iter().any(|place| place.part() == Part::Host) {
-            host_result = self.copy_in_host(places, regions, rooms);
-        }
-        // Whatever happened, nothing may go on using the room or the application's memory.
-        if let Some(own) = &own {
-            let side = self.device_side()?;
-            let _current = side.device.enter()?;
-            if let Err(error) = own.0.synchronize() {
-                // If even the context cannot be waited for, the copies may go on for ever.
-                if side.device.synchronize().is_err() {
-                    self.catalog.step(|state| state.strand(id));
-                    leases.into_iter().for_each(std::mem::forget);
-                }
-                return Err(error);
-            }
-            let to_host = matches!(&rooms[Part::Device as usize], Some((Tier::Host, _, _)));
-            let hop = if to_host { Hop::AtoH } else { Hop::AtoD };
-            if device_bytes > 0 {
-                self.metrics.hop(hop).add(device_bytes, since.elapsed());
-            }
-        }
-        drop(leases);
-        queued?;
-        host_result?;
-        if let (Some((Tier::Host, _, extents)), Some(host)) =
-            (&rooms[Part::Device as usize], &self.host)
-        {
-            host.written(extents);
-        }
-        Ok(())
-    }
-
-    fn copy_in_host(
-        &self,
-        places: &[Place],
-        regions: &[Region],
-        rooms: &[Option<(Tier, u64, Vec<Extent>)>; 2],
-    ) -> Result<()> {
-        let Some((_, base, extents)) = &rooms[Part::Host as usize] else {
-            return Ok(());
-        };
-        let host = self.host()?;
-        let since = Instant::now();
-        let untouched = host.untouched(extents);
-        let flushing = self.pace.flush();
-        let mut bytes = 0;
-        for (place, region) in places.iter().zip(regions) {
-            if region.part != Part::Host {
-                continue;
-            }
-            let mut from = place.address as *const u8;
-            for extent in cut(extents, region.offset - base, region.size) {
-                // SAFETY: the application protects `len` readable bytes at its address and does
-                // not change them during the call; the room is this checkpoint's alone. Registered
-                // or not makes no difference to the processor.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        from,
-                        host.address(extent.offset),
-                        extent.len as usize,
-                    );
-                    from = from.add(extent.len as usize);
-                }
-            }
-            bytes += region.size;
-        }
-        host.written(extents);
-        flushing.finish(bytes, untouched);
-        self.metrics.hop(Hop::AtoH).add(bytes, since.elapsed());
-        Ok(())
     }
 
     fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {

@@ -2,7 +2,8 @@
 //!
 //! | file | on whose thread | moves |
 //! | --- | --- | --- |
-//! | [`capture`] | the application's | application memory to the first tier |
+//! | [`capture`] | the application's | finds room, then copies to the first tier |
+//! | [`copy`] | the application's | between application memory and the memory tiers |
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
 //! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
@@ -13,6 +14,7 @@
 //! capture, [`shared`] is what all of them see.
 
 pub mod capture;
+pub mod copy;
 pub mod gate;
 pub mod pace;
 pub mod prepare;

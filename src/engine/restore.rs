@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::capture::Place;
+use super::copy::{Run, Way};
 use super::shared::{Shared, SLICE};
 use super::spool::about;
-use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
+use crate::catalog::entry::{Id, Part, Region, PARTS};
 use crate::catalog::state::{Acquire, Source};
-use crate::device::{Pointer, PLAIN};
+use crate::device::Pointer;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
 use crate::platform::files;
@@ -113,9 +114,7 @@ impl Shared {
         }
         match acquired? {
             Acquire::Memory(source) => {
-                let since = Instant::now();
-                let result = self.copy_out(&source, wanted);
-                self.metrics.waited(Cause::Copy, since);
+                let result = self.copy_out(restoring.id, &source, wanted);
                 self.catalog.step(|state| state.release(restoring.id, part, source.tier));
                 result
             }
@@ -132,114 +131,16 @@ impl Shared {
     }
 
     /// From a memory tier to the application. The catalog keeps the source.
-    fn copy_out(&self, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
-        let since = Instant::now();
-        let needs_device =
-            source.tier == Tier::Device || wanted.iter().any(|(_, place)| place.kind != PLAIN);
-        let mut bytes = 0;
-        if needs_device {
-            let side = self.device_side()?;
-            let own = side.own.lock();
-            let _current = side.device.enter()?;
-            let order = Instant::now();
-            let _closed = side.after_application(self, &own)?;
-            if wanted.iter().any(|(_, place)| place.part() == Part::Host) {
-                // The processor writes there itself: not before the application's own copies.
-                own.0.synchronize()?;
-            }
-            self.metrics.waited(Cause::Order, order);
-            let mut leases = Vec::new();
-            let queued = wanted.iter().try_for_each(|(region, place)| {
-                bytes += region.size;
-                self.queue_out(source, region, place, &own.0, &mut leases)
-            });
-            own.0.synchronize()?;
-            queued?;
-        } else {
-            let host = self.host()?;
-            for (region, place) in wanted {
-                let mut to = place.address as *mut u8;
-                for extent in cut(&source.extents, region.offset, region.size) {
-                    // SAFETY: the application gives `place.len` writable bytes, at least as many
-                    // as the region has (checked by the client); the source is complete.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(
-                            host.address(extent.offset),
-                            to,
-                            extent.len as usize,
-                        );
-                        to = to.add(extent.len as usize);
-                    }
-                }
-                bytes += region.size;
-            }
-        }
-        let hop = if source.tier == Tier::Device { Hop::DtoA } else { Hop::HtoA };
-        self.metrics.hop(hop).add(bytes, since.elapsed());
-        Ok(())
-    }
-
-    fn queue_out<'a>(
-        &'a self,
-        source: &Source,
-        region: &Region,
-        place: &Place,
-        stream: &crate::device::Stream,
-        leases: &mut Vec<crate::tier::host_buffer::Lease<'a>>,
-    ) -> Result<()> {
-        let managed = matches!(place.kind, Pointer::Device { managed: true, .. });
-        let mut to = place.address;
-        for extent in cut(&source.extents, region.offset, region.size) {
-            match (source.tier, place.part()) {
-                (Tier::Device, target) => {
-                    let from = self.cache()?.address(extent.offset);
-                    // SAFETY: the source is complete and kept by the catalog; the driver has
-                    // vouched for device pointers, the application for host pointers; both stay
-                    // until the stream is waited for.
-                    unsafe {
-                        match target {
-                            Part::Device if managed => stream.copy_any(to, from, extent.len)?,
-                            Part::Device => stream.copy_on_device(to, from, extent.len)?,
-                            Part::Host => stream.copy_to_host(to as *mut u8, from, extent.len)?,
-                        }
-                    }
-                    to += extent.len;
-                }
-                (Tier::Host, Part::Device) => {
-                    let host = self.host()?;
-                    let (mut at, end) = (extent.offset, extent.offset + extent.len);
-                    while at < end {
-                        let run = host.chunk_end(at).min(end) - at;
-                        let lease = match host.try_lease(at) {
-                            Some(lease) => lease,
-                            None => {
-                                stream.synchronize()?;
-                                leases.clear();
-                                host.lease(at)
-                            }
-                        };
-                        leases.push(lease);
-                        // SAFETY: as above, and the run stays within one chunk.
-                        unsafe { stream.copy_from_host(to, host.address(at), run)? };
-                        at += run;
-                        to += run;
-                    }
-                }
-                (Tier::Host, Part::Host) => {
-                    let host = self.host()?;
-                    // SAFETY: as in `copy_out`.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(
-                            host.address(extent.offset),
-                            to as *mut u8,
-                            extent.len as usize,
-                        );
-                    }
-                    to += extent.len;
-                }
-            }
-        }
-        Ok(())
+    fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let runs: Vec<Run> = wanted
+            .iter()
+            .map(|(region, place)| Run {
+                place: **place,
+                tier: source.tier,
+                extents: cut(&source.extents, region.offset, region.size).collect(),
+            })
+            .collect();
+        self.copy(id, Way::Out, &runs)
     }
 
     /// From a file to the application.

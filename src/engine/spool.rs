@@ -189,11 +189,11 @@ impl Shared {
                     }
                 }
                 _ => {
-                    // SAFETY: the application protects `len` readable bytes there and does not
-                    // change them during the call. A slice of length 0 is never made from NULL.
                     let bytes: &[u8] = if place.len == 0 {
                         &[]
                     } else {
+                        // SAFETY: the application protects `len` readable bytes there and does not
+                        // change them during the call.
                         unsafe {
                             std::slice::from_raw_parts(
                                 place.address as *const u8,

@@ -59,6 +59,20 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Makes `at` a symbolic link to its neighbour `name`.
+pub fn link(name: &str, at: &Path) -> Result<()> {
+    let what = || format!("linking {} to {name}", at.display());
+    if fs::read_link(at).is_ok_and(|there| there == Path::new(name)) {
+        return Ok(());
+    }
+    let part = at.with_extension("link");
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).when(what),
+        _ => std::os::unix::fs::symlink(name, &part).when(what)?,
+    }
+    fs::rename(&part, at).when(what)
+}
+
 /// Copies a folder with all that is in it.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     folder(to)?;

@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, folder, Lock};
+use crate::files::{copy, copy_folder, folder, link, Lock};
 use crate::project::{cargo, output, root, target_directory};
 
 /// How the libraries are built.
@@ -89,10 +89,9 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     copy(built.find("libveloc_client.a")?, &stage.static_library())?;
     copy_folder(&root().join("include"), &stage.include())?;
     copy_folder(&root().join("softcuda/include"), &stage.include())?;
-    let device = built.find("libsoftcuda.so")?;
-    for name in ["libcuda.so", "libcuda.so.1"] {
-        copy(device, &stage.softcuda().join(name))?;
-    }
+    copy(built.find("libsoftcuda.so")?, &stage.softcuda().join("libcuda.so.1"))?;
+    // One file under both names: a process that opens both must not get two drivers.
+    link("libcuda.so.1", &stage.softcuda().join("libcuda.so"))?;
     drop(lock);
     Ok(stage)
 }

@@ -87,10 +87,7 @@ impl Memory {
                 return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
             }
         }
-        if in_flight::touches(&range) {
-            let end = range.end;
-            misuse::report(format!("cuMemHostRegister: {start:#x}..{end:#x} is being copied"));
-        }
+        let copied_before = in_flight::touches(&range);
         transfer::while_copies_wait(|| {
             stall();
             transfer::pace_registration(bytes);
@@ -99,6 +96,11 @@ impl Memory {
         let mut state = lock(&self.state);
         if state.host.overlaps(&range) {
             return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        // From here on a copy finds the range registered.
+        if copied_before || in_flight::touches(&range) {
+            let end = range.end;
+            misuse::report(format!("cuMemHostRegister_v2: {start:#x}..{end:#x} is being copied"));
         }
         let id = state.fresh_id();
         let kind = HostKind::Registered;

@@ -1,0 +1,254 @@
+//! Copies between the application's memory and the memory tiers, on the application's thread.
+//!
+//! Device memory is copied by the library's own stream, host memory by the processor, both at once.
+//! Whatever happens, no copy is running any more when [`Shared::copy`] returns; if that cannot be
+//! known, the checkpoint's room is never given to another.
+
+use std::time::Instant;
+
+use super::capture::Place;
+use super::gate::Closed;
+use super::shared::Shared;
+use crate::catalog::entry::{Id, Part, Tier};
+use crate::device::context::Current;
+use crate::device::{Device, Event, Pointer, Stream, PLAIN};
+use crate::error::Result;
+use crate::metrics::{Cause, Hop};
+use crate::sync::MutexGuard;
+use crate::tier::host_buffer::{HostBuffer, Lease};
+use crate::tier::space::Extent;
+
+/// The direction of a copy, seen from the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A capture.
+    In,
+    /// A restore.
+    Out,
+}
+
+/// The bytes of one region: where the application has them, and where the tier.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The application's memory.
+    pub place: Place,
+    /// The tier.
+    pub tier: Tier,
+    /// Its bytes there, in order; as many as are to be copied.
+    pub extents: Vec<Extent>,
+}
+
+impl Run {
+    fn bytes(&self) -> u64 {
+        self.extents.iter().map(|extent| extent.len).sum()
+    }
+
+    /// Whether the processor copies it; else the device does.
+    fn by_processor(&self) -> bool {
+        self.tier == Tier::Host && self.place.part() == Part::Host
+    }
+}
+
+impl Shared {
+    /// Copies `runs` of checkpoint `id` and waits for them. The copies come after everything that
+    /// the application has queued before (in its stream, if it gave one).
+    pub(super) fn copy(&self, id: Id, way: Way, runs: &[Run]) -> Result<()> {
+        let on_device = |run: &Run| run.place.kind != PLAIN || run.tier == Tier::Device;
+        if !runs.iter().any(on_device) {
+            let since = Instant::now();
+            let copied = self.copy_by_processor(way, runs);
+            self.metrics.waited(Cause::Copy, since);
+            return copied;
+        }
+        let mut queue = DeviceCopies::begin(self, runs)?;
+        let since = Instant::now();
+        let queued =
+            runs.iter().filter(|run| !run.by_processor()).try_for_each(|run| queue.add(way, run));
+        let copied = queued.and_then(|()| self.copy_by_processor(way, runs));
+        let finished = queue.finish(id);
+        self.metrics.waited(Cause::Copy, since);
+        finished.and(copied)?;
+        self.count(way, runs, since, false);
+        Ok(())
+    }
+
+    fn copy_by_processor(&self, way: Way, runs: &[Run]) -> Result<()> {
+        let own: Vec<&Run> = runs.iter().filter(|run| run.by_processor()).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
+        let host = self.host()?;
+        let since = Instant::now();
+        match way {
+            Way::Out => own.iter().for_each(|run| copy_run(host, way, run)),
+            Way::In => {
+                // A capture into the host buffer is a flush to the pages that it writes.
+                let untouched = own.iter().map(|run| host.untouched(&run.extents)).sum();
+                let flushing = self.pace.flush();
+                own.iter().for_each(|run| copy_run(host, way, run));
+                own.iter().for_each(|run| host.written(&run.extents));
+                flushing.finish(own.iter().map(|run| run.bytes()).sum(), untouched);
+            }
+        }
+        self.count(way, runs, since, true);
+        Ok(())
+    }
+
+    fn count(&self, way: Way, runs: &[Run], since: Instant, by_processor: bool) {
+        let time = since.elapsed();
+        for tier in [Tier::Device, Tier::Host] {
+            let counted = |run: &&Run| run.tier == tier && run.by_processor() == by_processor;
+            let bytes: u64 = runs.iter().filter(counted).map(Run::bytes).sum();
+            if bytes > 0 {
+                let hop = match (way, tier) {
+                    (Way::In, Tier::Device) => Hop::AtoD,
+                    (Way::In, Tier::Host) => Hop::AtoH,
+                    (Way::Out, Tier::Device) => Hop::DtoA,
+                    (Way::Out, Tier::Host) => Hop::HtoA,
+                };
+                self.metrics.hop(hop).add(bytes, time);
+            }
+        }
+    }
+}
+
+/// Copies a run between host memory and the host buffer.
+fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
+    let mut application = run.place.address as *mut u8;
+    for extent in &run.extents {
+        let (tier, len) = (host.address(extent.offset), extent.len as usize);
+        // SAFETY: the application gives at least as many bytes as the run has (the client has
+        // checked it) and does not use them meanwhile; the extents are this checkpoint's, within
+        // the mapping, and complete if they are read. Registration makes no difference to the
+        // processor.
+        unsafe {
+            match way {
+                Way::In => std::ptr::copy_nonoverlapping(application, tier, len),
+                Way::Out => std::ptr::copy_nonoverlapping(tier, application, len),
+            }
+            application = application.add(len);
+        }
+    }
+}
+
+/// Copies queued in the library's own stream.
+struct DeviceCopies<'a> {
+    shared: &'a Shared,
+    device: &'a Device,
+    own: MutexGuard<'a, (Stream, Event)>,
+    leases: Vec<Lease<'a>>,
+    /// Keeps background copies away while the application waits for the whole context.
+    _closed: Option<Closed<'a>>,
+    _current: Current<'a>,
+}
+
+impl<'a> DeviceCopies<'a> {
+    fn begin(shared: &'a Shared, runs: &[Run]) -> Result<Self> {
+        let side = shared.device_side()?;
+        let own = side.own.lock();
+        let current = side.device.enter()?;
+        let since = Instant::now();
+        let closed = side.after_application(shared, &own)?;
+        // Copies that the application has queued may still use registered host memory, which the
+        // processor is about to use.
+        let pinned = Pointer::Host { pinned: true };
+        if runs.iter().any(|run| run.place.kind == pinned && run.by_processor()) {
+            own.0.synchronize()?;
+        }
+        shared.metrics.waited(Cause::Order, since);
+        Ok(DeviceCopies {
+            shared,
+            device: &side.device,
+            own,
+            leases: Vec::new(),
+            _closed: closed,
+            _current: current,
+        })
+    }
+
+    fn add(&mut self, way: Way, run: &Run) -> Result<()> {
+        let mut application = run.place.address;
+        for extent in &run.extents {
+            match run.tier {
+                Tier::Device => {
+                    let tier = self.shared.cache()?.address(extent.offset);
+                    self.add_to_cache(way, &run.place, application, tier, extent.len)?;
+                }
+                Tier::Host => self.add_to_host(way, application, *extent)?,
+            }
+            application += extent.len;
+        }
+        Ok(())
+    }
+
+    /// Between the application's memory of any kind and the device cache.
+    fn add_to_cache(
+        &self,
+        way: Way,
+        place: &Place,
+        application: u64,
+        tier: u64,
+        len: u64,
+    ) -> Result<()> {
+        let stream = &self.own.0;
+        let (to, from) = match way {
+            Way::In => (tier, application),
+            Way::Out => (application, tier),
+        };
+        // SAFETY: the extent is this checkpoint's, and complete if it is read; the driver has
+        // vouched for device pointers, the application for host pointers; all stay until `finish`
+        // has waited for the stream.
+        unsafe {
+            match place.kind {
+                Pointer::Device { managed: false, .. } => stream.copy_on_device(to, from, len),
+                Pointer::Device { managed: true, .. } | Pointer::Host { .. } => {
+                    stream.copy_any(to, from, len)
+                }
+            }
+        }
+    }
+
+    /// Between device memory of the application and the host buffer, cut where chunks end.
+    fn add_to_host(&mut self, way: Way, mut application: u64, extent: Extent) -> Result<()> {
+        let host = self.shared.host()?;
+        let (mut at, end) = (extent.offset, extent.offset + extent.len);
+        while at < end {
+            let run = host.chunk_end(at).min(end) - at;
+            let lease = match host.try_lease(at) {
+                Some(lease) => lease,
+                None => {
+                    // The chunk is about to be registered, which waits for leases held here.
+                    self.own.0.synchronize()?;
+                    self.leases.clear();
+                    host.lease(at)
+                }
+            };
+            self.leases.push(lease);
+            let stream = &self.own.0;
+            // SAFETY: as in `add_to_cache`; the run stays within one chunk, which is leased.
+            unsafe {
+                match way {
+                    Way::In => stream.copy_to_host(host.address(at), application, run)?,
+                    Way::Out => stream.copy_from_host(application, host.address(at), run)?,
+                }
+            }
+            at += run;
+            application += run;
+        }
+        if way == Way::In {
+            host.written(&[extent]);
+        }
+        Ok(())
+    }
+
+    /// Waits for all of it.
+    fn finish(self, id: Id) -> Result<()> {
+        let waited = self.own.0.synchronize();
+        if waited.is_err() && self.device.synchronize().is_err() {
+            // If even the context cannot be waited for, the copies may go on for ever.
+            self.shared.catalog.step(|state| state.strand(id));
+            self.leases.into_iter().for_each(std::mem::forget);
+        }
+        waited
+    }
+}
