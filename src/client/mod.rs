@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
+use crate::platform::memory;
 use regions::{Protected, Regions};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
@@ -135,13 +136,13 @@ impl Client {
     /// What kind of memory is at an address. The first device memory that is met makes its device
     /// this job's.
     fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
-        // If the driver does not serve, no memory can be its own.
         let driver = match Driver::get() {
             Ok(Some(driver)) => driver,
             Ok(None) => return Ok(PLAIN),
             Err(error) => {
                 self.engine.degrade("driver", format!("going on without a device: {error}"));
-                return Ok(PLAIN);
+                // The application may use the device all the same; its memory is not the host's.
+                return if memory::is_readable(address, len) { Ok(PLAIN) } else { Err(error) };
             }
         };
         if address == 0 {

@@ -206,16 +206,21 @@ impl Driver {
     /// the driver does not serve. Found once, it is kept for the life of the process.
     pub fn get() -> Result<Option<Arc<Driver>>> {
         static DRIVER: OnceLock<Arc<Driver>> = OnceLock::new();
+        static FAILED: OnceLock<Error> = OnceLock::new();
         static LOOKED_AT: AtomicU64 = AtomicU64::new(u64::MAX);
         if let Some(driver) = DRIVER.get() {
             return Ok(Some(driver.clone()));
+        }
+        if let Some(error) = FAILED.get() {
+            return Err(error.clone());
         }
         // Looking costs a walk through the library path: only when a library was loaded since.
         let loaded = libraries_loaded();
         if LOOKED_AT.swap(loaded, Ordering::Relaxed) == loaded {
             return Ok(None);
         }
-        let found = Driver::load()?.map(Arc::new);
+        let found = Driver::load().map_err(|error| FAILED.get_or_init(|| error).clone())?;
+        let found = found.map(Arc::new);
         Ok(found.map(|driver| DRIVER.get_or_init(|| driver).clone()))
     }
 
