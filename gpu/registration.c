@@ -14,7 +14,7 @@
 /* A thread that copies on the device, over and over, and times each copy. */
 struct copier {
     pthread_t thread;
-    int stop; /* set with __atomic, as two threads use it */;
+    int stop; /* by the __atomic functions alone: two threads use it */
     CUdeviceptr from, to;
     struct series times;
 };

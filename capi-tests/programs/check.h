@@ -5,7 +5,10 @@
 #ifndef CHECK_H
 #define CHECK_H
 
-#include <stdarg.h>
+/* These programs need POSIX, and of the library what does without MPI. */
+#define _POSIX_C_SOURCE 200809L
+#define VELOC_NO_MPI
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

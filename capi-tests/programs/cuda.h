@@ -6,9 +6,9 @@
 #ifndef CUDA_H
 #define CUDA_H
 
-#include <dlfcn.h>
-
 #include "check.h"
+
+#include <dlfcn.h>
 
 typedef unsigned long long CUdeviceptr;
 typedef int CUdevice;

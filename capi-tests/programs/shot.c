@@ -13,7 +13,8 @@
  *   wait=0           1: VELOC_Checkpoint_wait between the two passes
  *   again=0          1: restores everything a second time
  *   wall=0           1: an ephemeral job that must run out of room: the checkpoint that finds none
- *                    is refused, and what was taken before is all there
+ *                    is refused, and what was taken before is all there; once that is restored,
+ *                    there is room again
  *   drain=1          the argument of VELOC_Finalize
  *   seed=1
  *
@@ -179,6 +180,13 @@ int main(int argc, char **argv)
     restore_all(options.hints);
     if (options.again)
         restore_all("none");
+    if (options.wall) {
+        /* Everything is consumed now, and gives way. */
+        options.wall = 0;
+        for (version = 0; version < options.versions; version++)
+            capture(version);
+        restore_all("none");
+    }
     print_metrics();
     OK(VELOC_Finalize(options.drain));
     check_no_misuse();

@@ -1,1 +1,14 @@
-//! Placeholder.
+//! What the tests of the C interface share: C programs compiled against the staged library and run
+//! as processes of their own, jobs with directories of their own, and checkpoint files read and
+//! made by hand.
+//!
+//! Nothing here uses the library from Rust: what is tested is what a C program sees.
+
+// A helper of tests fails by panicking, like the test that calls it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+pub mod checkpoint_file;
+pub mod job;
+pub mod program;
+pub mod random;
+pub mod run;

@@ -1,7 +1,7 @@
 //! The catalog's concurrency, model-checked: application and workers as threads whose every order
 //! of steps shuttle tries at random. A wait that nobody ends is a deadlock, which shuttle reports.
 //!
-//! Run with `cargo test --features model-check --lib catalog`.
+//! Run with `cargo test --features model-check --lib model`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
 

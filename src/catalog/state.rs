@@ -281,6 +281,18 @@ impl State {
         }
     }
 
+    /// The host buffer must not grow beyond what it uses of its first `bytes` and what it holds
+    /// behind them: memory is short.
+    pub fn limit_host(&mut self, bytes: u64) {
+        self.host.withdraw(bytes.next_multiple_of(self.shape.host_granule));
+        self.shape.host = self.host.capacity();
+        self.changes += 1;
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.reindex(id);
+        }
+    }
+
     // ---- capture -------------------------------------------------------------------------
 
     /// Where a capture goes that has so many bytes of each part, in one checkpoint.

@@ -341,6 +341,7 @@ enum Step {
     Start,
     Retry,
     Cleanup,
+    Limit(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -353,6 +354,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..12i32).prop_map(Step::Hint),
         1 => Just(Step::Start),
         1 => Just(Step::Retry),
+        1 => (0..200u64).prop_map(|l| if l < 40 { Step::Limit(l) } else { Step::Begin }),
         1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
     ]
 }
@@ -405,6 +407,7 @@ proptest! {
                 Step::Start => world.state.start_fetching(),
                 Step::Retry => drop(world.state.retry()),
                 Step::Cleanup => world.cleanup(),
+                Step::Limit(bytes) => world.state.limit_host(bytes),
             }
             if let Err(broken) = world.state.check() {
                 return Err(TestCaseError::fail(broken));

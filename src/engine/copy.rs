@@ -83,7 +83,10 @@ impl Shared {
             Way::Out => own.iter().for_each(|run| copy_run(host, way, run)),
             Way::In => {
                 // A capture into the host buffer is a flush to the pages that it writes.
-                let untouched = own.iter().map(|run| host.untouched(&run.extents)).sum();
+                let untouched: u64 = own.iter().map(|run| host.untouched(&run.extents)).sum();
+                if untouched > 0 {
+                    self.memory_is_short(untouched);
+                }
                 let flushing = self.pace.flush();
                 own.iter().for_each(|run| copy_run(host, way, run));
                 own.iter().for_each(|run| host.written(&run.extents));

@@ -52,6 +52,7 @@ impl Engine {
     /// Makes the tiers' places (no memory is touched, mapped or registered) and starts the
     /// workers. `device` is the one the application already uses, if it does.
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
+        warn_of_unused(&config);
         let files = Files::open(config.scratch.as_deref(), config.persistent.as_deref(), rank)?;
         let host = host_buffer(&config)?;
         let catalog = Catalog::new(State::new(Shape {
@@ -225,6 +226,28 @@ impl Drop for Engine {
         for (name, version) in self.catalog.look(State::spilled) {
             if let Err(error) = self.files.remove_scratch(&name, version) {
                 log::warn!("{error}");
+            }
+        }
+    }
+}
+
+/// Says which keys the others leave without effect.
+fn warn_of_unused(config: &Config) {
+    if config.ephemeral && config.persistent.is_some() {
+        log::warn!("persistent has no effect with ephemeral = true");
+    }
+    if config.ephemeral && config.mode == Mode::Sync {
+        log::warn!(
+            "mode = sync has no effect with ephemeral = true: there are no files to wait for"
+        );
+    } else if config.mode == Mode::Sync {
+        for (key, given) in
+            [("gpu_cache_size", config.gpu_cache_size), ("host_cache_size", config.host_cache_size)]
+        {
+            if given.is_some_and(|bytes| bytes > 0) {
+                log::warn!(
+                    "{key} has no effect with mode = sync: checkpoints go straight to files"
+                );
             }
         }
     }

@@ -10,12 +10,13 @@
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //!
-//! [`pace`] tells touching from flushing, [`gate`] keeps background copies out of the way of a
+//! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
 //! capture, [`shared`] is what all of them see.
 
 pub mod capture;
 pub mod copy;
 pub mod gate;
+pub mod guard;
 pub mod pace;
 pub mod prepare;
 pub mod restore;

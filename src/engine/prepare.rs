@@ -7,20 +7,12 @@ use super::shared::Shared;
 use crate::catalog::state::State;
 use crate::config::TouchMethod as Setting;
 use crate::device::register;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::platform::mapping::supports_populate;
 use crate::platform::turns::Turns;
 use crate::platform::{memory, numa};
 use crate::policy::register as policy;
-use crate::tier::host_buffer::{HostBuffer, TouchMethod};
-
-/// Touching looks at the free memory again after so many bytes.
-const LOOK_AT_MEMORY_EVERY: u64 = 128 << 20;
-
-/// Touching ends when less than this share of the physical memory is free: a page that a flush
-/// needs is worth more than one that may never be used, and the system must not be driven to end
-/// processes.
-const KEEP_FREE_SHARE: u64 = 32;
+use crate::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
 pub fn map(shared: &Shared) -> Result<()> {
@@ -57,15 +49,10 @@ pub fn map(shared: &Shared) -> Result<()> {
 pub fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared);
-    let mut since_look = LOOK_AT_MEMORY_EVERY;
     while shared.pace.may_touch() {
-        if since_look >= LOOK_AT_MEMORY_EVERY {
-            since_look = 0;
-            if let Some(short) = memory_is_short() {
-                shared.degrade("memory", format!("touching of the host buffer ends: {short}"));
-                shared.pace.touched(0, Instant::now());
-                break;
-            }
+        if shared.memory_is_short(TOUCH_UNIT) {
+            shared.pace.touched(0, Instant::now());
+            break;
         }
         let Some(unit) = host.claim() else {
             shared.pace.touched(0, Instant::now());
@@ -82,7 +69,6 @@ pub fn touch(shared: &Shared) -> Result<()> {
                 break;
             }
         }
-        since_look += bytes;
     }
     Ok(())
 }
@@ -199,15 +185,4 @@ fn method(shared: &Shared) -> TouchMethod {
         Setting::Auto if supports_populate() => TouchMethod::Populate,
         Setting::Auto | Setting::Write => TouchMethod::Write(memory::page_size()),
     }
-}
-
-fn memory_is_short() -> Option<Error> {
-    let physical = memory::physical().ok()?;
-    let keep = physical.total / KEEP_FREE_SHARE;
-    (physical.available < keep).then(|| {
-        Error::invalid(format!(
-            "only {} of {} bytes of memory are available",
-            physical.available, physical.total
-        ))
-    })
 }

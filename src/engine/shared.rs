@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::gate::Gate;
+use super::guard::Guard;
 use super::pace::Pace;
 use crate::catalog::monitor::Catalog;
 use crate::config::Config;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub pace: Pace,
     /// Background copies and captures.
     pub gate: Gate,
+    /// The machine's memory.
+    pub guard: Guard,
     /// Held while a file gets or loses its name, together with the catalog's step that says so: an
     /// older checkpoint's file must not take the place of a newer one's. Taken before the
     /// catalog's lock. Captures into memory never take it.
@@ -74,6 +77,7 @@ impl Shared {
             metrics: Metrics::default(),
             pace,
             gate: Gate::default(),
+            guard: Guard::default(),
             naming: Mutex::new(()),
             stream: Mutex::new(None),
             stopping: AtomicBool::new(false),

@@ -28,6 +28,9 @@ pub fn flush(shared: &Shared) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Flush, State::next_flush) {
         let since = Instant::now();
         let untouched = shared.host()?.untouched(&job.host);
+        if untouched > 0 {
+            shared.memory_is_short(untouched);
+        }
         let flushing = shared.pace.flush();
         let result = queue.run(&job, Direction::Down);
         if result.is_ok() {

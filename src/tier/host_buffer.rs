@@ -206,6 +206,11 @@ impl HostBuffer {
         bytes
     }
 
+    /// Every byte before this one has its page, or is being given it.
+    pub fn front(&self) -> u64 {
+        (self.pages.lock().front as u64 * TOUCH_UNIT).min(self.len)
+    }
+
     /// Bytes that have their pages.
     pub fn touched_bytes(&self) -> u64 {
         self.pages.lock().touched_bytes

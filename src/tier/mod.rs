@@ -7,4 +7,6 @@
 pub mod device_cache;
 pub mod files;
 pub mod host_buffer;
+#[cfg(all(test, feature = "model-check"))]
+mod host_buffer_model;
 pub mod space;

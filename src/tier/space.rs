@@ -51,6 +51,27 @@ impl Space {
         }
     }
 
+    /// Gives up the free room from `start` on. What is taken there stays, and is room again when it
+    /// is released.
+    pub fn withdraw(&mut self, start: u64) {
+        let behind: Vec<(u64, u64)> = self
+            .holes
+            .iter()
+            .map(|(&offset, &len)| (offset, offset + len))
+            .filter(|&(_, end)| end > start)
+            .collect();
+        for (offset, end) in behind {
+            self.holes.remove(&offset);
+            let kept = start.saturating_sub(offset);
+            if kept > 0 {
+                self.holes.insert(offset, kept);
+            }
+            let given_up = end - offset - kept;
+            self.free_bytes -= given_up;
+            self.capacity -= given_up;
+        }
+    }
+
     /// All room, free or taken, in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
@@ -191,6 +212,20 @@ mod tests {
         space.grow(47);
         assert_eq!(space.capacity(), 64);
         assert_eq!(space.allocate(64).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn room_is_given_up_only_where_it_is_free() {
+        let mut space = Space::new(1);
+        space.grow(100);
+        let low = space.allocate(30).unwrap();
+        let high = space.allocate(30).unwrap();
+        space.release(&low);
+        space.withdraw(20);
+        assert_eq!((space.capacity(), space.free()), (50, 20));
+        space.release(&high);
+        assert_eq!((space.capacity(), space.free()), (50, 50));
+        assert!(space.allocate(51).is_none() && space.allocate(50).is_some());
     }
 
     #[test]

@@ -1,11 +1,19 @@
 //! The project's own commands, and the parts of them that tests use.
 //!
-//! [`stage`] lays out what a C program needs; the tests of the C interface start with it.
+//! [`stage`](mod@stage) lays out what a C program needs; the tests of the C interface start with
+//! it. The commands are [`header`], [`docs`], [`demonstration`], [`bundle`] and [`suite`], the
+//! rest is what they share.
 
+pub mod bundle;
+pub mod demonstration;
+pub mod docs;
+pub mod driver;
 pub mod error;
 pub mod files;
 pub mod header;
 pub mod project;
 pub mod stage;
+pub mod suite;
+pub mod system;
 
 pub use error::{Error, Result};

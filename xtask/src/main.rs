@@ -1,10 +1,13 @@
 //! `cargo xtask`: the project's own commands.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{header, Result};
+use xtask::{bundle, demonstration, docs, header, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -16,33 +19,67 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Run the demonstration, on the GPU if there is one, else on the software device
+    ///
+    /// The arguments are its own; --help shows them.
+    #[command(disable_help_flag = true)]
+    Rtm {
+        /// Arguments of the demonstration
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
+    /// Run all checks and tests
+    Test {
+        /// Go on after a check that has failed
+        #[arg(long)]
+        keep_going: bool,
+        /// Run this check alone; can be given several times
+        #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(suite::names()))]
+        only: Vec<String>,
+    },
+    /// Build the library and the software device and lay them out, as `lib`, `include`, `softcuda`
+    Stage {
+        /// With optimisation
+        #[arg(long)]
+        release: bool,
+    },
+    /// Make a folder that tests and measures the library on a machine with a GPU, without Rust
+    GpuBundle {
+        /// Where to make it [default: <target>/gpu-bundle]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Make include/veloc.h and include/veloc/defs.h from src/capi
     Header {
         /// Write nothing; fail if they differ
         #[arg(long)]
         check: bool,
     },
-    /// Build the library and the software device and lay them out, as `include`, `lib`, `softcuda`
-    Stage {
-        /// With optimisation
+    /// Put the table of configuration keys into docs/configuration.md
+    Docs {
+        /// Write nothing; fail if it differs
         #[arg(long)]
-        release: bool,
+        check: bool,
     },
 }
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Header { check: true } => header::check(),
-        Task::Header { check: false } => header::update(),
+        Task::Rtm { arguments } => demonstration::rtm(&arguments),
+        Task::Test { keep_going, only } => suite::test(&only, keep_going),
         Task::Stage { release } => {
-            let profile = if release {
-                Profile::Release
-            } else {
-                Profile::Debug
-            };
+            let profile = if release { Profile::Release } else { Profile::Debug };
             println!("{}", stage(profile)?.folder.display());
             Ok(())
         }
+        Task::GpuBundle { out } => {
+            println!("{}", bundle::make(out)?.display());
+            Ok(())
+        }
+        Task::Header { check: true } => header::check(),
+        Task::Header { check: false } => header::update(),
+        Task::Docs { check: true } => docs::check(),
+        Task::Docs { check: false } => docs::update(),
     }
 }
 

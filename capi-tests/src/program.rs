@@ -1,0 +1,102 @@
+//! The C programs: compiled once for each process and flavour, against the staged library.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+use xtask::stage::{stage, Profile, Stage};
+
+/// How a program is compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Flavour {
+    /// As a user would.
+    #[default]
+    Plain,
+    /// With AddressSanitizer and UndefinedBehaviorSanitizer.
+    Sanitized,
+}
+
+/// The libraries and headers: those built from this tree, or, to test an installation that is laid
+/// out like a stage, those in the folder `VELOC_STAGE`.
+pub fn staged() -> &'static Stage {
+    static STAGE: OnceLock<Stage> = OnceLock::new();
+    STAGE.get_or_init(|| {
+        if let Some(folder) = std::env::var_os("VELOC_STAGE") {
+            return Stage { folder: folder.into() };
+        }
+        let profile = if cfg!(debug_assertions) { Profile::Debug } else { Profile::Release };
+        stage(profile).unwrap_or_else(|error| panic!("staging the library: {error}"))
+    })
+}
+
+/// The folder of the C sources.
+pub fn sources() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/programs"))
+}
+
+/// The executable of a program.
+pub fn program(name: &str, flavour: Flavour) -> PathBuf {
+    static COMPILED: Mutex<Option<HashMap<(String, Flavour), PathBuf>>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    compiled
+        .get_or_insert_with(HashMap::new)
+        .entry((name.to_owned(), flavour))
+        .or_insert_with(|| compile(name, flavour))
+        .clone()
+}
+
+fn compile(name: &str, flavour: Flavour) -> PathBuf {
+    let stage = staged();
+    let folder = stage.folder.join("capi-tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    let executable = folder.join(format!("{name}-{flavour:?}"));
+    let unfinished = folder.join(format!("{name}-{flavour:?}-{}", std::process::id()));
+    let mut command = compiler();
+    match flavour {
+        Flavour::Plain => command.arg("-O1"),
+        Flavour::Sanitized => command.args([
+            "-O1",
+            "-fsanitize=address,undefined",
+            "-fno-sanitize-recover=all",
+            "-fno-omit-frame-pointer",
+        ]),
+    };
+    command
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
+        .arg(stage.include())
+        .arg(sources().join(format!("{name}.c")))
+        .arg("-o")
+        .arg(&unfinished)
+        .arg("-L")
+        .arg(stage.lib())
+        .args(["-lveloc-client", "-ldl", "-lpthread"]);
+    finish(command);
+    // Another test process may be running the one of before.
+    std::fs::rename(&unfinished, &executable).unwrap();
+    executable
+}
+
+/// A driver library that has one function and lacks the rest, in a folder of its own.
+pub fn maimed_driver(folder: &Path) -> PathBuf {
+    let (source, library) = (folder.join("maimed.c"), folder.join("libcuda.so.1"));
+    std::fs::write(&source, "int cuInit(unsigned flags) { return flags != 0; }\n").unwrap();
+    let mut command = compiler();
+    command.args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]).arg(&library).arg(&source);
+    finish(command);
+    library
+}
+
+fn compiler() -> Command {
+    Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+}
+
+fn finish(mut command: Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,267 @@
+//! Processes: started, watched, signalled, and looked at when they have ended.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::program::staged;
+
+/// A process that has not ended after so long hangs. Nothing is timed by this: it is many times
+/// what any program here takes.
+const HANG: Duration = Duration::from_secs(120);
+
+/// A process to be started.
+#[derive(Debug)]
+pub struct Run {
+    command: Command,
+    what: String,
+}
+
+/// A process that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: String,
+    /// What it and the library said.
+    pub stderr: String,
+    what: String,
+}
+
+/// A process under way. Killed when it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    what: String,
+    since: Instant,
+    stdout: Collected,
+    stderr: Collected,
+}
+
+#[derive(Debug)]
+struct Collected {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Run {
+    /// A run of an executable with the staged library, without a CUDA driver.
+    pub fn new(executable: &Path) -> Run {
+        let mut command = Command::new(executable);
+        for (name, _) in std::env::vars_os() {
+            let own = name.to_string_lossy();
+            if own.starts_with("VELOC_") || own.starts_with("SOFTCUDA_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .env("LD_LIBRARY_PATH", staged().lib())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Run { what: executable.display().to_string(), command }
+    }
+
+    /// With the software device as its CUDA driver.
+    #[must_use]
+    pub fn with_device(mut self) -> Run {
+        let paths = std::env::join_paths([staged().lib(), staged().softcuda()]).unwrap();
+        self.command.env("LD_LIBRARY_PATH", paths);
+        self
+    }
+
+    /// With an argument more.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Run {
+        self.what = format!("{} {}", self.what, argument.as_ref().to_string_lossy());
+        self.command.arg(argument);
+        self
+    }
+
+    /// With arguments, separated by spaces.
+    #[must_use]
+    pub fn args(self, arguments: &str) -> Run {
+        arguments.split_whitespace().fold(self, Run::arg)
+    }
+
+    /// With a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Run {
+        self.what = format!("{name}={} {}", value.as_ref().to_string_lossy(), self.what);
+        self.command.env(name, value);
+        self
+    }
+
+    /// With anything else.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Command)) -> Run {
+        change(&mut self.command);
+        self
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        let mut child =
+            self.command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.what));
+        Running {
+            stdout: Collected::new(child.stdout.take()),
+            stderr: Collected::new(child.stderr.take()),
+            what: self.what,
+            since: Instant::now(),
+            child,
+        }
+    }
+
+    /// Runs it to its end.
+    pub fn end(self) -> Ended {
+        self.start().end()
+    }
+
+    /// Runs it to its end, which must be a good one.
+    pub fn succeed(self) -> Ended {
+        self.end().succeeded()
+    }
+}
+
+impl Running {
+    /// Waits for its end. Panics if it hangs.
+    pub fn end(mut self) -> Ended {
+        let status = self.wait();
+        Ended {
+            status,
+            stdout: self.stdout.finish(),
+            stderr: self.stderr.finish(),
+            what: std::mem::take(&mut self.what),
+        }
+    }
+
+    /// Waits until it has printed this line. Panics if it ends without, or hangs.
+    pub fn wait_for_line(&mut self, line: &str) {
+        loop {
+            let ended = self.child.try_wait().unwrap().is_some();
+            if self.stdout.text().lines().any(|printed| printed == line) {
+                return;
+            }
+            if ended {
+                panic!("{} ended without \"{line}\"\n{}", self.what, self.said());
+            }
+            self.check_for_hang();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: a child that has not been waited for, so its number is still its own.
+        assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, signal) }, 0);
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            self.check_for_hang();
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+    }
+
+    fn check_for_hang(&mut self) {
+        if self.since.elapsed() < HANG {
+            return;
+        }
+        let _ = self.child.kill();
+        panic!("{} hangs: killed after {} s\n{}", self.what, HANG.as_secs(), self.said());
+    }
+
+    fn said(&self) -> String {
+        format!("--- stdout\n{}\n--- stderr\n{}", self.stdout.text(), last(&self.stderr.text()))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, or the test has.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// Panics, with what it printed, unless it ended by itself with status 0 and said that it had
+    /// come to its end.
+    #[must_use]
+    pub fn succeeded(self) -> Ended {
+        if self.status.success() && self.stdout.lines().last() == Some("done") {
+            return self;
+        }
+        let how = match self.status.signal() {
+            Some(signal) => format!("was ended by signal {signal}"),
+            None => format!("ended with {}", self.status),
+        };
+        panic!(
+            "{} {how}\n--- stdout\n{}\n--- stderr\n{}",
+            self.what,
+            last(&self.stdout),
+            last(&self.stderr)
+        );
+    }
+
+    /// The number behind `name` on a line of its own.
+    pub fn figure(&self, name: &str) -> u64 {
+        let mut values = self.figures(name);
+        values.pop().unwrap_or_else(|| panic!("{}: no figure {name}:\n{}", self.what, self.stdout))
+    }
+
+    /// The numbers behind `name` on lines of their own.
+    pub fn figures(&self, name: &str) -> Vec<u64> {
+        let behind = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
+        self.stdout.lines().filter_map(behind).collect()
+    }
+}
+
+/// The end of a text, which may be long.
+fn last(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+impl Collected {
+    fn new(source: Option<impl Read + Send + 'static>) -> Collected {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let reader = source.map(|mut source| {
+            let text = text.clone();
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(bytes @ 1..) = source.read(&mut buffer) {
+                    text.lock().unwrap().extend_from_slice(&buffer[..bytes]);
+                }
+            })
+        });
+        Collected { text, reader }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
+    }
+
+    fn finish(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.text()
+    }
+}

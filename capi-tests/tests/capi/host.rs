@@ -1,0 +1,114 @@
+//! The protocol with host memory, in every kind of job. What is checked in each case, and which
+//! fault it would catch, stands in `programs/host.c`.
+
+use capi_tests::job::Job;
+use capi_tests::program::maimed_driver;
+
+/// Cases that need no file to outlive the job.
+const CASES: [&str; 12] = [
+    "round-trip",       // wrong offsets, order by unsigned id, version 0 lost
+    "selective",        // upstream's crash in SOME; a region captured late or twice
+    "given-up",         // upstream keeps a checkpoint that ended with 0
+    "protected-again",  // upstream freezes the regions at a name's first checkpoint
+    "replaced-by-less", // upstream leaves the old tail; an old file over a new one
+    "newest",           // names and versions taken for others'
+    "all-or-nothing",   // upstream overwrites regions before it finds that one does not fit
+    "cleanup",          // upstream takes a dot for any letter
+    "cleanup-at-once",  // a write under way that comes back after its removal
+    "many",             // what is evicted comes back wrong
+    "finished",         // a poll that never ends
+    "empty-region",     // no bytes, taken for bytes that are lost
+];
+
+fn all_cases(configuration: &str) {
+    for case in CASES {
+        println!("{case}");
+        let ended = Job::new(configuration).run("host", case).succeed();
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    }
+}
+
+/// Those that look at files in a second life of the job as well.
+fn all_cases_with_files(configuration: &str) {
+    all_cases(configuration);
+    Job::new(configuration).run("host", "two-lives").succeed();
+    Job::new(configuration).run("host", "route original=DIR/original").succeed();
+}
+
+#[test]
+fn async_jobs() {
+    all_cases_with_files("mode = async\nscratch = DIR/scratch\n");
+}
+
+#[test]
+fn async_jobs_with_persistent() {
+    all_cases_with_files("mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n");
+}
+
+#[test]
+fn sync_jobs() {
+    all_cases_with_files("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n");
+    all_cases_with_files("mode = sync\nscratch = DIR/scratch\n");
+}
+
+/// Everything is evicted at once, and the large ones stream to their files.
+#[test]
+fn host_buffer_smaller_than_a_checkpoint() {
+    all_cases_with_files("mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n");
+}
+
+#[test]
+fn no_host_buffer() {
+    all_cases_with_files("mode = async\nscratch = DIR/scratch\nhost_cache_size = 0\n");
+}
+
+#[test]
+fn ephemeral_jobs() {
+    all_cases("mode = async\nephemeral = true\nhost_cache_size = 64M\n");
+    all_cases("mode = sync\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
+}
+
+/// A host program on a machine with a device driver loaded, even one that is of no use: its
+/// checkpoints must not suffer.
+#[test]
+fn drivers_of_every_sort() {
+    let configuration = "mode = async\nscratch = DIR/scratch\n";
+    for case in ["round-trip", "selective"] {
+        let job = Job::new(configuration);
+        let library = maimed_driver(&job.path(""));
+        let ended = job.run("host", case).env("LD_PRELOAD", library).succeed();
+        assert!(ended.stderr.contains("no function cu"), "{}", ended.stderr);
+    }
+    for (name, value) in [
+        ("SOFTCUDA_DEVICES", "0"),           // a driver without a device
+        ("SOFTCUDA_FAIL", "cuInit:1+=999"),  // one that does not start
+        ("SOFTCUDA_FAIL", "cuInit:1+=804"),  // one whose kernel module is of another version
+    ] {
+        let job = Job::new(configuration);
+        job.run_device("device", "broken-driver").env(name, value).succeed();
+    }
+}
+
+/// Calls from several threads are taken one after the other.
+#[test]
+fn threads() {
+    for configuration in [
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 1M\n",
+        "mode = sync\nscratch = DIR/scratch\n",
+    ] {
+        Job::new(configuration).run("threads", "").env("VELOC_LOG", "off").succeed();
+    }
+}
+
+/// The environment overrides the file; a key that is not known is a warning that names it.
+#[test]
+fn settings_from_the_environment() {
+    let job = Job::new("mode = nonsense\nscratch = /nonexistent/x\nscrach = 1\n");
+    let ended = job
+        .run("host", "write")
+        .env("VELOC_MODE", "sync")
+        .env("VELOC_SCRATCH", job.path("elsewhere"))
+        .succeed();
+    assert!(job.path("elsewhere/x-0-1.dat").exists());
+    assert!(ended.stderr.contains("scrach") && ended.stderr.contains("scratch"));
+}

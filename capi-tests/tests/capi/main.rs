@@ -1,0 +1,13 @@
+//! The C interface, through C programs that run as processes of their own.
+
+// A test fails by panicking; the helpers beside the tests are part of them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod device;
+mod files;
+mod host;
+mod injection;
+mod instrumented;
+mod kill;
+mod pinning;
+mod refuse;

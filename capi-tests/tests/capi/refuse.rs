@@ -1,0 +1,116 @@
+//! What must be refused: with -1, a text that names the thing, and nothing lost.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+use capi_tests::checkpoint_file::{content, parse};
+use capi_tests::job::{files, Job};
+
+/// Wrong configurations, names, versions, sizes, pointers, and calls out of order, before Init and
+/// after Finalize: the table is in `programs/refuse.c`. Each of them ends or hangs upstream's
+/// process, or is taken silently.
+#[test]
+fn wrong_arguments_and_calls_out_of_order() {
+    for configuration in [
+        "mode = async\nscratch = DIR/scratch\n",
+        "mode = sync\nscratch = DIR/scratch\n",
+        "mode = async\nephemeral = true\nscratch = DIR/scratch\n",
+    ] {
+        Job::new(configuration).run("refuse", "DIR").succeed();
+    }
+}
+
+/// The same with a driver in the process, where pointers are asked about.
+#[test]
+fn wrong_pointers() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\n");
+    job.run("refuse", "DIR").env("LD_PRELOAD", "libcuda.so.1").with_device().succeed();
+}
+
+/// A file system of one's own, unmounted when it is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// Of so many bytes; none if this user may not mount.
+    fn new(at: &Path, bytes: usize) -> Option<Mounted> {
+        fs::create_dir_all(at).unwrap();
+        let text = |text: &str| std::ffi::CString::new(text).unwrap();
+        let (kind, path) = (text("tmpfs"), text(at.to_str().unwrap()));
+        let options = text(&format!("size={bytes}"));
+        // SAFETY: strings that end with NUL.
+        let status = unsafe {
+            libc::mount(kind.as_ptr(), path.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast())
+        };
+        (status == 0).then(|| Mounted(at.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let path = std::ffi::CString::new(self.0.to_str().unwrap()).unwrap();
+        // SAFETY: a string that ends with NUL.
+        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+/// What is in scratch after there was room again: every checkpoint, and no temporary file.
+fn nothing_was_lost(job: &Job) {
+    let scratch = files(&job.scratch());
+    for (version, bytes) in [(1, 100_000), (2, 3_000_000), (3, 100_000)] {
+        let file = &scratch[&format!("full-0-{version}.dat")];
+        assert_eq!(parse(file).unwrap(), [(1, content(1, version, bytes))]);
+    }
+    assert_eq!(scratch.len(), 3, "{:?}", scratch.keys());
+}
+
+const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
+const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+/// A buffer in which the large checkpoint has no place: it streams to its file.
+const STREAMED: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 1M\n";
+
+/// Scratch is full: the checkpoint stays in memory, is reported, and gets there when there is room.
+#[test]
+fn full_scratch() {
+    for (configuration, case) in [(ASYNC, "async"), (SYNC, "sync"), (STREAMED, "sync")] {
+        let job = Job::new(configuration);
+        let Some(_mounted) = Mounted::new(&job.scratch(), 4 << 20) else {
+            println!("SKIPPED: full_scratch needs the right to mount a tmpfs");
+            return;
+        };
+        let filler = job.scratch().join("filler");
+        fs::write(&filler, vec![0; 2 << 20]).unwrap();
+        let filler = format!("{case} filler={}", filler.display());
+        job.run("full", &filler).succeed();
+        nothing_was_lost(&job);
+    }
+}
+
+/// The same by a limit on the size of files, which every user can set.
+#[test]
+fn limited_file_size() {
+    for (configuration, case) in [(ASYNC, "async"), (SYNC, "sync"), (STREAMED, "sync")] {
+        let job = Job::new(configuration);
+        job.run("full", case).succeed();
+        nothing_was_lost(&job);
+    }
+}
+
+/// Scratch belongs to somebody else.
+#[test]
+fn unwritable_scratch() {
+    let job = Job::new(ASYNC);
+    fs::create_dir(job.scratch()).unwrap();
+    fs::set_permissions(job.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(job.scratch(), fs::Permissions::from_mode(0o555)).unwrap();
+    // SAFETY: asks for a number.
+    let root = unsafe { libc::geteuid() } == 0;
+    let run = job.run("full", "unwritable filler=none").with(|command| {
+        if root {
+            // Root may write everywhere; nobody may not.
+            command.uid(65534);
+        }
+    });
+    run.succeed();
+}
