@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "shot.h"
+
+#define VELOC_NO_MPI
 #include "veloc.h"
 
 #define NAME "shot"

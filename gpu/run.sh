@@ -89,7 +89,7 @@ program() {
         return
     fi
     if [ ! -x "$work/$name" ]; then
-        ${CC:-cc} -std=c99 -D_GNU_SOURCE -DVELOC_NO_MPI -O2 -pthread -I "$here/include" "$@" \
+        ${CC:-cc} -std=c99 -D_GNU_SOURCE -O2 -pthread -I "$here/include" "$@" \
             -o "$work/$name" -L "$here/lib" -lveloc-client -ldl -Wl,-rpath,"$here/lib" >&2 || return 1
     fi
     echo "$work/$name"

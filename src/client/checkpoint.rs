@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{check_name, Client, Phase, Routed, Selection};
 use crate::catalog::state::State;
-use crate::engine::capture::Place;
+use crate::engine::place::Place;
 use crate::error::{Error, Result};
 use crate::platform::files::{self, Durability};
 

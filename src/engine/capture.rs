@@ -6,40 +6,17 @@
 use std::time::Instant;
 
 use super::copy::{Run, Way};
+use super::place::Place;
 use super::shared::Shared;
 use super::spool::{Complete, Spool};
 use crate::catalog::entry::{Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, Reserve, State, WaitFor};
-use crate::device::Pointer;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::tier::space::{cut, Extent};
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
 const ALIGNMENT: u64 = 256;
-
-/// A region to be captured or restored: where the application has it.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// The region's id.
-    pub id: i32,
-    /// The address, of the host or of the device.
-    pub address: u64,
-    /// Bytes.
-    pub len: u64,
-    /// What kind of memory it is.
-    pub kind: Pointer,
-}
-
-impl Place {
-    /// The part of a checkpoint that its bytes go to.
-    pub fn part(&self) -> Part {
-        match self.kind {
-            Pointer::Host { .. } => Part::Host,
-            Pointer::Device { .. } => Part::Device,
-        }
-    }
-}
 
 /// A checkpoint under way.
 #[derive(Debug)]
@@ -257,5 +234,37 @@ impl Shared {
         let result = self.spool(open, places);
         self.metrics.waited(Cause::File, since);
         result
+    }
+
+    /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
+    fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+        let mut spool = match open.spool.take() {
+            Some(spool) => spool,
+            None => {
+                let mut spool = Spool::create(
+                    self,
+                    &open.name,
+                    open.version,
+                    open.regions.len() + places.len(),
+                )?;
+                if let Err(error) = self.spool_memory(open.id, &open.regions, &mut spool) {
+                    spool.discard();
+                    return Err(error);
+                }
+                spool
+            }
+        };
+        let mut places = places.to_vec();
+        places.sort_by_key(|place| place.id);
+        let result = self.spool_places(&mut spool, &places);
+        open.spool = Some(spool);
+        result?;
+        open.regions.extend(places.iter().map(|place| Region {
+            id: place.id,
+            size: place.len,
+            part: place.part(),
+            offset: 0,
+        }));
+        Ok(())
     }
 }

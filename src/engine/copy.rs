@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use super::capture::Place;
 use super::gate::Closed;
+use super::place::Place;
 use super::shared::Shared;
 use crate::catalog::entry::{Id, Part, Tier};
 use crate::device::context::Current;

@@ -6,8 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::shared::Shared;
-use crate::platform::memory;
+use crate::platform::memory::{self, Physical};
 
 /// The free memory is looked at again after so many bytes of new pages.
 const LOOK_EVERY: u64 = 128 << 20;
@@ -28,32 +27,22 @@ impl Default for Guard {
     }
 }
 
-impl Shared {
-    /// Counts `bytes` of pages that are about to be made. True: memory is short, and the host
-    /// buffer has been limited to the pages it has.
-    pub(super) fn memory_is_short(&self, bytes: u64) -> bool {
-        if self.guard.short.load(Ordering::Relaxed) {
-            return true;
+impl Guard {
+    /// Counts `bytes` of pages that are about to be made. The figures, the first time that they
+    /// show that memory is short.
+    pub fn look(&self, bytes: u64) -> Option<Physical> {
+        let before = self.since_look.fetch_add(bytes, Ordering::Relaxed);
+        if self.is_short() || before < LOOK_EVERY {
+            return None;
         }
-        if self.guard.since_look.fetch_add(bytes, Ordering::Relaxed) < LOOK_EVERY {
-            return false;
-        }
-        self.guard.since_look.store(0, Ordering::Relaxed);
-        let Ok(physical) = memory::physical() else { return false };
-        if physical.available >= physical.total / KEEP_FREE_SHARE {
-            return false;
-        }
-        if !self.guard.short.swap(true, Ordering::Relaxed) {
-            let pages = self.host.as_ref().map_or(0, |host| host.front());
-            self.catalog.step(|state| state.limit_host(pages));
-            let left = self.catalog.look(|state| state.host_room().0);
-            log::warn!(
-                "the host buffer is limited to {left} bytes (host_cache_size): only {} of {} bytes \
-                 of memory are available",
-                physical.available,
-                physical.total
-            );
-        }
-        true
+        self.since_look.store(0, Ordering::Relaxed);
+        let physical = memory::physical().ok()?;
+        let short = physical.available < physical.total / KEEP_FREE_SHARE;
+        (short && !self.short.swap(true, Ordering::Relaxed)).then_some(physical)
+    }
+
+    /// Whether memory has become short.
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
     }
 }

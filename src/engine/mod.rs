@@ -11,13 +11,15 @@
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
-//! capture, [`shared`] is what all of them see.
+//! capture, [`shared`] is what all of them see, [`place`] where the application has a
+//! region.
 
 pub mod capture;
 pub mod copy;
 pub mod gate;
 pub mod guard;
 pub mod pace;
+pub mod place;
 pub mod prepare;
 pub mod restore;
 pub mod shared;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::capture::Place;
 use super::copy::{Run, Way};
+use super::place::Place;
 use super::shared::{Shared, SLICE};
 use super::spool::about;
 use crate::catalog::entry::{Id, Part, Region, PARTS};

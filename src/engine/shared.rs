@@ -118,6 +118,23 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
+    /// and the buffer has been limited to the pages it has.
+    pub fn memory_is_short(&self, bytes: u64) -> bool {
+        if let Some(physical) = self.guard.look(bytes) {
+            let pages = self.host.as_ref().map_or(0, HostBuffer::front);
+            self.catalog.step(|state| state.limit_host(pages));
+            let left = self.catalog.look(|state| state.host_room().0);
+            log::warn!(
+                "the host buffer is limited to {left} bytes (host_cache_size): only {} of {} bytes \
+                 of memory are available",
+                physical.available,
+                physical.total
+            );
+        }
+        self.guard.is_short()
+    }
+
     /// Says once that something works less well than it could. `topic` tells one such thing from
     /// another.
     pub fn degrade(&self, topic: &'static str, what: impl std::fmt::Display) {

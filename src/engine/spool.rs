@@ -5,9 +5,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::capture::{Open, Place};
+use super::place::Place;
 use super::shared::{Shared, SLICE};
-use crate::catalog::entry::{Region, Tier};
+use crate::catalog::entry::{Id, Region, Tier};
 use crate::catalog::state::Source;
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Result};
@@ -46,8 +46,9 @@ impl Complete {
 }
 
 impl Spool {
-    fn create(shared: &Shared, open: &Open, regions: usize) -> Result<Spool> {
-        let complete = shared.files.scratch_path(&open.name, open.version)?;
+    /// Starts the file of a checkpoint that is expected to have so many regions.
+    pub fn create(shared: &Shared, name: &str, version: i32, regions: usize) -> Result<Spool> {
+        let complete = shared.files.scratch_path(name, version)?;
         let temporary = shared.files.temporary(&complete);
         let file = files::create(&temporary)?;
         let header = encoded_len(regions) as u64;
@@ -114,37 +115,10 @@ impl Spool {
 }
 
 impl Shared {
-    /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
-    pub(super) fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
-        let mut spool = match open.spool.take() {
-            Some(spool) => spool,
-            None => {
-                let mut spool = Spool::create(self, open, open.regions.len() + places.len())?;
-                if let Err(error) = self.spool_memory(open, &mut spool) {
-                    spool.discard();
-                    return Err(error);
-                }
-                spool
-            }
-        };
-        let mut places = places.to_vec();
-        places.sort_by_key(|place| place.id);
-        let result = self.spool_places(&mut spool, &places);
-        open.spool = Some(spool);
-        result?;
-        open.regions.extend(places.iter().map(|place| Region {
-            id: place.id,
-            size: place.len,
-            part: place.part(),
-            offset: 0,
-        }));
-        Ok(())
-    }
-
     /// What the checkpoint captured into memory before it turned out too large.
-    fn spool_memory(&self, open: &Open, spool: &mut Spool) -> Result<()> {
-        let sources = self.catalog.look(|state| state.building_sources(open.id));
-        for region in &open.regions {
+    pub(super) fn spool_memory(&self, id: Id, regions: &[Region], spool: &mut Spool) -> Result<()> {
+        let sources = self.catalog.look(|state| state.building_sources(id));
+        for region in regions {
             let at = spool.end;
             if let Some(source) = &sources[region.part as usize] {
                 self.read_memory(source, region, |bytes| spool.put(bytes))?;
@@ -154,7 +128,8 @@ impl Shared {
         Ok(())
     }
 
-    fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
+    /// Appends regions of the application, in the order given.
+    pub(super) fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let since = Instant::now();
         let own = if places.iter().any(|place| place.kind != PLAIN) {
             let side = self.device_side()?;

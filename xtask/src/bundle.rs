@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, folder, link};
+use crate::files::{copy_folder, folder, link};
 use crate::project::{root, run, target_directory};
 use crate::stage::{build, stage, Profile};
 
@@ -90,7 +90,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 fn compile(out: &Path, name: &str, sources: &[PathBuf]) -> Result<()> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     run(Command::new(compiler)
-        .args(["-std=c99", "-D_GNU_SOURCE", "-DVELOC_NO_MPI", "-O2", "-s", "-pthread"])
+        .args(["-std=c99", "-D_GNU_SOURCE", "-O2", "-s", "-pthread"])
         .args(["-Wall", "-Wextra", "-Werror", "-I"])
         .arg(out.join("include"))
         .args(sources)

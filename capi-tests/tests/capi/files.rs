@@ -19,8 +19,7 @@ fn written(version: i32) -> Vec<Region> {
 #[test]
 fn files_are_as_the_format_says() {
     let lowest = i32::MIN;
-    let sizes =
-        [(lowest, 300_000), (-5, 1), (0, 0), (3, 65_536), (7, 4097), (i32::MAX, 255)];
+    let sizes = [(lowest, 300_000), (-5, 1), (0, 0), (3, 65_536), (7, 4097), (i32::MAX, 255)];
     for (configuration, persistent) in [
         (PERSISTENT, true),
         (ASYNC, false),
@@ -88,7 +87,8 @@ fn cleanup_removes_scratch_files_of_one_name() {
     let job = Job::new(PERSISTENT);
     job.run("host", "cleanup").succeed();
     let of = |name: &str| [format!("{name}-0-1.dat"), format!("{name}-0-2.dat")];
-    let mut expected: Vec<String> = ["a", "a..b", "a.bc", "azb"].iter().flat_map(|n| of(n)).collect();
+    let mut expected: Vec<String> =
+        ["a", "a..b", "a.bc", "azb"].iter().flat_map(|n| of(n)).collect();
     expected.sort();
     assert_eq!(names(&job.scratch()), expected);
     expected.extend(of("a.b"));
@@ -174,7 +174,10 @@ fn damaged() -> Vec<(&'static str, Vec<u8>)> {
         ("all but the last byte", good[..good.len() - 1].to_vec()),
         ("a byte too many", [good.clone(), vec![0]].concat()),
         ("a count beyond all bounds", with(0, &u64::MAX.to_le_bytes())),
-        ("a count that overflows with the size of its entries", with(0, &(1u64 << 61).to_le_bytes())),
+        (
+            "a count that overflows with the size of its entries",
+            with(0, &(1u64 << 61).to_le_bytes()),
+        ),
         ("a size beyond all bounds", with(12, &u64::MAX.to_le_bytes())),
         ("ids in descending order", with(8, &5i32.to_le_bytes())),
         ("zeros", vec![0; good.len()]),

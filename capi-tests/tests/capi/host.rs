@@ -80,9 +80,9 @@ fn drivers_of_every_sort() {
         assert!(ended.stderr.contains("no function cu"), "{}", ended.stderr);
     }
     for (name, value) in [
-        ("SOFTCUDA_DEVICES", "0"),           // a driver without a device
-        ("SOFTCUDA_FAIL", "cuInit:1+=999"),  // one that does not start
-        ("SOFTCUDA_FAIL", "cuInit:1+=804"),  // one whose kernel module is of another version
+        ("SOFTCUDA_DEVICES", "0"),          // a driver without a device
+        ("SOFTCUDA_FAIL", "cuInit:1+=999"), // one that does not start
+        ("SOFTCUDA_FAIL", "cuInit:1+=804"), // one whose kernel module is of another version
     ] {
         let job = Job::new(configuration);
         job.run_device("device", "broken-driver").env(name, value).succeed();

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use capi_tests::checkpoint_file::{content, parse};
 use capi_tests::job::{files, Job};
+use capi_tests::program::{program, staged, Flavour};
+use capi_tests::run::Run;
 
 /// Wrong configurations, names, versions, sizes, pointers, and calls out of order, before Init and
 /// after Finalize: the table is in `programs/refuse.c`. Each of them ends or hangs upstream's
@@ -106,11 +108,18 @@ fn unwritable_scratch() {
     fs::set_permissions(job.scratch(), fs::Permissions::from_mode(0o555)).unwrap();
     // SAFETY: asks for a number.
     let root = unsafe { libc::geteuid() } == 0;
-    let run = job.run("full", "unwritable filler=none").with(|command| {
-        if root {
-            // Root may write everywhere; nobody may not.
-            command.uid(65534);
-        }
-    });
+    // Root may write everywhere; nobody may not, and reaches nothing outside this directory.
+    let executable = job.path("full");
+    fs::copy(program("full", Flavour::Plain), &executable).unwrap();
+    fs::copy(staged().shared_library(), job.path("libveloc-client.so")).unwrap();
+    let run = Run::new(&executable)
+        .arg(job.path("veloc.cfg"))
+        .args("unwritable filler=none")
+        .env("LD_LIBRARY_PATH", job.path(""))
+        .with(|command| {
+            if root {
+                command.uid(65534);
+            }
+        });
     run.succeed();
 }

@@ -1,0 +1,177 @@
+//! Device memory, on the software device. Every program checks every byte it restores, and that it
+//! has not misused the device.
+
+use std::fs;
+
+use capi_tests::job::{names, Job};
+use capi_tests::program::sources;
+use capi_tests::random::Random;
+use capi_tests::run::Ended;
+
+/// The lines of `programs/device.list`: program, arguments, configuration.
+fn listed() -> Vec<(String, String, String)> {
+    let text = fs::read_to_string(sources().join("device.list")).unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut parts = line.split(" | ");
+            let command = parts.next().unwrap();
+            let (program, arguments) = command.split_once(' ').unwrap_or((command, ""));
+            let configuration: String = parts.map(|key| format!("{key}\n")).collect();
+            (program.to_owned(), arguments.to_owned(), configuration)
+        })
+        .collect()
+}
+
+/// Every line of the list that the bundle runs on a GPU.
+#[test]
+fn everything_listed_for_a_gpu() {
+    for (program, arguments, configuration) in listed() {
+        println!("{program} {arguments} | {}", configuration.replace('\n', " | "));
+        let job = Job::new(&configuration);
+        job.run_device(&program, &arguments).env("SOFTCUDA_DEVICES", "2").succeed();
+    }
+}
+
+/// The same shots on devices of other speeds: what overlaps with what differs.
+#[test]
+fn shots_at_other_speeds() {
+    let mut random = Random::seeded("shots_at_other_speeds");
+    let speeds = [
+        ("SOFTCUDA_BANDWIDTH", "dtoh=1,htod=1,pageable=0.5"),
+        ("SOFTCUDA_BANDWIDTH", "dtod=0.5,register=1"),
+        ("SOFTCUDA_DELAY", "cuMemMap=30000,cuMemHostRegister_v2=50000"),
+        ("SOFTCUDA_DELAY", "cuEventSynchronize=500,cuStreamSynchronize=500"),
+        ("SOFTCUDA_DELAY", "cuMemcpyDtoHAsync_v2=2000,cuMemcpyHtoDAsync_v2=100"),
+    ];
+    let shots: Vec<_> = listed().into_iter().filter(|line| line.0 == "shot").collect();
+    for (name, value) in speeds {
+        for _ in 0..6 {
+            let (program, arguments, configuration) =
+                &shots[random.below(shots.len() as u64) as usize];
+            let arguments = format!("{arguments} seed={}", random.below(1 << 30));
+            println!("{name}={value} {program} {arguments} {configuration:?}");
+            Job::new(configuration).run_device(program, &arguments).env(name, value).succeed();
+        }
+    }
+}
+
+fn shot(configuration: &str, arguments: &str) -> (Job, Ended) {
+    let job = Job::new(configuration);
+    let ended = job.run_device("shot", arguments).succeed();
+    (job, ended)
+}
+
+/// A shot that is larger than both caches really uses every tier: a test of the tests above, and
+/// of the figures.
+#[test]
+fn a_shot_passes_through_every_tier() {
+    let (job, ended) = shot(
+        "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+         gpu_cache_size = 8M\nhost_cache_size = 16M\n",
+        "versions=40 order=reverse hints=all wait=1",
+    );
+    for figure in ["AtoD", "DtoH", "HtoF", "FtoP", "FtoH", "HtoD", "DtoA"] {
+        assert!(ended.figure(figure) > 0, "nothing was moved {figure}");
+    }
+    for figure in ["device_evictions", "host_evictions", "fetches", "device_hits"] {
+        assert!(ended.figure(figure) > 0, "no {figure}");
+    }
+    assert_eq!(ended.figure("checkpoints"), 40);
+    assert_eq!(ended.figure("restores"), 40);
+    assert_eq!(ended.figure("device_capacity"), 8 << 20);
+    assert_eq!(names(&job.scratch()).len(), 40);
+    assert_eq!(names(&job.scratch()), names(&job.persistent()));
+}
+
+/// What is larger than the device cache goes to the host buffer, what is larger than that streams
+/// to scratch.
+#[test]
+fn what_is_too_large_goes_a_tier_down() {
+    let configuration = |host: &str| {
+        format!(
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\nhost_cache_size = {host}\n"
+        )
+    };
+    let (_, ended) = shot(&configuration("32M"), "bytes=9000000 versions=6");
+    assert!(ended.figure("AtoH") > 0 && ended.figure("AtoF") == 0);
+    let (_, ended) = shot(&configuration("4M"), "bytes=9000000 versions=6");
+    assert!(ended.figure("AtoF") > 0 && ended.figure("AtoH") == 0);
+}
+
+/// An ephemeral job writes nothing while it has room, what overflows otherwise, and removes it.
+#[test]
+fn ephemeral_shots() {
+    let (job, ended) = shot(
+        "mode = async\nephemeral = true\nscratch = DIR/scratch\n\
+         gpu_cache_size = 16M\nhost_cache_size = 48M\n",
+        "",
+    );
+    assert_eq!((ended.figure("HtoF"), ended.figure("spills")), (0, 0));
+    assert!(names(&job.scratch()).is_empty());
+
+    let (job, ended) = shot(
+        "mode = async\nephemeral = true\nscratch = DIR/scratch\n\
+         gpu_cache_size = 8M\nhost_cache_size = 16M\n",
+        "",
+    );
+    assert!(ended.figure("HtoF") > 0 && ended.figure("spills") > 0);
+    assert!(names(&job.scratch()).is_empty(), "{:?}", names(&job.scratch()));
+
+    // Nothing is consumed and there is nowhere to go: an answer, not a wait for ever.
+    let (_, ended) = shot(
+        "mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_cache_size = 16M\n",
+        "wall=1",
+    );
+    assert!((16..40).contains(&ended.figure("wall")), "{}", ended.stdout);
+    assert!(ended.figure("discards") > 0);
+}
+
+/// The device has less memory left than the cache was to have: what could be mapped is used, which
+/// is said once.
+#[test]
+fn out_of_device_memory_while_mapping() {
+    for (memory, capacity) in [("14M", 10 << 20), ("10M", 6 << 20), ("4M", 0)] {
+        let job = Job::new(
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 12M\ngpu_chunk_size = 2M\n\
+             host_cache_size = 16M\n",
+        );
+        // Of it, 2 to 4 MiB are the application's.
+        if memory == "4M" {
+            job.configure(
+                "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\ngpu_chunk_size = 2M\n\
+                 host_cache_size = 16M\n",
+            );
+        }
+        let ended = job.run_device("shot", "late=0").env("SOFTCUDA_MEMORY", memory).end();
+        if memory == "10M" || memory == "4M" {
+            println!("{memory}: {}", ended.stderr);
+        }
+        let ended = ended.succeeded();
+        let _ = capacity;
+        assert!(ended.figure("device_capacity") < 12 << 20);
+    }
+}
+
+/// Registration as configured; with it off or refused, everything works without.
+#[test]
+fn pinning_is_as_configured() {
+    let configuration = |pin: &str| {
+        format!(
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\nhost_cache_size = 16M\n\
+             pin = {pin}\n"
+        )
+    };
+    let (_, ended) = shot(&configuration("off"), "wait=1");
+    assert_eq!(ended.figure("host_registered"), 0);
+    for pin in ["serial", "parallel", "chunked"] {
+        let job = Job::new(&configuration(pin));
+        job.run_device("pin", "").succeed();
+        let refused = job
+            .run_device("shot", "wait=1")
+            .env("SOFTCUDA_FAIL", "cuMemHostRegister_v2:1+=2")
+            .succeed();
+        assert_eq!(refused.figure("host_registered"), 0);
+        assert_eq!(refused.stderr.matches("stays unregistered").count(), 1, "{}", refused.stderr);
+    }
+}

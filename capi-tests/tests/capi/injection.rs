@@ -1,0 +1,101 @@
+//! Every driver call made to fail in turn. What must be true then stands in `programs/inject.c`.
+
+use capi_tests::job::Job;
+
+/// The calls that the program makes itself, after the counting began.
+const OWN_CALLS: [&str; 2] = ["cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"];
+
+const OUT_OF_MEMORY: u32 = 2;
+const ILLEGAL_ADDRESS: u32 = 700;
+const UNKNOWN: u32 = 999;
+
+/// What a call fails with: the likely thing, where there is one.
+fn code(call: &str) -> u32 {
+    match call {
+        "cuMemCreate" | "cuMemMap" | "cuMemAddressReserve" | "cuMemHostRegister_v2" => {
+            OUT_OF_MEMORY
+        }
+        _ => UNKNOWN,
+    }
+}
+
+/// The failures to inject for a call that was made so many times.
+fn failures(call: &str, count: u64) -> Vec<String> {
+    let mut positions = vec![1, 2, count.div_ceil(2), count];
+    positions.retain(|&position| position <= count);
+    positions.sort_unstable();
+    positions.dedup();
+    let code = code(call);
+    let mut failures: Vec<String> =
+        positions.iter().map(|position| format!("{call}:{position}={code}")).collect();
+    failures.push(format!("{call}:1+={code}"));
+    if count > 2 {
+        failures.push(format!("{call}:{}+={code}", count.div_ceil(2)));
+    }
+    // Work that fails after its call has succeeded, and takes the context with it.
+    let queues_work = ["cuMemcpy", "cuEvent", "cuStreamSync", "cuCtxSync", "cuMemHostRegister"];
+    if queues_work.iter().any(|prefix| call.starts_with(prefix)) {
+        failures.extend(positions.iter().map(|p| format!("{call}:{p}~{ILLEGAL_ADDRESS}")));
+    }
+    failures
+}
+
+fn inject_everywhere(configuration: &str, arguments: &str) {
+    let mut runs = 0;
+    let calls: Vec<(String, u64)> = {
+        let ended = Job::new(configuration).run_device("inject", arguments).succeed();
+        let lines = ended.stdout.lines().filter_map(|line| line.strip_prefix("call "));
+        lines
+            .map(|line| {
+                let (call, count) = line.split_once(' ').unwrap();
+                (call.to_owned(), count.parse().unwrap())
+            })
+            .collect()
+    };
+    assert!(calls.len() > 20, "the program makes few calls: {calls:?}");
+    for (call, count) in calls.iter().filter(|(call, _)| !OWN_CALLS.contains(&call.as_str())) {
+        for failure in failures(call, *count) {
+            println!("{failure}");
+            Job::new(configuration)
+                .run_device("inject", arguments)
+                .arg(format!("fail={failure}"))
+                .env("VELOC_LOG", "off")
+                .succeed();
+            runs += 1;
+        }
+    }
+    println!("{runs} failures of {} calls", calls.len());
+}
+
+#[test]
+fn every_call_fails_in_an_async_job() {
+    inject_everywhere(
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\ngpu_chunk_size = 2M\n\
+         host_cache_size = 6M\npin = chunked\npin_chunk_size = 4M\n",
+        "",
+    );
+}
+
+#[test]
+fn every_call_fails_in_an_ephemeral_job() {
+    inject_everywhere(
+        "mode = async\nephemeral = true\ngpu_cache_size = 8M\ngpu_chunk_size = 2M\n\
+         host_cache_size = 16M\n",
+        "files=0",
+    );
+}
+
+#[test]
+fn every_call_fails_in_a_sync_job() {
+    inject_everywhere("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n", "");
+}
+
+/// Device cache straight to files.
+#[test]
+fn every_call_fails_without_a_host_buffer() {
+    inject_everywhere(
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\ngpu_chunk_size = 2M\n\
+         host_cache_size = 0\n",
+        "",
+    );
+}

@@ -1,0 +1,74 @@
+//! Jobs that are killed at any moment, and the ones that come after them.
+
+use std::thread;
+use std::time::Duration;
+
+use capi_tests::checkpoint_file::parse;
+use capi_tests::job::{files, names, Job};
+use capi_tests::random::Random;
+
+/// How often each kind of job is killed.
+const KILLS: u64 = 8;
+
+/// Nothing that was reported durable is lost or damaged; nothing half written is offered; the next
+/// job of the rank removes what the dead one left.
+fn killed_at_any_moment(what: &str, configuration: &str, persistent_alone: bool) {
+    let mut random = Random::seeded(what);
+    let job = Job::new(configuration);
+    let mut first: u64 = 1;
+    for round in 0..KILLS {
+        let mut writer = job.run("durable", &format!("write first={first}")).start();
+        if round % 2 == 0 {
+            writer.wait_for_line(&format!("durable {}", first.next_multiple_of(3)));
+        }
+        thread::sleep(Duration::from_micros(random.below(120_000)));
+        writer.signal(libc::SIGKILL);
+        let ended = writer.end();
+        let durable = ended.figures("durable").last().copied().unwrap_or(first - 1);
+
+        let directories = [job.scratch(), job.persistent()];
+        for (name, bytes) in directories.iter().flat_map(|directory| files(directory)) {
+            if !name.starts_with('.') {
+                let _ = parse(&bytes).unwrap_or_else(|why| panic!("{name} is half a file: {why}"));
+            }
+        }
+        if persistent_alone {
+            let _ = std::fs::remove_dir_all(job.scratch());
+        }
+        let reader = job.run("durable", "read").succeed();
+        let restored = reader.figures("restored");
+        for version in 1..=durable {
+            assert!(restored.contains(&version), "version {version} was durable and is lost");
+        }
+        for directory in &directories {
+            let left: Vec<_> =
+                names(directory).into_iter().filter(|n| n.starts_with('.')).collect();
+            assert!(left.is_empty(), "leftovers in {}: {left:?}", directory.display());
+        }
+        first = restored.first().copied().unwrap_or(0) + 1;
+    }
+    println!("{what}: killed {KILLS} times, {} versions", first - 1);
+}
+
+#[test]
+fn async_jobs() {
+    killed_at_any_moment(
+        "kill::async_jobs",
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n",
+        false,
+    );
+}
+
+#[test]
+fn async_jobs_with_persistent() {
+    killed_at_any_moment(
+        "kill::async_jobs_with_persistent",
+        "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 2M\n",
+        true,
+    );
+}
+
+#[test]
+fn sync_jobs() {
+    killed_at_any_moment("kill::sync_jobs", "mode = sync\nscratch = DIR/scratch\n", false);
+}

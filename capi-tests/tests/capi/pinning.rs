@@ -1,0 +1,71 @@
+//! Several processes that register their host buffers in turns, of which one dies or stops in its
+//! turn. The others must come to their end.
+//!
+//! Whether they do so quickly is the policy's own test; here a wait without end would show.
+
+use capi_tests::job::Job;
+use capi_tests::run::Running;
+
+const CHUNKED: &str =
+    "mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_cache_size = 32M\n\
+                       pin = chunked\npin_chunk_size = 4M\n";
+const SERIAL: &str = "mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_cache_size = 32M\n\
+                      pin = serial\n";
+
+/// One whose registration, and so its turn, takes longer than any test.
+fn stuck(job: &Job) -> Running {
+    let mut stuck = job
+        .run_device("pin", "rank=0")
+        .env("SOFTCUDA_DELAY", "cuMemHostRegister_v2=1000000000")
+        .start();
+    stuck.wait_for_line("touched");
+    stuck
+}
+
+fn others(job: &Job) -> Vec<Running> {
+    (1..4)
+        .map(|rank| {
+            job.run_device("pin", &format!("rank={rank}"))
+                .env("SOFTCUDA_DELAY", "cuMemHostRegister_v2=20000")
+                .start()
+        })
+        .collect()
+}
+
+fn others_finish(after: impl Fn(&Running)) {
+    for configuration in [SERIAL, CHUNKED] {
+        let job = Job::new(configuration);
+        let stuck = stuck(&job);
+        let others = others(&job);
+        after(&stuck);
+        for other in others {
+            let _ = other.end().succeeded();
+        }
+    }
+}
+
+#[test]
+fn one_is_killed_in_its_turn() {
+    others_finish(|stuck| stuck.signal(libc::SIGKILL));
+}
+
+#[test]
+fn one_is_stopped_in_its_turn() {
+    others_finish(|stuck| stuck.signal(libc::SIGSTOP));
+}
+
+/// It lives, but its driver call does not return.
+#[test]
+fn one_is_stuck_in_its_turn() {
+    others_finish(|_| {});
+}
+
+#[test]
+fn all_take_their_turns() {
+    for configuration in [SERIAL, CHUNKED] {
+        let job = Job::new(configuration);
+        for other in others(&job) {
+            let _ = other.end().succeeded();
+        }
+    }
+}

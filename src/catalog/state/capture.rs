@@ -1,0 +1,210 @@
+//! Steps of a capture: from the room it needs to the checkpoint it becomes.
+
+use std::sync::Arc;
+
+use super::{Destination, Reserve, Source, State};
+use crate::catalog::entry::{Entry, FileCopy, Id, Life, Part, Region, Stage, Tier, PARTS};
+use crate::error::{Error, Kind, Result};
+
+impl State {
+    /// Where a capture goes that has so many bytes of each part, in one checkpoint.
+    pub fn destination(&self, lens: [u64; 2]) -> Result<[Destination; 2]> {
+        let [device, host] = lens;
+        let (device_r, host_r) = (self.host.rounded(device), self.host.rounded(host));
+        let device_fits = device > 0 && self.device.rounded(device) <= self.shape.device;
+        let to_host = if device_fits { host_r } else { device_r.saturating_add(host_r) };
+        if to_host <= self.shape.host {
+            let device = if device_fits { Tier::Device } else { Tier::Host };
+            return Ok([Destination::Memory(device), Destination::Memory(Tier::Host)]);
+        }
+        if self.shape.scratch {
+            return Ok([Destination::File, Destination::File]);
+        }
+        Err(Error::new(
+            Kind::NoRoom,
+            format!(
+                "a checkpoint of {} bytes is larger than gpu_cache_size ({} bytes) and \
+                 host_cache_size ({} bytes), and there is no scratch to stream it to",
+                device.saturating_add(host),
+                self.shape.device,
+                self.shape.host
+            ),
+        ))
+    }
+
+    /// Starts a checkpoint. Nobody else sees it before [`State::commit`].
+    pub fn open(&mut self, name: &str, version: i32) -> Id {
+        let id = self.next_id;
+        self.next_id += 1;
+        let name = self.interned(name);
+        self.entries.insert(id, Entry::new(name, version));
+        // The application writes: expectations of reads end here.
+        self.reading = None;
+        self.fetching = false;
+        id
+    }
+
+    /// Takes room for `len` more bytes of `part` in `tier`, evicting as the policy allows.
+    pub fn reserve(&mut self, id: Id, part: Part, len: u64, tier: Tier) -> Reserve {
+        let extents = match self.take_room(len, tier) {
+            Ok(extents) => extents,
+            Err(other) => return other,
+        };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return Reserve::Never(Error::new(Kind::Internal, "the checkpoint is not open"));
+        };
+        let state = entry.part_mut(part);
+        let base = state.len;
+        state.len += extents.iter().map(|extent| extent.len).sum::<u64>();
+        let copy = state.copy_mut(tier);
+        copy.stage = Stage::Filling;
+        copy.extents = copy.extents.iter().chain(&extents).copied().collect();
+        Reserve::Got { base, extents }
+    }
+
+    /// The tier in which `part` of a checkpoint under way already has bytes.
+    pub fn building_in(&self, id: Id, part: Part) -> Option<Tier> {
+        let part = self.entries.get(&id)?.part(part);
+        [Tier::Device, Tier::Host].into_iter().find(|&tier| part.copy(tier).stage != Stage::Absent)
+    }
+
+    /// What a checkpoint under way holds in each tier, in bytes: device, host.
+    pub fn building_bytes(&self, id: Id) -> [u64; 2] {
+        let Some(entry) = self.entries.get(&id) else {
+            return [0, 0];
+        };
+        [Tier::Device, Tier::Host].map(|tier| {
+            PARTS.iter().flat_map(|&p| entry.part(p).copy(tier).extents.iter()).map(|e| e.len).sum()
+        })
+    }
+
+    /// The memory that a checkpoint under way has filled, by part.
+    pub fn building_sources(&self, id: Id) -> [Option<Source>; 2] {
+        let Some(entry) = self.entries.get(&id) else {
+            return [None, None];
+        };
+        PARTS.map(|part| {
+            let tier = self.building_in(id, part)?;
+            Some(Source { tier, extents: entry.part(part).copy(tier).extents.clone() })
+        })
+    }
+
+    /// Ends a checkpoint: it can be restored from here on and replaces an older one of the same
+    /// name and version. `regions` may be in any order.
+    pub fn commit(&mut self, id: Id, mut regions: Vec<Region>) {
+        regions.sort_by_key(|region| region.id);
+        let wanted = self.shape.scratch && !self.shape.ephemeral;
+        let persistent = self.shape.persistent && !self.shape.ephemeral;
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        entry.regions = regions.into();
+        for part in &mut entry.parts {
+            for tier in [Tier::Device, Tier::Host] {
+                let copy = part.copy_mut(tier);
+                if copy.stage == Stage::Filling {
+                    copy.stage = Stage::Ready;
+                }
+            }
+        }
+        if wanted {
+            entry.scratch = FileCopy::Wanted;
+        }
+        if persistent {
+            entry.persistent = FileCopy::Wanted;
+        }
+        self.counts.checkpoints += 1;
+        self.enliven(id);
+    }
+
+    /// Ends a checkpoint whose bytes went straight to its scratch file, which is in its place.
+    /// `layout` are its regions as in the file; `routed` the path of a file-based checkpoint.
+    pub fn commit_file(&mut self, id: Id, regions: Vec<Region>, routed: Option<Arc<str>>) {
+        self.release_memory(id);
+        let persistent = (self.shape.persistent || routed.is_some()) && !self.shape.ephemeral;
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        lay_out(entry, regions);
+        entry.scratch = FileCopy::Present;
+        entry.spilled = self.shape.ephemeral;
+        entry.persistent = if persistent { FileCopy::Wanted } else { FileCopy::Absent };
+        entry.routed = routed;
+        self.counts.checkpoints += 1;
+        self.enliven(id);
+    }
+
+    /// A copy of this checkpoint may still be running and cannot be waited for: its room is never
+    /// given to others.
+    pub fn strand(&mut self, id: Id) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy += 1;
+        }
+    }
+
+    /// Gives a checkpoint under way up: as if it had never been begun.
+    pub fn abort(&mut self, id: Id) {
+        self.discard(id, false);
+    }
+
+    /// Makes a checkpoint known whose file was found on disk. `part_of` tells which regions are
+    /// wanted in device memory; then, whether scratch and persistent have the file, and whether it
+    /// is a file of the application's own.
+    pub fn adopt(
+        &mut self,
+        name: &str,
+        version: i32,
+        regions: &[(i32, u64)],
+        part_of: impl Fn(i32) -> Part,
+        [in_scratch, in_persistent]: [bool; 2],
+        routed: bool,
+    ) -> Id {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut entry = Entry::new(self.interned(name), version);
+        let regions =
+            regions.iter().map(|&(id, size)| Region { id, size, part: part_of(id), offset: 0 });
+        lay_out(&mut entry, regions.collect());
+        if in_scratch {
+            entry.scratch = FileCopy::Present;
+        }
+        if in_persistent {
+            entry.persistent = FileCopy::Present;
+        }
+        if routed {
+            // Where it was routed from matters only for a copy still to be made.
+            entry.routed = Some(Arc::from(""));
+        }
+        self.entries.insert(id, entry);
+        self.enliven(id);
+        id
+    }
+
+    pub(super) fn enliven(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        entry.life = Life::Live;
+        let (name, version) = (entry.name.clone(), entry.version);
+        let older = self.names.entry(name).or_default().live.insert(version, id);
+        if let Some(older) = older {
+            // The older one's file stays until the new one's takes its place.
+            self.discard(older, false);
+        }
+        self.reindex(id);
+    }
+}
+
+/// Gives the regions of a checkpoint that lies in a file their places in its parts.
+fn lay_out(entry: &mut Entry, mut regions: Vec<Region>) {
+    regions.sort_by_key(|region| region.id);
+    for part in &mut entry.parts {
+        part.len = 0;
+    }
+    for region in &mut regions {
+        let part = entry.part_mut(region.part);
+        region.offset = part.len;
+        part.len += region.size;
+    }
+    entry.regions = regions.into();
+}

@@ -1,0 +1,153 @@
+//! Steps down the tiers: flush, write, persist.
+
+use std::sync::Arc;
+
+use super::lists::readable_from;
+use super::{After, FileJob, MoveJob, PersistJob, Source, State};
+use crate::catalog::entry::{FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
+use crate::error::Result;
+use crate::tier::space::Extent;
+
+impl State {
+    /// The next flush from the device cache to the host buffer, oldest first. `None` while there
+    /// is nothing to flush or no room for it.
+    pub fn next_flush(&mut self) -> Option<MoveJob> {
+        let &(consumed, id) = self.flush.first()?;
+        let len = self.entries.get(&id)?.part(Part::Device).len;
+        // What was consumed is not worth giving up anything else for.
+        if !self.make_host_room(len, id, !consumed) {
+            self.press();
+            return None;
+        }
+        self.pressure = false;
+        let host: Arc<[Extent]> = self.host.allocate(len)?.into();
+        let entry = self.entries.get_mut(&id)?;
+        let part = entry.part_mut(Part::Device);
+        part.host = MemoryCopy { stage: Stage::Filling, extents: host.clone(), readers: 0 };
+        part.device.readers += 1;
+        let device = part.device.extents.clone();
+        self.started(id, true);
+        Some(MoveJob { id, len, device, host })
+    }
+
+    /// Ends a flush. A failed one leaves the checkpoint in the device cache.
+    pub fn flush_done(&mut self, id: Id, result: Result<()>) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            let part = entry.part_mut(Part::Device);
+            part.device.readers -= 1;
+            match result {
+                Ok(()) => part.host.stage = Stage::Ready,
+                Err(error) => {
+                    let extents = std::mem::take(&mut part.host).extents;
+                    entry.flush_failed = true;
+                    self.host.release(&extents);
+                    self.failures.push_back(error);
+                }
+            }
+        }
+        self.ended(id, true);
+    }
+
+    /// The next checkpoint to be written to scratch.
+    pub fn next_write(&mut self) -> Option<FileJob> {
+        let mut spilled = 0;
+        let now = self.writable(&self.write).or_else(|| {
+            spilled = 1;
+            self.spill.first().copied().filter(|_| self.pressure)
+        });
+        let (_, id) = now?;
+        let entry = self.entries.get_mut(&id)?;
+        let mut memory = [None, None];
+        for part in PARTS {
+            let Some(tier) = readable_from(entry.part(part)) else {
+                continue;
+            };
+            let copy = entry.part_mut(part).copy_mut(tier);
+            copy.readers += 1;
+            memory[part as usize] = Some(Source { tier, extents: copy.extents.clone() });
+        }
+        entry.scratch = FileCopy::Writing;
+        let (name, version, regions) = (entry.name.clone(), entry.version, entry.regions.clone());
+        self.counts.spills += spilled;
+        self.started(id, true);
+        Some(FileJob { id, name, version, regions, memory })
+    }
+
+    /// Whether a checkpoint whose temporary file is complete may take its place in scratch.
+    pub fn still_wanted(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live)
+    }
+
+    /// Ends a write.
+    pub fn write_done(&mut self, job: &FileJob, result: Result<()>) -> After {
+        let mut unlink = false;
+        if let Some(entry) = self.entries.get_mut(&job.id) {
+            for part in PARTS {
+                if let Some(source) = &job.memory[part as usize] {
+                    entry.part_mut(part).copy_mut(source.tier).readers -= 1;
+                }
+            }
+            match result {
+                Ok(()) => {
+                    entry.scratch = FileCopy::Present;
+                    entry.spilled = self.shape.ephemeral;
+                    unlink = entry.doomed && entry.life == Life::Dropped;
+                }
+                Err(error) => {
+                    entry.scratch = FileCopy::Failed;
+                    if entry.life == Life::Live {
+                        self.failures.push_back(error);
+                    }
+                }
+            }
+        }
+        self.ended(job.id, true);
+        // A newer checkpoint of the same name may have taken the place meanwhile.
+        if unlink && self.find(&job.name, job.version).is_none() {
+            After::Unlink
+        } else {
+            After::Keep
+        }
+    }
+
+    /// The next scratch file to be copied to the persistent directory.
+    pub fn next_persist(&mut self) -> Option<PersistJob> {
+        let id = *self.persist.first()?;
+        let entry = self.entries.get_mut(&id)?;
+        entry.persistent = FileCopy::Writing;
+        let job = PersistJob {
+            id,
+            name: entry.name.clone(),
+            version: entry.version,
+            routed: entry.routed.clone(),
+        };
+        self.started(id, true);
+        Some(job)
+    }
+
+    /// Ends the making of a persistent copy.
+    pub fn persist_done(&mut self, id: Id, result: Result<()>) -> After {
+        let mut after = After::Keep;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            match result {
+                Ok(()) => {
+                    entry.persistent = FileCopy::Present;
+                    if entry.doomed && entry.life == Life::Live {
+                        after = After::Unlink;
+                        self.discard(id, false);
+                    }
+                }
+                Err(error) => {
+                    entry.persistent = FileCopy::Failed;
+                    // The copy in scratch is the only one: it is not cleaned up after all.
+                    entry.doomed = false;
+                    if entry.life == Life::Live {
+                        self.failures.push_back(error);
+                    }
+                }
+            }
+        }
+        self.ended(id, true);
+        after
+    }
+}

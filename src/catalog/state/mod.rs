@@ -1,0 +1,296 @@
+//! The catalog's state and its steps. Nothing here waits, and nothing here moves a byte.
+//!
+//! Which work there is to do is kept in lists (flush, write, spill, persist, victims, fetches).
+//! Each list is a function of the entries; [`State::reindex`] is the only place that changes them,
+//! and is called after every change of an entry. So finding the next piece of work costs the
+//! logarithm of the number of checkpoints, whatever their number is.
+
+mod capture;
+mod down;
+mod invariants;
+mod lists;
+mod removal;
+mod requests;
+mod restore;
+mod room;
+mod up;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::entry::{Entry, FileCopy, Id, Life, Readable, Tier};
+use crate::error::Error;
+use crate::policy::evict::Rank;
+use crate::tier::space::Space;
+
+pub use requests::*;
+
+#[derive(Debug, Default)]
+struct Versions {
+    live: BTreeMap<i32, Id>,
+    to_device: BTreeSet<i32>,
+    to_host: BTreeSet<i32>,
+}
+
+/// Everything the catalog knows.
+#[derive(Debug)]
+pub struct State {
+    shape: Shape,
+    entries: HashMap<Id, Entry>,
+    names: HashMap<Arc<str>, Versions>,
+    device: Space,
+    /// The device cache will not grow any more.
+    device_complete: bool,
+    host: Space,
+    /// Consumed checkpoints are flushed last, the others in the order they were taken.
+    flush: BTreeSet<(bool, Id)>,
+    write: BTreeSet<(Readable, Id)>,
+    spill: BTreeSet<(Readable, Id)>,
+    persist: BTreeSet<Id>,
+    device_victims: BTreeSet<(Rank, Id)>,
+    host_victims: BTreeSet<(Rank, Id)>,
+    hinted_to_device: BTreeSet<(u64, Id)>,
+    hinted_to_host: BTreeSet<(u64, Id)>,
+    /// The name last read and the version read: where expectations start from.
+    reading: Option<(Arc<str>, i64)>,
+    /// Fetching ahead is wanted: the application reads, or has asked for it.
+    fetching: bool,
+    /// Something waits for room in the host buffer: ephemeral checkpoints may spill to files.
+    pressure: bool,
+    next_id: Id,
+    next_hint: u64,
+    next_consumed: u64,
+    /// Transfers under way that can end a wait for room.
+    in_flight: u32,
+    /// Of those, flushes, writes and persists.
+    draining: u32,
+    failures: VecDeque<Error>,
+    counts: Counts,
+    /// Goes up with everything that could let somebody go on who waits.
+    changes: u64,
+}
+
+impl State {
+    /// An empty catalog for a job of this shape.
+    pub fn new(shape: Shape) -> Self {
+        let mut host = Space::new(shape.host_granule);
+        host.grow(shape.host);
+        State {
+            device: Space::new(shape.device_granule),
+            device_complete: shape.device == 0,
+            host,
+            shape,
+            entries: HashMap::new(),
+            names: HashMap::new(),
+            flush: BTreeSet::new(),
+            write: BTreeSet::new(),
+            spill: BTreeSet::new(),
+            persist: BTreeSet::new(),
+            device_victims: BTreeSet::new(),
+            host_victims: BTreeSet::new(),
+            hinted_to_device: BTreeSet::new(),
+            hinted_to_host: BTreeSet::new(),
+            reading: None,
+            fetching: false,
+            pressure: false,
+            next_id: 1,
+            next_hint: 1,
+            next_consumed: 1,
+            in_flight: 0,
+            draining: 0,
+            failures: VecDeque::new(),
+            counts: Counts::default(),
+            changes: 0,
+        }
+    }
+
+    /// A number that has changed if anything has that somebody may wait for.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// A device cache of `bytes` is going to be mapped.
+    pub fn device_expected(&mut self, bytes: u64) {
+        self.shape.device = bytes;
+        self.device_complete = bytes == 0;
+    }
+
+    /// The device cache was mapped by `bytes` further.
+    pub fn device_grown(&mut self, bytes: u64) {
+        self.device.grow(bytes);
+        self.changes += 1;
+    }
+
+    /// The device cache will not grow any more. What it is short of its size is not waited for.
+    pub fn device_completed(&mut self) {
+        self.device_complete = true;
+        self.shape.device = self.device.capacity();
+        self.changes += 1;
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.reindex(id);
+        }
+    }
+
+    /// The host buffer must not grow beyond what it uses of its first `bytes` and what it holds
+    /// behind them: memory is short.
+    pub fn limit_host(&mut self, bytes: u64) {
+        self.host.withdraw(bytes.next_multiple_of(self.shape.host_granule));
+        self.shape.host = self.host.capacity();
+        self.changes += 1;
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.reindex(id);
+        }
+    }
+
+    /// Nothing is being flushed, written or persisted, and nothing that could be is left.
+    pub fn drained(&self) -> bool {
+        self.draining == 0
+            && self.write.is_empty()
+            && self.persist.is_empty()
+            && !self.flush_can_come()
+    }
+
+    /// `Some` once no persistent copy of this checkpoint is wanted or being made.
+    pub fn persist_settled(&self, id: Id) -> Option<()> {
+        let file = self.entries.get(&id).map(|entry| entry.persistent);
+        (!matches!(file, Some(FileCopy::Wanted | FileCopy::Writing))).then_some(())
+    }
+
+    /// Takes the oldest background failure that has not been reported.
+    pub fn take_failure(&mut self) -> Option<Error> {
+        self.failures.pop_front()
+    }
+
+    /// Puts what failed on the lists again. True if there was anything.
+    pub fn retry(&mut self) -> bool {
+        let failed: Vec<Id> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| {
+                e.life == Life::Live
+                    && (e.flush_failed
+                        || e.scratch == FileCopy::Failed
+                        || e.persistent == FileCopy::Failed)
+            })
+            .map(|(&id, _)| id)
+            .collect();
+        for &id in &failed {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.flush_failed = false;
+                for file in [&mut entry.scratch, &mut entry.persistent] {
+                    if *file == FileCopy::Failed {
+                        *file = FileCopy::Wanted;
+                    }
+                }
+            }
+            self.reindex(id);
+        }
+        !failed.is_empty()
+    }
+
+    /// Something that failed stands in the way of making room.
+    pub fn anything_failed(&self) -> bool {
+        self.entries
+            .values()
+            .any(|e| e.life == Life::Live && (e.flush_failed || e.scratch == FileCopy::Failed))
+    }
+
+    /// Which workers have something to do.
+    pub fn work(&self) -> Work {
+        Work {
+            flush: !self.flush.is_empty() && self.flush_can_come(),
+            write: self.writable(&self.write).is_some()
+                || (self.pressure && !self.spill.is_empty()),
+            persist: !self.persist.is_empty(),
+            fetch: self.candidate(Tier::Device).is_some(),
+            read: self.candidate(Tier::Host).is_some(),
+        }
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Room in the device cache: all that is mapped, and free, in bytes.
+    pub fn device_room(&self) -> (u64, u64) {
+        (self.device.capacity(), self.device.free())
+    }
+
+    /// Room in the host buffer: all, and free, in bytes.
+    pub fn host_room(&self) -> (u64, u64) {
+        (self.host.capacity(), self.host.free())
+    }
+
+    /// The device cache will not grow any more.
+    pub fn device_is_complete(&self) -> bool {
+        self.device_complete
+    }
+
+    /// Checkpoints that can be restored.
+    pub fn live(&self) -> usize {
+        self.names.values().map(|versions| versions.live.len()).sum()
+    }
+
+    fn interned(&self, name: &str) -> Arc<str> {
+        match self.names.get_key_value(name) {
+            Some((known, _)) => known.clone(),
+            None => Arc::from(name),
+        }
+    }
+
+    /// Something waits for room in the host buffer.
+    fn press(&mut self) {
+        if !self.pressure {
+            self.pressure = true;
+            self.changes += 1;
+        }
+    }
+
+    fn started(&mut self, id: Id, draining: bool) {
+        self.in_flight += 1;
+        self.draining += u32::from(draining);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy += 1;
+        }
+        self.reindex(id);
+    }
+
+    fn ended(&mut self, id: Id, draining: bool) {
+        self.in_flight -= 1;
+        self.draining -= u32::from(draining);
+        self.changes += 1;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy -= 1;
+        }
+        self.settle(id);
+    }
+
+    /// Frees a dropped entry that nothing uses any more; brings the lists up to date otherwise.
+    fn settle(&mut self, id: Id) {
+        match self.entries.get(&id) {
+            Some(entry) if entry.life == Life::Dropped && entry.busy == 0 => {
+                self.release_memory(id);
+                self.entries.remove(&id);
+                self.changes += 1;
+            }
+            Some(_) => self.reindex(id),
+            None => {}
+        }
+    }
+
+    fn release_memory(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        for part in &mut entry.parts {
+            let device = std::mem::take(&mut part.device).extents;
+            self.device.release(&device);
+            let host = std::mem::take(&mut part.host).extents;
+            self.host.release(&host);
+            part.len = 0;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Steps of a restore.
+
+use std::sync::Arc;
+
+use super::{Acquire, Source, State};
+use crate::catalog::entry::{Id, Part, Region, Stage, Tier};
+
+impl State {
+    /// The live checkpoint of this name and version.
+    pub fn find(&self, name: &str, version: i32) -> Option<Id> {
+        self.names.get(name)?.live.get(&version).copied()
+    }
+
+    /// The newest live version that is not above `bound`.
+    pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
+        self.names.get(name)?.live.range(..=bound).next_back().map(|(&version, _)| version)
+    }
+
+    /// Its regions, ascending by id.
+    pub fn regions(&self, id: Id) -> Option<Arc<[Region]>> {
+        self.entries.get(&id).map(|entry| entry.regions.clone())
+    }
+
+    /// Whether the region's bytes are wholly in the device cache.
+    pub fn on_device(&self, id: Id, region: i32) -> bool {
+        let Some(entry) = self.entries.get(&id) else {
+            return false;
+        };
+        entry.regions.iter().find(|r| r.id == region).is_some_and(|region| {
+            region.part == Part::Device && entry.part(Part::Device).device.stage == Stage::Ready
+        })
+    }
+
+    /// Starts a restore: the checkpoint stays whole until [`State::end_restore`].
+    pub fn begin_restore(&mut self, id: Id) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy += 1;
+            self.reading = Some((entry.name.clone(), i64::from(entry.version)));
+            self.fetching = true;
+            self.changes += 1;
+        }
+    }
+
+    /// Where to read a part from, the nearest copy first.
+    pub fn acquire(&mut self, id: Id, part: Part) -> Acquire {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return Acquire::Lost;
+        };
+        let in_file = entry.in_file();
+        let state = entry.part_mut(part);
+        let tier = match (state.device.stage, state.host.stage) {
+            (Stage::Ready, _) => Tier::Device,
+            (Stage::Filling, _) => return Acquire::Wait,
+            (Stage::Absent, Stage::Ready) => Tier::Host,
+            (Stage::Absent, Stage::Filling) => return Acquire::Wait,
+            (Stage::Absent, Stage::Absent) if in_file => return Acquire::File,
+            (Stage::Absent, Stage::Absent) => return Acquire::Lost,
+        };
+        let copy = state.copy_mut(tier);
+        copy.readers += 1;
+        let extents = copy.extents.clone();
+        if part == Part::Device {
+            match tier {
+                Tier::Device => self.counts.device_hits += 1,
+                Tier::Host => self.counts.device_misses += 1,
+            }
+        }
+        self.in_flight += 1;
+        self.reindex(id);
+        Acquire::Memory(Source { tier, extents })
+    }
+
+    /// Gives back what [`State::acquire`] gave.
+    pub fn release(&mut self, id: Id, part: Part, tier: Tier) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            let copy = entry.part_mut(part).copy_mut(tier);
+            copy.readers -= 1;
+            self.in_flight -= 1;
+            self.changes += 1;
+            self.reindex(id);
+        }
+    }
+
+    /// Ends a restore. After a successful one the checkpoint counts as consumed, unless a hint
+    /// says that it will be read again.
+    pub fn end_restore(&mut self, id: Id, success: bool) {
+        let consumed = self.next_consumed;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy -= 1;
+            if success {
+                self.next_consumed += 1;
+                self.counts.restores += 1;
+                self.delist(id);
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    if !entry.hints.is_empty() {
+                        entry.hints.remove(0);
+                    }
+                    entry.consumed = entry.hints.is_empty().then_some(consumed);
+                }
+            }
+        }
+        self.settle(id);
+    }
+}

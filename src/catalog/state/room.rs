@@ -1,0 +1,137 @@
+//! Room in the memory tiers: taking it, making it by eviction, and telling whether it can come.
+
+use super::lists::has_bytes;
+use super::{Reserve, State, WaitFor};
+use crate::catalog::entry::{Id, Part, Stage, Tier, PARTS};
+use crate::error::{Error, Kind};
+use crate::policy::evict::Rank;
+use crate::tier::space::Extent;
+
+impl State {
+    pub(super) fn take_room(
+        &mut self,
+        len: u64,
+        tier: Tier,
+    ) -> std::result::Result<Vec<Extent>, Reserve> {
+        loop {
+            let space = match tier {
+                Tier::Device => &mut self.device,
+                Tier::Host => &mut self.host,
+            };
+            if let Some(extents) = space.allocate(len) {
+                self.pressure = false;
+                return Ok(extents);
+            }
+            if tier == Tier::Device && !self.device_complete {
+                return Err(Reserve::Wait(WaitFor::Map));
+            }
+            let (victims, capacity) = match tier {
+                Tier::Device => (&self.device_victims, self.device.capacity()),
+                Tier::Host => (&self.host_victims, self.host.capacity()),
+            };
+            let victim = victims.first().copied();
+            if let Some((_, id)) = victim.filter(|(rank, _)| *rank < Rank::Discardable) {
+                self.evict(id, tier);
+                continue;
+            }
+            self.press();
+            let may_come = match tier {
+                Tier::Device => self.device_room_can_come(),
+                Tier::Host => self.host_room_can_come(),
+            };
+            if may_come {
+                return Err(Reserve::Wait(match tier {
+                    Tier::Device => WaitFor::DeviceRoom,
+                    Tier::Host => WaitFor::HostRoom,
+                }));
+            }
+            let Some((_, id)) = victim else {
+                return Err(Reserve::Never(self.no_room(len, tier, capacity)));
+            };
+            self.evict(id, tier);
+        }
+    }
+
+    pub(super) fn no_room(&self, len: u64, tier: Tier, capacity: u64) -> Error {
+        let (what, key) = match tier {
+            Tier::Device => ("device cache", "gpu_cache_size"),
+            Tier::Host => ("host buffer", "host_cache_size"),
+        };
+        let why = if self.anything_failed() {
+            "what it holds could not be moved on (see the failure reported before)"
+        } else if self.shape.ephemeral && !self.shape.scratch {
+            "nothing in it has been consumed yet, and an ephemeral job without scratch writes no files"
+        } else {
+            "nothing in it can move on"
+        };
+        Error::new(
+            Kind::NoRoom,
+            format!("no room for {len} bytes in the {what} ({key}, {capacity} bytes): {why}"),
+        )
+    }
+
+    /// Room in the host buffer for `len` bytes of `keep`, at the cost of others.
+    pub(super) fn make_host_room(&mut self, len: u64, keep: Id, discard: bool) -> bool {
+        while self.host.rounded(len) > self.host.free() {
+            match self.host_victims.iter().find(|(_, id)| *id != keep).copied() {
+                Some((rank, id)) if discard || rank < Rank::Discardable => {
+                    self.evict(id, Tier::Host);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    pub(super) fn flush_can_come(&self) -> bool {
+        self.flush.first().is_some_and(|&(consumed, id)| {
+            self.entries.get(&id).is_some_and(|entry| {
+                self.host.rounded(entry.part(Part::Device).len) <= self.host.free()
+                    || self.host_victims.iter().take(2).any(|&(rank, victim)| {
+                        victim != id && (rank < Rank::Discardable || !consumed)
+                    })
+                    || self.host_room_can_come()
+            })
+        })
+    }
+
+    pub(super) fn device_room_can_come(&self) -> bool {
+        self.in_flight > 0
+            || self.flush_can_come()
+            || !self.write.is_empty()
+            || (self.shape.scratch && !self.spill.is_empty())
+    }
+
+    pub(super) fn host_room_can_come(&self) -> bool {
+        self.in_flight > 0
+            || !self.write.is_empty()
+            || (self.shape.scratch && !self.spill.is_empty())
+    }
+
+    pub(super) fn evict(&mut self, id: Id, tier: Tier) {
+        self.delist(id);
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        for part in &mut entry.parts {
+            let copy = part.copy_mut(tier);
+            if copy.stage == Stage::Ready {
+                let extents = std::mem::take(copy).extents;
+                match tier {
+                    Tier::Device => self.device.release(&extents),
+                    Tier::Host => self.host.release(&extents),
+                }
+            }
+        }
+        match tier {
+            Tier::Device => self.counts.device_evictions += 1,
+            Tier::Host => self.counts.host_evictions += 1,
+        }
+        let whole = PARTS.iter().all(|&part| has_bytes(entry, part));
+        if whole {
+            self.reindex(id);
+        } else {
+            self.discard(id, true);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Where the application has a region.
+
+use crate::catalog::entry::Part;
+use crate::device::Pointer;
+
+/// A region to be captured or restored: where the application has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The region's id.
+    pub id: i32,
+    /// The address, of the host or of the device.
+    pub address: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What kind of memory it is.
+    pub kind: Pointer,
+}
+
+impl Place {
+    /// The part of a checkpoint that its bytes go to.
+    pub fn part(&self) -> Part {
+        match self.kind {
+            Pointer::Host { .. } => Part::Host,
+            Pointer::Device { .. } => Part::Device,
+        }
+    }
+}
