@@ -120,9 +120,19 @@ impl Pointer {
             found => found?,
         };
         let managed = found.managed != 0;
-        if (found.memory_type != MEMORY_TYPE_DEVICE && !managed) || found.context.is_null() {
+        if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
             return Ok(None);
         }
-        Device::of(driver, found.context).map(Some)
+        if !found.context.is_null() {
+            return Device::of(driver, found.context).map(Some);
+        }
+        // Memory that was mapped piecewise or comes from a pool belongs to no context.
+        match Device::current(driver)? {
+            Some(device) => Ok(Some(device)),
+            None => Err(Error::invalid(format!(
+                "the pointer {address:#x} belongs to device {}, but no context is current",
+                found.ordinal
+            ))),
+        }
     }
 }

@@ -15,12 +15,8 @@ impl Lock {
     /// Waits for the file at `path` and takes it.
     pub fn take(path: &Path) -> Result<Lock> {
         let what = || format!("locking {}", path.display());
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)
-            .when(what)?;
+        let file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(path).when(what)?;
         loop {
             // SAFETY: the descriptor is open for as long as `file` lives.
             if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
@@ -121,11 +117,7 @@ mod tests {
         write(&from, "second").unwrap();
         copy(&from, &to).unwrap();
         assert_eq!(read(&to).unwrap(), "second");
-        assert_eq!(
-            io::read_to_string(held).unwrap(),
-            "first",
-            "who has the old one keeps it"
-        );
+        assert_eq!(io::read_to_string(held).unwrap(), "first", "who has the old one keeps it");
     }
 
     #[test]

@@ -3,13 +3,23 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use crate::error::{Error, Result, While};
 
 /// The folder of the workspace.
+///
+/// It is looked for at run time, from the package that cargo runs: two checkouts may share a target
+/// directory, and then the one may run what was compiled for the other.
 pub fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let compiled = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let running = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let package = running.as_deref().unwrap_or(compiled);
+        let found = package.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file());
+        found.or(compiled.parent()).unwrap_or(compiled).to_path_buf()
+    })
 }
 
 /// The cargo that runs this, or the one on the path.
@@ -35,9 +45,7 @@ pub fn target_directory() -> Result<PathBuf> {
 
 /// Runs a command with this process's own input and output.
 pub fn run(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .when(|| format!("starting {}", line(command)))?;
+    let status = command.status().when(|| format!("starting {}", line(command)))?;
     if status.success() {
         return Ok(());
     }
@@ -46,16 +54,10 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command and gives what it printed. Its errors go where this process's go.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .when(|| format!("starting {}", line(command)))?;
+    let output =
+        command.stderr(Stdio::inherit()).output().when(|| format!("starting {}", line(command)))?;
     if !output.status.success() {
-        return Err(Error::new(format!(
-            "{} failed: {}",
-            line(command),
-            output.status
-        )));
+        return Err(Error::new(format!("{} failed: {}", line(command), output.status)));
     }
     String::from_utf8(output.stdout).when(|| format!("reading what {} printed", line(command)))
 }
@@ -69,8 +71,5 @@ pub fn has_program(name: &str) -> bool {
 /// The command as one would type it.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words
-        .map(OsStr::to_string_lossy)
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }

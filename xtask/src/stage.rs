@@ -82,9 +82,7 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
     let built = build(&["veloc", "softcuda"], profile)?;
 
-    let stage = Stage {
-        folder: stages.join(profile.name()),
-    };
+    let stage = Stage { folder: stages.join(profile.name()) };
     copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
     copy(built.find("libveloc_client.a")?, &stage.static_library())?;
     copy_folder(&root().join("include"), &stage.include())?;
@@ -103,13 +101,8 @@ pub struct Built(Vec<PathBuf>);
 impl Built {
     /// The file of this name.
     pub fn find(&self, name: &str) -> Result<&Path> {
-        let found = self
-            .0
-            .iter()
-            .find(|path| path.file_name().is_some_and(|file| file == name));
-        found
-            .map(PathBuf::as_path)
-            .ok_or_else(|| Error::new(format!("cargo build made no {name}")))
+        let found = self.0.iter().find(|path| path.file_name().is_some_and(|file| file == name));
+        found.map(PathBuf::as_path).ok_or_else(|| Error::new(format!("cargo build made no {name}")))
     }
 }
 

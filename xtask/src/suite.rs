@@ -90,7 +90,8 @@ fn clock(time: Duration) -> String {
 fn cargo_step(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Outcome> {
     let mut command = cargo();
     command.args(arguments).envs(variables.iter().copied());
-    let shown: Vec<_> = variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
+    let shown: Vec<_> =
+        variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
     println!("$ {}{}", shown.concat(), line(&command));
     run(&mut command)?;
     Ok(Outcome::Passed)

@@ -1,5 +1,8 @@
 //! The headers are what the library says, and every compiler takes them.
 
+// A helper of tests fails by panicking, like the test that calls it.
+#![allow(clippy::unwrap_used)]
+
 use std::process::Command;
 
 use veloc_client::capi;
@@ -7,7 +10,8 @@ use xtask::project::{has_program, root};
 use xtask::{files, header};
 
 /// Strict C and C++.
-const DIALECTS: [&[&str]; 2] = [&["cc", "-std=c99", "-x", "c"], &["c++", "-std=c++11", "-x", "c++"]];
+const DIALECTS: [&[&str]; 2] =
+    [&["cc", "-std=c99", "-x", "c"], &["c++", "-std=c++11", "-x", "c++"]];
 
 /// Compiles a program, with every warning an error, but does not link it.
 fn compile(dialect: &[&str], options: &[String], source: &str) {
