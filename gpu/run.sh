@@ -30,11 +30,9 @@ mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-exec > >(tee "$out/run.log") 2>&1
 
 if $software; then
     export LD_LIBRARY_PATH=$here/softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    echo "The software device stands in for the GPU: no time of this run means anything."
 elif ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
     # Where containers put the driver's libraries.
     for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib/wsl/lib; do
@@ -95,33 +93,32 @@ program() {
     echo "$work/$name"
 }
 
-trim() {
-    sed 's/^[[:space:]]*//; s/[[:space:]]*$//' <<< "$1"
-}
-
-# The cases of cases.txt, each with its own folder and configuration.
+# The lines of the lists of test programs, `program arguments | key = value | ...`, each run in a
+# folder and with a configuration of its own.
 test_programs() {
-    local number=0 wrong=0 level what settings name arguments folder path
-    while IFS='|' read -r level what settings; do
-        case $level in '' | '#'*) continue ;; esac
-        level=$(trim "$level") what=$(trim "$what") settings=$(trim "$settings")
-        if $quick && [ "$level" = full ]; then continue; fi
+    local lists=("$here/programs/device.list") number=0 wrong=0 what settings name arguments
+    local folder path begin result
+    $quick || lists+=("$here/gpu/large.list")
+    while IFS='|' read -r what settings; do
         read -r name arguments <<< "$what"
+        case $name in '' | '#'*) continue ;; esac
         number=$((number + 1))
         folder=$work/case$number
         mkdir "$folder"
-        tr ' ' '\n' <<< "${settings//DIR/$folder}" > "$folder/veloc.cfg"
-        path=$(program "$name" "$here/programs/$name.c") || { wrong=$((wrong + 1)); continue; }
-        local begin=$EPOCHREALTIME result=ok
+        tr '|' '\n' <<< "${settings//DIR/$folder}" > "$folder/veloc.cfg"
+        begin=$EPOCHREALTIME result=ok
         # shellcheck disable=SC2086 # the arguments are words
-        if ! timeout --kill-after=5 60 "$path" "$folder/veloc.cfg" $arguments > "$folder/log" 2>&1; then
+        if ! path=$(program "$name" "$here/programs/$name.c" 2> "$folder/log") \
+            || ! timeout --kill-after=5 60 "$path" "$folder/veloc.cfg" $arguments \
+                > "$folder/log" 2>&1 < /dev/null \
+            || [ "$(tail -n 1 "$folder/log")" != "done" ]; then
             result=FAILED
             wrong=$((wrong + 1))
         fi
-        printf '%-8s %6s s  %s  (%s)\n' "$result" "$(since "$begin")" "$what" "$settings"
+        printf '%-7s %5s s  %s\n' "$result" "$(since "$begin")" "$name $arguments |$settings"
         [ $result = ok ] || sed 's/^/    /' "$folder/log"
         rm -rf "$folder"
-    done < "$here/gpu/cases.txt"
+    done < <(cat "${lists[@]}")
     echo "$number test programs, $wrong failed"
     [ "$number" -gt 0 ] && [ "$wrong" = 0 ]
 }
@@ -136,40 +133,66 @@ hello() {
     "$work/hello" "$work/hello.cfg"
 }
 
-export -f program starts trim since test_programs hello
+export -f program starts since test_programs hello
 export here work quick
 
-measure=$(program measure "$here"/gpu/*.c) || { echo "run.sh: measure cannot be built"; exit 1; }
+# Sizes: those of the paper, as far as this machine has memory for them, or such that a run takes
+# seconds. In GiB and MiB.
+sizes() {
+    local device=4 host=32 versions=256 size=128 available
+    if $software; then
+        echo --versions 40 --size 2M --device-cache 16M --host-cache 96M
+        return
+    fi
+    if $quick; then device=1 host=4 versions=32; fi
+    available=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
+    while ((host > 1 && host * 10 > available * 7)); do
+        host=$((host / 2)) versions=$((versions / 2))
+    done
+    echo --versions $versions --size ${size}M --device-cache ${device}G --host-cache ${host}G
+}
 
-# Sizes: those of the paper, or such that a run takes seconds.
-device_cache=4G host_cache=32G versions=256 size=128M total=4G limit=240 rtm=(--verify)
-if $quick; then
-    device_cache=1G host_cache=4G versions=32 total=1G limit=120
-fi
-if $software; then
-    device_cache=16M host_cache=96M versions=40 size=2M total=64M rtm+=(--steps 300)
-fi
-sizes=(--versions "$versions" --size "$size" --device-cache "$device_cache" --host-cache "$host_cache")
+main() {
+    local measure rtm=(--verify) total=4G limit=240 sizes
+    if $software; then
+        echo "The software device stands in for the GPU: no time of this run means anything."
+        rtm+=(--steps 300) total=64M
+    elif $quick; then
+        total=1G limit=120
+    fi
+    read -ra sizes <<< "$(sizes)"
+    if ! measure=$(program measure "$here"/gpu/*.c); then
+        echo "measure does not start, and cannot be compiled"
+        return 1
+    fi
 
-step "device" 60 "$measure" facts "$out/device.json"
-step "test programs" 300 bash -c test_programs
-if $software; then
-    note "hello.cu" "skipped: the CUDA runtime needs a GPU" 0
-elif command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
-    step "hello.cu" 120 bash -c hello
-else
-    note "hello.cu" "skipped: there is no nvcc" 0
-fi
-step "rtm ${rtm[*]}" 240 "$here/bin/rtm" "${rtm[@]}" --json "$out/rtm.json" --output "$out/rtm.png"
-step "measure, a checkpoint every 20 ms" $limit "$measure" shot "$out/measure-20ms.json" "${sizes[@]}" --interval 20
-step "measure, a checkpoint every 5 ms" $limit "$measure" shot "$out/measure-5ms.json" "${sizes[@]}" --interval 5
-step "leads: registration, mapping, copies" 180 "$measure" leads "$out/leads.json" --total "$total"
+    step "device" 60 "$measure" facts "$out/device.json"
+    step "test programs" 300 bash -c test_programs
+    if $software; then
+        note "hello.cu" "skipped: the CUDA runtime needs a GPU" 0
+    elif command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+        step "hello.cu" 120 bash -c hello
+    else
+        note "hello.cu" "skipped: there is no nvcc" 0
+    fi
+    step "rtm ${rtm[*]}" 240 \
+        "$here/bin/rtm" "${rtm[@]}" --json "$out/rtm.json" --output "$out/rtm.png"
+    step "measure, a checkpoint every 20 ms" $limit \
+        "$measure" shot "$out/measure-20ms.json" "${sizes[@]}" --interval 20
+    step "measure, a checkpoint every 5 ms" $limit \
+        "$measure" shot "$out/measure-5ms.json" "${sizes[@]}" --interval 5
+    step "leads: registration, mapping, copies" 180 \
+        "$measure" leads "$out/leads.json" --total "$total"
 
-echo
-cat "$work/summary"
-if [ "$failed" = 0 ]; then
-    echo "every step that ran was ok"
-else
-    echo "a step FAILED"
-fi
-exit "$failed"
+    echo
+    cat "$work/summary"
+    if [ "$failed" = 0 ]; then
+        echo "every step that ran was ok"
+    else
+        echo "a step FAILED"
+    fi
+    return "$failed"
+}
+
+main 2>&1 | tee "$out/run.log"
+exit "${PIPESTATUS[0]}"

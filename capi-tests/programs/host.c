@@ -36,7 +36,8 @@ static void *protect(int id, size_t bytes, int version)
 static const struct {
     int id;
     size_t bytes;
-} awkward[] = {{7, 4097}, {-5, 1}, {0, 0}, {-2147483647 - 1, 300000}, {2147483647, 255}, {3, 65536}};
+} awkward[] = {{7, 4097}, {-5, 1}, {0, 0}, {-2147483647 - 1, 300000},
+               {2147483647, 255}, {3, 65536}};
 enum { AWKWARD = sizeof awkward / sizeof awkward[0] };
 
 static void round_trip(void)
@@ -302,6 +303,56 @@ static void route_back(int argc, char **argv)
     OK(VELOC_Restart_end(1));
 }
 
+/* Of a routed checkpoint, too, everything is removed. */
+static void route_cleaned(int argc, char **argv)
+{
+    route(argc, argv);
+    OK(VELOC_Cleanup("routed"));
+    OK(VELOC_Checkpoint_wait());
+}
+
+/* A version that was a file becomes memory, and a version that was memory becomes a file. */
+static void route_replaced(int argc, char **argv)
+{
+    char routed[VELOC_MAX_NAME];
+    void *memory;
+    FILE *file;
+    route(argc, argv);
+    memory = protect(1, 10000, 4);
+    OK(VELOC_Checkpoint("routed", 4));
+    OK(VELOC_Checkpoint("was_memory", 4));
+    OK(VELOC_Checkpoint_wait());
+    memset(memory, 0, 10000);
+    OK(VELOC_Restart("routed", 4));
+    CONTENT(memory, 10000, 1, 4);
+    OK(VELOC_Checkpoint_begin("was_memory", 4));
+    OK(VELOC_Route_file(option(argc, argv, "original", ""), routed));
+    file = fopen(routed, "w");
+    CHECK(file != NULL);
+    fputs("what the application wrote\n", file);
+    fclose(file);
+    OK(VELOC_Checkpoint_end(1));
+}
+
+static void route_replaced_back(int argc, char **argv)
+{
+    char routed[VELOC_MAX_NAME], line[32] = "";
+    void *memory = protect(1, 10000, 0);
+    FILE *file;
+    EQUAL(VELOC_Restart_test("routed", 0), 4);
+    OK(VELOC_Restart("routed", 4));
+    CONTENT(memory, 10000, 1, 4);
+    EQUAL(VELOC_Restart_test("was_memory", 0), 4);
+    OK(VELOC_Restart_begin("was_memory", 4));
+    OK(VELOC_Route_file(option(argc, argv, "original", ""), routed));
+    file = fopen(routed, "r");
+    CHECK(file != NULL);
+    CHECK(fgets(line, sizeof line, file) != NULL);
+    fclose(file);
+    CHECK(strcmp(line, "what the application wrote\n") == 0);
+    OK(VELOC_Restart_end(1));
+}
+
 static void cleanup(void)
 {
     const char *names[] = {"a.b", "azb", "a.bc", "a", "a..b"};
@@ -387,9 +438,11 @@ static void empty_region(void)
 }
 
 /* Two lives in one process; what the first one wrote, the second one finds. */
-static void two_lives(const char *configuration)
+static void two_lives(int argc, char **argv)
 {
+    const char *configuration = argv[1];
     void *memory = protect(1, 30000, 1);
+    (void)argc;
     OK(VELOC_Checkpoint("x", 1));
     OK(VELOC_Finalize(1));
     REFUSED(VELOC_Finalize(1), "no client");
@@ -461,6 +514,19 @@ int main(int argc, char **argv)
         {"finished", finished},
         {"empty-region", empty_region},
     };
+    const struct {
+        const char *name;
+        void (*run)(int argc, char **argv);
+    } with_arguments[] = {
+        {"two-lives", two_lives},
+        {"route", route},
+        {"route-back", route_back},
+        {"route-cleaned", route_cleaned},
+        {"route-replaced", route_replaced},
+        {"route-replaced-back", route_replaced_back},
+        {"write", write_versions},
+        {"read", read_versions},
+    };
     unsigned i;
     int found = 0;
     CHECK(argc > 2);
@@ -470,26 +536,11 @@ int main(int argc, char **argv)
             cases[i].run();
             found = 1;
         }
-    if (strcmp(what, "two-lives") == 0) {
-        two_lives(argv[1]);
-        found = 1;
-    }
-    if (strcmp(what, "route") == 0) {
-        route(argc, argv);
-        found = 1;
-    }
-    if (strcmp(what, "route-back") == 0) {
-        route_back(argc, argv);
-        found = 1;
-    }
-    if (strcmp(what, "write") == 0) {
-        write_versions(argc, argv);
-        found = 1;
-    }
-    if (strcmp(what, "read") == 0) {
-        read_versions(argc, argv);
-        found = 1;
-    }
+    for (i = 0; i < sizeof with_arguments / sizeof with_arguments[0]; i++)
+        if (strcmp(with_arguments[i].name, what) == 0) {
+            with_arguments[i].run(argc, argv);
+            found = 1;
+        }
     CHECK(found);
     OK(VELOC_Finalize(1));
     puts("done");

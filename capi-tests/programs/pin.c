@@ -1,25 +1,27 @@
 /*
  * One of several processes that register their host buffers: pin <configuration> [key=value ...]
  *
- * Takes checkpoints of device memory while the buffer is being registered, waits until all of it
- * is, and restores. Prints "touched" when only registration is left.
+ *   versions=6   checkpoints of device memory, taken while the buffer is being registered
+ *
+ * Waits until all of the buffer is registered, and restores. Prints "touched" when nothing but
+ * registration is left.
  */
 #include "cuda.h"
 
 #include <time.h>
 
-enum { BYTES = 2000000, VERSIONS = 6 };
+enum { BYTES = 2000000 };
 
 int main(int argc, char **argv)
 {
     CUcontext context = cuda_start();
     CUdeviceptr device = device_memory(BYTES);
     VELOC_Metrics metrics;
-    int version, said = 0;
+    int versions = (int)number(argc, argv, "versions", 6), version, said = 0;
     CHECK(argc > 1);
     OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
     OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
-    for (version = 0; version < VERSIONS; version++) {
+    for (version = 0; version < versions; version++) {
         fill_device(device, BYTES, 1, version);
         OK(VELOC_Checkpoint("pin", version));
     }
@@ -35,7 +37,7 @@ int main(int argc, char **argv)
     } while (metrics.host_registered < metrics.host_capacity);
     puts("registered");
     fflush(stdout);
-    for (version = 0; version < VERSIONS; version++) {
+    for (version = 0; version < versions; version++) {
         OK(VELOC_Restart("pin", version));
         DEVICE_CONTENT(device, BYTES, 1, version);
     }

@@ -129,7 +129,7 @@ static void print_metrics(void)
 
 int main(int argc, char **argv)
 {
-    CUcontext context = NULL;
+    CUcontext context;
     void *pinned;
     int version;
     options.versions = (int)number(argc, argv, "versions", 40);
@@ -147,13 +147,14 @@ int main(int argc, char **argv)
     options.hints = option(argc, argv, "hints", "all");
     CHECK(argc > 1 && options.versions <= MOST);
 
-    if (!options.late)
-        context = cuda_start();
-    OK(VELOC_Init_single(0, argv[1]));
     if (options.late)
-        context = cuda_start();
-    CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
+        OK(VELOC_Init_single(0, argv[1]));
+    context = cuda_start();
+    /* Before the library maps its cache, which may take all there is. */
     device = device_memory(options.bytes);
+    if (!options.late)
+        OK(VELOC_Init_single(0, argv[1]));
+    CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
     CU(cuMemAllocHost_v2(&pinned, 2 * options.bytes));
     staging = pinned;
     junk = staging + options.bytes;

@@ -20,14 +20,16 @@ pub enum Flavour {
 /// The libraries and headers: those built from this tree, or, to test an installation that is laid
 /// out like a stage, those in the folder `VELOC_STAGE`.
 pub fn staged() -> &'static Stage {
-    static STAGE: OnceLock<Stage> = OnceLock::new();
-    STAGE.get_or_init(|| {
+    // A failure is kept, too: to try again for each test would take as long each time.
+    static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
+    let stage = STAGE.get_or_init(|| {
         if let Some(folder) = std::env::var_os("VELOC_STAGE") {
-            return Stage { folder: folder.into() };
+            return Ok(Stage { folder: folder.into() });
         }
         let profile = if cfg!(debug_assertions) { Profile::Debug } else { Profile::Release };
-        stage(profile).unwrap_or_else(|error| panic!("staging the library: {error}"))
-    })
+        stage(profile).map_err(|error| error.to_string())
+    });
+    stage.as_ref().unwrap_or_else(|error| panic!("staging the library: {error}"))
 }
 
 /// The folder of the C sources.

@@ -1,6 +1,6 @@
 //! The lock around the catalog, and where application and workers wait for each other.
 //!
-//! Every step is made under the one lock and followed by [`wake`]: whoever sleeps and now has
+//! Every step is made under the one lock and followed by `wake`: whoever sleeps and now has
 //! something to do is woken. A waiter therefore needs no owner to remember it, and a worker that
 //! ends for good says so by [`Catalog::fail`], which ends every wait with an error.
 

@@ -584,6 +584,17 @@ fn cleaning_up_waits_for_the_persistent_copy() {
 }
 
 #[test]
+fn a_late_write_does_not_remove_the_file_of_a_newer_checkpoint() {
+    let mut world = world(24, 0, true, false);
+    assert!(world.capture(5, [1, 0]));
+    world.begin_jobs();
+    world.cleanup();
+    assert!(world.capture(5, [0, 1]), "straight to its file");
+    world.end_job(0, false);
+    world.restore(5);
+}
+
+#[test]
 fn a_hundred_thousand_versions_cost_no_more_each_than_a_few() {
     // Counts steps of the tree structures by what is evicted and fetched, not by a clock: the
     // lists must stay in line with the entries at this size, too.

@@ -80,15 +80,15 @@ pub const KEYS: &[Key] = &[
         name: "gpu_cache_size",
         values: SIZE,
         role: Role::Optional,
-        meaning: "Device memory set aside for checkpoints; without it the library chooses, and 0 \
-                  means none.",
+        meaning: "Device memory set aside for checkpoints, 0 for none; without it the smaller of \
+                  4 GiB and 1/16 of the device's memory.",
     },
     Key {
         name: "host_cache_size",
         values: SIZE,
         role: Role::Optional,
-        meaning: "Host memory set aside for checkpoints; without it the library chooses, and 0 \
-                  means none.",
+        meaning: "Host memory set aside for checkpoints, 0 for none; without it 1/8 of the memory \
+                  that is available, at most 1 GiB (8 GiB with ephemeral = true).",
     },
     Key {
         name: "gpu_chunk_size",
@@ -114,14 +114,16 @@ pub const KEYS: &[Key] = &[
         name: "touch",
         values: "auto, sequential or concurrent",
         role: Role::Default("auto"),
-        meaning: "Whether the pages of the host cache are touched by one thread in order, or by \
-                  several.",
+        meaning: "Whether the pages of the host cache are touched only while no flush runs \
+                  (sequential), always (concurrent), or as measured rates suggest (auto).",
     },
     Key {
         name: "touch_threads",
         values: "0 to 256",
         role: Role::Default("0"),
-        meaning: "The number of threads for touch = concurrent; 0 lets the library choose.",
+        meaning:
+            "The number of threads that touch the pages of the host cache; 0 lets the library \
+                  choose.",
     },
     Key {
         name: "touch_method",
@@ -139,8 +141,9 @@ pub const KEYS: &[Key] = &[
         name: "pin",
         values: "serial, parallel, off or chunked",
         role: Role::Default("serial"),
-        meaning: "Registering the host cache with the driver: in turn with the other processes of \
-                  the node, without turns, not at all, or in turn chunk by chunk.",
+        meaning: "Registering the host cache with the driver: once all pages are touched, in turn \
+                  with the other processes of the node (serial) or without turns (parallel); each \
+                  chunk as soon as it is touched, in turn (chunked); not at all (off).",
     },
     Key {
         name: "pin_chunk_size",

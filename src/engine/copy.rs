@@ -1,7 +1,7 @@
 //! Copies between the application's memory and the memory tiers, on the application's thread.
 //!
 //! Device memory is copied by the library's own stream, host memory by the processor, both at once.
-//! Whatever happens, no copy is running any more when [`Shared::copy`] returns; if that cannot be
+//! Whatever happens, no copy is running any more when `copy` returns; if that cannot be
 //! known, the checkpoint's room is never given to another.
 
 use std::time::Instant;

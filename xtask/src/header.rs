@@ -1,6 +1,6 @@
 //! `include/veloc.h` and `include/veloc/defs.h`, made from `src/capi`.
 //!
-//! cbindgen translates; what it cannot say is put right in [`text`](mod@text): `VELOC_Init` takes an
+//! cbindgen translates; what it cannot say is put right in `header/text.rs`: `VELOC_Init` takes an
 //! `MPI_Comm`, and only where there is MPI.
 
 mod text;

@@ -131,25 +131,16 @@ fn ephemeral_shots() {
 /// is said once.
 #[test]
 fn out_of_device_memory_while_mapping() {
-    for (memory, capacity) in [("14M", 10 << 20), ("10M", 6 << 20), ("4M", 0)] {
-        let job = Job::new(
-            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 12M\ngpu_chunk_size = 2M\n\
-             host_cache_size = 16M\n",
-        );
-        // Of it, 2 to 4 MiB are the application's.
-        if memory == "4M" {
-            job.configure(
-                "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\ngpu_chunk_size = 2M\n\
-                 host_cache_size = 16M\n",
-            );
-        }
-        let ended = job.run_device("shot", "late=0").env("SOFTCUDA_MEMORY", memory).end();
-        if memory == "10M" || memory == "4M" {
-            println!("{memory}: {}", ended.stderr);
-        }
-        let ended = ended.succeeded();
-        let _ = capacity;
-        assert!(ended.figure("device_capacity") < 12 << 20);
+    // Some of it is the application's, so that the last chunk or chunks cannot be had.
+    for mebibytes in [12, 4, 2] {
+        let job = Job::new(&format!(
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = {mebibytes}M\n\
+             gpu_chunk_size = 2M\nhost_cache_size = 16M\n"
+        ));
+        let run = job.run_device("shot", "");
+        let ended = run.env("SOFTCUDA_MEMORY", format!("{mebibytes}M")).succeed();
+        assert!(ended.figure("device_capacity") < mebibytes << 20);
+        assert_eq!(ended.stderr.matches("gpu_cache_size").count(), 1, "{}", ended.stderr);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use capi_tests::checkpoint_file::{content, encode, parse, Region};
 use capi_tests::job::{files, names, Job};
@@ -109,25 +110,60 @@ fn cleanup_removes_scratch_files_of_one_name() {
     assert_eq!(names(&job.scratch()), ["gone-0-3.dat", "stays-0-1.dat"]);
 }
 
+/// The files that are no secret of the library's.
+fn visible(directory: &Path) -> Vec<String> {
+    names(directory).into_iter().filter(|name| !name.starts_with('.')).collect()
+}
+
+const SYNC_PERSISTENT: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
+
 /// A routed file gets to where the application wanted it, with a link in persistent; a later
 /// process finds it in scratch, and by the link alone.
 #[test]
 fn routed_files() {
-    for configuration in
-        [PERSISTENT, "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n"]
-    {
+    for configuration in [PERSISTENT, SYNC_PERSISTENT] {
         let job = Job::new(configuration);
         job.run("host", "route original=DIR/original").succeed();
         let original = job.path("original");
         assert_eq!(fs::read_to_string(&original).unwrap(), "what the application wrote\n");
         let link = fs::read_link(job.persistent().join("routed-0-4.dat")).unwrap();
         assert_eq!(fs::canonicalize(link).unwrap(), fs::canonicalize(&original).unwrap());
-        assert_eq!(names(&job.scratch()), ["routed-0-4.dat"]);
-        assert_eq!(names(&job.persistent()), ["routed-0-4.dat"]);
+        assert_eq!(visible(&job.scratch()), ["routed-0-4.dat"]);
+        assert_eq!(visible(&job.persistent()), ["routed-0-4.dat"]);
 
         job.run("host", "route-back original=DIR/original").succeed();
         fs::remove_dir_all(job.scratch()).unwrap();
         job.run("host", "route-back original=DIR/original").succeed();
+    }
+}
+
+/// Without persistent, the file gets to its place all the same, and restarts from scratch.
+#[test]
+fn routed_files_without_persistent() {
+    for configuration in [ASYNC, "mode = sync\nscratch = DIR/scratch\n"] {
+        let job = Job::new(configuration);
+        job.run("host", "route original=DIR/original").succeed();
+        assert!(job.path("original").exists());
+        job.run("host", "route-back original=DIR/original").succeed();
+    }
+}
+
+/// Whatever tells a routed file from others does not outlive it.
+#[test]
+fn routed_files_that_are_removed_or_replaced() {
+    for configuration in [PERSISTENT, SYNC_PERSISTENT, ASYNC] {
+        let job = Job::new(configuration);
+        job.run("host", "route-cleaned original=DIR/original").succeed();
+        assert_eq!(names(&job.scratch()), [""; 0]);
+        assert!(job.path("original").exists());
+
+        let job = Job::new(configuration);
+        job.run("host", "route-replaced original=DIR/original").succeed();
+        job.run("host", "route-replaced-back original=DIR/original").succeed();
+        if configuration != ASYNC {
+            fs::remove_dir_all(job.scratch()).unwrap();
+            job.run("host", "route-replaced-back original=DIR/original").succeed();
+        }
     }
 }
 

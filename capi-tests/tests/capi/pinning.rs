@@ -12,10 +12,11 @@ const CHUNKED: &str =
 const SERIAL: &str = "mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_cache_size = 32M\n\
                       pin = serial\n";
 
-/// One whose registration, and so its turn, takes longer than any test.
+/// One whose registration, and so its turn, takes longer than any test. It takes no checkpoints:
+/// its own copies would wait for the registration.
 fn stuck(job: &Job) -> Running {
     let mut stuck = job
-        .run_device("pin", "rank=0")
+        .run_device("pin", "rank=0 versions=0")
         .env("SOFTCUDA_DELAY", "cuMemHostRegister_v2=1000000000")
         .start();
     stuck.wait_for_line("touched");

@@ -89,7 +89,21 @@ fn full_scratch() {
     }
 }
 
-/// The same by a limit on the size of files, which every user can set.
+/// Persistent is full: the scratch file stays, is reported, and is copied when there is room.
+#[test]
+fn full_persistent() {
+    let job = Job::new(&format!("{ASYNC}persistent = DIR/persistent\n"));
+    let Some(_mounted) = Mounted::new(&job.persistent(), 4 << 20) else {
+        println!("SKIPPED: full_persistent needs the right to mount a tmpfs");
+        return;
+    };
+    fs::write(job.persistent().join("filler"), vec![0; 2 << 20]).unwrap();
+    job.run("full", "async filler=DIR/persistent/filler").succeed();
+    nothing_was_lost(&job);
+    assert!(files(&job.persistent()) == files(&job.scratch()), "the copies differ");
+}
+
+/// A full scratch by a limit on the size of files, which every user can set.
 #[test]
 fn limited_file_size() {
     for (configuration, case) in [(ASYNC, "async"), (SYNC, "sync"), (STREAMED, "sync")] {

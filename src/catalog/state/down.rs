@@ -15,7 +15,7 @@ impl State {
         let &(consumed, id) = self.flush.first()?;
         let len = self.entries.get(&id)?.part(Part::Device).len;
         // What was consumed is not worth giving up anything else for.
-        if !self.make_host_room(len, id, !consumed) {
+        if !self.make_host_room(len, !consumed) {
             self.press();
             return None;
         }
@@ -91,7 +91,7 @@ impl State {
                 Ok(()) => {
                     entry.scratch = FileCopy::Present;
                     entry.spilled = self.shape.ephemeral;
-                    unlink = entry.doomed && entry.life == Life::Dropped;
+                    unlink = entry.doomed;
                 }
                 Err(error) => {
                     entry.scratch = FileCopy::Failed;
@@ -102,7 +102,7 @@ impl State {
             }
         }
         self.ended(job.id, true);
-        // A newer checkpoint of the same name may have taken the place meanwhile.
+        // Not while it waits for its persistent copy, nor if a newer one has taken its place.
         if unlink && self.find(&job.name, job.version).is_none() {
             After::Unlink
         } else {

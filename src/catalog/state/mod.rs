@@ -1,7 +1,7 @@
 //! The catalog's state and its steps. Nothing here waits, and nothing here moves a byte.
 //!
 //! Which work there is to do is kept in lists (flush, write, spill, persist, victims, fetches).
-//! Each list is a function of the entries; [`State::reindex`] is the only place that changes them,
+//! Each list is a function of the entries; `reindex` is the only place that changes them,
 //! and is called after every change of an entry. So finding the next piece of work costs the
 //! logarithm of the number of checkpoints, whatever their number is.
 

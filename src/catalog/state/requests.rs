@@ -97,7 +97,7 @@ pub struct FileJob {
     pub version: i32,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
-    /// The memory of each part, indexed by [`Part`]; `None` where the part is empty.
+    /// The memory of each part, indexed by [`Part`](crate::catalog::entry::Part); `None` where the part is empty.
     pub memory: [Option<Source>; 2],
 }
 
@@ -126,7 +126,7 @@ pub enum After {
 /// Where a part can be read from.
 #[derive(Clone, Debug)]
 pub enum Acquire {
-    /// From memory. Give it back by [`State::release`].
+    /// From memory. Give it back by [`State::release`](super::State::release).
     Memory(Source),
     /// A fetch of it is under way.
     Wait,

@@ -70,10 +70,10 @@ impl State {
         )
     }
 
-    /// Room in the host buffer for `len` bytes of `keep`, at the cost of others.
-    pub(super) fn make_host_room(&mut self, len: u64, keep: Id, discard: bool) -> bool {
+    /// Room in the host buffer for `len` bytes, at the cost of others.
+    pub(super) fn make_host_room(&mut self, len: u64, discard: bool) -> bool {
         while self.host.rounded(len) > self.host.free() {
-            match self.host_victims.iter().find(|(_, id)| *id != keep).copied() {
+            match self.host_victims.first().copied() {
                 Some((rank, id)) if discard || rank < Rank::Discardable => {
                     self.evict(id, Tier::Host);
                 }
@@ -87,9 +87,10 @@ impl State {
         self.flush.first().is_some_and(|&(consumed, id)| {
             self.entries.get(&id).is_some_and(|entry| {
                 self.host.rounded(entry.part(Part::Device).len) <= self.host.free()
-                    || self.host_victims.iter().take(2).any(|&(rank, victim)| {
-                        victim != id && (rank < Rank::Discardable || !consumed)
-                    })
+                    || self
+                        .host_victims
+                        .first()
+                        .is_some_and(|(rank, _)| *rank < Rank::Discardable || !consumed)
                     || self.host_room_can_come()
             })
         })
