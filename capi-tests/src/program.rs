@@ -79,6 +79,26 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
     executable
 }
 
+/// The executable of `mpi.c`, made by the compiler of an MPI installation.
+pub fn mpi_program(compiler: &str) -> PathBuf {
+    let stage = staged();
+    let folder = stage.folder.join("capi-tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    let executable = folder.join(format!("mpi-{compiler}-{}", std::process::id()));
+    let mut command = Command::new(compiler);
+    command
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
+        .arg(stage.include())
+        .arg(sources().join("mpi.c"))
+        .arg("-o")
+        .arg(&executable)
+        .arg("-L")
+        .arg(stage.lib())
+        .arg("-lveloc-client");
+    finish(command);
+    executable
+}
+
 /// A driver library that has one function and lacks the rest, in a folder of its own.
 pub fn maimed_driver(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("maimed.c"), folder.join("libcuda.so.1"));

@@ -13,14 +13,19 @@ use crate::format::header::{Decoded, Header};
 use crate::format::names;
 use crate::platform::files::{self, Durability};
 
+/// The end of the name of the note that a checkpoint is a file of the application's own.
+const ROUTED: &str = ".routed";
+
 /// The directories of a job and its place in them.
 #[derive(Debug)]
 pub struct Files {
     scratch: Option<PathBuf>,
     persistent: Option<PathBuf>,
     rank: u32,
-    temporaries: AtomicU64,
 }
+
+/// Numbers of temporary files: no two of the process are the same, whatever job they are of.
+static TEMPORARIES: AtomicU64 = AtomicU64::new(0);
 
 impl Files {
     /// Makes the directories if they are missing, and removes what a killed run of this rank has
@@ -36,7 +41,6 @@ impl Files {
             scratch: scratch.map(Path::to_owned),
             persistent: persistent.map(Path::to_owned),
             rank,
-            temporaries: AtomicU64::new(0),
         };
         for directory in [scratch, persistent].into_iter().flatten() {
             if let Err(error) = found.remove_leftovers(directory) {
@@ -74,7 +78,7 @@ impl Files {
 
     /// A fresh temporary name beside `complete`.
     pub fn temporary(&self, complete: &Path) -> PathBuf {
-        let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
+        let number = TEMPORARIES.fetch_add(1, Ordering::Relaxed);
         let file = complete.file_name().map(|n| n.to_string_lossy().into_owned());
         let name =
             names::temporary_file(file.as_deref().unwrap_or("file"), std::process::id(), number);
@@ -158,7 +162,7 @@ impl Files {
     fn routed_note(&self, name: &str, version: i32) -> Result<PathBuf> {
         let path = self.scratch_path(name, version)?;
         let file = names::checkpoint_file(name, self.rank, version);
-        Ok(path.with_file_name(format!(".{file}.routed")))
+        Ok(path.with_file_name(format!(".{file}{ROUTED}")))
     }
 
     /// Removes a checkpoint's file from scratch.
@@ -219,6 +223,30 @@ impl Files {
         })?;
         for name in leftovers {
             files::remove(&directory.join(name))?;
+        }
+        self.remove_routed_leftovers(directory)
+    }
+
+    /// Copies of file-based checkpoints are written beside the files they were routed from.
+    fn remove_routed_leftovers(&self, directory: &Path) -> Result<()> {
+        let notes = files::list(directory, |name| {
+            let checkpoint = name.strip_prefix('.')?.strip_suffix(ROUTED)?;
+            (names::parse(checkpoint)?.rank == self.rank).then(|| name.to_owned())
+        })?;
+        for note in notes {
+            let original =
+                PathBuf::from(fs::read_to_string(directory.join(note)).unwrap_or_default());
+            let (Some(folder), Some(file)) = (original.parent(), original.file_name()) else {
+                continue;
+            };
+            let leftovers = files::list(folder, |name| {
+                let temporary = names::parse_temporary(name)?;
+                (file.to_str() == Some(temporary.complete) && !alive(temporary.pid))
+                    .then(|| name.to_owned())
+            })?;
+            for name in leftovers {
+                files::remove(&folder.join(name))?;
+            }
         }
         Ok(())
     }

@@ -133,7 +133,7 @@ fn generated() -> Result<Outcome> {
 }
 
 fn models() -> Result<Outcome> {
-    let arguments = ["test", "--package", "veloc", "--features", "model-check", "--lib", "catalog"];
+    let arguments = ["test", "--package", "veloc", "--features", "model-check", "--lib", "model"];
     cargo_step(&arguments, &[])
 }
 

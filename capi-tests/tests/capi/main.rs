@@ -9,5 +9,6 @@ mod host;
 mod injection;
 mod instrumented;
 mod kill;
+mod mpi;
 mod pinning;
 mod refuse;

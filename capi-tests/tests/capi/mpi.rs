@@ -1,0 +1,61 @@
+//! The library over MPI: one and the same binary of ours under Open MPI and under MPICH, neither of
+//! which it is linked to. What is checked stands in `programs/mpi.c`.
+
+use std::path::PathBuf;
+
+use capi_tests::job::Job;
+use capi_tests::program::mpi_program;
+use capi_tests::run::Run;
+
+const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
+
+/// An MPI installation as Debian names its commands.
+struct Mpi {
+    compiler: &'static str,
+    starter: &'static str,
+    arguments: &'static str,
+}
+
+const OPEN_MPI: Mpi = Mpi {
+    compiler: "mpicc.openmpi",
+    starter: "mpirun.openmpi",
+    arguments: "--allow-run-as-root --oversubscribe -n 3",
+};
+const MPICH: Mpi = Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "-n 3" };
+
+fn found(command: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|file| file.exists())
+}
+
+fn under(mpi: &Mpi) {
+    let (Some(_), Some(starter)) = (found(mpi.compiler), found(mpi.starter)) else {
+        println!("skipped: {} is not installed", mpi.compiler);
+        return;
+    };
+    let program = mpi_program(mpi.compiler);
+    for case in ["together", "misfit"] {
+        let job = Job::new(CONFIGURATION);
+        Run::new(&starter)
+            .args(mpi.arguments)
+            .arg(&program)
+            .arg(job.path("veloc.cfg"))
+            .arg(format!("case={case}"))
+            .arg(format!("scratch={}", job.scratch().display()))
+            .succeed();
+    }
+    let job = Job::new(CONFIGURATION);
+    Run::new(&program).arg(job.path("veloc.cfg")).arg("case=single").succeed();
+}
+
+/// Catches handles read at the wrong width or from the wrong copy of `ompi_mpi_comm_world`.
+#[test]
+fn open_mpi() {
+    under(&OPEN_MPI);
+}
+
+/// Catches handles that are not cut to 32 bits.
+#[test]
+fn mpich() {
+    under(&MPICH);
+}
