@@ -79,7 +79,7 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
     executable
 }
 
-/// The executable of `mpi.c`, made by the compiler of an MPI installation.
+/// The executable of `mpi/together.c`, made by the compiler of an MPI installation.
 pub fn mpi_program(compiler: &str) -> PathBuf {
     let stage = staged();
     let folder = stage.folder.join("capi-tests");
@@ -89,7 +89,7 @@ pub fn mpi_program(compiler: &str) -> PathBuf {
     command
         .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
         .arg(stage.include())
-        .arg(sources().join("mpi.c"))
+        .arg(sources().join("../mpi/together.c"))
         .arg("-o")
         .arg(&executable)
         .arg("-L")

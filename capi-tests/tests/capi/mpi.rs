@@ -1,5 +1,5 @@
 //! The library over MPI: one and the same binary of ours under Open MPI and under MPICH, neither of
-//! which it is linked to. What is checked stands in `programs/mpi.c`.
+//! which it is linked to. What is checked stands in `mpi/together.c`.
 
 use std::path::PathBuf;
 

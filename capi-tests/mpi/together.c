@@ -1,13 +1,13 @@
 /*
  * The library over a communicator: what every process must agree on.
  *
- * mpi CONFIGURATION scratch=DIR case=...
+ * together CONFIGURATION scratch=DIR case=...
  *   together   versions that all processes have; Finalize after MPI_Finalize
  *   single     before MPI_Init: VELOC_Init is refused, VELOC_Init_single works
  *   misfit     one process has a configuration that is missing: none starts, none waits for ever
  */
 #define CHECK_WITH_MPI
-#include "check.h"
+#include "../programs/check.h"
 
 #include <unistd.h>
 
