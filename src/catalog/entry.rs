@@ -166,8 +166,6 @@ pub struct Entry {
     pub parts: [PartState; 2],
     /// The file in scratch.
     pub scratch: FileCopy,
-    /// An ephemeral job wrote that file, and must remove it.
-    pub spilled: bool,
     /// The file in persistent.
     pub persistent: FileCopy,
     /// For a file-based checkpoint, the path the application asked to have routed.
@@ -176,6 +174,10 @@ pub struct Entry {
     pub life: Life,
     /// Transfers under way that name it.
     pub busy: u32,
+    /// Restores that are open: its copies stay where they are.
+    pub restoring: u32,
+    /// A copy that uses it could not be waited for: its room is never given to others.
+    pub stranded: bool,
     /// When it was last restored, as a running number.
     pub consumed: Option<u64>,
     /// Positions of the hints that name it, the next one first.
@@ -199,11 +201,12 @@ impl Entry {
             regions: Arc::from([]),
             parts: Default::default(),
             scratch: FileCopy::Absent,
-            spilled: false,
             persistent: FileCopy::Absent,
             routed: None,
             life: Life::Building,
             busy: 0,
+            restoring: 0,
+            stranded: false,
             consumed: None,
             hints: Vec::new(),
             flush_failed: false,

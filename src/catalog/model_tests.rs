@@ -88,9 +88,9 @@ impl Job {
         while let Some(job) = self.catalog.next(Worker::Flush, State::next_flush) {
             self.copy(&job, true);
             let result = if fails.contains(&count) {
-                Err(Error::new(Kind::System, "injected"))
+                MoveEnd::Failed(Error::new(Kind::System, "injected"))
             } else {
-                Ok(())
+                MoveEnd::Done
             };
             count += 1;
             self.catalog.step(|state| state.flush_done(job.id, result));
@@ -100,7 +100,7 @@ impl Job {
     fn fetch(&self) {
         while let Some(job) = self.catalog.next(Worker::Fetch, State::next_fetch) {
             self.copy(&job, false);
-            self.catalog.step(|state| state.fetch_done(job.id, &Ok(())));
+            self.catalog.step(|state| state.fetch_done(job.id, &MoveEnd::Done));
         }
     }
 
@@ -221,7 +221,7 @@ fn a_small_host_buffer_drains_to_files() {
             job.catalog.look(|state| {
                 for version in 0..3 {
                     let id = state.find("x", version).unwrap();
-                    assert!(state.persist_settled(id).is_some());
+                    assert_eq!(state.persist_settled(id), Some(true));
                 }
             });
             job.finish();

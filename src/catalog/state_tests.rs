@@ -195,20 +195,21 @@ impl World {
         }
         let which = which % self.jobs.len();
         let result = if fails { Err(failure()) } else { Ok(()) };
+        let end = if fails { MoveEnd::Failed(failure()) } else { MoveEnd::Done };
         match self.jobs.remove(which) {
             Job::Flush(job) => {
                 for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
                     let bytes = self.device[d as usize..(d + len) as usize].to_vec();
                     self.host[h as usize..(h + len) as usize].copy_from_slice(&bytes);
                 }
-                self.state.flush_done(job.id, result);
+                self.state.flush_done(job.id, end);
             }
             Job::Fetch(job) => {
                 for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
                     let bytes = self.host[h as usize..(h + len) as usize].to_vec();
                     self.device[d as usize..(d + len) as usize].copy_from_slice(&bytes);
                 }
-                self.state.fetch_done(job.id, &result);
+                self.state.fetch_done(job.id, &end);
             }
             Job::Write(job) => {
                 let content = job
@@ -291,6 +292,8 @@ impl World {
             return;
         };
         self.state.begin_restore(id);
+        // Workers go on meanwhile, and must leave it alone.
+        self.begin_jobs();
         let regions = self.state.regions(id).unwrap();
         for region in regions.iter() {
             let found = self.read(id, region, version);
@@ -592,6 +595,66 @@ fn a_late_write_does_not_remove_the_file_of_a_newer_checkpoint() {
     assert!(world.capture(5, [0, 1]), "straight to its file");
     world.end_job(0, false);
     world.restore(5);
+}
+
+#[test]
+fn what_is_being_restored_is_not_evicted_for_the_next_fetch() {
+    let mut world = world(24, 4000, false, true);
+    for version in 0..10 {
+        assert!(world.capture(version, [12, 0]));
+        world.everybody_works();
+    }
+    world.restore(9);
+    world.restore(8);
+    world.everybody_works();
+    world.everybody_works();
+    let id = world.state.find(NAME, 7).unwrap();
+    assert!(world.state.on_device(id, 0), "it was fetched");
+    world.state.begin_restore(id);
+    world.everybody_works();
+    assert!(world.state.on_device(id, 0), "it was evicted before it could be read");
+    world.state.end_restore(id, true);
+}
+
+#[test]
+fn a_restored_checkpoint_stays_while_it_is_restored_again() {
+    let mut world = world(12, 12, false, true);
+    assert!(world.capture(0, [12, 0]));
+    world.everybody_works();
+    world.restore(0);
+    assert!(world.capture(1, [12, 0]));
+    let id = world.state.find(NAME, 0).unwrap();
+    world.state.begin_restore(id);
+    world.everybody_works();
+    assert!(!matches!(world.state.acquire(id, Part::Device), Acquire::Lost));
+}
+
+#[test]
+fn an_ephemeral_job_removes_the_file_of_a_version_that_was_replaced() {
+    let mut world = world(0, 24, true, true);
+    for version in [5, 6, 7] {
+        assert!(world.capture(version, [0, 12]));
+    }
+    world.everybody_works();
+    let spilled = world.state.spilled();
+    assert!(!spilled.is_empty());
+    for (_, version) in &spilled {
+        assert!(world.capture(*version, [0, 12]));
+    }
+    assert!(spilled.iter().all(|file| world.state.spilled().contains(file)));
+}
+
+#[test]
+fn many_failures_are_one_report() {
+    let mut world = world(0, 400, true, false);
+    for version in 0..5 {
+        assert!(world.capture(version, [0, 12]));
+        world.begin_jobs();
+        world.end_job(0, true);
+    }
+    let report = world.state.take_failure().unwrap().to_string();
+    assert!(report.contains("4 more"), "{report}");
+    assert_eq!(world.state.take_failure(), None);
 }
 
 #[test]

@@ -102,11 +102,11 @@ impl Shared {
         if !self.writes_directly() {
             return Ok(());
         }
-        self.catalog.wait(|state| state.persist_settled(id))?;
-        match self.catalog.step(State::take_failure) {
-            Some(error) => Err(error),
-            None => Ok(()),
+        if self.catalog.wait(|state| state.persist_settled(id))? {
+            return Ok(());
         }
+        let failure = self.catalog.step(State::take_failure);
+        Err(failure.unwrap_or_else(|| Error::new(Kind::System, "there is no persistent copy")))
     }
 
     /// `Err(None)`: the checkpoint does not fit in memory and must go to a file.

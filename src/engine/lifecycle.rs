@@ -191,12 +191,7 @@ impl Engine {
         self.catalog.step(State::retry);
         let waited = self.catalog.wait(|state| state.drained().then_some(()));
         self.metrics.waited(Cause::Drain, since);
-        let failure = self.catalog.step(|state| {
-            let first = state.take_failure();
-            while state.take_failure().is_some() {}
-            first
-        });
-        match failure {
+        match self.catalog.step(State::take_failure) {
             Some(error) => Err(error),
             None => waited,
         }

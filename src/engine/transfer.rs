@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::shared::{Shared, SLICE};
+use super::spool::about;
 use crate::catalog::monitor::Worker;
-use crate::catalog::state::{MoveJob, State};
+use crate::catalog::state::{MoveEnd, MoveJob, State};
 use crate::device::{Event, Stream};
 use crate::error::Result;
 use crate::metrics::Hop;
@@ -32,14 +33,13 @@ pub fn flush(shared: &Shared) -> Result<()> {
             shared.memory_is_short(untouched);
         }
         let flushing = shared.pace.flush();
-        let result = queue.run(&job, Direction::Down);
-        if result.is_ok() {
+        let end = queue.run(&job, Direction::Down);
+        if end == MoveEnd::Done {
             shared.host()?.written(&job.host);
             flushing.finish(job.len, untouched);
             shared.metrics.hop(Hop::DtoH).add(job.len, since.elapsed());
         }
-        let result = result.map_err(|error| error.within("flushing to the host buffer"));
-        shared.catalog.step(|state| state.flush_done(job.id, result));
+        shared.catalog.step(|state| state.flush_done(job.id, end));
     }
     Ok(())
 }
@@ -49,13 +49,15 @@ pub fn fetch(shared: &Shared) -> Result<()> {
     let mut queue = Queue::new(shared)?;
     while let Some(job) = shared.catalog.next(Worker::Fetch, State::next_fetch) {
         let since = Instant::now();
-        let result = queue.run(&job, Direction::Up);
-        match &result {
-            Ok(()) => shared.metrics.hop(Hop::HtoD).add(job.len, since.elapsed()),
+        let end = queue.run(&job, Direction::Up);
+        match &end {
+            MoveEnd::Done => shared.metrics.hop(Hop::HtoD).add(job.len, since.elapsed()),
             // Nothing is lost: the restore takes the copy in the host buffer.
-            Err(error) => shared.degrade("fetch", format!("fetching ahead failed: {error}")),
+            MoveEnd::Failed(error) | MoveEnd::Stranded(error) => {
+                shared.degrade("fetch", format!("fetching ahead failed: {error}"));
+            }
         }
-        shared.catalog.step(|state| state.fetch_done(job.id, &result));
+        shared.catalog.step(|state| state.fetch_done(job.id, &end));
     }
     Ok(())
 }
@@ -78,21 +80,26 @@ impl<'a> Queue<'a> {
         Ok(Queue { shared, stream, events, under_way: VecDeque::new(), next: 0 })
     }
 
-    fn run(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
-        let result = self.queue(job, direction).and_then(|()| self.drain());
-        if result.is_err() {
-            // The extents are given to others next: nothing may still be copying.
-            let ended = self.stream.synchronize().or_else(|_| {
-                let device = &self.shared.device_side()?.device;
-                device.synchronize()
-            });
-            if ended.is_err() {
-                self.shared.catalog.step(|state| state.strand(job.id));
-                self.under_way.drain(..).for_each(|(_, lease)| std::mem::forget(lease));
-            }
-            self.under_way.clear();
+    fn run(&mut self, job: &MoveJob, direction: Direction) -> MoveEnd {
+        let Err(error) = self.queue(job, direction).and_then(|()| self.drain()) else {
+            return MoveEnd::Done;
+        };
+        let what = match direction {
+            Direction::Down => "flushing to the host buffer",
+            Direction::Up => "fetching to the device cache",
+        };
+        let error = about(&job.name, job.version)(error.within(what));
+        // The extents are given to others next: nothing may still be copying.
+        let ended = self.stream.synchronize().or_else(|_| {
+            let device = &self.shared.device_side()?.device;
+            device.synchronize()
+        });
+        if ended.is_err() {
+            self.under_way.drain(..).for_each(|(_, lease)| std::mem::forget(lease));
+            return MoveEnd::Stranded(error);
         }
-        result
+        self.under_way.clear();
+        MoveEnd::Failed(error)
     }
 
     fn queue(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
@@ -118,6 +125,10 @@ impl<'a> Queue<'a> {
                 if self.under_way.len() == DEPTH {
                     self.wait_for_oldest()?;
                 }
+                // Held from here on, also if the copy fails: `run` waits before it is given back.
+                let event = self.next;
+                self.under_way.push_back((event, lease));
+                self.next = (self.next + 1) % DEPTH;
                 let device = cache.address(device_at + done);
                 // SAFETY: the catalog has given this worker both runs; they stay until the job is
                 // ended, which waits for the stream on every path. The run lies in one chunk.
@@ -131,9 +142,7 @@ impl<'a> Queue<'a> {
                         }
                     }
                 }
-                self.events[self.next].record(&self.stream)?;
-                self.under_way.push_back((self.next, lease));
-                self.next = (self.next + 1) % DEPTH;
+                self.events[event].record(&self.stream)?;
                 done += run;
             }
         }

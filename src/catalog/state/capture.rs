@@ -127,7 +127,9 @@ impl State {
         };
         lay_out(entry, regions);
         entry.scratch = FileCopy::Present;
-        entry.spilled = self.shape.ephemeral;
+        if self.shape.ephemeral {
+            self.spilled.insert((entry.name.clone(), entry.version));
+        }
         entry.persistent = if persistent { FileCopy::Wanted } else { FileCopy::Absent };
         entry.routed = routed;
         self.counts.checkpoints += 1;
@@ -139,6 +141,8 @@ impl State {
     pub fn strand(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
+            entry.stranded = true;
+            self.reindex(id);
         }
     }
 

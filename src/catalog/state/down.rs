@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::lists::readable_from;
-use super::{After, FileJob, MoveJob, PersistJob, Source, State};
+use super::Starved;
+use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State};
 use crate::catalog::entry::{FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
 use crate::error::Result;
 use crate::tier::space::Extent;
@@ -16,31 +17,38 @@ impl State {
         let len = self.entries.get(&id)?.part(Part::Device).len;
         // What was consumed is not worth giving up anything else for.
         if !self.make_host_room(len, !consumed) {
-            self.press();
+            self.press(Starved::Flush);
             return None;
         }
-        self.pressure = false;
+        self.starved[Starved::Flush as usize] = false;
         let host: Arc<[Extent]> = self.host.allocate(len)?.into();
         let entry = self.entries.get_mut(&id)?;
         let part = entry.part_mut(Part::Device);
         part.host = MemoryCopy { stage: Stage::Filling, extents: host.clone(), readers: 0 };
         part.device.readers += 1;
         let device = part.device.extents.clone();
+        let (name, version) = (entry.name.clone(), entry.version);
         self.started(id, true);
-        Some(MoveJob { id, len, device, host })
+        Some(MoveJob { id, name, version, len, device, host })
     }
 
-    /// Ends a flush. A failed one leaves the checkpoint in the device cache.
-    pub fn flush_done(&mut self, id: Id, result: Result<()>) {
+    /// Ends a flush. One that did not succeed leaves the checkpoint in the device cache.
+    pub fn flush_done(&mut self, id: Id, end: MoveEnd) {
         if let Some(entry) = self.entries.get_mut(&id) {
             let part = entry.part_mut(Part::Device);
             part.device.readers -= 1;
-            match result {
-                Ok(()) => part.host.stage = Stage::Ready,
-                Err(error) => {
+            match end {
+                MoveEnd::Done => part.host.stage = Stage::Ready,
+                MoveEnd::Failed(error) => {
                     let extents = std::mem::take(&mut part.host).extents;
                     entry.flush_failed = true;
                     self.host.release(&extents);
+                    self.failures.push_back(error);
+                }
+                MoveEnd::Stranded(error) => {
+                    part.host = MemoryCopy::default();
+                    entry.flush_failed = true;
+                    entry.stranded = true;
                     self.failures.push_back(error);
                 }
             }
@@ -53,7 +61,7 @@ impl State {
         let mut spilled = 0;
         let now = self.writable(&self.write).or_else(|| {
             spilled = 1;
-            self.spill.first().copied().filter(|_| self.pressure)
+            self.spill.first().copied().filter(|_| self.pressed())
         });
         let (_, id) = now?;
         let entry = self.entries.get_mut(&id)?;
@@ -90,7 +98,9 @@ impl State {
             match result {
                 Ok(()) => {
                     entry.scratch = FileCopy::Present;
-                    entry.spilled = self.shape.ephemeral;
+                    if self.shape.ephemeral {
+                        self.spilled.insert((entry.name.clone(), entry.version));
+                    }
                     unlink = entry.doomed;
                 }
                 Err(error) => {

@@ -1,10 +1,11 @@
 //! What is true after every step.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::lists::has_bytes;
-use super::State;
-use crate::catalog::entry::{Life, Stage, Tier, PARTS};
+use super::{State, Versions};
+use crate::catalog::entry::{Entry, Id, Life, Stage, Tier, PARTS};
 use crate::tier::space::Extent;
 
 impl State {
@@ -32,15 +33,13 @@ impl State {
                 return Err(format!("{tier:?}: {sum} held + {} free", space.free()));
             }
         }
-        let mut flush = BTreeSet::new();
+        let mut fresh = Compared::default();
         for (&id, entry) in &self.entries {
             let expected = self.lists_of(entry);
             if entry.lists != expected {
                 return Err(format!("{id}: in lists {:?}, not {expected:?}", entry.lists));
             }
-            if entry.lists.flush {
-                flush.insert((entry.consumed.is_some(), id));
-            }
+            fresh.add(id, entry);
             if entry.life == Life::Live {
                 if self.find(&entry.name, entry.version) != Some(id) {
                     return Err(format!("{id}: live, but not under its name"));
@@ -57,13 +56,77 @@ impl State {
                 }
             }
         }
-        if flush != self.flush {
-            return Err(format!("flush list {:?}, not {flush:?}", self.flush));
+        let kept = Compared {
+            flush: self.flush.clone(),
+            ranked: [
+                self.write.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
+                self.spill.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
+                self.device_victims.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
+                self.host_victims.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
+            ],
+            persist: self.persist.clone(),
+            hinted: [self.hinted_to_device.clone(), self.hinted_to_host.clone()],
+            versions: [
+                self.versions_of(|versions| &versions.to_device),
+                self.versions_of(|versions| &versions.to_host),
+            ],
+        };
+        if kept != fresh {
+            return Err(format!("the lists are {kept:?}, not {fresh:?}"));
         }
         let live = self.entries.values().filter(|e| e.life == Life::Live).count();
         if live != self.live() {
             return Err(format!("{live} live entries, {} under names", self.live()));
         }
         Ok(())
+    }
+}
+
+/// All lists, for comparing them as they are kept with what the entries say.
+#[derive(Debug, Default, PartialEq)]
+struct Compared {
+    flush: BTreeSet<(bool, Id)>,
+    ranked: [BTreeSet<(u8, Id)>; 4],
+    persist: BTreeSet<Id>,
+    hinted: [BTreeSet<(u64, Id)>; 2],
+    versions: [BTreeSet<(Arc<str>, i32)>; 2],
+}
+
+impl Compared {
+    fn add(&mut self, id: Id, entry: &Entry) {
+        let lists = &entry.lists;
+        if lists.flush {
+            self.flush.insert((entry.consumed.is_some(), id));
+        }
+        let ranks = [
+            lists.write.map(|rank| rank as u8),
+            lists.spill.map(|rank| rank as u8),
+            lists.device_victim.map(|rank| rank as u8),
+            lists.host_victim.map(|rank| rank as u8),
+        ];
+        for (set, rank) in self.ranked.iter_mut().zip(ranks) {
+            set.extend(rank.map(|rank| (rank, id)));
+        }
+        if lists.persist {
+            self.persist.insert(id);
+        }
+        for (i, fetchable) in [lists.to_device, lists.to_host].into_iter().enumerate() {
+            if fetchable {
+                self.hinted[i].extend(entry.hints.first().map(|&hint| (hint, id)));
+                self.versions[i].insert((entry.name.clone(), entry.version));
+            }
+        }
+    }
+}
+
+impl State {
+    fn versions_of(
+        &self,
+        which: impl Fn(&Versions) -> &BTreeSet<i32>,
+    ) -> BTreeSet<(Arc<str>, i32)> {
+        self.names
+            .iter()
+            .flat_map(|(name, versions)| which(versions).iter().map(|&v| (name.clone(), v)))
+            .collect()
     }
 }

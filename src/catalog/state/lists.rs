@@ -70,7 +70,7 @@ impl State {
     /// The next of a list that a writer should take: what the host buffer has; what only the
     /// device cache has when somebody is stuck for room.
     pub(super) fn writable(&self, list: &BTreeSet<(Readable, Id)>) -> Option<(Readable, Id)> {
-        list.first().copied().filter(|(from, _)| *from == Readable::FromHost || self.pressure)
+        list.first().copied().filter(|(from, _)| *from == Readable::FromHost || self.pressed())
     }
 
     /// The lists an entry belongs to.
@@ -83,6 +83,7 @@ impl State {
         let in_file = entry.in_file();
         let consumed = entry.consumed.is_some();
         let lowest_is_memory = shape.ephemeral && !shape.scratch;
+        let kept = entry.restoring > 0 || entry.stranded;
         let readable = self.readable(entry);
         let fits_host = self.host.rounded(device.len) <= shape.host;
         let device_victim = (device.device.stage == Stage::Ready)
@@ -90,7 +91,7 @@ impl State {
                 evict::rank(
                     Resident {
                         backed: device.host.stage == Stage::Ready || in_file,
-                        in_use: device.device.readers > 0,
+                        in_use: kept || device.device.readers > 0,
                         consumed,
                     },
                     lowest_is_memory,
@@ -106,7 +107,7 @@ impl State {
                 evict::rank(
                     Resident {
                         backed: in_file,
-                        in_use: entry.parts.iter().any(|part| part.host.readers > 0),
+                        in_use: kept || entry.parts.iter().any(|part| part.host.readers > 0),
                         consumed,
                     },
                     lowest_is_memory,

@@ -25,6 +25,13 @@ use crate::tier::space::Space;
 
 pub use requests::*;
 
+/// Who may wait for room in the host buffer.
+#[derive(Clone, Copy, Debug)]
+enum Starved {
+    Application = 0,
+    Flush = 1,
+}
+
 #[derive(Debug, Default)]
 struct Versions {
     live: BTreeMap<i32, Id>,
@@ -55,8 +62,11 @@ pub struct State {
     reading: Option<(Arc<str>, i64)>,
     /// Fetching ahead is wanted: the application reads, or has asked for it.
     fetching: bool,
-    /// Something waits for room in the host buffer: ephemeral checkpoints may spill to files.
-    pressure: bool,
+    /// Who waits for room in the host buffer, indexed by [`Starved`]: ephemeral checkpoints may
+    /// then spill to files.
+    starved: [bool; 2],
+    /// The scratch files of an ephemeral job, to be removed at its end.
+    spilled: BTreeSet<(Arc<str>, i32)>,
     next_id: Id,
     next_hint: u64,
     next_consumed: u64,
@@ -92,7 +102,8 @@ impl State {
             hinted_to_host: BTreeSet::new(),
             reading: None,
             fetching: false,
-            pressure: false,
+            starved: [false; 2],
+            spilled: BTreeSet::new(),
             next_id: 1,
             next_hint: 1,
             next_consumed: 1,
@@ -152,15 +163,24 @@ impl State {
             && !self.flush_can_come()
     }
 
-    /// `Some` once no persistent copy of this checkpoint is wanted or being made.
-    pub fn persist_settled(&self, id: Id) -> Option<()> {
-        let file = self.entries.get(&id).map(|entry| entry.persistent);
-        (!matches!(file, Some(FileCopy::Wanted | FileCopy::Writing))).then_some(())
+    /// Once no persistent copy of this checkpoint is wanted or being made: whether it is as it
+    /// should be.
+    pub fn persist_settled(&self, id: Id) -> Option<bool> {
+        match self.entries.get(&id).map(|entry| entry.persistent) {
+            Some(FileCopy::Wanted | FileCopy::Writing) => None,
+            file => Some(file != Some(FileCopy::Failed)),
+        }
     }
 
-    /// Takes the oldest background failure that has not been reported.
+    /// Takes the background failures that have not been reported, as one: the oldest, and how many
+    /// more there are.
     pub fn take_failure(&mut self) -> Option<Error> {
-        self.failures.pop_front()
+        let oldest = self.failures.pop_front()?;
+        let more = std::mem::take(&mut self.failures).len();
+        Some(match more {
+            0 => oldest,
+            more => Error::new(oldest.kind(), format!("{oldest} (and {more} more)")),
+        })
     }
 
     /// Puts what failed on the lists again. True if there was anything.
@@ -202,7 +222,7 @@ impl State {
         Work {
             flush: !self.flush.is_empty() && self.flush_can_come(),
             write: self.writable(&self.write).is_some()
-                || (self.pressure && !self.spill.is_empty()),
+                || (self.pressed() && !self.spill.is_empty()),
             persist: !self.persist.is_empty(),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
@@ -224,11 +244,6 @@ impl State {
         (self.host.capacity(), self.host.free())
     }
 
-    /// The device cache will not grow any more.
-    pub fn device_is_complete(&self) -> bool {
-        self.device_complete
-    }
-
     /// Checkpoints that can be restored.
     pub fn live(&self) -> usize {
         self.names.values().map(|versions| versions.live.len()).sum()
@@ -241,12 +256,15 @@ impl State {
         }
     }
 
-    /// Something waits for room in the host buffer.
-    fn press(&mut self) {
-        if !self.pressure {
-            self.pressure = true;
+    /// Somebody waits for room in the host buffer.
+    fn press(&mut self, who: Starved) {
+        if !std::mem::replace(&mut self.starved[who as usize], true) {
             self.changes += 1;
         }
+    }
+
+    fn pressed(&self) -> bool {
+        self.starved.contains(&true)
     }
 
     fn started(&mut self, id: Id, draining: bool) {
@@ -285,6 +303,7 @@ impl State {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
+        self.changes += 1;
         for part in &mut entry.parts {
             let device = std::mem::take(&mut part.device).extents;
             self.device.release(&device);

@@ -34,13 +34,9 @@ impl State {
         unlink
     }
 
-    /// The scratch files that an ephemeral job has spilled, as name and version.
+    /// The scratch files that an ephemeral job has written, as name and version.
     pub fn spilled(&self) -> Vec<(Arc<str>, i32)> {
-        self.entries
-            .values()
-            .filter(|entry| entry.spilled)
-            .map(|entry| (entry.name.clone(), entry.version))
-            .collect()
+        self.spilled.iter().cloned().collect()
     }
 
     pub(super) fn discard(&mut self, id: Id, to_make_room: bool) {

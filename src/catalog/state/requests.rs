@@ -78,12 +78,27 @@ pub struct Source {
 pub struct MoveJob {
     /// The checkpoint.
     pub id: Id,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: i32,
     /// Bytes to copy.
     pub len: u64,
     /// Where in the device cache.
     pub device: Arc<[Extent]>,
     /// Where in the host buffer.
     pub host: Arc<[Extent]>,
+}
+
+/// How a copy between the device cache and the host buffer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MoveEnd {
+    /// All bytes are there.
+    Done,
+    /// It failed, and no byte is moving any more.
+    Failed(Error),
+    /// It failed, and cannot be waited for: the room it was to fill is never given to others.
+    Stranded(Error),
 }
 
 /// A checkpoint to be written to its scratch file, or read from a file.

@@ -31,13 +31,15 @@ impl State {
         })
     }
 
-    /// Starts a restore: the checkpoint stays whole until [`State::end_restore`].
+    /// Starts a restore: its copies stay where they are until [`State::end_restore`].
     pub fn begin_restore(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
+            entry.restoring += 1;
             self.reading = Some((entry.name.clone(), i64::from(entry.version)));
             self.fetching = true;
             self.changes += 1;
+            self.reindex(id);
         }
     }
 
@@ -87,6 +89,7 @@ impl State {
         let consumed = self.next_consumed;
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy -= 1;
+            entry.restoring -= 1;
             if success {
                 self.next_consumed += 1;
                 self.counts.restores += 1;

@@ -1,7 +1,7 @@
 //! Room in the memory tiers: taking it, making it by eviction, and telling whether it can come.
 
 use super::lists::has_bytes;
-use super::{Reserve, State, WaitFor};
+use super::{Reserve, Starved, State, WaitFor};
 use crate::catalog::entry::{Id, Part, Stage, Tier, PARTS};
 use crate::error::{Error, Kind};
 use crate::policy::evict::Rank;
@@ -19,7 +19,7 @@ impl State {
                 Tier::Host => &mut self.host,
             };
             if let Some(extents) = space.allocate(len) {
-                self.pressure = false;
+                self.starved[Starved::Application as usize] = false;
                 return Ok(extents);
             }
             if tier == Tier::Device && !self.device_complete {
@@ -34,7 +34,7 @@ impl State {
                 self.evict(id, tier);
                 continue;
             }
-            self.press();
+            self.press(Starved::Application);
             let may_come = match tier {
                 Tier::Device => self.device_room_can_come(),
                 Tier::Host => self.host_room_can_come(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FileJob, MoveJob, Source, State};
+use super::{FileJob, MoveEnd, MoveJob, Source, State};
 use crate::catalog::entry::{Entry, Id, MemoryCopy, Part, Stage, Tier, PARTS};
 use crate::error::Result;
 use crate::policy::evict::Rank;
@@ -44,22 +44,32 @@ impl State {
         part.device = MemoryCopy { stage: Stage::Filling, extents: device.clone(), readers: 0 };
         part.host.readers += 1;
         let host = part.host.extents.clone();
+        let (name, version) = (entry.name.clone(), entry.version);
         self.started(id, false);
-        Some(MoveJob { id, len, device, host })
+        Some(MoveJob { id, name, version, len, device, host })
     }
 
-    /// Ends a fetch to the device cache. A failed one leaves the checkpoint where it was.
-    pub fn fetch_done(&mut self, id: Id, result: &Result<()>) {
+    /// Ends a fetch to the device cache. One that did not succeed leaves the checkpoint where it
+    /// was.
+    pub fn fetch_done(&mut self, id: Id, end: &MoveEnd) {
         if let Some(entry) = self.entries.get_mut(&id) {
             let part = entry.part_mut(Part::Device);
             part.host.readers -= 1;
-            if result.is_ok() {
-                part.device.stage = Stage::Ready;
-                self.counts.fetches += 1;
-            } else {
-                let extents = std::mem::take(&mut part.device).extents;
-                entry.fetch_failed = true;
-                self.device.release(&extents);
+            match end {
+                MoveEnd::Done => {
+                    part.device.stage = Stage::Ready;
+                    self.counts.fetches += 1;
+                }
+                MoveEnd::Failed(_) => {
+                    let extents = std::mem::take(&mut part.device).extents;
+                    entry.fetch_failed = true;
+                    self.device.release(&extents);
+                }
+                MoveEnd::Stranded(_) => {
+                    part.device = MemoryCopy::default();
+                    entry.fetch_failed = true;
+                    entry.stranded = true;
+                }
             }
         }
         self.ended(id, false);
