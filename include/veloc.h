@@ -246,6 +246,8 @@ int VELOC_Finalize(int drain);
  * @return VELOC_SUCCESS; VELOC_FAILURE if it is no stream of the context in use
  *
  * Source: an addition of this library.
+ *
+ * @pre `stream` is NULL or a stream that stays alive until another one is set.
  */
 int VELOC_Set_stream(void *stream);
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use crate::client::{Client, Selection};
@@ -12,6 +13,9 @@ use crate::sync::Mutex;
 /// The process's client. Every call takes the lock for its duration.
 static CLIENT: std::sync::LazyLock<Mutex<Option<Client>>> =
     std::sync::LazyLock::new(|| Mutex::new(None));
+
+/// The process that has the client: a forked child has only a copy of its memory, without workers.
+static OWNER: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
@@ -30,11 +34,16 @@ pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result
     caught.map_err(|error| {
         let error = error.within(call);
         log::error!("{error}");
-        let text = CString::new(error.to_string().replace('\0', "?")).unwrap_or_default();
-        // The thread may be ending; then nobody will ask.
-        let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text);
+        keep(&error.to_string());
         error
     })
+}
+
+/// Keeps a text for `VELOC_Last_error`.
+pub(super) fn keep(text: &str) {
+    let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
+    // The thread may be ending; then nobody will ask.
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text);
 }
 
 /// Runs a call's body and gives its status code.
@@ -50,8 +59,22 @@ pub(super) fn last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
+/// An error in a process that was forked from the one that initialised the library.
+fn check_owner() -> Result<()> {
+    let owner = OWNER.load(Ordering::Acquire);
+    let own = std::process::id();
+    if owner == 0 || owner == own {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "process {own} was forked from process {owner}, which initialised the library; only that \
+         one can use it"
+    )))
+}
+
 /// Calls the client, if there is one.
 pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
+    check_owner()?;
     match CLIENT.lock().as_mut() {
         Some(client) => body(client),
         None => Err(Error::invalid(
@@ -62,17 +85,41 @@ pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Res
 
 /// Makes a client with `start`, unless there is one.
 pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()> {
+    static AT_EXIT: std::sync::Once = std::sync::Once::new();
+    check_owner()?;
     let mut client = CLIENT.lock();
     if client.is_some() {
         return Err(Error::invalid("the client was initialised already, and not yet finalized"));
     }
     *client = Some(start()?);
+    OWNER.store(std::process::id(), Ordering::Release);
+    AT_EXIT.call_once(|| {
+        // SAFETY: the function is in this library, which is never unloaded.
+        if unsafe { libc::atexit(at_exit) } != 0 {
+            log::warn!("the end of the process will not be noticed");
+        }
+    });
     Ok(())
 }
 
 /// Takes the client away, if there is one.
-pub(super) fn take_client() -> Option<Client> {
-    CLIENT.lock().take()
+pub(super) fn take_client() -> Result<Option<Client>> {
+    check_owner()?;
+    Ok(CLIENT.lock().take())
+}
+
+/// The process ends without VELOC_Finalize: the workers must make no driver calls any more.
+extern "C" fn at_exit() {
+    let _ = catch_unwind(|| {
+        if check_owner().is_err() {
+            return;
+        }
+        if let Some(mut client) = CLIENT.try_lock() {
+            if let Some(client) = client.as_mut() {
+                client.leave();
+            }
+        }
+    });
 }
 
 /// A string argument.

@@ -66,15 +66,18 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
     status("VELOC_Init", || {
         let since = Instant::now();
         start_logging();
-        // SAFETY: the caller's promise.
-        let path = unsafe { string("cfg_file", cfg_file) }?;
         let mpi = Mpi::find().ok_or_else(|| {
             Error::invalid("there is no MPI in this process; VELOC_Init_single works without")
         })?;
         start_client(|| {
             // SAFETY: the caller's promise.
             let comm = unsafe { mpi.comm(comm as usize) }?.dup()?;
-            let client = Client::start_mpi(|| Config::load(Path::new(path)), comm)?;
+            // What is wrong on one process is agreed on by all: nobody waits for those that failed.
+            let config = || {
+                // SAFETY: the caller's promise.
+                Config::load(Path::new(unsafe { string("cfg_file", cfg_file) }?))
+            };
+            let client = Client::start_mpi(config, comm)?;
             client.count_init(since);
             Ok(client)
         })
@@ -91,7 +94,7 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
 /// Source: VELOC_Finalize of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
-    status("VELOC_Finalize", || match take_client() {
+    status("VELOC_Finalize", || match take_client()? {
         Some(client) => client.finish(drain != 0),
         None => Err(Error::invalid("there is no client to finalize")),
     })
@@ -107,9 +110,15 @@ pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
 /// @return VELOC_SUCCESS; VELOC_FAILURE if it is no stream of the context in use
 ///
 /// Source: an addition of this library.
+///
+/// # Safety
+/// `stream` is NULL or a stream that stays alive until another one is set.
 #[no_mangle]
-pub extern "C" fn VELOC_Set_stream(stream: *mut c_void) -> c_int {
-    status("VELOC_Set_stream", || with_client(|client| client.set_stream(stream)))
+pub unsafe extern "C" fn VELOC_Set_stream(stream: *mut c_void) -> c_int {
+    status("VELOC_Set_stream", || {
+        // SAFETY: the caller's promise.
+        with_client(|client| unsafe { client.set_stream(stream) })
+    })
 }
 
 /// The reason of the calling thread's last failed call, in English, with the thing and the value.

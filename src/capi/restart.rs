@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::boundary::{guarded, selection, status, string, with_client};
+use super::boundary::{guarded, keep, selection, status, string, with_client};
 use super::VELOC_FAILURE;
 use crate::client::Selection;
 use crate::error::Error;
@@ -25,8 +25,15 @@ pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int)
         let name = unsafe { string("name", name) }?;
         with_client(|client| client.restart_test(name, version))
     });
-    // That there is none is an answer, not an error.
-    found.ok().flatten().unwrap_or(VELOC_FAILURE)
+    match found {
+        Ok(Some(version)) => version,
+        // An answer rather than an error: it is kept, but not said.
+        Ok(None) => {
+            keep("VELOC_Restart_test: there is no such version");
+            VELOC_FAILURE
+        }
+        Err(_) => VELOC_FAILURE,
+    }
 }
 
 /// Restores a checkpoint into the protected regions, from the nearest copy.

@@ -133,6 +133,12 @@ impl Client {
                     "VELOC_Route_file of {original} outside a checkpoint and a restart"
                 )));
             }
+            Phase::Checkpoint { .. } if self.engine.config.ephemeral => {
+                return Err(Error::invalid(format!(
+                    "VELOC_Route_file of {original}: an ephemeral job (ephemeral = true) keeps no \
+                     files"
+                )));
+            }
             Phase::Checkpoint { open, routed } => {
                 if !open.regions.is_empty() {
                     return Err(Error::invalid(format!(
@@ -150,7 +156,8 @@ impl Client {
                     }
                     None => {
                         let temporary = self.engine.files.temporary(&complete);
-                        *routed = Some(Routed { original, temporary: temporary.clone() });
+                        let _file = files::create(&temporary)?;
+                        *routed = Some(Routed { original, temporary: temporary.clone(), _file });
                         temporary
                     }
                 }

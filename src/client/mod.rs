@@ -49,6 +49,8 @@ enum Phase {
 struct Routed {
     original: Arc<str>,
     temporary: std::path::PathBuf,
+    /// Open, so that others see that the file is in use.
+    _file: std::fs::File,
 }
 
 /// One application, from `VELOC_Init` to `VELOC_Finalize`.
@@ -64,8 +66,9 @@ impl Client {
     /// Starts a job without MPI; `rank` is the number in its file names.
     pub fn start(config: Config, rank: u32) -> Result<Client> {
         let device = match Driver::get() {
-            Ok(Some(driver)) => Device::current(&driver)?,
-            Ok(None) => None,
+            // Without a wish for a device cache, there is one only if device memory turns up.
+            Ok(Some(driver)) if config.gpu_cache_size.is_some() => Device::current(&driver)?,
+            Ok(_) => None,
             Err(error) => {
                 log::warn!("going on without a device: {error}");
                 None
@@ -97,6 +100,19 @@ impl Client {
         finished.and(freed)
     }
 
+    /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
+    /// reached its file is said to be lost.
+    pub fn leave(&mut self) {
+        let drained = self.engine.catalog.look(crate::catalog::state::State::drained);
+        if !drained && !self.engine.config.ephemeral {
+            log::warn!(
+                "the process ends without VELOC_Finalize: checkpoints that have not reached their \
+                 files are lost"
+            );
+        }
+        self.engine.leave();
+    }
+
     fn leave_phase(&mut self) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => {}
@@ -119,6 +135,13 @@ impl Client {
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {
             region.part = Part::Device;
+        } else if !memory::is_readable(address, region.len) {
+            // Device memory that was freed looks like this, too.
+            return Err(Error::invalid(format!(
+                "region {id}: {} bytes at {address:#x} are neither host memory nor memory that a \
+                 CUDA driver knows",
+                region.len
+            )));
         }
         self.regions.protect(id, region);
         Ok(())
@@ -176,7 +199,10 @@ impl Client {
 
     /// Takes captures in order with this stream's work from here on; NULL: with everything queued
     /// in the context.
-    pub fn set_stream(&mut self, stream: *mut std::ffi::c_void) -> Result<()> {
+    ///
+    /// # Safety
+    /// `stream` is NULL or a stream that stays alive until another one is set.
+    pub unsafe fn set_stream(&mut self, stream: *mut std::ffi::c_void) -> Result<()> {
         let new = if stream.is_null() {
             None
         } else {
@@ -189,7 +215,9 @@ impl Client {
                 })?;
                 self.engine.attach(device)?;
             }
-            Some(ApplicationStream::new(&self.engine.device_side()?.device, stream)?)
+            let device = &self.engine.device_side()?.device;
+            // SAFETY: the caller's promise.
+            Some(unsafe { ApplicationStream::new(device, stream) }?)
         };
         *self.engine.stream.lock() = new;
         Ok(())

@@ -14,13 +14,16 @@ impl Client {
             return Err(Error::invalid("another process asked for a wrong name or version"));
         }
         loop {
-            let mine = self.newest(name, bound)?;
+            let found = self.newest(name, bound);
             let Some(comm) = &self.comm else {
-                return Ok(mine);
+                return found;
             };
+            // A process that cannot look takes part all the same: the others wait for it.
+            let mine = found.as_ref().ok().copied().flatten();
             // The newest that all may have is not above anybody's newest; when it is everybody's,
             // it is the answer.
             let lowest = comm.allreduce_min_i64(i64::from(mine.unwrap_or(-1)))?;
+            found?;
             let Ok(lowest) = i32::try_from(lowest) else {
                 return Ok(None);
             };

@@ -149,7 +149,7 @@ pub const KEYS: &[Key] = &[
         name: "pin_chunk_size",
         values: "size, more than 0 and at most 1G",
         role: Role::Default("64M"),
-        meaning: "How much host memory one registration covers with pin = chunked.",
+        meaning: "How much host memory one registration covers; copies wait while one runs.",
     },
     Key {
         name: "log_prefix",

@@ -79,7 +79,7 @@ pub struct Config {
     pub huge_pages: bool,
     /// How host memory is registered with the driver.
     pub pin: Pin,
-    /// Bytes that one registration covers with [`Pin::Chunked`], 1 to [`LARGEST_PIN_CHUNK`].
+    /// Bytes that one registration covers, 1 to [`LARGEST_PIN_CHUNK`].
     pub pin_chunk_size: u64,
 }
 

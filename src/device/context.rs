@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
 
-use super::driver::Driver;
+use super::driver::{CaptureMode, Driver};
 use crate::error::Result;
 
 /// What the device and its driver offer, asked for once.
@@ -18,6 +18,8 @@ pub struct Capabilities {
     pub virtual_memory: bool,
     /// Host memory can be registered.
     pub host_register: bool,
+    /// The device reaches memory that was never registered: kernels may write it.
+    pub pageable: bool,
     /// The device reads pageable host memory by the host's own page tables, at nearly full speed.
     pub pageable_access: bool,
     /// The driver's CUDA version, 12080 for 12.8.
@@ -56,6 +58,7 @@ impl Device {
             return Device::of(driver, context).map(Some);
         }
         let mut count = 0;
+        let mut active_ones = Vec::new();
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuDeviceGetCount(&mut count) }?;
         for ordinal in 0..count {
@@ -65,14 +68,17 @@ impl Device {
             // SAFETY: the pointers are to locals.
             unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
             if active != 0 {
-                // SAFETY: the pointer is to a local; given back when the Device is dropped.
-                unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
-                let mut found = Device::of(driver, context)?;
-                found.retained = true;
-                return Ok(Some(found));
+                active_ones.push(device);
             }
         }
-        Ok(None)
+        // With several, only the application's first device memory will tell which one it uses.
+        let [device] = active_ones[..] else { return Ok(None) };
+        // SAFETY: the pointer is to a local; given back below, after `of` has retained it, too.
+        unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
+        let found = Device::of(driver, context);
+        // SAFETY: retained above.
+        unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
+        found.map(Some)
     }
 
     /// The device that `context` belongs to.
@@ -95,11 +101,13 @@ impl Device {
             virtual_memory: attribute(A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
                 != 0,
             host_register: attribute(A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0,
+            pageable: attribute(A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0,
             pageable_access: attribute(
                 A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
             ) != 0,
             driver_version: driver.version()?,
         };
+        let retained = retain_primary(driver, context, device)?;
         let mut total = 0;
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
@@ -120,12 +128,14 @@ impl Device {
             bus_id: bus_id.to_lowercase(),
             total: total as u64,
             capabilities,
-            retained: false,
+            retained,
         })
     }
 
-    /// Makes the context current on the calling thread for good: for worker threads.
+    /// Makes the context current on the calling thread for good: for worker threads. Their calls do
+    /// not disturb a graph that another thread is capturing.
     pub fn bind(&self) -> Result<()> {
+        self.driver.exchange_capture_mode(CaptureMode::RELAXED);
         // SAFETY: the context is the application's or retained.
         unsafe { self.driver.cuCtxSetCurrent(self.context.0) }
     }
@@ -133,6 +143,15 @@ impl Device {
     /// Makes the context current until the value is dropped: for the application's threads.
     pub fn enter(&self) -> Result<Current<'_>> {
         Current::enter(&self.driver, self.context)
+    }
+
+    /// Free memory of the device in bytes.
+    pub fn free_memory(&self) -> Result<u64> {
+        let _current = self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the pointers are to locals.
+        unsafe { self.driver.cuMemGetInfo_v2(&mut free, &mut total) }?;
+        Ok(free as u64)
     }
 
     /// Waits for everything that is queued in the context, on every stream.
@@ -181,7 +200,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         if self.retained {
-            // SAFETY: retained once in `current`.
+            // SAFETY: retained once in `of`.
             if let Err(error) = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) } {
                 log::debug!("{error}");
             }
@@ -194,6 +213,7 @@ impl Drop for Device {
 pub struct Current<'a> {
     driver: &'a Driver,
     pushed: bool,
+    mode: CaptureMode,
     /// The driver's stack belongs to the thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
@@ -203,17 +223,22 @@ impl<'a> Current<'a> {
         let mut now: CUcontext = std::ptr::null_mut();
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuCtxGetCurrent(&mut now) }?;
+        let mode = driver.exchange_capture_mode(CaptureMode::RELAXED);
         let pushed = now != context.0;
         if pushed {
             // SAFETY: the context is the application's or retained.
-            unsafe { driver.cuCtxPushCurrent_v2(context.0) }?;
+            if let Err(error) = unsafe { driver.cuCtxPushCurrent_v2(context.0) } {
+                driver.exchange_capture_mode(mode);
+                return Err(error);
+            }
         }
-        Ok(Current { driver, pushed, _not_send: std::marker::PhantomData })
+        Ok(Current { driver, pushed, mode, _not_send: std::marker::PhantomData })
     }
 }
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
+        self.driver.exchange_capture_mode(self.mode);
         if self.pushed {
             let mut popped: CUcontext = std::ptr::null_mut();
             // SAFETY: pushed in `enter` on this very thread.
@@ -222,6 +247,26 @@ impl Drop for Current<'_> {
             }
         }
     }
+}
+
+/// Keeps the device's primary context alive if `context` is it: the application may reset it while
+/// workers use it. Never makes one.
+fn retain_primary(driver: &Driver, context: CUcontext, device: CUdevice) -> Result<bool> {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: the pointers are to locals.
+    unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
+    if active == 0 {
+        return Ok(false);
+    }
+    let mut primary: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is to a local; given back here or when the Device is dropped.
+    unsafe { driver.cuDevicePrimaryCtxRetain(&mut primary, device) }?;
+    if primary == context {
+        return Ok(true);
+    }
+    // SAFETY: retained above.
+    unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
+    Ok(false)
 }
 
 fn text(call: impl FnOnce(*mut c_char, c_int) -> Result<()>) -> Result<String> {

@@ -99,6 +99,8 @@ functions! {
     cuCtxGetDevice(device: *mut CUdevice);
     /// Waits for everything queued in the calling thread's context, on every stream.
     cuCtxSynchronize();
+    /// Free and total memory of the device in bytes.
+    cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
     /// Several attributes of a pointer at once.
     cuPointerGetAttributes(
         count: c_uint, attributes: *mut c_uint, data: *mut *mut c_void, pointer: CUdeviceptr,
@@ -162,12 +164,27 @@ functions! {
     cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
 }
 
+/// How strictly the driver guards graph captures against a thread's calls
+/// (`CUstreamCaptureMode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureMode(c_uint);
+
+impl CaptureMode {
+    /// The thread's calls have nothing to do with any capture.
+    pub const RELAXED: CaptureMode = CaptureMode(2);
+}
+
+type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
+type IsCapturing = unsafe extern "C" fn(CUstream, *mut c_uint) -> Status;
 type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 
 /// The driver library.
 pub struct Driver {
     functions: Functions,
     error_name: Option<NameOf>,
+    // Graph capture; a driver without it captures nothing.
+    exchange_capture_mode: Option<ExchangeCaptureMode>,
+    is_capturing: Option<IsCapturing>,
     software: bool,
     // Keeps the code that the functions point to. Never closed: the driver has threads of its own.
     _library: Library,
@@ -234,10 +251,26 @@ impl Driver {
         let functions = Functions::find(&library)?;
         // SAFETY: the type is the header's.
         let error_name = unsafe { library.get::<NameOf>(b"cuGetErrorName\0") }.ok().map(|s| *s);
+        let exchange_capture_mode = {
+            // SAFETY: the type is the header's.
+            unsafe { library.get::<ExchangeCaptureMode>(b"cuThreadExchangeStreamCaptureMode\0") }
+                .ok()
+                .map(|symbol| *symbol)
+        };
+        // SAFETY: the type is the header's.
+        let is_capturing =
+            unsafe { library.get::<IsCapturing>(b"cuStreamIsCapturing\0") }.ok().map(|s| *s);
         // SAFETY: only the symbol's presence is asked for.
         let software =
             unsafe { library.get::<unsafe extern "C" fn()>(b"softcuda_is_software\0") }.is_ok();
-        let driver = Driver { functions, error_name, software, _library: library };
+        let driver = Driver {
+            functions,
+            error_name,
+            exchange_capture_mode,
+            is_capturing,
+            software,
+            _library: library,
+        };
         // SAFETY: cuInit may be called at any time and more than once.
         match unsafe { driver.cuInit(0) } {
             Ok(()) => Ok(Some(driver)),
@@ -257,6 +290,26 @@ impl Driver {
         // SAFETY: the pointer is to a local.
         unsafe { self.cuDriverGetVersion(&mut version) }?;
         Ok(version)
+    }
+
+    /// Sets the calling thread's capture mode, and gives the one before.
+    pub(super) fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
+        let mut mode = mode.0;
+        if let Some(exchange) = self.exchange_capture_mode {
+            // SAFETY: the pointer is to a local. A failure leaves the mode as it is.
+            let _ = unsafe { exchange(&mut mode) };
+        }
+        CaptureMode(mode)
+    }
+
+    /// Whether a stream's work is being captured into a graph.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the current context.
+    pub(super) unsafe fn is_capturing(&self, stream: CUstream) -> bool {
+        let mut state: c_uint = 0;
+        // SAFETY: the pointer is to a local; the rest is the caller's promise.
+        self.is_capturing.is_some_and(|ask| unsafe { ask(stream, &mut state) } == 0 && state != 0)
     }
 
     fn check(&self, call: &str, status: Status) -> Result<()> {

@@ -22,7 +22,8 @@ pub const PLAIN: Pointer = Pointer::Host { pinned: false };
 pub enum Pointer {
     /// Host memory, or memory that the driver knows nothing of.
     Host {
-        /// The driver has it registered: copies that the application has queued may still use it.
+        /// The device can reach it (it is registered, or the device reaches all memory): work that
+        /// the application has queued may still use it.
         pinned: bool,
     },
     /// Memory of a device, or managed memory.
@@ -83,7 +84,8 @@ impl Pointer {
         let found = attributes(&device.driver, address)?;
         let managed = found.managed != 0;
         if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
-            return Ok(Pointer::Host { pinned: found.memory_type == MEMORY_TYPE_HOST });
+            let known = found.memory_type == MEMORY_TYPE_HOST;
+            return Ok(Pointer::Host { pinned: known || device.capabilities().pageable });
         }
         let foreign = !managed && !found.context.is_null() && !device.is(found.context);
         if found.ordinal != device.ordinal() && !managed {
@@ -111,7 +113,7 @@ impl Pointer {
         Ok(Pointer::Device { managed, ordinal: found.ordinal })
     }
 
-    /// The device that memory at `address` belongs to, if the driver says it is a device's: for
+    /// The device that memory at `address` belongs to, if the driver knows the memory: for
     /// applications that make their context after they initialise the library.
     pub fn device_of(driver: &Arc<Driver>, address: u64) -> Result<Option<Device>> {
         let found = match attributes(driver, address) {
@@ -120,7 +122,7 @@ impl Pointer {
             found => found?,
         };
         let managed = found.managed != 0;
-        if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
+        if found.memory_type == 0 && !managed {
             return Ok(None);
         }
         if !found.context.is_null() {
@@ -130,7 +132,7 @@ impl Pointer {
         match Device::current(driver)? {
             Some(device) => Ok(Some(device)),
             None => Err(Error::invalid(format!(
-                "the pointer {address:#x} belongs to device {}, but no context is current",
+                "the pointer {address:#x} is known to device {}, but no context is current",
                 found.ordinal
             ))),
         }

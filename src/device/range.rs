@@ -80,11 +80,6 @@ impl DeviceRange {
         self.reserved
     }
 
-    /// Bytes that can be used, from the start.
-    pub fn mapped(&self) -> u64 {
-        self.mapped
-    }
-
     /// Maps up to `chunk` bytes more and gives access to the owning device alone. Returns how many
     /// bytes came; 0 when all is mapped. After an error the range is as it was before.
     pub fn map_next(&mut self, chunk: u64) -> Result<u64> {
@@ -135,16 +130,14 @@ impl DeviceRange {
 
 impl Drop for DeviceRange {
     fn drop(&mut self) {
-        // The application may have destroyed its context already; then all of this is gone.
-        let current = self.device.enter();
-        if let Err(error) = &current {
-            log::debug!("the device cache's context is gone: {error}");
-            return;
-        }
+        // The application may have destroyed its context already. This memory belongs to none, and
+        // has to be given back all the same.
+        let _current = self.device.enter();
         let driver = &self.device.driver;
+        let failed = std::cell::Cell::new(None);
         let note = |result: Result<()>| {
             if let Err(error) = result {
-                log::debug!("{error}");
+                failed.set(Some(error));
             }
         };
         for piece in &self.pieces {
@@ -155,6 +148,9 @@ impl Drop for DeviceRange {
         }
         // SAFETY: reserved in `reserve`, and nothing is mapped any more.
         note(unsafe { driver.cuMemAddressFree(self.base, self.reserved as usize) });
+        if let Some(error) = failed.take() {
+            log::warn!("up to {} bytes of device memory were not given back: {error}", self.mapped);
+        }
     }
 }
 

@@ -13,6 +13,9 @@ const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`: cheaper, and nothing here is timed by events.
 const DISABLE_TIMING: u32 = 2;
 
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD: usize = 2;
+
 /// A stream of the library's own, which waits for no other.
 #[derive(Debug)]
 pub struct Stream {
@@ -123,9 +126,17 @@ impl Event {
 
     /// Puts the event behind what is queued in a stream of the application.
     pub fn record_in(&self, stream: ApplicationStream) -> Result<()> {
-        // SAFETY: the application promised to keep its stream until it sets another one; the
-        // driver refuses handles it does not know.
+        // SAFETY: the application promised to keep its stream until it sets another one.
+        if unsafe { self.device.driver.is_capturing(stream.0.cast()) } {
+            return Err(Error::invalid(format!(
+                "the stream {:p} is being captured into a graph, which a checkpoint cannot be part \
+                 of",
+                stream.0
+            )));
+        }
+        // SAFETY: as above.
         unsafe { self.device.driver.cuEventRecord(self.raw, stream.0.cast()) }
+            .map_err(|error| error.within(format!("the stream {:p}", stream.0)))
     }
 
     /// Waits until the stream has come past the event.
@@ -153,17 +164,27 @@ unsafe impl Send for ApplicationStream {}
 
 impl ApplicationStream {
     /// Takes the handle, if it is a stream of this device's context.
-    pub fn new(device: &Device, raw: *mut c_void) -> Result<ApplicationStream> {
+    ///
+    /// # Safety
+    /// `raw` is a stream, which stays alive as long as it is used here.
+    pub unsafe fn new(device: &Device, raw: *mut c_void) -> Result<ApplicationStream> {
+        if raw as usize == PER_THREAD {
+            return Err(Error::invalid(
+                "the per-thread default stream is another one on each thread; give NULL, which \
+                 stands for everything that is queued",
+            ));
+        }
         let _current = device.enter()?;
         let mut context: CUcontext = std::ptr::null_mut();
-        // SAFETY: the pointer is to a local; the driver refuses handles it does not know.
+        // SAFETY: the pointer is to a local; the rest is the caller's promise.
         unsafe { device.driver.cuStreamGetCtx(raw.cast(), &mut context) }
             .map_err(|error| error.within(format!("the stream {raw:p}")))?;
         if device.is(context) {
             Ok(ApplicationStream(raw))
         } else {
             Err(Error::invalid(format!(
-                "the stream {raw:p} belongs to another context than this job's checkpoints"
+                "the stream {raw:p} belongs to another context than this job's checkpoints; NULL \
+                 stands for everything that is queued"
             )))
         }
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::copy::{Run, Way};
 use super::place::Place;
 use super::shared::Shared;
-use super::spool::{Complete, Spool};
+use super::spool::Spool;
 use crate::catalog::entry::{Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, Reserve, State, WaitFor};
 use crate::error::{Error, Kind, Result};
@@ -71,7 +71,9 @@ impl Shared {
                 let since = Instant::now();
                 let complete = spool.complete(self);
                 let naming = self.naming.lock();
-                if let Err(error) = complete.and_then(Complete::publish) {
+                if let Err(error) =
+                    complete.and_then(|file| file.publish(self, &open.name, open.version))
+                {
                     self.catalog.step(|state| state.abort(open.id));
                     return Err(error);
                 }

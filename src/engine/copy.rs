@@ -84,9 +84,8 @@ impl Shared {
             Way::In => {
                 // A capture into the host buffer is a flush to the pages that it writes.
                 let untouched: u64 = own.iter().map(|run| host.untouched(&run.extents)).sum();
-                if untouched > 0 {
-                    self.memory_is_short(untouched);
-                }
+                // Looked at by those who touch: it costs more than a checkpoint may wait for.
+                self.guard.count(untouched);
                 let flushing = self.pace.flush();
                 own.iter().for_each(|run| copy_run(host, way, run));
                 own.iter().for_each(|run| host.written(&run.extents));

@@ -41,6 +41,11 @@ impl Guard {
         (short && !self.short.swap(true, Ordering::Relaxed)).then_some(physical)
     }
 
+    /// Counts `bytes` of pages that are about to be made, for the next one who looks.
+    pub fn count(&self, bytes: u64) {
+        self.since_look.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Whether memory has become short.
     pub fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)

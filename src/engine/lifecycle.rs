@@ -9,7 +9,7 @@ use super::shared::{DeviceSide, Shared};
 use super::{prepare, storage, transfer};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
-use crate::config::{Config, Mode, LARGEST_PIN_CHUNK};
+use crate::config::{Config, Mode};
 use crate::device::{Device, Event, Stream};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
@@ -30,6 +30,9 @@ const HOST_SHARE: u64 = 8;
 const HOST_DEFAULT: u64 = 1 << 30;
 /// The same of an ephemeral job, which keeps everything in it.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
+/// Workers that the others can do without, as long as they end between two transfers.
+const OPTIONAL: [&str; 4] = ["fetch", "read", "touch", "pin"];
+
 /// Without `touch_threads`, the most threads that touch pages.
 const TOUCH_THREADS: usize = 4;
 
@@ -53,7 +56,12 @@ impl Engine {
     /// workers. `device` is the one the application already uses, if it does.
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
         warn_of_unused(&config);
-        let files = Files::open(config.scratch.as_deref(), config.persistent.as_deref(), rank)?;
+        let files = Files::open(
+            config.scratch.as_deref(),
+            config.persistent.as_deref().filter(|_| !config.ephemeral),
+            rank,
+            config.ephemeral,
+        )?;
         let host = host_buffer(&config)?;
         let catalog = Catalog::new(State::new(Shape {
             device: 0,
@@ -108,6 +116,16 @@ impl Engine {
         if self.shared.device.set(side).is_err() {
             return Err(Error::new(Kind::Internal, "there is a device already"));
         }
+        let attached = self.serve_device(&device, reserved);
+        if let Err(error) = &attached {
+            // Half of the workers cannot serve a capture: nobody may wait for the other half.
+            self.catalog.fail(error.clone());
+        }
+        attached
+    }
+
+    /// Starts the workers of a device with a cache of `reserved` bytes.
+    fn serve_device(&self, device: &Device, reserved: u64) -> Result<()> {
         if self.writes_directly() {
             return Ok(());
         }
@@ -160,9 +178,16 @@ impl Engine {
             );
             return Ok(None);
         }
-        DeviceCache::reserve(device, bytes)
-            .map(Some)
-            .map_err(|error| error.within(format!("gpu_cache_size = {bytes} bytes")))
+        match DeviceCache::reserve(device, bytes) {
+            Ok(cache) => Ok(Some(cache)),
+            Err(error) => {
+                self.degrade(
+                    "cache",
+                    format!("no device cache (gpu_cache_size = {bytes} bytes): {error}"),
+                );
+                Ok(None)
+            }
+        }
     }
 
     fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
@@ -175,6 +200,11 @@ impl Engine {
                 Ok(Err(error)) => error.within(format!("the {owned} worker ended")),
                 Err(_) => Error::new(Kind::Internal, format!("the {owned} worker panicked")),
             };
+            if OPTIONAL.contains(&owned.as_str()) && failure.kind() != Kind::Internal {
+                // Slower without it, but nothing waits for it.
+                log::warn!("{failure}");
+                return;
+            }
             log::error!("{failure}");
             shared.catalog.fail(failure);
         });
@@ -194,6 +224,20 @@ impl Engine {
         match self.catalog.step(State::take_failure) {
             Some(error) => Err(error),
             None => waited,
+        }
+    }
+
+    /// Stops the workers without waiting for them, and removes what an ephemeral job has written.
+    pub fn leave(&self) {
+        self.shared.stop();
+        self.remove_spilled();
+    }
+
+    fn remove_spilled(&self) {
+        for (name, version) in self.catalog.look(State::spilled) {
+            if let Err(error) = self.files.remove_scratch(&name, version) {
+                log::warn!("{error}");
+            }
         }
     }
 
@@ -218,11 +262,7 @@ impl Drop for Engine {
         }
         prepare::unpin(&self.shared);
         // What an ephemeral job has written is of no use after it.
-        for (name, version) in self.catalog.look(State::spilled) {
-            if let Err(error) = self.files.remove_scratch(&name, version) {
-                log::warn!("{error}");
-            }
-        }
+        self.remove_spilled();
     }
 }
 
@@ -266,11 +306,7 @@ fn host_buffer(config: &Config) -> Result<Option<HostBuffer>> {
     if bytes == 0 {
         return Ok(None);
     }
-    let chunk = match config.pin {
-        Pin::Chunked => config.pin_chunk_size,
-        _ => LARGEST_PIN_CHUNK,
-    };
-    HostBuffer::reserve(bytes, chunk, config.huge_pages)
+    HostBuffer::reserve(bytes, config.pin_chunk_size, config.huge_pages)
         .map(Some)
         .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))
 }

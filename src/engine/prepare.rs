@@ -7,21 +7,37 @@ use super::shared::Shared;
 use crate::catalog::state::State;
 use crate::config::TouchMethod as Setting;
 use crate::device::register;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::platform::mapping::supports_populate;
 use crate::platform::turns::Turns;
 use crate::platform::{memory, numa};
 use crate::policy::register as policy;
 use crate::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 
+/// Bytes of the device's memory that mapping leaves to the application.
+const KEEP_FREE: u64 = 256 << 20;
+/// The same as a share of the device's memory, where that is less.
+const KEEP_FREE_SHARE: u64 = 64;
+
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
 pub fn map(shared: &Shared) -> Result<()> {
     shared.device_side()?.device.bind()?;
     let cache = shared.cache()?;
     let mut mapped = 0;
+    let chunk = shared.config.gpu_chunk_size;
     while !shared.stopping() {
         let since = Instant::now();
-        match cache.map_next(shared.config.gpu_chunk_size) {
+        // The application needs memory after the caches, too.
+        let device = &shared.device_side()?.device;
+        let keep = KEEP_FREE.min(device.total_memory() / KEEP_FREE_SHARE);
+        let next = device.free_memory().and_then(|free| {
+            let left = cache.reserved() - mapped;
+            if left > 0 && free < chunk.min(left).saturating_add(keep) {
+                return Err(Error::new(Kind::NoRoom, format!("the device has {free} bytes left")));
+            }
+            cache.map_next(chunk)
+        });
+        match next {
             Ok(0) => break,
             Ok(bytes) => {
                 mapped += bytes;
@@ -50,22 +66,30 @@ pub fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared);
     while shared.pace.may_touch() {
-        if shared.memory_is_short(TOUCH_UNIT) {
-            shared.pace.touched(0, Instant::now());
-            break;
-        }
-        let Some(unit) = host.claim() else {
-            shared.pace.touched(0, Instant::now());
-            break;
-        };
         let since = Instant::now();
-        let result = host.touch(&unit, method);
-        let bytes = unit.end - unit.start;
+        let short = shared.memory_is_short(TOUCH_UNIT);
+        let unit = if short { None } else { host.claim() };
+        let touched = unit.as_ref().map_or(Ok(()), |unit| host.touch(unit, method));
+        let bytes = unit.as_ref().map_or(0, |unit| unit.end - unit.start);
         shared.pace.touched(bytes, since);
-        match result {
-            Ok(()) => shared.metrics.touch.add(bytes, since.elapsed()),
-            Err(error) => {
-                shared.degrade("touch", format!("touching of the host buffer ends: {error}"));
+        match (touched, unit) {
+            (Ok(()), Some(_)) => shared.metrics.touch.add(bytes, since.elapsed()),
+            (Ok(()), None) if !short => break,
+            (Ok(()), None) => {
+                host.give_up();
+                break;
+            }
+            (Err(error), _) => {
+                shared.degrade(
+                    "touch",
+                    format!(
+                        "touching of the host buffer ends at {} of {} bytes; the rest is not \
+                         registered either: {error}",
+                        host.touched_bytes(),
+                        host.len()
+                    ),
+                );
+                host.give_up();
                 break;
             }
         }
@@ -118,6 +142,8 @@ pub fn pin(shared: &Shared) -> Result<()> {
                 break;
             }
         }
+        // A registration stops every copy of the process: not while a capture waits for one.
+        shared.gate.pass();
         if !register_one(shared, host, chunk)? {
             break;
         }
@@ -153,8 +179,8 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
             shared.degrade(
                 "pin",
                 format!(
-                    "the host buffer stays unregistered beyond {} of {} bytes, so transfers are \
-                     slower: {error}",
+                    "the host buffer stays unregistered (pin) beyond {} of {} bytes, so transfers \
+                     are slower: {error}",
                     host.registered_bytes(),
                     host.len()
                 ),

@@ -9,7 +9,7 @@ use super::shared::{Shared, SLICE};
 use super::spool::about;
 use crate::catalog::entry::{Id, Part, Region, PARTS};
 use crate::catalog::state::{Acquire, Source};
-use crate::device::Pointer;
+use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
 use crate::platform::files;
@@ -147,6 +147,14 @@ impl Shared {
     fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
         let opened = self.files.open_nearest(&restoring.name, restoring.version)?;
+        if wanted.iter().any(|(_, place)| place.kind != PLAIN) {
+            // Not before the application's own copies out of that memory.
+            let side = self.device_side()?;
+            let own = side.own.lock();
+            let _current = side.device.enter()?;
+            drop(side.after_application(self, &own)?);
+            own.0.synchronize()?;
+        }
         let mut bytes = 0;
         for (region, place) in wanted {
             let found = opened.header.region(region.id).filter(|found| found.size == region.size);
@@ -190,7 +198,6 @@ impl Shared {
         let side = self.device_side()?;
         let own = side.own.lock();
         let _current = side.device.enter()?;
-        drop(side.after_application(self, &own)?);
         let mut bounce = vec![0u8; SLICE.min(region.size) as usize];
         let mut done = 0;
         while done < region.size {

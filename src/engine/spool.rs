@@ -13,7 +13,7 @@ use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Result};
 use crate::format::header::{encoded_len, Header};
 use crate::metrics::Hop;
-use crate::platform::files::{self, Durability};
+use crate::platform::files;
 use crate::tier::space::cut;
 
 /// The file under way.
@@ -35,9 +35,8 @@ pub struct Complete(Spool);
 
 impl Complete {
     /// Gives the file its name. The caller holds [`Shared::naming`].
-    pub fn publish(self) -> Result<()> {
-        let named =
-            files::atomic_replace(&self.0.temporary, &self.0.complete, Durability::Unsynced);
+    pub fn publish(self, shared: &Shared, name: &str, version: i32) -> Result<()> {
+        let named = shared.files.publish(&self.0.temporary, name, version);
         if named.is_err() {
             self.0.discard();
         }

@@ -11,7 +11,7 @@ use crate::catalog::state::{After, FileJob, State};
 use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
-use crate::platform::files::{self, Durability};
+use crate::platform::files;
 use crate::tier::space::cut;
 
 /// Writes scratch files until the engine stops.
@@ -92,8 +92,7 @@ fn give_name(shared: &Shared, job: &FileJob, temporary: &Path) -> Result<()> {
     if !shared.catalog.look(|state| state.still_wanted(job.id)) {
         return files::remove(temporary);
     }
-    let complete = shared.files.scratch_path(&job.name, job.version)?;
-    let named = files::atomic_replace(temporary, &complete, Durability::Unsynced);
+    let named = shared.files.publish(temporary, &job.name, job.version);
     if named.is_err() {
         let _ = files::remove(temporary);
     }

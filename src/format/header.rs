@@ -169,6 +169,27 @@ impl Header {
     }
 
     /// The length of the file, if a file can be that long.
+    /// Checks as much of a header as is at hand: the ids must ascend and the sizes fit.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`].
+    pub fn check_prefix(prefix: &[u8], file_len: u64) -> Result<()> {
+        let entries = prefix.get(COUNT_LEN..).unwrap_or_default();
+        let (mut before, mut sum) = (None, 0u64);
+        for entry in entries.chunks_exact(ENTRY_LEN) {
+            let (id, size) = read_entry(entry);
+            sum = sum.saturating_add(size);
+            if before.is_some_and(|before| before >= id) || sum > file_len {
+                return Err(corrupt(format!(
+                    "what stands at its start is no header: region {id} of {size} bytes does not \
+                     follow the regions before it in a file of {file_len} bytes"
+                )));
+            }
+            before = Some(id);
+        }
+        Ok(())
+    }
+
     fn checked_file_len(&self) -> Option<u64> {
         let header = self.encoded_len() as u64;
         self.regions
@@ -340,5 +361,14 @@ mod tests {
                 prop_assert_eq!(end, file_len);
             }
         }
+    }
+
+    #[test]
+    fn part_of_a_header_can_be_told_from_noise() {
+        let header = Header::new(vec![(-3, 10), (4, 20)]).unwrap().encode();
+        assert!(Header::check_prefix(&header, 62).is_ok());
+        assert!(Header::check_prefix(&header[..20], 62).is_ok());
+        let noise: Vec<u8> = (0..200u8).map(|i| i.wrapping_mul(37)).collect();
+        assert!(Header::check_prefix(&noise, 200).is_err());
     }
 }

@@ -30,7 +30,8 @@ const COPY_STEP: u64 = 256 << 20;
 /// The buffer of a copy by reading and writing, in bytes.
 const COPY_BUFFER: usize = 1 << 20;
 
-/// Creates `path`, or empties what is there, for reading and writing.
+/// Creates `path`, or empties what is there, for reading and writing. Holds a shared lock on it as
+/// long as it is open, by which others can tell that somebody is at it ([`is_in_use`]).
 ///
 /// # Errors
 /// The system's, with the path.
@@ -41,7 +42,22 @@ pub fn create(path: &Path) -> Result<File> {
         .create(true)
         .truncate(true)
         .open(path)
+        .inspect(|file| {
+            // A file system without locks has no leftovers that could be told from files in use.
+            // SAFETY: an open descriptor.
+            let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) };
+        })
         .map_err(|e| Error::system(format!("create {}", path.display()), &e))
+}
+
+/// Whether some process, on whichever node, has `path` from [`create`], as far as the file system
+/// can tell: true if it cannot.
+pub fn is_in_use(path: &Path) -> bool {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else {
+        return true;
+    };
+    // SAFETY: an open descriptor; the lock goes with it.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) != 0 }
 }
 
 /// Opens `path` for reading.

@@ -213,6 +213,8 @@ fn parse_addresses(line: &str) -> Option<Range<usize>> {
 /// Whether this process can read the first and the last of `len` bytes at `address`, asked of the
 /// kernel: a bad address is an answer, not a fault.
 pub fn is_readable(address: u64, len: u64) -> bool {
+    /// A sandbox may forbid the question; then every address passes.
+    static ANSWERED: OnceLock<bool> = OnceLock::new();
     let byte_at = |address: u64| {
         let mut byte = 0u8;
         let to = libc::iovec { iov_base: std::ptr::from_mut(&mut byte).cast(), iov_len: 1 };
@@ -220,7 +222,8 @@ pub fn is_readable(address: u64, len: u64) -> bool {
         // SAFETY: one byte to a local; the kernel checks the address that is read.
         unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) == 1 }
     };
-    len == 0 || (byte_at(address) && byte_at(address.saturating_add(len - 1)))
+    let answered = *ANSWERED.get_or_init(|| byte_at(std::ptr::from_ref(&len) as u64));
+    !answered || len == 0 || (byte_at(address) && byte_at(address.saturating_add(len - 1)))
 }
 
 #[cfg(test)]

@@ -31,11 +31,12 @@ pub enum Next {
     Done,
 }
 
-/// The next chunk of `chunks`, given which are touched and which are settled (registered, or
-/// refused by the driver).
+/// The next chunk of `chunks`, given whether all that are open are touched, which are touched and
+/// which are settled (registered, refused by the driver, or given up).
 pub fn next(
     pin: Pin,
     chunks: usize,
+    all_touched: bool,
     touched: impl Fn(usize) -> bool,
     settled: impl Fn(usize) -> bool,
 ) -> Next {
@@ -44,7 +45,7 @@ pub fn next(
         Pin::Off => Next::Done,
         Pin::Serial | Pin::Parallel => match open().next() {
             None => Next::Done,
-            Some(chunk) if (0..chunks).all(touched) => Next::Register(chunk),
+            Some(chunk) if all_touched => Next::Register(chunk),
             Some(_) => Next::Wait,
         },
         Pin::Chunked => match open().find(|&chunk| touched(chunk)) {
@@ -71,20 +72,20 @@ mod tests {
 
     #[test]
     fn serial_waits_for_the_last_page_and_then_takes_all() {
-        assert_eq!(next(Pin::Serial, 3, |c| c != 1, |_| false), Next::Wait);
-        assert_eq!(next(Pin::Serial, 3, |_| true, |c| c == 0), Next::Register(1));
-        assert_eq!(next(Pin::Serial, 3, |_| true, |_| true), Next::Done);
+        assert_eq!(next(Pin::Serial, 3, false, |c| c != 1, |_| false), Next::Wait);
+        assert_eq!(next(Pin::Serial, 3, true, |_| true, |c| c == 0), Next::Register(1));
+        assert_eq!(next(Pin::Serial, 3, true, |_| true, |_| true), Next::Done);
     }
 
     #[test]
     fn chunked_follows_the_touch_front() {
-        assert_eq!(next(Pin::Chunked, 3, |c| c == 1, |_| false), Next::Register(1));
-        assert_eq!(next(Pin::Chunked, 3, |c| c == 1, |c| c == 1), Next::Wait);
-        assert_eq!(next(Pin::Chunked, 3, |_| true, |_| true), Next::Done);
+        assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |_| false), Next::Register(1));
+        assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |c| c == 1), Next::Wait);
+        assert_eq!(next(Pin::Chunked, 3, true, |_| true, |_| true), Next::Done);
     }
 
     #[test]
     fn off_has_nothing_to_do() {
-        assert_eq!(next(Pin::Off, 3, |_| true, |_| false), Next::Done);
+        assert_eq!(next(Pin::Off, 3, true, |_| true, |_| false), Next::Done);
     }
 }

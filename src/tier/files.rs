@@ -22,25 +22,45 @@ pub struct Files {
     scratch: Option<PathBuf>,
     persistent: Option<PathBuf>,
     rank: u32,
+    ephemeral: bool,
 }
 
+/// The number in the names of an ephemeral job's files; [`TEMPORARIES`] begins behind it.
+const SPILL: u64 = 0;
+
 /// Numbers of temporary files: no two of the process are the same, whatever job they are of.
-static TEMPORARIES: AtomicU64 = AtomicU64::new(0);
+static TEMPORARIES: AtomicU64 = AtomicU64::new(SPILL + 1);
 
 impl Files {
     /// Makes the directories if they are missing, and removes what a killed run of this rank has
     /// left half written.
-    pub fn open(scratch: Option<&Path>, persistent: Option<&Path>, rank: u32) -> Result<Files> {
+    pub fn open(
+        scratch: Option<&Path>,
+        persistent: Option<&Path>,
+        rank: u32,
+        ephemeral: bool,
+    ) -> Result<Files> {
         for (key, directory) in [("scratch", scratch), ("persistent", persistent)] {
             let Some(directory) = directory else { continue };
             fs::create_dir_all(directory).map_err(|error| {
                 Error::system(format!("making the {key} directory {}", directory.display()), &error)
             })?;
         }
+        if let (Some(scratch), Some(persistent)) = (scratch, persistent) {
+            let same = fs::canonicalize(scratch).ok().zip(fs::canonicalize(persistent).ok());
+            if same.is_some_and(|(scratch, persistent)| scratch == persistent) {
+                return Err(Error::invalid(format!(
+                    "scratch and persistent are the same directory, {}: to clean up the one would \
+                     empty the other",
+                    scratch.display()
+                )));
+            }
+        }
         let found = Files {
             scratch: scratch.map(Path::to_owned),
             persistent: persistent.map(Path::to_owned),
             rank,
+            ephemeral,
         };
         for directory in [scratch, persistent].into_iter().flatten() {
             if let Err(error) = found.remove_leftovers(directory) {
@@ -69,6 +89,18 @@ impl Files {
     pub fn scratch_path(&self, name: &str, version: i32) -> Result<PathBuf> {
         let directory = self.scratch.as_ref().ok_or_else(no_scratch)?;
         Ok(directory.join(names::checkpoint_file(name, self.rank, version)))
+    }
+
+    /// Where a checkpoint that memory has no room for goes: to scratch, in an ephemeral job under
+    /// the name of a temporary file, which no other job takes for a checkpoint and the next one
+    /// removes.
+    pub fn own_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let path = self.scratch_path(name, version)?;
+        if !self.ephemeral {
+            return Ok(path);
+        }
+        let file = names::checkpoint_file(name, self.rank, version);
+        Ok(path.with_file_name(names::temporary_file(&file, std::process::id(), SPILL)))
     }
 
     /// A checkpoint's file in persistent.
@@ -101,7 +133,8 @@ impl Files {
         };
         for version in files::versions(directory, name, self.rank)? {
             if !keep(version) {
-                self.remove_scratch(name, version)?;
+                files::remove(&self.scratch_path(name, version)?)?;
+                files::remove(&self.routed_note(name, version)?)?;
             }
         }
         Ok(())
@@ -110,8 +143,12 @@ impl Files {
     /// The nearest complete file of a checkpoint: scratch, then persistent.
     pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
         let mut last = None;
-        let scratch = self.scratch.as_ref().and(self.scratch_path(name, version).ok());
-        for path in [scratch, self.persistent_path(name, version)].into_iter().flatten() {
+        let scratch = self
+            .scratch
+            .as_ref()
+            .map(|_| [self.own_path(name, version), self.scratch_path(name, version)]);
+        let scratch = scratch.into_iter().flatten().filter_map(Result::ok);
+        for path in scratch.chain(self.persistent_path(name, version)) {
             match Opened::read(&path) {
                 Ok(opened) => return Ok(opened),
                 Err(error) if error.kind() == Kind::NotFound => {}
@@ -131,13 +168,24 @@ impl Files {
 
     /// What a checkpoint's file on disk is, if it can be restored.
     pub fn look(&self, name: &str, version: i32) -> Result<Found> {
+        if self.routed_note(name, version).is_ok_and(|note| note.exists()) {
+            return Ok(Found::Routed);
+        }
         match self.open_nearest(name, version) {
             Ok(opened) => Ok(Found::Regions(opened)),
-            Err(error) if error.kind() == Kind::Corrupt && self.is_routed(name, version) => {
+            // Upstream leaves no note, but a link.
+            Err(error) if error.kind() == Kind::Corrupt && self.is_linked(name, version) => {
                 Ok(Found::Routed)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Gives a complete file its name. The caller holds the lock of names.
+    pub fn publish(&self, temporary: &Path, name: &str, version: i32) -> Result<()> {
+        // A file-based checkpoint may have had the name before.
+        files::remove(&self.routed_note(name, version)?)?;
+        files::atomic_replace(temporary, &self.own_path(name, version)?, Durability::Unsynced)
     }
 
     /// Notes that a checkpoint is a file of the application's own, which no header tells.
@@ -149,14 +197,11 @@ impl Files {
         files::atomic_replace(&temporary, &note, Durability::Unsynced)
     }
 
-    /// Whether a checkpoint is a file of the application's own: noted in scratch, or, as upstream
-    /// has it, a link in persistent.
-    fn is_routed(&self, name: &str, version: i32) -> bool {
-        let linked = self
-            .persistent_path(name, version)
+    /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
+    fn is_linked(&self, name: &str, version: i32) -> bool {
+        self.persistent_path(name, version)
             .and_then(|path| fs::symlink_metadata(path).ok())
-            .is_some_and(|metadata| metadata.is_symlink());
-        linked || self.routed_note(name, version).is_ok_and(|note| note.exists())
+            .is_some_and(|metadata| metadata.is_symlink())
     }
 
     fn routed_note(&self, name: &str, version: i32) -> Result<PathBuf> {
@@ -165,9 +210,9 @@ impl Files {
         Ok(path.with_file_name(format!(".{file}{ROUTED}")))
     }
 
-    /// Removes a checkpoint's file from scratch.
+    /// Removes a checkpoint's file that this job has written to scratch.
     pub fn remove_scratch(&self, name: &str, version: i32) -> Result<()> {
-        files::remove(&self.scratch_path(name, version)?)?;
+        files::remove(&self.own_path(name, version)?)?;
         files::remove(&self.routed_note(name, version)?)
     }
 
@@ -221,9 +266,7 @@ impl Files {
             // Another process may be writing: only a dead one's are leftovers.
             (complete.rank == self.rank && !alive(temporary.pid)).then(|| name.to_owned())
         })?;
-        for name in leftovers {
-            files::remove(&directory.join(name))?;
-        }
+        remove_unused(directory, leftovers)?;
         self.remove_routed_leftovers(directory)
     }
 
@@ -244,12 +287,20 @@ impl Files {
                 (file.to_str() == Some(temporary.complete) && !alive(temporary.pid))
                     .then(|| name.to_owned())
             })?;
-            for name in leftovers {
-                files::remove(&folder.join(name))?;
-            }
+            remove_unused(folder, leftovers)?;
         }
         Ok(())
     }
+}
+
+/// A process of another node or container is not alive here, but its files are in use.
+fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
+    for path in names.into_iter().map(|name| directory.join(name)) {
+        if !files::is_in_use(&path) {
+            files::remove(&path)?;
+        }
+    }
+    Ok(())
 }
 
 fn alive(pid: u32) -> bool {
@@ -262,6 +313,9 @@ fn alive(pid: u32) -> bool {
 fn no_scratch() -> Error {
     Error::invalid("this needs a scratch directory, and the configuration gives none (key scratch)")
 }
+
+/// Bytes of a header that are read at a time.
+const HEADER_BLOCK: usize = 1 << 20;
 
 /// A checkpoint's file on disk.
 #[derive(Debug)]
@@ -292,8 +346,13 @@ impl Opened {
         let mut prefix = vec![0; (len.min(8)) as usize];
         files::read_exact_at(&file, &mut prefix, 0, path)?;
         let declared = Header::declared_len(&prefix, len).map_err(within)?;
-        prefix.resize(declared, 0);
-        files::read_exact_at(&file, &mut prefix, 0, path)?;
+        // In blocks, each of which is checked: what is no header must not cost its size in memory.
+        while prefix.len() < declared {
+            let from = prefix.len();
+            prefix.resize(declared.min(from + HEADER_BLOCK), 0);
+            files::read_exact_at(&file, &mut prefix[from..], from as u64, path)?;
+            Header::check_prefix(&prefix, len).map_err(within)?;
+        }
         let header = Header::decode(&prefix, len).map_err(within)?;
         Ok(Opened { file, path: path.to_owned(), header })
     }

@@ -76,12 +76,21 @@ pub struct Lease<'a> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut pages = self.buffer.pages.lock();
-        match &mut pages.chunks[self.chunk] {
-            Chunk::Open(users) | Chunk::Closing(users) => *users -= 1,
-            Chunk::Registering | Chunk::Registered | Chunk::Refused => {}
-        }
+        let last = match &mut pages.chunks[self.chunk] {
+            Chunk::Open(users) => {
+                *users -= 1;
+                false
+            }
+            Chunk::Closing(users) => {
+                *users -= 1;
+                *users == 0
+            }
+            Chunk::Registering | Chunk::Registered | Chunk::Refused => false,
+        };
         drop(pages);
-        self.buffer.changed.notify_all();
+        if last {
+            self.buffer.changed.notify_all();
+        }
     }
 }
 
@@ -206,6 +215,18 @@ impl HostBuffer {
         bytes
     }
 
+    /// What has no pages yet will not be touched: only the rest is to be registered.
+    pub fn give_up(&self) {
+        let mut pages = self.pages.lock();
+        for chunk in 0..pages.chunks.len() {
+            if matches!(pages.chunks[chunk], Chunk::Open(_)) && !self.chunk_touched(&pages, chunk) {
+                pages.chunks[chunk] = Chunk::Refused;
+            }
+        }
+        drop(pages);
+        self.changed.notify_all();
+    }
+
     /// Every byte before this one has its page, or is being given it.
     pub fn front(&self) -> u64 {
         (self.pages.lock().front as u64 * TOUCH_UNIT).min(self.len)
@@ -234,8 +255,7 @@ impl HostBuffer {
         ((offset / self.chunk + 1) * self.chunk).min(self.len)
     }
 
-    /// Waits until there is a chunk to register, and closes it: no copy uses it when this
-    /// returns. `None`: nothing is left to register, or [`HostBuffer::stop`] was called.
+    /// Waits until there is a chunk to register. `None`: nothing is left to register, or [`HostBuffer::stop`] was called.
     pub fn next_registration(&self, pin: Pin) -> Option<usize> {
         let mut pages = self.pages.lock();
         let chunk = loop {
@@ -245,6 +265,11 @@ impl HostBuffer {
             let next = register::next(
                 pin,
                 pages.chunks.len(),
+                (0..pages.chunks.len()).all(|chunk| {
+                    pages.touched_bytes == self.len
+                        || !matches!(pages.chunks[chunk], Chunk::Open(_))
+                        || self.chunk_touched(&pages, chunk)
+                }),
                 |chunk| self.chunk_touched(&pages, chunk),
                 |chunk| !matches!(pages.chunks[chunk], Chunk::Open(_)),
             );

@@ -194,7 +194,8 @@ impl Library {
         let library = Library { packing, bytes, drain, open: true, usage: Usage::default() };
         if !device.stream().is_null() {
             // States are captured and restored in the order of the device's own kernels.
-            checked(VELOC_Set_stream(device.stream()))?;
+            // SAFETY: the device's stream lives as long as the run.
+            checked(unsafe { VELOC_Set_stream(device.stream()) })?;
         }
         Ok(library)
     }

@@ -58,11 +58,9 @@ impl State {
 
     /// The next checkpoint to be written to scratch.
     pub fn next_write(&mut self) -> Option<FileJob> {
-        let mut spilled = 0;
-        let now = self.writable(&self.write).or_else(|| {
-            spilled = 1;
-            self.spill.first().copied().filter(|_| self.pressed())
-        });
+        let now = self
+            .writable(&self.write)
+            .or_else(|| self.spill.first().copied().filter(|_| self.pressed()));
         let (_, id) = now?;
         let entry = self.entries.get_mut(&id)?;
         let mut memory = [None, None];
@@ -76,7 +74,6 @@ impl State {
         }
         entry.scratch = FileCopy::Writing;
         let (name, version, regions) = (entry.name.clone(), entry.version, entry.regions.clone());
-        self.counts.spills += spilled;
         self.started(id, true);
         Some(FileJob { id, name, version, regions, memory })
     }
@@ -99,6 +96,7 @@ impl State {
                 Ok(()) => {
                     entry.scratch = FileCopy::Present;
                     if self.shape.ephemeral {
+                        self.counts.spills += 1;
                         self.spilled.insert((entry.name.clone(), entry.version));
                     }
                     unlink = entry.doomed;
