@@ -185,7 +185,7 @@ typedef struct VELOC_Metrics {
 
 #ifdef __cplusplus
 extern "C" {
-#endif // __cplusplus
+#endif /* __cplusplus */
 
 /**
  * Initialises the library for a process without MPI.
@@ -584,6 +584,6 @@ int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"
-#endif  // __cplusplus
+#endif /* __cplusplus */
 
 #endif  /* VELOC_H */

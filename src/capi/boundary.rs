@@ -78,7 +78,7 @@ pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Res
     match CLIENT.lock().as_mut() {
         Some(client) => body(client),
         None => Err(Error::invalid(
-            "there is no client: this call belongs between VELOC_Init and VELOC_Finalize",
+            "there is no job: this call belongs between VELOC_Init and VELOC_Finalize",
         )),
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
     check_owner()?;
     let mut client = CLIENT.lock();
     if client.is_some() {
-        return Err(Error::invalid("the client was initialised already, and not yet finalized"));
+        return Err(Error::invalid("the library was initialised already, and not yet finalized"));
     }
     *client = Some(start()?);
     OWNER.store(std::process::id(), Ordering::Release);

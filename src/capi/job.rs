@@ -96,7 +96,7 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
 pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
     status("VELOC_Finalize", || match take_client()? {
         Some(client) => client.finish(drain != 0),
-        None => Err(Error::invalid("there is no client to finalize")),
+        None => Err(Error::invalid("there is no job to finalize")),
     })
 }
 

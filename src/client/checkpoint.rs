@@ -23,7 +23,7 @@ impl Client {
     /// then nothing is opened.
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version)?;
-        self.must_be_idle("VELOC_Checkpoint_begin")?;
+        self.must_be_idle()?;
         if let Some(failure) = self.engine.catalog.step(State::take_failure) {
             return Err(failure.within("an earlier checkpoint failed in the background"));
         }
@@ -38,7 +38,7 @@ impl Client {
     /// Captures protected regions into the open checkpoint.
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         if !matches!(self.phase, Phase::Checkpoint { .. }) {
-            return Err(Error::invalid("VELOC_Checkpoint_mem without VELOC_Checkpoint_begin"));
+            return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
         }
         let selected = self.regions.select(selection)?;
         // Asked again each time: memory may have been freed meanwhile.
@@ -60,18 +60,14 @@ impl Client {
 
     /// Closes the open checkpoint: it exists from here on, or, without `success`, never has.
     pub fn checkpoint_end(&mut self, success: bool) -> Result<()> {
-        self.must_checkpoint("VELOC_Checkpoint_end")?;
+        self.must_checkpoint()?;
         let empty = matches!(
             &self.phase,
             Phase::Checkpoint { open, routed: None } if open.regions.is_empty()
         );
         if !success || empty {
             self.leave_phase();
-            return if success {
-                Err(Error::invalid("VELOC_Checkpoint_end: nothing was captured"))
-            } else {
-                Ok(())
-            };
+            return if success { Err(Error::invalid("nothing was captured")) } else { Ok(()) };
         }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Checkpoint { open, routed: None } => self.engine.commit(open),
@@ -106,9 +102,7 @@ impl Client {
     /// Waits for everything that is being flushed, written or persisted.
     pub fn checkpoint_wait(&mut self) -> Result<()> {
         if matches!(self.phase, Phase::Checkpoint { .. }) {
-            return Err(Error::invalid(
-                "VELOC_Checkpoint_wait before VELOC_Checkpoint_end of the open checkpoint",
-            ));
+            return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
         }
         self.engine.drain()
     }
@@ -130,12 +124,12 @@ impl Client {
         let path = match &mut self.phase {
             Phase::Idle => {
                 return Err(Error::invalid(format!(
-                    "VELOC_Route_file of {original} outside a checkpoint and a restart"
+                    "{original}: there is no open checkpoint or restart"
                 )));
             }
             Phase::Checkpoint { .. } if self.engine.config.ephemeral => {
                 return Err(Error::invalid(format!(
-                    "VELOC_Route_file of {original}: an ephemeral job (ephemeral = true) keeps no \
+                    "{original}: an ephemeral job (ephemeral = true) keeps no \
                      files"
                 )));
             }
@@ -171,24 +165,24 @@ impl Client {
             .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))
     }
 
-    pub(super) fn must_be_idle(&self, call: &str) -> Result<()> {
+    pub(super) fn must_be_idle(&self) -> Result<()> {
         match &self.phase {
             Phase::Idle => Ok(()),
             Phase::Checkpoint { open, .. } => Err(Error::invalid(format!(
-                "{call} while checkpoint \"{}\" version {} is open",
+                "checkpoint \"{}\" version {} is open",
                 open.name, open.version
             ))),
             Phase::Restart { restoring } => Err(Error::invalid(format!(
-                "{call} while the restart of \"{}\" version {} is open",
+                "the restart of \"{}\" version {} is open",
                 restoring.name, restoring.version
             ))),
         }
     }
 
-    fn must_checkpoint(&self, call: &str) -> Result<()> {
+    fn must_checkpoint(&self) -> Result<()> {
         match &self.phase {
             Phase::Checkpoint { .. } => Ok(()),
-            _ => Err(Error::invalid(format!("{call} without VELOC_Checkpoint_begin"))),
+            _ => Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)")),
         }
     }
 }

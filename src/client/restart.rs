@@ -63,7 +63,7 @@ impl Client {
     /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none.
     pub fn restart_begin(&mut self, name: &str, version: i32) -> Result<()> {
         let begun = check_name(name, version)
-            .and_then(|()| self.must_be_idle("VELOC_Restart_begin"))
+            .and_then(|()| self.must_be_idle())
             .and_then(|()| self.engine.begin_restore(name, version, |id| self.regions.part(id)));
         let all = self.all_agree(begun.is_ok());
         match (begun, all) {
@@ -86,7 +86,7 @@ impl Client {
     /// Bytes of a region in the checkpoint that is open for recovery.
     pub fn recover_size(&self, id: i32) -> Result<u64> {
         let Phase::Restart { restoring } = &self.phase else {
-            return Err(Error::invalid("VELOC_Recover_size without VELOC_Restart_begin"));
+            return Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"));
         };
         restoring.regions.iter().find(|region| region.id == id).map(|r| r.size).ok_or_else(|| {
             Error::new(
@@ -121,7 +121,7 @@ impl Client {
     /// overwritten: each selected region of the checkpoint has memory that is large enough.
     pub fn recover(&mut self, selection: &Selection) -> Result<()> {
         let Phase::Restart { restoring } = &self.phase else {
-            return Err(Error::invalid("VELOC_Recover_mem without VELOC_Restart_begin"));
+            return Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"));
         };
         let about = |text: String| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
@@ -173,7 +173,7 @@ impl Client {
             }
             other => {
                 self.phase = other;
-                Err(Error::invalid("VELOC_Restart_end without VELOC_Restart_begin"))
+                Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"))
             }
         }
     }

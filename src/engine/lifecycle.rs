@@ -74,6 +74,13 @@ impl Engine {
             host_granule: host_buffer::GRANULE,
         }));
         let shared = Arc::new(Shared::new(config, catalog, host, files));
+        log::info!(
+            "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
+            shared.host.as_ref().map_or(0, HostBuffer::len),
+            shared.config.scratch,
+            shared.config.persistent,
+            if shared.config.ephemeral { ", ephemeral" } else { "" }
+        );
         let engine = Engine { shared, workers: Mutex::new(Vec::new()) };
         engine.start_workers(device)?;
         Ok(engine)
@@ -116,6 +123,11 @@ impl Engine {
         if self.shared.device.set(side).is_err() {
             return Err(Error::new(Kind::Internal, "there is a device already"));
         }
+        log::info!(
+            "device {}: {}, device cache of {reserved} bytes",
+            device.ordinal(),
+            device.name()
+        );
         let attached = self.serve_device(&device, reserved);
         if let Err(error) = &attached {
             // Half of the workers cannot serve a capture: nobody may wait for the other half.
@@ -304,6 +316,12 @@ fn host_buffer(config: &Config) -> Result<Option<HostBuffer>> {
         None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
     };
     if bytes == 0 {
+        if config.ephemeral && config.scratch.is_none() && config.gpu_cache_size.unwrap_or(0) == 0 {
+            return Err(Error::invalid(
+                "host_cache_size is 0, and there is neither gpu_cache_size nor scratch: an \
+                 ephemeral job has no place for a checkpoint",
+            ));
+        }
         return Ok(None);
     }
     HostBuffer::reserve(bytes, config.pin_chunk_size, config.huge_pages)

@@ -36,7 +36,10 @@ impl Shared {
         if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
             return Ok(id);
         }
-        let found = self.files.look(name, version)?;
+        let found = self.files.look(name, version).map_err(|error| match error.kind() {
+            Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
+            _ => error,
+        })?;
         let there = [
             self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
             self.files.persistent_path(name, version).is_some_and(|path| path.exists()),
@@ -49,6 +52,20 @@ impl Shared {
             }
             Found::Routed => state.adopt(name, version, &[], part_of, there, true),
         }))
+    }
+
+    fn no_such(&self, name: &str, version: i32) -> String {
+        let discarded = self.catalog.look(|state| state.counts().discards);
+        let mut text = format!("there is no checkpoint \"{name}\" version {version}");
+        if discarded > 0 {
+            text += &format!(
+                " (of this ephemeral job, {discarded} that were restored before were discarded to \
+                 make room)"
+            );
+        } else if self.files.has_scratch() {
+            text += &format!(", in memory or in a file of number {}", self.files.rank());
+        }
+        text
     }
 
     /// Starts a restore.

@@ -60,6 +60,20 @@ pub fn is_in_use(path: &Path) -> bool {
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) != 0 }
 }
 
+/// Checks that files can be made in `directory`.
+///
+/// # Errors
+/// The system's, with the path.
+pub fn check_writable(directory: &Path) -> Result<()> {
+    let name = CString::new(directory.as_os_str().as_bytes())
+        .map_err(|_| Error::invalid(format!("{} has a null byte", directory.display())))?;
+    // SAFETY: a string that ends with a null byte.
+    if unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } == 0 {
+        return Ok(());
+    }
+    Err(Error::errno(format!("writing to {}", directory.display())))
+}
+
 /// Opens `path` for reading.
 ///
 /// # Errors

@@ -46,6 +46,10 @@ impl Files {
                 Error::system(format!("making the {key} directory {}", directory.display()), &error)
             })?;
         }
+        for (key, directory) in [("scratch", scratch), ("persistent", persistent)] {
+            let Some(directory) = directory else { continue };
+            files::check_writable(directory).map_err(|error| error.within(key))?;
+        }
         if let (Some(scratch), Some(persistent)) = (scratch, persistent) {
             let same = fs::canonicalize(scratch).ok().zip(fs::canonicalize(persistent).ok());
             if same.is_some_and(|(scratch, persistent)| scratch == persistent) {
@@ -56,12 +60,12 @@ impl Files {
                 )));
             }
         }
-        let found = Files {
-            scratch: scratch.map(Path::to_owned),
-            persistent: persistent.map(Path::to_owned),
-            rank,
-            ephemeral,
+        // The application may change its directory.
+        let absolute = |directory: Option<&Path>| {
+            directory.and_then(|directory| std::path::absolute(directory).ok())
         };
+        let found =
+            Files { scratch: absolute(scratch), persistent: absolute(persistent), rank, ephemeral };
         for directory in [scratch, persistent].into_iter().flatten() {
             if let Err(error) = found.remove_leftovers(directory) {
                 log::warn!("{error}");

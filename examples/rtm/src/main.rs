@@ -46,6 +46,10 @@ use wave::{Medium, Propagator, Spread};
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if std::env::var_os("VELOC_LOG").is_none() {
+        // What the library would say of the device stands in the first lines already.
+        std::env::set_var("VELOC_LOG", "error");
+    }
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => match error.downcast::<Unfit>() {
@@ -163,7 +167,7 @@ fn migrate(
     let bar = progress.phase("backward", schedule.steps);
     let backward = shot::backward(device, schedule, traces, &mut library, &bar)?;
     let text = format!(
-        "{}: the receivers' wavefield, every checkpoint restored in reverse",
+        "{}: the receivers' wavefield, checkpoints restored in reverse",
         report::time(backward.wall)
     );
     progress.done(&bar, &text);

@@ -24,8 +24,7 @@ impl Progress {
         let target =
             if self.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
-        let template =
-            "{prefix:>10.cyan.bold}  {bar:36.cyan/dim} {percent:>3} %  {per_sec}, {eta} left";
+        let template = "{prefix:>10.cyan.bold}  {bar:36.cyan/dim} {percent:>3} %  {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸─"));
         }

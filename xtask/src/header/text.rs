@@ -66,7 +66,11 @@ pub(super) fn veloc(translated: &str) -> Result<String> {
         return Err(Error::new(format!("`{found}` has no comment in front of it")));
     };
     let (before, comment) = before.split_at(comment);
-    Ok(format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}\n#endif{after}"))
+    let text = format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}\n#endif{after}");
+    // Such comments are not in every C.
+    Ok(text
+        .replace("  // __cplusplus", " /* __cplusplus */")
+        .replace("// __cplusplus", "/* __cplusplus */"))
 }
 
 /// What Rust's comments call "Safety" is what the caller has to see to.

@@ -1,0 +1,70 @@
+//! Forks, exits and kills, and what the next job finds. What is checked stands in
+//! `programs/ends.c`.
+
+use std::fs;
+
+use capi_tests::job::Job;
+
+const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
+const OVERFLOWING: &str =
+    "mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 1M\n";
+
+fn files(job: &Job) -> usize {
+    fs::read_dir(job.scratch()).unwrap().count()
+}
+
+/// Catches a child that works on the parent's memory, or waits for workers that it does not have.
+#[test]
+fn a_forked_child_is_refused() {
+    for configuration in [ASYNC, OVERFLOWING] {
+        Job::new(configuration).run("ends", "case=fork").succeed();
+    }
+}
+
+/// Catches an exit that hangs, and files of an ephemeral job that outlive it.
+#[test]
+fn an_exit_without_finalize() {
+    Job::new(ASYNC).run("ends", "case=exit").succeed();
+    let job = Job::new(OVERFLOWING);
+    job.run("ends", "case=exit").succeed();
+    assert!(files(&job) <= 1, "only the file that was being written may be left");
+    job.run("ends", "case=next").succeed();
+    assert_eq!(files(&job), 0);
+}
+
+/// Catches a job that restores what another, ephemeral one had left when it was killed.
+#[test]
+fn the_files_of_a_killed_ephemeral_job() {
+    let job = Job::new(OVERFLOWING);
+    let mut running = job.run("ends", "case=wait").start();
+    running.wait_for_line("taken");
+    drop(running);
+    assert!(files(&job) > 0, "it did not overflow");
+    job.run("ends", "case=next").succeed();
+    assert_eq!(files(&job), 0, "the next job removes them");
+}
+
+/// Catches paths that mean something else after the application has changed its directory.
+#[test]
+fn a_relative_scratch_stays_where_it_was() {
+    let job = Job::new("mode = async\nscratch = below\n");
+    let directory = job.path("");
+    job.run("ends", "case=relative").with(|command| drop(command.current_dir(directory))).succeed();
+    assert_eq!(fs::read_dir(job.path("below")).unwrap().count(), 30);
+}
+
+/// Catches a Cleanup of scratch that would empty persistent.
+#[test]
+fn scratch_and_persistent_must_differ() {
+    let job = Job::new("mode = async\nscratch = DIR/same\npersistent = DIR/same\n");
+    let ended = job.run("ends", "case=next").end();
+    assert!(!ended.status.success());
+    assert!(ended.stdout.contains("same directory"), "{}", ended.stdout);
+}
+
+/// Catches memory that cannot be read being taken for host memory.
+#[test]
+fn memory_that_is_none() {
+    Job::new(ASYNC).run("ends", "case=wild").succeed();
+    Job::new(ASYNC).run_device("ends", "case=wild").succeed();
+}
