@@ -3,7 +3,8 @@
  *
  *   async       a checkpoint does not fit into scratch; once there is room it gets there
  *   sync        the same with mode = sync
- *   unwritable  scratch cannot be written to at all; mode = async
+ *   unwritable  scratch=PATH loses its permission to write after the start; mode = async
+ *   refused     it has none at the start
  *
  *   filler=PATH a file to remove when there is to be room. Without it, the largest size of a file
  *               is limited until then.
@@ -12,6 +13,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SMALL = 100000, LARGE = 3000000, LIMIT = 1000000 };
@@ -112,8 +114,14 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     if (filler[0] == '\0')
         limit_files(1);
+    if (strcmp(argv[2], "refused") == 0) {
+        REFUSED(VELOC_Init_single(0, argv[1]), "scratch|Permission denied");
+        puts("done");
+        return 0;
+    }
     OK(VELOC_Init_single(0, argv[1]));
     if (strcmp(argv[2], "unwritable") == 0) {
+        CHECK(chmod(option(argc, argv, "scratch", ""), 0555) == 0);
         unwritable();
     } else {
         if (strcmp(argv[2], "async") == 0)

@@ -445,7 +445,7 @@ static void two_lives(int argc, char **argv)
     (void)argc;
     OK(VELOC_Checkpoint("x", 1));
     OK(VELOC_Finalize(1));
-    REFUSED(VELOC_Finalize(1), "no client");
+    REFUSED(VELOC_Finalize(1), "no job");
     OK(VELOC_Init_single(0, configuration));
     REFUSED(VELOC_Init_single(0, configuration), "initialised already");
     REFUSED(VELOC_Checkpoint("x", 2), "no region is protected");

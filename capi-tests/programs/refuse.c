@@ -118,8 +118,8 @@ static void outside_a_job(const char *when)
     REFUSED(VELOC_Get_metrics(&metrics, sizeof metrics), "VELOC_Init");
     VELOC_Get_trf_metrics(text);
     EQUAL(strlen(text), 0);
-    REFUSED(VELOC_Finalize(1), "no client");
-    REFUSED(VELOC_Finalize(0), "no client");
+    REFUSED(VELOC_Finalize(1), "no job");
+    REFUSED(VELOC_Finalize(0), "no job");
 }
 
 static void names_and_versions(void)
@@ -217,7 +217,7 @@ static void order_of_calls(void)
     REFUSED(VELOC_Recover_selective(VELOC_RECOVER_SOME, ids, 1), "VELOC_Restart_begin");
     EQUAL(VELOC_Recover_size(5), -1);
     REFUSED(VELOC_Restart_end(1), "VELOC_Restart_begin");
-    REFUSED(VELOC_Route_file("/tmp/x", routed), "outside");
+    REFUSED(VELOC_Route_file("/tmp/x", routed), "/tmp/x|no open checkpoint");
 
     OK(VELOC_Checkpoint_begin("open", 1));
     REFUSED(VELOC_Checkpoint_begin("open", 2), "open|version 1");

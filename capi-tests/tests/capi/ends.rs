@@ -49,7 +49,11 @@ fn the_files_of_a_killed_ephemeral_job() {
 fn a_relative_scratch_stays_where_it_was() {
     let job = Job::new("mode = async\nscratch = below\n");
     let directory = job.path("");
-    job.run("ends", "case=relative").with(|command| drop(command.current_dir(directory))).succeed();
+    job.run("ends", "case=relative")
+        .with(|command| {
+            command.current_dir(directory);
+        })
+        .succeed();
     assert_eq!(fs::read_dir(job.path("below")).unwrap().count(), 30);
 }
 

@@ -119,21 +119,30 @@ fn unwritable_scratch() {
     let job = Job::new(ASYNC);
     fs::create_dir(job.scratch()).unwrap();
     fs::set_permissions(job.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(job.scratch(), fs::Permissions::from_mode(0o555)).unwrap();
     // SAFETY: asks for a number.
     let root = unsafe { libc::geteuid() } == 0;
+    if root {
+        std::os::unix::fs::chown(job.scratch(), Some(NOBODY), None).unwrap();
+    }
     // Root may write everywhere; nobody may not, and reaches nothing outside this directory.
     let executable = job.path("full");
     fs::copy(program("full", Flavour::Plain), &executable).unwrap();
     fs::copy(staged().shared_library(), job.path("libveloc-client.so")).unwrap();
-    let run = Run::new(&executable)
-        .arg(job.path("veloc.cfg"))
-        .args("unwritable filler=none")
-        .env("LD_LIBRARY_PATH", job.path(""))
-        .with(|command| {
-            if root {
-                command.uid(65534);
-            }
-        });
-    run.succeed();
+    for case in ["unwritable", "refused"] {
+        let run = Run::new(&executable)
+            .arg(job.path("veloc.cfg"))
+            .arg(case)
+            .arg("filler=none")
+            .arg(format!("scratch={}", job.scratch().display()))
+            .env("LD_LIBRARY_PATH", job.path(""))
+            .with(|command| {
+                if root {
+                    command.uid(NOBODY);
+                }
+            });
+        run.succeed();
+    }
 }
+
+/// The user who owns nothing.
+const NOBODY: u32 = 65534;
