@@ -249,7 +249,7 @@ impl<'a> DeviceCopies<'a> {
         if waited.is_err() && self.device.synchronize().is_err() {
             // If even the context cannot be waited for, the copies may go on for ever.
             self.shared.catalog.step(|state| state.strand(id));
-            self.leases.into_iter().for_each(std::mem::forget);
+            self.leases.into_iter().for_each(Lease::strand);
         }
         waited
     }

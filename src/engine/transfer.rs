@@ -95,7 +95,7 @@ impl<'a> Queue<'a> {
             device.synchronize()
         });
         if ended.is_err() {
-            self.under_way.drain(..).for_each(|(_, lease)| std::mem::forget(lease));
+            self.under_way.drain(..).for_each(|(_, lease)| lease.strand());
             return MoveEnd::Stranded(error);
         }
         self.under_way.clear();

@@ -73,6 +73,18 @@ pub struct Lease<'a> {
     chunk: usize,
 }
 
+impl Lease<'_> {
+    /// The copy may go on for ever: the chunk is never registered, and nobody waits for that.
+    pub fn strand(self) {
+        let mut pages = self.buffer.pages.lock();
+        if matches!(pages.chunks[self.chunk], Chunk::Open(_) | Chunk::Closing(_)) {
+            pages.chunks[self.chunk] = Chunk::Refused;
+        }
+        drop(pages);
+        self.buffer.changed.notify_all();
+    }
+}
+
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut pages = self.buffer.pages.lock();
@@ -408,6 +420,23 @@ mod tests {
         // SAFETY: within the mapping; no other thread.
         assert_eq!(unsafe { buffer.address(0).read() }, 7);
         assert_eq!(buffer.touched_bytes(), U);
+    }
+
+    /// Catches a registrar that waits for a copy that nobody can wait for, and whoever waits for the
+    /// registrar.
+    #[test]
+    fn a_stranded_copy_keeps_nobody_waiting() {
+        let buffer = buffer(2);
+        let lease = buffer.lease(0);
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(|| buffer.close(0));
+            while buffer.try_lease(0).is_some() {
+                std::thread::yield_now();
+            }
+            lease.strand();
+            assert!(!closing.join().unwrap(), "nothing is to be registered");
+        });
+        assert!(buffer.try_lease(0).is_some());
     }
 
     #[test]
