@@ -108,7 +108,7 @@ impl Sum {
 }
 
 /// The counters of one job.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Metrics {
     hops: [Sum; HOPS.len()],
     blocked: [Sum; CAUSES.len()],
@@ -122,22 +122,6 @@ pub struct Metrics {
     pub turn: Sum,
     /// Time that `VELOC_Init` took.
     pub init: Sum,
-    started: Instant,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Metrics {
-            hops: Default::default(),
-            blocked: Default::default(),
-            map: Sum::default(),
-            touch: Sum::default(),
-            register: Sum::default(),
-            turn: Sum::default(),
-            init: Sum::default(),
-            started: Instant::now(),
-        }
-    }
 }
 
 impl Metrics {
@@ -154,11 +138,6 @@ impl Metrics {
     /// Counts the application's waiting for `cause` since `since`.
     pub fn waited(&self, cause: Cause, since: Instant) {
         self.blocked(cause).add(0, since.elapsed());
-    }
-
-    /// Time since the job began.
-    pub fn age(&self) -> Duration {
-        self.started.elapsed()
     }
 
     /// One line for each hop that moved anything: `DtoH 1048576 bytes, 12.5 GB/s`; at most `limit`

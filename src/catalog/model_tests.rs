@@ -179,6 +179,22 @@ fn run(job: &Arc<Job>, worker: impl Fn(&Job) + Send + Sync + 'static) -> thread:
     thread::spawn(move || worker(&job))
 }
 
+fn there_and_back(job: &Job) {
+    for version in 0..4 {
+        job.capture(version, Part::Device, Tier::Device).unwrap();
+    }
+    for version in (0..4).rev() {
+        job.restore(version, Part::Device);
+    }
+}
+
+fn end<const N: usize>(job: &Job, workers: [thread::JoinHandle<()>; N]) {
+    job.finish();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+}
+
 /// A shot: forward with eviction, backward with fetches. Catches a lost wake-up, an eviction of
 /// what is being copied, and a fetch into room that is still in use.
 #[test]
@@ -191,16 +207,8 @@ fn a_shot_comes_to_its_end_and_restores_what_it_took() {
                 run(&job, |job| job.flush(&[])),
                 run(&job, Job::fetch),
             ];
-            for version in 0..4 {
-                job.capture(version, Part::Device, Tier::Device).unwrap();
-            }
-            for version in (0..4).rev() {
-                job.restore(version, Part::Device);
-            }
-            job.finish();
-            for worker in workers {
-                worker.join().unwrap();
-            }
+            there_and_back(&job);
+            end(&job, workers);
         },
         ITERATIONS,
     );
@@ -224,10 +232,7 @@ fn a_small_host_buffer_drains_to_files() {
                     assert_eq!(state.persist_settled(id), Some(true));
                 }
             });
-            job.finish();
-            for worker in workers {
-                worker.join().unwrap();
-            }
+            end(&job, workers);
         },
         ITERATIONS,
     );
@@ -244,16 +249,8 @@ fn starving_flushes_wake_the_writer() {
                 run(&job, |job| job.flush(&[])),
                 run(&job, Job::write),
             ];
-            for version in 0..4 {
-                job.capture(version, Part::Device, Tier::Device).unwrap();
-            }
-            for version in (0..4).rev() {
-                job.restore(version, Part::Device);
-            }
-            job.finish();
-            for worker in workers {
-                worker.join().unwrap();
-            }
+            there_and_back(&job);
+            end(&job, workers);
         },
         ITERATIONS,
     );
@@ -275,10 +272,7 @@ fn a_failed_flush_ends_the_wait_for_its_room() {
             }
             job.restore(0, Part::Device);
             job.restore(1, Part::Device);
-            job.finish();
-            for worker in workers {
-                worker.join().unwrap();
-            }
+            end(&job, workers);
         },
         ITERATIONS,
     );
@@ -297,10 +291,7 @@ fn a_dead_worker_keeps_nobody_waiting() {
             let taken: Vec<_> =
                 (0..3).map(|v| job.capture(v, Part::Device, Tier::Device)).collect();
             assert!(taken.iter().any(Result::is_err));
-            job.finish();
-            for worker in workers {
-                worker.join().unwrap();
-            }
+            end(&job, workers);
         },
         ITERATIONS,
     );

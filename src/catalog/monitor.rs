@@ -140,11 +140,6 @@ impl Catalog {
         self.app.notify_all();
     }
 
-    /// Whether [`Catalog::stop`] was called.
-    pub fn stopping(&self) -> bool {
-        self.guarded.lock().stopping
-    }
-
     /// Wakes whoever can go on now. Does nothing if nothing has changed since the last time: two
     /// workers that both look in vain must not keep each other awake.
     fn wake(&self, guarded: &mut Guarded) {

@@ -1,11 +1,13 @@
 //! The checkpoint side of the protocol: begin, mem, end, wait.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{check_name, Client, Phase, Routed, Selection};
 use crate::catalog::state::State;
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
+use crate::metrics::{Cause, Hop};
 use crate::platform::files::{self, Durability};
 
 impl Client {
@@ -157,7 +159,14 @@ impl Client {
                 }
             }
             Phase::Restart { restoring } => {
-                self.engine.files.fetch_routed(&restoring.name, restoring.version)?
+                let since = Instant::now();
+                let (path, bytes) =
+                    self.engine.files.fetch_routed(&restoring.name, restoring.version)?;
+                if bytes > 0 {
+                    self.engine.metrics.hop(Hop::PtoF).add(bytes, since.elapsed());
+                    self.engine.metrics.waited(Cause::File, since);
+                }
+                path
             }
         };
         path.into_os_string()

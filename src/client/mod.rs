@@ -84,10 +84,13 @@ impl Client {
         let started = config().and_then(|config| Client::start(config, rank));
         // One that failed must not leave the others waiting for it in a later collective call.
         let all = agree(&comm, started.is_ok())?;
-        let mut client = started?;
         if !all {
+            // Nobody starts, so nobody needs it.
+            comm.free()?;
+            started?;
             return Err(Error::new(Kind::Internal, "another process could not start its client"));
         }
+        let mut client = started?;
         client.comm = Some(comm);
         Ok(client)
     }

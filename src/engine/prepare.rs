@@ -72,7 +72,7 @@ pub fn touch(shared: &Shared) -> Result<()> {
         let touched = unit.as_ref().map_or(Ok(()), |unit| host.touch(unit, method));
         let bytes = unit.as_ref().map_or(0, |unit| unit.end - unit.start);
         shared.pace.touched(bytes, since);
-        match (touched, unit) {
+        match (touched, &unit) {
             (Ok(()), Some(_)) => shared.metrics.touch.add(bytes, since.elapsed()),
             (Ok(()), None) if !short => break,
             (Ok(()), None) => {
@@ -90,6 +90,9 @@ pub fn touch(shared: &Shared) -> Result<()> {
                     ),
                 );
                 host.give_up();
+                // What the kernel has no memory for, a checkpoint must not be the first to use.
+                let end = unit.map_or(0, |unit| unit.start);
+                shared.catalog.step(|state| state.limit_host(end));
                 break;
             }
         }

@@ -246,10 +246,11 @@ impl Files {
     }
 
     /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it.
-    pub fn fetch_routed(&self, name: &str, version: i32) -> Result<PathBuf> {
+    /// Its path there, and the bytes that were copied.
+    pub fn fetch_routed(&self, name: &str, version: i32) -> Result<(PathBuf, u64)> {
         let path = self.scratch_path(name, version)?;
         if path.exists() {
-            return Ok(path);
+            return Ok((path, 0));
         }
         let Some(source) = self.persistent_path(name, version).filter(|path| path.exists()) else {
             return Err(Error::new(
@@ -258,9 +259,9 @@ impl Files {
             ));
         };
         let temporary = self.temporary(&path);
-        files::copy_file(&source, &temporary, Durability::Unsynced)?;
+        let bytes = files::copy_file(&source, &temporary, Durability::Unsynced)?;
         files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
-        Ok(path)
+        Ok((path, bytes))
     }
 
     fn remove_leftovers(&self, directory: &Path) -> Result<()> {
