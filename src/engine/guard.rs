@@ -1,8 +1,9 @@
 //! Keeps the host buffer from using up the machine's memory: the system would end processes.
 //!
 //! The host buffer is reserved without being promised memory. Those who touch and flush ask here
-//! before they use pages that do not exist yet; captures only say how many they use. When little is left, the buffer keeps the pages it has and gives up the
-//! rest of its room: checkpoints then wait for room or go to files, as in a smaller buffer.
+//! before they use pages that do not exist yet; captures only say how many they use. When little is
+//! left, the buffer keeps the pages it has and gives up the rest of its room: checkpoints then wait
+//! for room or go to files, as in a smaller buffer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
