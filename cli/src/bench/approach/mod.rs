@@ -1,0 +1,38 @@
+//! The ways to keep checkpoints that are compared (HiPC'22, section V-B), each behind the same few
+//! calls. Every baseline is written as well as we know how: none pays for what its method does not
+//! demand.
+
+use anyhow::Result;
+
+use super::results::{Cause, Decisions, Hop};
+
+/// A way to keep checkpoints. The application's one buffer, its stream and the plan were given when
+/// it was made, and the time of making it was counted as initialisation.
+pub trait Approach {
+    /// Keeps the first `bytes` of the buffer under `version`. Ordered after the work that the
+    /// application has queued in its stream; the buffer may change once this returns.
+    fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()>;
+
+    /// Says that these versions will be restored next, in this order.
+    fn expect(&mut self, versions: &[u32]) -> Result<()>;
+
+    /// Brings a version back into the buffer; its bytes are there when this returns.
+    fn restore(&mut self, version: u32, bytes: u64) -> Result<()>;
+
+    /// What it knows of itself, at the end of the forward pass and again at the end.
+    fn insight(&mut self) -> Result<Insight>;
+
+    /// Gives everything back.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// What an approach knows of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Insight {
+    /// See [`super::results::Figures::causes`].
+    pub causes: Vec<Cause>,
+    /// See [`super::results::Figures::hops`].
+    pub hops: Vec<Hop>,
+    /// See [`super::results::Figures::decisions`].
+    pub decisions: Option<Decisions>,
+}

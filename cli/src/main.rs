@@ -1,0 +1,41 @@
+//! The program `veloc`: benches the library beside other ways to keep checkpoints, draws what was
+//! measured, and predicts nodes that are not at hand.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod draw;
+
+/// Benches, timelines and tools of the VELOC checkpoint library.
+#[derive(Debug, Parser)]
+#[command(name = "veloc", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure the library beside other ways to keep checkpoints
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Bench(bench) => bench::run(bench),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
