@@ -2,9 +2,27 @@
 //! calls. Every baseline is written as well as we know how: none pays for what its method does not
 //! demand.
 
+mod ours;
+
 use anyhow::Result;
 
+use super::cuda::{Buffer, Device, Stream};
+use super::plan::{ApproachName, Plan};
 use super::results::{Cause, Decisions, Hop};
+
+/// Starts an approach for one process of a plan. The time that this takes is its initialisation.
+pub fn start(
+    plan: &Plan,
+    process: u32,
+    device: &Device,
+    stream: &Stream,
+    buffer: &Buffer,
+) -> Result<Box<dyn Approach>> {
+    Ok(match plan.approach {
+        ApproachName::Ours => Box::new(ours::Ours::start(plan, process, stream, buffer)?),
+        other => anyhow::bail!("{}: not there yet {}", other.text(), device.name()),
+    })
+}
 
 /// A way to keep checkpoints. The application's one buffer, its stream and the plan were given when
 /// it was made, and the time of making it was counted as initialisation.
@@ -35,4 +53,6 @@ pub struct Insight {
     pub hops: Vec<Hop>,
     /// See [`super::results::Figures::decisions`].
     pub decisions: Option<Decisions>,
+    /// See [`super::results::Figures::notes`].
+    pub notes: Vec<String>,
 }
