@@ -2,7 +2,12 @@
 //! calls. Every baseline is written as well as we know how: none pays for what its method does not
 //! demand.
 
+mod direct_pin;
+mod incremental_memset;
 mod ours;
+mod ring;
+mod store;
+mod uvm;
 
 use anyhow::Result;
 
@@ -11,16 +16,22 @@ use super::plan::{ApproachName, Plan};
 use super::results::{Cause, Decisions, Hop};
 
 /// Starts an approach for one process of a plan. The time that this takes is its initialisation.
-pub fn start(
+pub fn start<'a>(
     plan: &Plan,
     process: u32,
     device: &Device,
-    stream: &Stream,
-    buffer: &Buffer,
-) -> Result<Box<dyn Approach>> {
+    stream: &'a Stream,
+    buffer: &'a Buffer,
+) -> Result<Box<dyn Approach + 'a>> {
+    let given = (device, stream, buffer);
     Ok(match plan.approach {
         ApproachName::Ours => Box::new(ours::Ours::start(plan, process, stream, buffer)?),
-        other => anyhow::bail!("{}: not there yet {}", other.text(), device.name()),
+        ApproachName::DirectPin => Box::new(direct_pin::start(plan, process, given)?),
+        ApproachName::IncrementalMemset => {
+            Box::new(incremental_memset::start(plan, process, given)?)
+        }
+        ApproachName::Uvm => Box::new(uvm::Uvm::start(plan, process, given)?),
+        ApproachName::Ring => Box::new(ring::Ring::start(plan, process, given)?),
     })
 }
 

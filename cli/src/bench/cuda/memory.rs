@@ -1,4 +1,4 @@
-//! Memory: on the device, and pinned on the host.
+//! Memory: on the device, managed, and pinned on the host.
 
 use anyhow::Result;
 use cudarc::driver::result;
@@ -45,6 +45,44 @@ impl Buffer {
 }
 
 impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
+        // Nothing can be done about an error.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}
+
+/// Managed memory, which the driver moves between device and host.
+#[derive(Debug)]
+pub struct Managed {
+    address: Address,
+    bytes: u64,
+    _device: Device,
+}
+
+impl Managed {
+    /// Allocates.
+    pub fn new(device: &Device, bytes: u64) -> Result<Managed> {
+        let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL;
+        // SAFETY: nothing reads the memory before it was written.
+        let address = unsafe { result::malloc_managed(bytes as usize, flags) };
+        let address =
+            driver(address, || format!("allocating {} of managed memory", size::show(bytes)))?;
+        Ok(Managed { address, bytes, _device: device.clone() })
+    }
+
+    /// The address of the first byte.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Managed {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
         // Nothing can be done about an error.

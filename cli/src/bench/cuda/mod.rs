@@ -6,6 +6,7 @@
 
 mod kernels;
 mod memory;
+mod range;
 mod software;
 mod stream;
 
@@ -18,7 +19,8 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
 pub use kernels::Kernels;
-pub use memory::{Buffer, Pinned};
+pub use memory::{Buffer, Managed, Pinned};
+pub use range::{register, unregister, Range};
 pub use stream::{Event, Stream};
 
 /// The address of a byte of device memory, or of host memory that the device reaches.

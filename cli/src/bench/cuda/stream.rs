@@ -39,14 +39,6 @@ impl Stream {
         driver(unsafe { stream::synchronize(self.raw) }, || "waiting for a stream".into())
     }
 
-    /// What is queued from now on runs after `event`.
-    pub fn wait_for(&self, event: &Event) -> Result<()> {
-        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-        // SAFETY: stream and event live; the driver keeps what it needs of the event.
-        let queued = unsafe { stream::wait_event(self.raw, event.raw, flags) };
-        driver(queued, || "letting a stream wait".into())
-    }
-
     /// Queues a copy between any addresses that the device reaches.
     ///
     /// # Safety
