@@ -52,16 +52,24 @@ impl Bars {
             };
             for (number, (key, bars)) in self.series.iter().enumerate() {
                 if let Some(bar) = bars.get(group) {
-                    self.bar(&chart, bar, key.style, slot(number), slot(number + 1))?;
+                    self.bar(&chart, bar, key.style, (slot(number), slot(number + 1)))?;
+                    if bar.failed {
+                        // Above the floor's line.
+                        let bottom = chart.down(self.floors[group].unwrap_or(0.0)) - 5;
+                        let middle = (slot(number) + slot(number + 1)) / 2;
+                        upright(&chart, "failed", (middle, bottom), WARNING)?;
+                    }
                 }
             }
             if let Some(floor) = self.floors[group] {
-                dashes(&chart.inside, left - gap / 2, right + gap / 2, chart.down(floor), INK)?;
+                let y = chart.down(floor);
+                dashes(&chart.inside, &[(left - gap / 2, y), (right + gap / 2, y)], INK)?;
             }
         }
         if let Some(level) = self.level {
             let (left, right) = (chart.across(0.0), chart.across(self.floors.len() as f64));
-            dashes(&chart.inside, left, right, chart.down(level), INK)?;
+            let y = chart.down(level);
+            dashes(&chart.inside, &[(left, y), (right, y)], INK)?;
         }
         if self.y.ends.0 < self.y.base() {
             let zero = chart.down(0.0);
@@ -71,14 +79,11 @@ impl Bars {
         Ok(())
     }
 
-    fn bar(&self, chart: &Chart, bar: &Bar, style: Style, left: i32, right: i32) -> Result<()> {
-        let (left, right) = (left + 1, right - 1);
+    fn bar(&self, chart: &Chart, bar: &Bar, style: Style, slot: (i32, i32)) -> Result<()> {
+        let (left, right) = (slot.0 + 1, slot.1 - 1);
         let middle = (left + right) / 2;
         let base = chart.down(0.0);
         let Some(spread) = &bar.spread else {
-            if bar.failed {
-                upright(chart, "failed", (middle, base - 4), WARNING)?;
-            }
             return Ok(());
         };
         let end = chart.down(spread.median);

@@ -91,17 +91,19 @@ impl<'a> Chart<'a> {
             .bold_line_style(GRID)
             .light_line_style(LIGHT_GRID)
             .axis_style(INK)
-            .set_tick_mark_size(LabelAreaPosition::Bottom, if x.named { 0 } else { 5 })
+            .set_tick_mark_size(LabelAreaPosition::Bottom, 5)
             .set_tick_mark_size(LabelAreaPosition::Left, 5)
             .label_style(text(TEXT, INK, HPos::Center, VPos::Center))
-            .axis_desc_style(text(TEXT + 1.0, INK, HPos::Center, VPos::Center))
-            .x_desc(&x.title)
-            .y_desc(&y.title)
             .draw()?;
         let plane = chart.plotting_area().clone();
         let chart = Chart { inside: plane.strip_coord_spec(), plane, x, y };
-        let middle = chart.inside.dim_in_pixel().0 as i32 / 2;
-        chart.write(title, (middle, -8), text(TEXT + 1.0, INK, HPos::Center, VPos::Bottom))?;
+        let (width, height) = chart.inside.dim_in_pixel();
+        let (middle, height) = (width as i32 / 2, height as i32);
+        let style = || text(TEXT + 1.0, INK, HPos::Center, VPos::Center);
+        chart.write(title, (middle, -14), style())?;
+        chart.write(&chart.x.title, (middle, height + 36), style())?;
+        let upright = style().transform(FontTransform::Rotate270);
+        chart.write(&chart.y.title, (-60, height / 2), upright)?;
         Ok(chart)
     }
 
@@ -153,13 +155,44 @@ pub fn line(area: &Area, places: &[Place], colour: RGBColor, width: u32) -> Resu
     Ok(())
 }
 
-/// A level dashed line.
-pub fn dashes(area: &Area, from: i32, to: i32, y: i32, colour: RGBColor) -> Result<()> {
-    const DASH: i32 = 6;
-    for start in (from..to).step_by(DASH as usize * 5 / 3) {
-        line(area, &[(start, y), ((start + DASH).min(to), y)], colour, 2)?;
+/// A dashed line through places.
+pub fn dashes(area: &Area, places: &[Place], colour: RGBColor) -> Result<()> {
+    for dash in dashed(places) {
+        line(area, &dash, colour, 2)?;
     }
     Ok(())
+}
+
+/// The dashes of a line through places.
+fn dashed(places: &[Place]) -> Vec<Vec<Place>> {
+    const DASH: f64 = 6.0;
+    const GAP: f64 = 4.0;
+    let mut dashes: Vec<Vec<Place>> =
+        places.first().map(|first| vec![*first]).into_iter().collect();
+    // What is left of the dash, or of the gap, that one is in.
+    let (mut inside, mut left) = (true, DASH);
+    for ends in places.windows(2) {
+        let (from, to) = (ends[0], ends[1]);
+        let (x, y) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
+        let length = x.hypot(y);
+        let mut gone = 0.0;
+        while length - gone > left {
+            gone += left;
+            let along = gone / length;
+            let at = (from.0 + (x * along).round() as i32, from.1 + (y * along).round() as i32);
+            match dashes.last_mut() {
+                Some(dash) if inside => dash.push(at),
+                _ => dashes.push(vec![at]),
+            }
+            inside = !inside;
+            left = if inside { DASH } else { GAP };
+        }
+        left -= length - gone;
+        if let (true, Some(dash)) = (inside, dashes.last_mut()) {
+            dash.push(to);
+        }
+    }
+    dashes
 }
 
 /// A rectangle between its upper left and its lower right corner.
@@ -198,6 +231,15 @@ fn hatching(from: Place, to: Place) -> Vec<[Place; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dashes_follow_the_line_around_a_corner() {
+        let dashes = dashed(&[(0, 0), (8, 0), (12, 0), (12, 9)]);
+        let expected: [&[Place]; 3] =
+            [&[(0, 0), (6, 0)], &[(10, 0), (12, 0), (12, 4)], &[(12, 8), (12, 9)]];
+        assert_eq!(dashes, expected);
+        assert!(dashed(&[]).is_empty());
+    }
 
     #[test]
     fn hatching_stays_inside() {

@@ -201,12 +201,15 @@ impl<'a> Group<'a> {
         all.filter(|text| !text.is_empty()).collect()
     }
 
-    /// The end of a file name: the facts in which this group is not like all the others.
+    /// The end of a file name: facts, as many as it takes to tell this group from the others.
     pub fn slug(&self, among: &[Group]) -> String {
         let mut slug = String::new();
+        let mut same: Vec<&Group> = among.iter().collect();
         for field in self.fixed {
             let own = field.key(self.plan());
-            if among.iter().any(|other| field.key(other.plan()) != own) {
+            let before = same.len();
+            same.retain(|other| field.key(other.plan()) == own);
+            if same.len() < before {
                 slug.push('-');
                 slug.push_str(&simple(&field.text(self.plan())));
             }

@@ -6,10 +6,10 @@ use plotters::style::Color;
 
 use crate::bench::results::Spread;
 
-use super::chart::{line, Area, Chart};
+use super::chart::{dashes, line, Area, Chart};
 use super::scale::Axis;
 use super::sheet::{Key, Mark};
-use super::style::INK;
+use super::style::{Fill, INK};
 
 /// Lines over a common axis.
 #[derive(Clone, Debug)]
@@ -33,14 +33,12 @@ impl Lines {
         for (key, points) in &self.series {
             let place = |(x, y): &(f64, Spread)| (chart.across(*x), chart.down(y.median));
             let places: Vec<(i32, i32)> = points.iter().map(place).collect();
-            if key.mark == Mark::Dashes {
-                // Every other piece; a line of many points is dashed by them.
-                for piece in places.chunks(4) {
-                    line(&chart.inside, &piece[..piece.len().min(3)], INK, 2)?;
-                }
-                continue;
+            match (key.mark, key.style.fill) {
+                (Mark::Dashes, _) => dashes(&chart.inside, &places, INK)?,
+                (_, Fill::Solid) => line(&chart.inside, &places, key.style.colour, 2)?,
+                // There are more lines than colours.
+                (_, _) => dashes(&chart.inside, &places, key.style.colour)?,
             }
-            line(&chart.inside, &places, key.style.colour, 2)?;
             for (place, (_, spread)) in places.iter().zip(points).filter(|_| self.marks) {
                 chart.whisker(place.0, spread, 4, key.style.colour)?;
                 chart.inside.draw(&Circle::new(*place, 4, key.style.colour.filled()))?;

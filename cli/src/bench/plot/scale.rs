@@ -11,8 +11,6 @@ pub struct Axis {
     pub ticks: Vec<(f64, String)>,
     /// Further grid lines, in the axis' coordinate.
     pub light: Vec<f64>,
-    /// Whether the ticks are names, and not places on a line.
-    pub named: bool,
     logarithmic: bool,
 }
 
@@ -50,7 +48,7 @@ impl Axis {
 
     fn linear(title: String, least: f64, greatest: f64) -> Axis {
         let span = if greatest > least { greatest - least } else { 1.0 };
-        let step = round_step(span / 5.0);
+        let step = round_step(span / 7.0);
         let low = (least / step).floor() * step;
         let high = low.max(greatest) + span * 0.14;
         let first = (low / step).round() as i64;
@@ -60,39 +58,30 @@ impl Axis {
             .take_while(|tick| *tick <= high)
             .map(|tick| (tick, format!("{tick:.decimals$}")))
             .collect();
-        Axis {
-            title,
-            ends: (low, high),
-            ticks,
-            light: Vec::new(),
-            named: false,
-            logarithmic: false,
-        }
+        Axis { title, ends: (low, high), ticks, light: Vec::new(), logarithmic: false }
     }
 
     fn logarithmic(title: String, least: f64, greatest: f64) -> Axis {
         // The least bar must have a length.
-        let first = (least * 0.7).log10().floor() as i32;
+        let low = round_below(least * 0.7).log10();
         let high = (greatest * 1.9).log10();
+        let few = high - low < 2.2;
         let mut ticks = Vec::new();
         let mut light = Vec::new();
-        for decade in first..=high.floor() as i32 {
-            ticks.push((f64::from(decade), decade_text(decade)));
-            for digit in 2..10 {
+        for decade in low.floor() as i32..=high.floor() as i32 {
+            for digit in 1..10 {
                 let at = f64::from(decade) + f64::from(digit).log10();
-                if at <= high {
+                if at < low - 1e-9 || at > high {
+                    continue;
+                }
+                if digit == 1 || few && matches!(digit, 2 | 5) {
+                    ticks.push((at, power_text(digit, decade)));
+                } else {
                     light.push(at);
                 }
             }
         }
-        Axis {
-            title,
-            ends: (f64::from(first), high),
-            ticks,
-            light,
-            named: false,
-            logarithmic: true,
-        }
+        Axis { title, ends: (low, high), ticks, light, logarithmic: true }
     }
 
     /// An axis of names, each in the middle of a place of width 1.
@@ -103,7 +92,6 @@ impl Axis {
             ends: (0.0, names.len().max(1) as f64),
             ticks: ticks.collect(),
             light: Vec::new(),
-            named: true,
             logarithmic: false,
         }
     }
@@ -115,7 +103,7 @@ impl Axis {
         let least = ticks.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
         let greatest = ticks.iter().map(|(at, _)| *at).fold(f64::NEG_INFINITY, f64::max);
         let ends = (least - 0.1, greatest + 0.1);
-        Axis { title, ends, ticks, light: Vec::new(), named: false, logarithmic: true }
+        Axis { title, ends, ticks, light: Vec::new(), logarithmic: true }
     }
 
     /// An axis of whole numbers, `from` at its very beginning.
@@ -132,7 +120,6 @@ impl Axis {
             ends: (from, to.max(from + 1.0)),
             ticks,
             light: Vec::new(),
-            named: false,
             logarithmic: false,
         }
     }
@@ -199,12 +186,15 @@ pub fn digits(value: f64) -> String {
     format!("{value:.*}", (2 - magnitude).max(0) as usize)
 }
 
-/// The power of ten as an axis has it.
-fn decade_text(decade: i32) -> String {
+/// A digit times a power of ten, as an axis has it.
+fn power_text(digit: i32, decade: i32) -> String {
     match decade {
-        ..-4 | 6.. => format!("1e{decade}"),
-        -4..0 => format!("{:.*}", decade.unsigned_abs() as usize, 10f64.powi(decade)),
-        0..6 => format!("{:.0}", 10f64.powi(decade)),
+        ..-4 | 6.. => format!("{digit}e{decade}"),
+        -4..0 => {
+            let value = f64::from(digit) * 10f64.powi(decade);
+            format!("{value:.*}", decade.unsigned_abs() as usize)
+        }
+        0..6 => format!("{:.0}", f64::from(digit) * 10f64.powi(decade)),
     }
 }
 
@@ -215,6 +205,13 @@ fn round_step(least: f64) -> f64 {
     factor.unwrap_or(10.0) * decade
 }
 
+/// The last of 1, 2, 5, 10, 20... up to `greatest`.
+fn round_below(greatest: f64) -> f64 {
+    let decade = 10f64.powf(greatest.log10().floor());
+    let factor = [5.0, 2.0].into_iter().find(|factor| factor * decade <= greatest);
+    factor.unwrap_or(1.0) * decade
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,7 +220,7 @@ mod tests {
     fn a_logarithmic_axis_bears_zeros() {
         let axis = Axis::values(String::new(), &[0.0, 0.02, 30.0], Scale::Logarithmic);
         assert_eq!(axis.at(0.0), axis.ends.0);
-        assert_eq!(axis.ends.0, -2.0);
+        assert_eq!(axis.ends.0, -2.0, "0.01 is the round number below 0.014");
         assert!(axis.at(0.02) > axis.base(), "the least bar has a length");
         assert_eq!(axis.text(-2.0), "0.01");
         let nothing = Axis::values(String::new(), &[0.0, 0.0], Scale::Logarithmic);
@@ -236,9 +233,11 @@ mod tests {
         assert_eq!(axis.base(), 0.0);
         assert!(axis.ends.1 > 11.0);
         let texts: Vec<&str> = axis.ticks.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(texts, ["0", "5", "10"]);
+        assert_eq!(texts, ["0", "2", "4", "6", "8", "10", "12"]);
         let orders = Axis::values(String::new(), &[0.3, 11.0], Scale::Fitting);
-        assert!(orders.base() < 0.0, "the logarithm of 0.1");
+        assert!(orders.base() < 0.0, "the logarithm of 0.2");
+        let narrow = Axis::values(String::new(), &[3.0, 4.0], Scale::Logarithmic);
+        assert!(narrow.ticks.len() >= 2, "{:?}", narrow.ticks);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::bars::{Bars, Stack};
 use super::boxes::Boxes;
 use super::chart::{block, dashes, line, text, width, write, Area, TEXT};
 use super::lines::Lines;
-use super::style::{Style, FAINT, INK, WARNING};
+use super::style::{Fill, Style, FAINT, INK, WARNING};
 
 /// Width of a picture with one panel.
 const ONE: u32 = 860;
@@ -174,8 +174,11 @@ fn entry(key: &Key) -> i32 {
 fn draw_key(area: &Area, key: &Key, (x, y): (i32, i32)) -> Result<()> {
     match key.mark {
         Mark::Area => block(area, (x + 4, y - 6), (x + 22, y + 6), key.style)?,
-        Mark::Line => line(area, &[(x, y), (x + 22, y)], key.style.colour, 3)?,
-        Mark::Dashes => dashes(area, x, x + 24, y, INK)?,
+        Mark::Line if key.style.fill == Fill::Solid => {
+            line(area, &[(x, y), (x + 22, y)], key.style.colour, 3)?;
+        }
+        Mark::Line => dashes(area, &[(x, y), (x + 22, y)], key.style.colour)?,
+        Mark::Dashes => dashes(area, &[(x, y), (x + 22, y)], INK)?,
     }
     write(area, &key.label, (x + 29, y), text(TEXT, INK, HPos::Left, VPos::Center))
 }

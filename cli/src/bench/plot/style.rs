@@ -15,14 +15,15 @@ pub const LIGHT_GRID: RGBColor = RGBColor(0xEC, 0xEC, 0xEC);
 /// What must not be overlooked.
 pub const WARNING: RGBColor = RGBColor(0xB0, 0x20, 0x00);
 
-/// The palette, its black aside, which is for floors.
-const PALETTE: [RGBColor; 7] = [
+/// The palette; its yellow comes last, as it is faint on white.
+const PALETTE: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
     RGBColor(0x00, 0x9E, 0x73),
     RGBColor(0xE6, 0x9F, 0x00),
     RGBColor(0xCC, 0x79, 0xA7),
     RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0x00, 0x00, 0x00),
     RGBColor(0xF0, 0xE4, 0x42),
 ];
 

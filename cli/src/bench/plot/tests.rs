@@ -103,13 +103,20 @@ fn touch_and_pin_make_figure_5c() {
             points.push(one);
         }
     }
+    points.push(point(Ours, 10.0, 1.0));
     let album = all(&pool(points));
     let svg = picture(&album, "5c-touch-and-pin").draw().unwrap();
     assert!(svg.contains("touch sequential, pin parallel"));
-    // Serial has one colour, parallel another; sequential is hatched, and has a frame of its colour.
-    assert_eq!(rectangles(&svg, "#0072B2"), 3);
+    // The colour is that of pin, and each bar that is not solid has a frame of it: serial and
+    // auto; parallel and sequential (solid); parallel and auto.
+    assert_eq!(rectangles(&svg, "stroke=\"#0072B2\""), 3);
     assert_eq!(rectangles(&svg, "fill=\"#D55E00\""), 3);
     assert_eq!(rectangles(&svg, "stroke=\"#D55E00\""), 3);
+    let Panel::Bars(bars) = &picture(&album, "5c-touch-and-pin").panels[0] else {
+        panic!("no bars");
+    };
+    assert_eq!(bars.series[0].0.label, "touch auto, pin serial");
+    assert_eq!(bars.floors.len(), 2, "10 ms has nothing beside it");
 }
 
 #[test]

@@ -39,8 +39,8 @@ impl Blocked {
 
     fn title(self) -> &'static str {
         match self {
-            Blocked::Checkpoints => "Blocked by checkpoints",
-            Blocked::Both => "Blocked by checkpoints and restores",
+            Blocked::Checkpoints => "blocked by checkpoints",
+            Blocked::Both => "blocked by checkpoints and restores",
         }
     }
 
@@ -149,7 +149,7 @@ fn draw(pool: &Pool, album: &mut Album, found: &[Group], x: &Along, figures: &[(
             let keyed = series.iter().map(|one| (key_of(one), one)).collect();
             let mut facts = group.facts();
             facts.extend(settings_of(&series));
-            let title = format!("{figure}  {}", what.title());
+            let title = format!("{figure}: {}", what.title());
             let picture = compare(pool, title, facts, x, *what, keyed);
             let name = format!("{figure}-{}{}", what.name(), group.slug(found));
             album.pictures.push((name, picture));
@@ -203,12 +203,15 @@ pub fn compare(
         let failed = spread.is_none() && !member.failures.is_empty();
         Bar { spread: spread.map(|spread| scale(spread, unit.per_second)), note, failed }
     };
-    let bars = series
+    let bars: Vec<(Key, Vec<Bar>)> = series
         .iter()
         .map(|(key, one)| (key.clone(), places.iter().map(|place| bar(one, *place)).collect()))
         .collect();
     let mut sheet = sheet(pool, &title, facts);
     sheet.warnings.extend(wrong(members()));
+    if bars.iter().flat_map(|(_, bars)| bars).any(|bar| !bar.note.is_empty()) {
+        sheet.facts.push("n x = direct-pin / ours".to_owned());
+    }
     if floors.iter().any(Option::is_some) {
         sheet.keys.push(Key::dashes(what.floor_title()));
     }

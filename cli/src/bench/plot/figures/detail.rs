@@ -17,6 +17,10 @@ use super::{interval, key_of, median, settings_of, sheet, wrong, Album};
 /// The most that background work may add to a compute interval, in percent: the project's goal.
 const DISTURBANCE_GOAL: f64 = 2.0;
 
+/// What the letters in the names of hops mean.
+const HOP_LETTERS: &str =
+    "A application, D device cache, H host buffer, F scratch file, P persistent file";
+
 type Make = fn(&Pool, &Group) -> Option<Sheet>;
 
 /// All of them, for each setup.
@@ -258,6 +262,7 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
         [("moved per process (GiB)", &amount), ("rate of each process (GB/s)", &rate)];
     let mut sheet = begin(pool, "Bytes and rate of each hop", group, &series);
     sheet.facts.push(format!("{shortest} ms between checkpoints"));
+    sheet.facts.push(HOP_LETTERS.to_owned());
     let counting: Vec<&(&Series, &Measurement)> = there
         .iter()
         .filter(|(_, member)| names.iter().any(|name| amount(member, name).is_some()))

@@ -40,7 +40,7 @@ pub fn add(pool: &Pool, album: &mut Album) {
         [size] => vec![format!("{} for each process", bytes(size))],
         _ => Vec::new(),
     };
-    let mut sheet = sheet(pool, "4a  Initialisation of caches", facts);
+    let mut sheet = sheet(pool, "4a: initialisation of caches", facts);
     sheet.panels.push(Panel::Lines(Lines {
         title: String::new(),
         x: Axis::doubling("processes at once".to_owned(), &processes),

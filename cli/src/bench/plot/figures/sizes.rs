@@ -27,10 +27,7 @@ pub fn add(pool: &Pool, album: &mut Album) {
             format!("sizes: {}", plan.workload),
             format!("{least} to {greatest} for each process"),
         ];
-        let mut sheet = sheet(pool, "3a  Sizes of checkpoints", facts);
-        // Nothing here was measured.
-        sheet.warnings.clear();
-        sheet.facts.remove(0);
+        let mut sheet = sheet(pool, "3a: sizes of checkpoints", facts);
         let mebibytes = |size: &u64| *size as f64 / f64::from(1 << 20);
         let all: Vec<f64> = plan.sizes.iter().flatten().map(mebibytes).collect();
         let y = Axis::values("checkpoint (MiB)".to_owned(), &all, Scale::Fitting);
@@ -48,8 +45,7 @@ pub fn add(pool: &Pool, album: &mut Album) {
             let exact = |size: f64| Spread { median: size, least: size, greatest: size };
             let points = sizes.iter().enumerate();
             let points = points.map(|(at, size)| (at as f64, exact(mebibytes(size)))).collect();
-            let style = Style { fill: Style::pair(0, 0).fill, ..Style::number(process) };
-            (Key::line(format!("process {process}"), style), points)
+            (Key::line(format!("process {process}"), Style::number(process)), points)
         });
         let last = plan.sizes.iter().map(Vec::len).max().unwrap_or(1) - 1;
         sheet.panels.push(Panel::Lines(Lines {
