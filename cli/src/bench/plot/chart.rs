@@ -99,11 +99,14 @@ impl<'a> Chart<'a> {
         let chart = Chart { inside: plane.strip_coord_spec(), plane, x, y };
         let (width, height) = chart.inside.dim_in_pixel();
         let (middle, height) = (width as i32 / 2, height as i32);
+        // Outside of the axes, where `inside` cannot write.
+        let (from, to) = (area.get_base_pixel(), chart.plane.get_base_pixel());
+        let around = |x: i32, y: i32| (to.0 - from.0 + x, to.1 - from.1 + y);
         let style = || text(TEXT + 1.0, INK, HPos::Center, VPos::Center);
-        chart.write(title, (middle, -14), style())?;
-        chart.write(&chart.x.title, (middle, height + 36), style())?;
+        write(area, title, around(middle, -14), style())?;
+        write(area, &chart.x.title, around(middle, height + 38), style())?;
         let upright = style().transform(FontTransform::Rotate270);
-        chart.write(&chart.y.title, (-60, height / 2), upright)?;
+        write(area, &chart.y.title, around(-58, height / 2), upright)?;
         Ok(chart)
     }
 

@@ -67,8 +67,8 @@ pub fn run(plot: &Plot) -> Result<()> {
                 _ => format!("{}-{name}", group::simple(&pool.device)),
             };
             let svg = sheet.draw().with_context(|| format!("drawing {name}"))?;
-            let [svg, png] = draw::save(&svg, &plot.out.join(name))?;
-            println!("  {}, {}", svg.display(), png.display());
+            let [svg, _] = draw::save(&svg, &plot.out.join(name))?;
+            println!("  {}, .png", svg.display());
         }
         for missing in &album.missing {
             println!("  not drawn: {missing}");

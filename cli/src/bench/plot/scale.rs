@@ -65,7 +65,7 @@ impl Axis {
         // The least bar must have a length.
         let low = round_below(least * 0.7).log10();
         let high = (greatest * 1.9).log10();
-        let few = high - low < 2.2;
+        let few = high - low < 3.0;
         let mut ticks = Vec::new();
         let mut light = Vec::new();
         for decade in low.floor() as i32..=high.floor() as i32 {

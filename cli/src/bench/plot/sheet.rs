@@ -110,9 +110,14 @@ impl Sheet {
     /// The picture as SVG.
     pub fn draw(&self) -> Result<String> {
         let wide = if self.panels.len() > 1 { TWO } else { ONE };
-        let facts = rows(&self.facts, wide as i32 - 2 * EDGE, |fact| width(fact, TEXT) + 14);
+        let room = wide as i32 - 2 * EDGE;
+        let facts = rows(&self.facts, room, |fact| width(fact, TEXT) + 14);
         let keys = self.legend();
-        let legend = rows(&keys, wide as i32 - 2 * EDGE, |key| entry(key));
+        let widest = keys.iter().map(entry).max().unwrap_or(0);
+        let one_row = keys.iter().map(entry).sum::<i32>() <= room;
+        // Several rows stand in columns.
+        let column = |key: &Key| if one_row { entry(key) } else { widest };
+        let legend = rows(&keys, room, column);
         let lines = facts.len() + self.warnings.len() + legend.len();
         let head = 42 + lines as i32 * ROW + self.warnings.len() as i32 * 8 + 10;
         let mut svg = String::new();
@@ -139,7 +144,7 @@ impl Sheet {
                 let mut x = EDGE;
                 for key in &row {
                     draw_key(&root, key, (x, y + 4))?;
-                    x += entry(key);
+                    x += column(key);
                 }
                 y += ROW;
             }

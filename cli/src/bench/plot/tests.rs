@@ -178,6 +178,21 @@ fn variable_sizes_make_figures_3a_to_3c() {
 }
 
 #[test]
+fn no_picture_takes_the_place_of_another() {
+    let mut points = sweep();
+    for point in &mut points {
+        point.plan.workload = "shots.csv".to_owned();
+        point.plan.sizes = vec![vec![4 << 20, 64 << 20, 8 << 20, 8 << 20]];
+    }
+    let mut others = points.clone();
+    others.iter_mut().for_each(|point| point.plan.sizes[0][0] = 8 << 20);
+    points.extend(others);
+    let album = all(&pool(points));
+    picture(&album, "3b-checkpoints-4-checkpoints-sizes-shots.csv");
+    picture(&album, "3b-checkpoints-4-checkpoints-sizes-shots.csv-2");
+}
+
+#[test]
 fn large_device_makes_figures_4b_and_4c() {
     let mut points = sweep();
     for point in &mut points {

@@ -152,7 +152,7 @@ fn draw(pool: &Pool, album: &mut Album, found: &[Group], x: &Along, figures: &[(
             let title = format!("{figure}: {}", what.title());
             let picture = compare(pool, title, facts, x, *what, keyed);
             let name = format!("{figure}-{}{}", what.name(), group.slug(found));
-            album.pictures.push((name, picture));
+            album.push(name, picture);
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn add(pool: &Pool, album: &mut Album) {
         let before = album.pictures.len();
         for group in &found {
             if let Some(picture) = make(pool, group) {
-                album.pictures.push((format!("{name}{}", group.slug(&found)), picture));
+                album.push(format!("{name}{}", group.slug(&found)), picture);
             }
         }
         if album.pictures.len() == before {

@@ -52,7 +52,7 @@ pub fn add(pool: &Pool, album: &mut Album) {
             .collect(),
         marks: true,
     }));
-    album.pictures.push(("4a-initialisation".to_owned(), sheet));
+    album.push("4a-initialisation".to_owned(), sheet);
 }
 
 /// Bytes by the mean time of a process, in GB/s. `None` if nothing was measured.

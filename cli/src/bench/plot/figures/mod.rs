@@ -32,6 +32,14 @@ pub struct Album {
 }
 
 impl Album {
+    /// Adds a picture. Setups that differ in what a name does not tell are numbered.
+    fn push(&mut self, name: String, sheet: Sheet) {
+        let taken = |name: &String| self.pictures.iter().any(|(known, _)| known == name);
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken(name));
+        self.pictures.push((free.unwrap_or(name), sheet));
+    }
+
     fn miss(&mut self, figure: &str, why: &str) {
         self.missing.push(format!("{figure}: {why}"));
     }

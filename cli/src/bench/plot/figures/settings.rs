@@ -90,7 +90,7 @@ fn draw(
         let keyed = keys.map(|(number, one)| (key(number, &one.members[0].plan), one)).collect();
         let sheet =
             compare(pool, title.to_owned(), group.facts(), &INTERVALS, Blocked::Both, keyed);
-        album.pictures.push((format!("{name}{}", group.slug(&found)), sheet));
+        album.push(format!("{name}{}", group.slug(&found)), sheet);
     }
     !found.is_empty()
 }

@@ -55,6 +55,6 @@ pub fn add(pool: &Pool, album: &mut Album) {
             series: lines.collect(),
             marks: false,
         }));
-        album.pictures.push((format!("3a-sizes{}", group.slug(&found)), sheet));
+        album.push(format!("3a-sizes{}", group.slug(&found)), sheet);
     }
 }
