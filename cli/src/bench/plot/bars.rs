@@ -93,7 +93,7 @@ impl Bars {
         if width(&bar.note, SMALL) <= right - left {
             chart.write(&bar.note, (middle, above), text(SMALL, INK, HPos::Center, VPos::Bottom))
         } else {
-            upright(chart, &bar.note, (middle, above), INK)
+            upright(chart, &bar.note, (middle, above - 3), INK)
         }
     }
 }

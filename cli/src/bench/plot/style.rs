@@ -74,6 +74,11 @@ impl Style {
         Style { colour: PALETTE[first % PALETTE.len()], fill: FILLS[second % FILLS.len()] }
     }
 
+    /// One for what belongs to none of the others.
+    pub fn rest() -> Style {
+        Style { colour: FAINT, fill: Fill::Light }
+    }
+
     /// The tone of [`Fill::Light`].
     pub fn light(&self) -> RGBColor {
         let mix = |part: u8| (u16::from(part) * 35 / 100 + 255 * 65 / 100) as u8;

@@ -47,7 +47,7 @@ impl Blocked {
     fn floor_title(self) -> &'static str {
         match self {
             Blocked::Checkpoints => "floor: bare copies",
-            Blocked::Both => "floor: bare copies, there and back",
+            Blocked::Both => "floor: copies there and back",
         }
     }
 

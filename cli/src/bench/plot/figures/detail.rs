@@ -17,6 +17,9 @@ use super::{interval, key_of, median, settings_of, sheet, wrong, Album};
 /// The most that background work may add to a compute interval, in percent: the project's goal.
 const DISTURBANCE_GOAL: f64 = 2.0;
 
+/// Blocked time of which no cause is told.
+const UNTOLD: &str = "no cause told";
+
 /// What the letters in the names of hops mean.
 const HOP_LETTERS: &str =
     "A application, D device cache, H host buffer, F scratch file, P persistent file";
@@ -86,7 +89,7 @@ fn causes(pool: &Pool, group: &Group) -> Option<Sheet> {
         parts.push(((*name).to_owned(), each(&|f| of(name, f))));
     }
     let told = |f: &Figures| f.init + f.causes.iter().map(|cause| cause.seconds).sum::<f64>();
-    parts.push(("no cause told".to_owned(), each(&|f| (f.total() - told(f)).max(0.0))));
+    parts.push((UNTOLD.to_owned(), each(&|f| (f.total() - told(f)).max(0.0))));
     parts.retain(|(_, times)| times.iter().any(|time| *time > 0.0));
     let sums: Vec<f64> =
         (0..members.len()).map(|bar| parts.iter().map(|(_, times)| times[bar]).sum()).collect();
@@ -105,7 +108,8 @@ fn causes(pool: &Pool, group: &Group) -> Option<Sheet> {
             .iter()
             .enumerate()
             .map(|(number, (name, times))| {
-                (Key::area(name.clone(), Style::number(number)), scaled(times))
+                let style = if name == UNTOLD { Style::rest() } else { Style::number(number) };
+                (Key::area(name.clone(), style), scaled(times))
             })
             .collect(),
     }));
