@@ -58,7 +58,7 @@ pub fn run(plot: &Plot) -> Result<()> {
         }
         let failures: usize = pool.measurements.iter().map(|point| point.failures.len()).sum();
         if failures > 0 {
-            println!("  note: {failures} repeats failed and are in no picture");
+            println!("  note: failed repeats, which no figure counts: {failures}");
         }
         let album = figures::all(pool);
         for (name, sheet) in &album.pictures {
