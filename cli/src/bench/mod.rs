@@ -11,7 +11,7 @@
 //! | [`approach`] | the ways to keep checkpoints |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
 //! | [`results`], [`machine`] | what was measured, and where, as it stands in files |
-//! | [`table`] | results on the terminal |
+//! | [`table`], [`plot`] | results on the terminal, and as pictures |
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +29,7 @@ mod machine;
 mod message;
 mod options;
 mod plan;
+mod plot;
 mod processes;
 mod results;
 mod table;
@@ -42,6 +43,8 @@ pub enum Bench {
     Run(RunArguments),
     /// Measure the paper's figures, and the questions beyond them
     Figures(figures::Choice),
+    /// Draw results in the manner of the paper's figures, as SVG and PNG
+    Plot(plot::Plot),
     /// Be one of the processes that measure
     #[command(hide = true)]
     Worker,
@@ -79,6 +82,7 @@ pub fn run(bench: Bench) -> Result<()> {
             campaign::verdict([&results])
         }
         Bench::Figures(choice) => figures::run(&choice),
+        Bench::Plot(arguments) => plot::run(&arguments),
         Bench::Worker => worker::run(),
     }
 }
