@@ -49,7 +49,8 @@ impl Content {
 
     /// Waits for the stream. How many versions had wrong words, each counted once.
     pub fn wrong_versions(&self, stream: &Stream) -> Result<u64> {
-        let mut words = vec![0u32; self.versions as usize];
+        // If the counters do not arrive, nothing is right.
+        let mut words = vec![u32::MAX; self.versions as usize];
         // SAFETY: both sides have as many bytes, and the words are not used before the stream was
         // waited for.
         unsafe {

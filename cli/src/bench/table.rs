@@ -8,15 +8,16 @@ use super::plan::{ApproachName, Compute, Configuration, Plan};
 use super::results::{Figures, Measurement, Results, Spread};
 use crate::size;
 
+/// Times are per process: median (least to greatest).
 const COLUMNS: [&str; 8] = [
-    "approach",
-    "checkpoints, ms",
-    "and restores, ms",
-    "checkpoints / bare copies",
-    "direct-pin / this",
-    "with restores",
-    "init, ms",
-    "compute longer by",
+    "",
+    "checkpoints ms",
+    "+ restores ms",
+    "/ bare copies",
+    "faster than\ndirect-pin",
+    "+ restores",
+    "init ms",
+    "compute\nlonger by",
 ];
 
 /// The whole text: what was measured where, one table, and what went wrong.
@@ -100,7 +101,7 @@ fn row(measurement: &Measurement, all: &[Measurement]) -> Vec<String> {
         let (own, other) = (measurement.spread(figure), baseline.and_then(|m| m.spread(figure)));
         match (own, other) {
             (Some(own), Some(other)) if own.median > 0.0 => {
-                format!("{:.2}", other.median / own.median)
+                format!("{:.2} x", other.median / own.median)
             }
             _ => "-".to_owned(),
         }
@@ -137,7 +138,7 @@ fn milliseconds(spread: Option<Spread>) -> String {
             format!("{:.1}", 1e3 * median)
         }
         Some(Spread { median, least, greatest }) => {
-            format!("{:.1} ({:.1} to {:.1})", 1e3 * median, 1e3 * least, 1e3 * greatest)
+            format!("{:.1}\n({:.1} to {:.1})", 1e3 * median, 1e3 * least, 1e3 * greatest)
         }
     }
 }

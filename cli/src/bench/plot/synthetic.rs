@@ -26,7 +26,7 @@ pub fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement
         seed: 1,
     };
     let runs = [0.9, 1.0, 1.2].map(|factor| run(&plan, time * factor));
-    Measurement { plan, runs: runs.to_vec(), failures: Vec::new() }
+    Measurement { plan, runs: runs.to_vec(), failures: Vec::new(), notes: Vec::new() }
 }
 
 fn run(plan: &Plan, time: f64) -> Run {
