@@ -1,17 +1,14 @@
-//! Who may use the host's memory bandwidth now: touching or flushing.
-//!
-//! Carries out what `policy::touch` decides, and tells it what was measured.
+//! Carries out what `policy::pace` decides: threads that touch wait here, and the clock is here.
 
 use std::time::Instant;
 
-use crate::policy::touch::{Mode, Model, Touch};
+use crate::policy::pace::{self, Flush};
+use crate::policy::touch::{Model, Touch};
 use crate::sync::{Condvar, Mutex};
 
 #[derive(Debug)]
 struct Now {
-    model: Model,
-    flushing: u32,
-    touching: u32,
+    pace: pace::Pace,
     done: bool,
 }
 
@@ -28,20 +25,14 @@ pub struct Pace {
 pub struct Flushing<'a> {
     pace: &'a Pace,
     since: Instant,
-    beside_touch: bool,
-    finished: bool,
+    flush: Option<Flush>,
 }
 
 impl Pace {
     /// Touching is to go by this setting.
     pub fn new(touch: Touch) -> Self {
         Pace {
-            now: Mutex::new(Now {
-                model: Model::new(touch),
-                flushing: 0,
-                touching: 0,
-                done: false,
-            }),
+            now: Mutex::new(Now { pace: pace::Pace::new(touch), done: false }),
             changed: Condvar::new(),
             origin: Instant::now(),
         }
@@ -49,42 +40,37 @@ impl Pace {
 
     /// A look at the model.
     pub fn model(&self) -> Model {
-        self.now.lock().model.clone()
+        self.now.lock().pace.model().clone()
     }
 
     /// A checkpoint of so many bytes was taken now.
     pub fn captured(&self, bytes: u64) {
         let now = self.origin.elapsed().as_secs_f64();
-        self.now.lock().model.captured(bytes, now);
+        self.now.lock().pace.captured(bytes, now);
     }
 
     /// A flush begins.
     pub fn flush(&self) -> Flushing<'_> {
-        let mut now = self.now.lock();
-        now.flushing += 1;
-        let beside_touch = now.touching > 0 && now.model.mode() == Mode::Concurrent;
-        Flushing { pace: self, since: Instant::now(), beside_touch, finished: false }
+        let flush = self.now.lock().pace.flush();
+        Flushing { pace: self, since: Instant::now(), flush: Some(flush) }
     }
 
     /// Waits until a unit may be touched. False: there is nothing more to touch.
     pub fn may_touch(&self) -> bool {
         let mut now = self.now.lock();
-        while !now.done && now.flushing > 0 && now.model.mode() == Mode::Sequential {
+        while !now.done && !now.pace.may_touch() {
             now = self.changed.wait(now);
         }
         if now.done {
             return false;
         }
-        now.touching += 1;
+        now.pace.touch();
         true
     }
 
     /// A unit was touched, since `since`.
     pub fn touched(&self, bytes: u64, since: Instant) {
-        let mut now = self.now.lock();
-        now.touching -= 1;
-        let beside_flush = now.flushing > 0;
-        now.model.touched(bytes, since.elapsed().as_secs_f64(), beside_flush);
+        self.now.lock().pace.touched(bytes, since.elapsed().as_secs_f64());
     }
 
     /// Ends all waiting: everything is touched, or the engine stops.
@@ -97,21 +83,18 @@ impl Pace {
 impl Flushing<'_> {
     /// The flush has moved `bytes`, `untouched` of them to pages that did not exist.
     pub fn finish(mut self, bytes: u64, untouched: u64) {
-        self.finished = true;
         let seconds = self.since.elapsed().as_secs_f64();
-        let mut now = self.pace.now.lock();
-        now.flushing -= 1;
-        let beside_touch = self.beside_touch || now.touching > 0;
-        now.model.flushed(bytes, untouched, seconds, beside_touch);
-        drop(now);
+        if let Some(flush) = self.flush.take() {
+            self.pace.now.lock().pace.flushed(flush, bytes, untouched, seconds);
+        }
         self.pace.changed.notify_all();
     }
 }
 
 impl Drop for Flushing<'_> {
     fn drop(&mut self) {
-        if !self.finished {
-            self.pace.now.lock().flushing -= 1;
+        if self.flush.take().is_some() {
+            self.pace.now.lock().pace.flush_failed();
             self.pace.changed.notify_all();
         }
     }

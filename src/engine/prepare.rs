@@ -11,13 +11,9 @@ use crate::error::{Error, Kind, Result};
 use crate::platform::mapping::supports_populate;
 use crate::platform::turns::Turns;
 use crate::platform::{memory, numa};
+use crate::policy::map::may_map;
 use crate::policy::register as policy;
 use crate::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
-
-/// Bytes of the device's memory that mapping leaves to the application.
-const KEEP_FREE: u64 = 256 << 20;
-/// The same as a share of the device's memory, where that is less.
-const KEEP_FREE_SHARE: u64 = 64;
 
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
 pub fn map(shared: &Shared) -> Result<()> {
@@ -27,12 +23,10 @@ pub fn map(shared: &Shared) -> Result<()> {
     let chunk = shared.config.gpu_chunk_size;
     while !shared.stopping() {
         let since = Instant::now();
-        // The application needs memory after the caches, too.
         let device = &shared.device_side()?.device;
-        let keep = KEEP_FREE.min(device.total_memory() / KEEP_FREE_SHARE);
         let next = device.free_memory().and_then(|free| {
             let left = cache.reserved() - mapped;
-            if left > 0 && free < chunk.min(left).saturating_add(keep) {
+            if left > 0 && !may_map(chunk.min(left), free, device.total_memory()) {
                 return Err(Error::new(Kind::NoRoom, format!("the device has {free} bytes left")));
             }
             cache.map_next(chunk)

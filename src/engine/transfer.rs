@@ -4,18 +4,16 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::shared::{Shared, SLICE};
+use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{MoveEnd, MoveJob, State};
 use crate::device::{Event, Stream};
 use crate::error::Result;
 use crate::metrics::Hop;
+use crate::policy::slice::{self, DEPTH};
 use crate::tier::host_buffer::Lease;
 use crate::tier::space::side_by_side;
-
-/// Slices under way at a time: one is copied while the next is queued.
-const DEPTH: usize = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -109,7 +107,7 @@ impl<'a> Queue<'a> {
             let mut done = 0;
             while done < len {
                 let at = host_at + done;
-                let run = (len - done).min(SLICE).min(host.chunk_end(at) - at);
+                let run = slice::next(len - done, host.chunk_end(at) - at);
                 if self.shared.gate.is_closed() {
                     // Whoever closed it may need a chunk that these slices hold.
                     self.drain()?;

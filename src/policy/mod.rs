@@ -5,7 +5,10 @@
 //! the engine, in tests and in a virtual-time model of a node.
 
 pub mod evict;
+pub mod map;
 pub mod order;
+pub mod pace;
 pub mod register;
+pub mod slice;
 pub mod touch;
 pub mod turn;
