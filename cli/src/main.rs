@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod draw;
+mod model;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.
 #[derive(Debug, Parser)]

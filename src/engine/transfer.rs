@@ -30,12 +30,16 @@ pub fn flush(shared: &Shared) -> Result<()> {
         if untouched > 0 {
             shared.memory_is_short(untouched);
         }
+        let host = shared.host()?;
+        host.writing(&job.host);
         let flushing = shared.pace.flush();
         let end = queue.run(&job, Direction::Down);
         if end == MoveEnd::Done {
-            shared.host()?.written(&job.host);
+            host.written(&job.host);
             flushing.finish(job.len, untouched);
             shared.metrics.hop(Hop::DtoH).add(job.len, since.elapsed());
+        } else {
+            host.not_written(&job.host);
         }
         shared.catalog.step(|state| state.flush_done(job.id, end));
     }

@@ -63,10 +63,12 @@ impl Pace {
         self.touching += 1;
     }
 
-    /// A unit of `bytes` was touched in `seconds`.
+    /// A unit of `bytes` was touched in `seconds`, by one of the threads that touch: the rate of all
+    /// is as many times as high as are at it.
     pub fn touched(&mut self, bytes: u64, seconds: f64) {
+        let at_once = u64::from(self.touching);
         self.touching -= 1;
-        self.model.touched(bytes, seconds, self.flushing > 0);
+        self.model.touched(bytes * at_once, seconds, self.flushing > 0);
     }
 }
 
@@ -93,6 +95,15 @@ mod tests {
         let mut pace = Pace::new(Touch::Concurrent);
         let _flush = pace.flush();
         assert!(pace.may_touch());
+    }
+
+    /// Catches a process's rate that is taken to be that of one of its threads.
+    #[test]
+    fn the_rate_of_touching_is_that_of_all_threads() {
+        let mut pace = Pace::new(Touch::Concurrent);
+        (0..4).for_each(|_| pace.touch());
+        pace.touched(1000, 1.0);
+        assert_eq!(pace.model().inputs().touch_alone.get(), Some(4000.0));
     }
 
     /// Catches measurements that are booked under the wrong competition.

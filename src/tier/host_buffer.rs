@@ -132,6 +132,17 @@ impl HostBuffer {
         Ok(())
     }
 
+    /// A copy is about to write there and makes the pages: touching leaves them to it. To be
+    /// followed by [`HostBuffer::written`] or [`HostBuffer::not_written`].
+    pub fn writing(&self, extents: &[Extent]) {
+        self.guarded.lock().pages.writing(extents);
+    }
+
+    /// The copy has failed: touching comes back for what it has not written.
+    pub fn not_written(&self, extents: &[Extent]) {
+        self.change(|pages| pages.not_written(extents));
+    }
+
     /// Bytes were written there, so their pages exist. Units that are wholly covered count as
     /// touched.
     pub fn written(&self, extents: &[Extent]) {

@@ -72,8 +72,10 @@ pub struct Pages {
     len: u64,
     layout: Chunks,
     touched: Vec<bool>,
+    /// Units that a copy is writing to: it makes their pages.
+    written_to: Vec<bool>,
     touched_bytes: u64,
-    /// Units below this one are touched or being touched.
+    /// Units below this one are touched, or being touched or written to.
     front: usize,
     chunks: Vec<Chunk>,
     /// For each chunk, its units that have no pages.
@@ -91,6 +93,7 @@ impl Pages {
             len,
             layout,
             touched: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
+            written_to: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
             touched_bytes: 0,
             front: 0,
             chunks: vec![Chunk::Open(0); layout.count()],
@@ -113,8 +116,14 @@ impl Pages {
 
     /// Claims the next unit that has no pages yet, in ascending order. `None`: all have, or are
     /// being given them.
+    ///
+    /// Touching goes ahead of the copies, never beside them in the same unit: both would make the
+    /// same pages, one after the other, and gain nothing (HiPC'22, IV-A: "the pages that are not
+    /// involved in flushes are touched").
     pub fn claim(&mut self) -> Option<Range<u64>> {
-        while self.touched.get(self.front).is_some_and(|&touched| touched) {
+        while self.front < self.touched.len()
+            && (self.touched[self.front] || self.written_to[self.front])
+        {
             self.front += 1;
         }
         if self.front == self.touched.len() {
@@ -127,21 +136,38 @@ impl Pages {
 
     /// The pages of a claimed unit exist.
     pub fn touched(&mut self, unit: Range<u64>) {
-        self.mark(unit);
+        self.mark((unit.start / TOUCH_UNIT) as usize);
     }
 
-    /// Bytes were written there, so their pages exist. Units that are wholly covered count as
+    /// A copy is about to write there, which makes the pages: the units that it wholly covers need
+    /// not be touched.
+    pub fn writing(&mut self, extents: &[Extent]) {
+        if !self.all_touched() {
+            for unit in self.covered(extents) {
+                self.written_to[unit] = true;
+            }
+        }
+    }
+
+    /// The copy has written its bytes, so their pages exist. Units that are wholly covered count as
     /// touched.
     pub fn written(&mut self, extents: &[Extent]) {
-        if self.all_touched() {
-            return;
+        if !self.all_touched() {
+            for unit in self.covered(extents) {
+                self.written_to[unit] = false;
+                self.mark(unit);
+            }
         }
-        for extent in extents {
-            let first = extent.offset.div_ceil(TOUCH_UNIT) * TOUCH_UNIT;
-            let end = extent.offset + extent.len;
-            let last = if end == self.len { end } else { end - end % TOUCH_UNIT };
-            if first < last {
-                self.mark(first..last);
+    }
+
+    /// The copy has failed: what it was to write needs to be touched after all.
+    pub fn not_written(&mut self, extents: &[Extent]) {
+        if !self.all_touched() {
+            for unit in self.covered(extents) {
+                self.written_to[unit] = false;
+                if !self.touched[unit] {
+                    self.front = self.front.min(unit);
+                }
             }
         }
     }
@@ -295,13 +321,25 @@ impl Pages {
         self.untouched_units[chunk] == 0
     }
 
-    /// Marks every unit that begins in `bytes` (whole units, or up to the end) as touched.
-    fn mark(&mut self, bytes: Range<u64>) {
-        for unit in bytes.start / TOUCH_UNIT..bytes.end.div_ceil(TOUCH_UNIT) {
-            if !std::mem::replace(&mut self.touched[unit as usize], true) {
-                self.touched_bytes += ((unit + 1) * TOUCH_UNIT).min(self.len) - unit * TOUCH_UNIT;
-                self.untouched_units[self.layout.of(unit * TOUCH_UNIT)] -= 1;
-            }
+    /// The units that the extents cover wholly; the last one may be short.
+    fn covered(&self, extents: &[Extent]) -> impl Iterator<Item = usize> {
+        let len = self.len;
+        let units: Vec<Range<u64>> = extents
+            .iter()
+            .map(|extent| {
+                let end = extent.offset + extent.len;
+                let last = if end == len { end.div_ceil(TOUCH_UNIT) } else { end / TOUCH_UNIT };
+                extent.offset.div_ceil(TOUCH_UNIT)..last
+            })
+            .collect();
+        units.into_iter().flatten().map(|unit| unit as usize)
+    }
+
+    fn mark(&mut self, unit: usize) {
+        if !std::mem::replace(&mut self.touched[unit], true) {
+            let start = unit as u64 * TOUCH_UNIT;
+            self.touched_bytes += (start + TOUCH_UNIT).min(self.len) - start;
+            self.untouched_units[self.layout.of(start)] -= 1;
         }
     }
 }
@@ -326,6 +364,23 @@ mod tests {
         pages.touched(unit);
         assert!(pages.all_touched());
         assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
+    }
+
+    /// Catches touching beside a flush in the same pages, and pages that nobody makes any more after
+    /// a flush that failed.
+    #[test]
+    fn touching_goes_ahead_of_a_flush_and_back_if_it_fails() {
+        let mut pages = Pages::new(6 * U, 2 * U);
+        let flush = [Extent { offset: U / 2, len: 3 * U }];
+        pages.writing(&flush);
+        assert_eq!(pages.untouched(&flush), 3 * U, "nothing is written yet");
+        assert_eq!(pages.claim(), Some(0..U), "the flush covers half of this unit");
+        assert_eq!(pages.claim(), Some(3 * U..4 * U));
+        pages.not_written(&flush);
+        assert_eq!(pages.claim(), Some(U..2 * U));
+        pages.writing(&[Extent { offset: 2 * U, len: U }]);
+        pages.written(&[Extent { offset: 2 * U, len: U }]);
+        assert_eq!(pages.touched_bytes(), U);
     }
 
     /// Catches a registration under a copy, and one that a copy which has ended still keeps off.
