@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod draw;
+mod model;
 mod size;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.

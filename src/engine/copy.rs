@@ -86,6 +86,7 @@ impl Shared {
                 let untouched: u64 = own.iter().map(|run| host.untouched(&run.extents)).sum();
                 // Looked at by those who touch: it costs more than a checkpoint may wait for.
                 self.guard.count(untouched);
+                own.iter().for_each(|run| host.writing(&run.extents));
                 let flushing = self.pace.flush();
                 own.iter().for_each(|run| copy_run(host, way, run));
                 own.iter().for_each(|run| host.written(&run.extents));

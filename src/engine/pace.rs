@@ -1,20 +1,19 @@
 //! When background work may go on: touching beside flushes, registering between the
 //! application's calls.
 //!
-//! Carries out what `policy::touch` and `policy::lull` decide, and tells them what was measured.
+//! Carries out what `policy::pace` and `policy::lull` decide, and tells them what was measured.
 
 use std::time::{Duration, Instant};
 
 use crate::policy::lull::Forecast;
-use crate::policy::touch::{Mode, Model, Touch};
+use crate::policy::pace::{self, Flush};
+use crate::policy::touch::{Model, Touch};
 use crate::sync::{Condvar, Mutex};
 
 #[derive(Debug)]
 struct Now {
-    model: Model,
+    pace: pace::Pace,
     calls: Forecast,
-    flushing: u32,
-    touching: u32,
     done: bool,
 }
 
@@ -31,8 +30,7 @@ pub struct Pace {
 pub struct Flushing<'a> {
     pace: &'a Pace,
     since: Instant,
-    beside_touch: bool,
-    finished: bool,
+    flush: Option<Flush>,
 }
 
 impl Pace {
@@ -40,10 +38,8 @@ impl Pace {
     pub fn new(touch: Touch) -> Self {
         Pace {
             now: Mutex::new(Now {
-                model: Model::new(touch),
+                pace: pace::Pace::new(touch),
                 calls: Forecast::default(),
-                flushing: 0,
-                touching: 0,
                 done: false,
             }),
             changed: Condvar::new(),
@@ -53,13 +49,13 @@ impl Pace {
 
     /// A look at the model.
     pub fn model(&self) -> Model {
-        self.now.lock().model.clone()
+        self.now.lock().pace.model().clone()
     }
 
     /// A checkpoint of so many bytes was taken now.
     pub fn captured(&self, bytes: u64) {
         let now = self.origin.elapsed().as_secs_f64();
-        self.now.lock().model.captured(bytes, now);
+        self.now.lock().pace.captured(bytes, now);
     }
 
     /// The application begins a checkpoint or a restore.
@@ -93,31 +89,26 @@ impl Pace {
 
     /// A flush begins.
     pub fn flush(&self) -> Flushing<'_> {
-        let mut now = self.now.lock();
-        now.flushing += 1;
-        let beside_touch = now.touching > 0 && now.model.mode() == Mode::Concurrent;
-        Flushing { pace: self, since: Instant::now(), beside_touch, finished: false }
+        let flush = self.now.lock().pace.flush();
+        Flushing { pace: self, since: Instant::now(), flush: Some(flush) }
     }
 
     /// Waits until a unit may be touched. False: there is nothing more to touch.
     pub fn may_touch(&self) -> bool {
         let mut now = self.now.lock();
-        while !now.done && now.flushing > 0 && now.model.mode() == Mode::Sequential {
+        while !now.done && !now.pace.may_touch() {
             now = self.changed.wait(now);
         }
         if now.done {
             return false;
         }
-        now.touching += 1;
+        now.pace.touch();
         true
     }
 
     /// A unit was touched, since `since`.
     pub fn touched(&self, bytes: u64, since: Instant) {
-        let mut now = self.now.lock();
-        now.touching -= 1;
-        let beside_flush = now.flushing > 0;
-        now.model.touched(bytes, since.elapsed().as_secs_f64(), beside_flush);
+        self.now.lock().pace.touched(bytes, since.elapsed().as_secs_f64());
     }
 
     /// Ends all waiting: everything is touched, or the engine stops.
@@ -130,21 +121,18 @@ impl Pace {
 impl Flushing<'_> {
     /// The flush has moved `bytes`, `untouched` of them to pages that did not exist.
     pub fn finish(mut self, bytes: u64, untouched: u64) {
-        self.finished = true;
         let seconds = self.since.elapsed().as_secs_f64();
-        let mut now = self.pace.now.lock();
-        now.flushing -= 1;
-        let beside_touch = self.beside_touch || now.touching > 0;
-        now.model.flushed(bytes, untouched, seconds, beside_touch);
-        drop(now);
+        if let Some(flush) = self.flush.take() {
+            self.pace.now.lock().pace.flushed(flush, bytes, untouched, seconds);
+        }
         self.pace.changed.notify_all();
     }
 }
 
 impl Drop for Flushing<'_> {
     fn drop(&mut self) {
-        if !self.finished {
-            self.pace.now.lock().flushing -= 1;
+        if self.flush.take().is_some() {
+            self.pace.now.lock().pace.flush_failed();
             self.pace.changed.notify_all();
         }
     }

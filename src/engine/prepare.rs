@@ -11,17 +11,9 @@ use crate::error::{Error, Kind, Result};
 use crate::platform::mapping::supports_populate;
 use crate::platform::turns::Turns;
 use crate::platform::{memory, numa};
+use crate::policy::map::may_map;
 use crate::policy::register as policy;
 use crate::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
-
-/// Bytes of the device's memory that mapping leaves to the application.
-const KEEP_FREE: u64 = 256 << 20;
-/// The same as a share of the device's memory, where that is less.
-const KEEP_FREE_SHARE: u64 = 64;
-
-/// The rate of registering touched pages, in bytes per second, before it has been measured: a slow
-/// one, so that the first registration begins early in a lull.
-const ASSUMED_RATE: f64 = 8e9;
 
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
 pub fn map(shared: &Shared) -> Result<()> {
@@ -31,12 +23,10 @@ pub fn map(shared: &Shared) -> Result<()> {
     let chunk = shared.config.gpu_chunk_size;
     while !shared.stopping() {
         let since = Instant::now();
-        // The application needs memory after the caches, too.
         let device = &shared.device_side()?.device;
-        let keep = KEEP_FREE.min(device.total_memory() / KEEP_FREE_SHARE);
         let next = device.free_memory().and_then(|free| {
             let left = cache.reserved() - mapped;
-            if left > 0 && free < chunk.min(left).saturating_add(keep) {
+            if left > 0 && !may_map(chunk.min(left), free, device.total_memory()) {
                 return Err(Error::new(Kind::NoRoom, format!("the device has {free} bytes left")));
             }
             cache.map_next(chunk)
@@ -151,7 +141,9 @@ pub fn pin(shared: &Shared) -> Result<()> {
         }
         // A registration stops every copy of the process: not when a call of the application is
         // due, and not while one waits.
-        if !shared.pace.await_lull(expected_seconds(shared, len)) {
+        let before = &shared.metrics.register;
+        let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
+        if !shared.pace.await_lull(policy::expected_seconds(len, measured)) {
             break;
         }
         shared.gate.pass();
@@ -166,16 +158,6 @@ pub fn pin(shared: &Shared) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// How long the registration of `bytes` will take, judged by those before.
-fn expected_seconds(shared: &Shared, bytes: u64) -> f64 {
-    let before = &shared.metrics.register;
-    let rate = match before.nanoseconds() {
-        0 => ASSUMED_RATE,
-        nanoseconds => before.amount() as f64 / (nanoseconds as f64 / 1e9),
-    };
-    bytes as f64 / rate
 }
 
 /// False: no more should be tried.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::copy::{Run, Way};
 use super::place::Place;
-use super::shared::{Shared, SLICE};
+use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{Id, Part, Region, PARTS};
 use crate::catalog::state::{Acquire, Source};
@@ -13,6 +13,7 @@ use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
 use crate::platform::files;
+use crate::policy::slice::SLICE;
 use crate::tier::files::{Found, Opened};
 use crate::tier::space::cut;
 

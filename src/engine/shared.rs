@@ -18,10 +18,6 @@ use crate::tier::device_cache::DeviceCache;
 use crate::tier::files::Files;
 use crate::tier::host_buffer::HostBuffer;
 
-/// Bytes of one slice of a copy between device and host: long enough for full speed, short enough
-/// that a capture hardly waits for it (see [`Gate`]).
-pub const SLICE: u64 = 4 << 20;
-
 /// Everything a job has.
 #[derive(Debug)]
 pub struct Shared {

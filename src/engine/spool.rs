@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::place::Place;
-use super::shared::{Shared, SLICE};
+use super::shared::Shared;
 use crate::catalog::entry::{Id, Region, Tier};
 use crate::catalog::state::Source;
 use crate::device::{Pointer, PLAIN};
@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::header::{encoded_len, Header};
 use crate::metrics::Hop;
 use crate::platform::files;
+use crate::policy::slice::SLICE;
 use crate::tier::space::cut;
 
 /// The file under way.

@@ -4,18 +4,16 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::shared::{Shared, SLICE};
+use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{MoveEnd, MoveJob, State};
 use crate::device::{Event, Stream};
 use crate::error::Result;
 use crate::metrics::Hop;
+use crate::policy::slice::{self, DEPTH};
 use crate::tier::host_buffer::Lease;
 use crate::tier::space::side_by_side;
-
-/// Slices under way at a time: one is copied while the next is queued.
-const DEPTH: usize = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -32,12 +30,16 @@ pub fn flush(shared: &Shared) -> Result<()> {
         if untouched > 0 {
             shared.memory_is_short(untouched);
         }
+        let host = shared.host()?;
+        host.writing(&job.host);
         let flushing = shared.pace.flush();
         let end = queue.run(&job, Direction::Down);
         if end == MoveEnd::Done {
-            shared.host()?.written(&job.host);
+            host.written(&job.host);
             flushing.finish(job.len, untouched);
             shared.metrics.hop(Hop::DtoH).add(job.len, since.elapsed());
+        } else {
+            host.not_written(&job.host);
         }
         shared.catalog.step(|state| state.flush_done(job.id, end));
     }
@@ -109,7 +111,7 @@ impl<'a> Queue<'a> {
             let mut done = 0;
             while done < len {
                 let at = host_at + done;
-                let run = (len - done).min(SLICE).min(host.chunk_end(at) - at);
+                let run = slice::next(len - done, host.chunk_end(at) - at);
                 if self.shared.gate.is_closed() {
                     // Whoever closed it may need a chunk that these slices hold.
                     self.drain()?;

@@ -6,7 +6,10 @@
 
 pub mod evict;
 pub mod lull;
+pub mod map;
 pub mod order;
+pub mod pace;
 pub mod register;
+pub mod slice;
 pub mod touch;
 pub mod turn;

@@ -56,6 +56,19 @@ pub fn next(
     }
 }
 
+/// The rate of registering touched pages, in bytes per second, before it has been measured: a slow
+/// one, so that the first registration begins early in a lull (see [`super::lull`]).
+const ASSUMED_RATE: f64 = 8e9;
+
+/// How many seconds the registration of `bytes` will take, judged by those before: so many bytes
+/// in so many seconds.
+pub fn expected_seconds(bytes: u64, before: (u64, f64)) -> f64 {
+    match before {
+        (done, seconds) if done > 0 && seconds > 0.0 => bytes as f64 * seconds / done as f64,
+        _ => bytes as f64 / ASSUMED_RATE,
+    }
+}
+
 /// Whether registration waits for this process's turn on the node.
 pub fn in_turn(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)

@@ -45,6 +45,18 @@ const NEW: f64 = 0.25;
 /// A mode is replaced by one whose flush is shorter than this share of its own.
 const BETTER_BY: f64 = 0.9;
 
+/// Without `touch_threads`, the most threads that touch pages.
+const THREADS: usize = 4;
+
+/// How many threads touch pages, where the key `touch_threads` is `given` (0: not) and the process
+/// may use so many processors.
+pub fn threads(given: usize, processors: usize) -> usize {
+    match given {
+        0 => (processors / 2).clamp(1, THREADS),
+        given => given,
+    }
+}
+
 /// A running mean of a rate, in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate(Option<f64>);
@@ -311,6 +323,11 @@ mod tests {
         assert_eq!(model.mode(), Mode::Sequential);
         assert_eq!(model.changes(), 0);
         assert!(model.prediction().is_some(), "the prediction can be read all the same");
+    }
+
+    #[test]
+    fn touching_leaves_processors_to_the_application() {
+        assert_eq!([threads(0, 1), threads(0, 4), threads(0, 64), threads(9, 2)], [1, 2, 4, 9]);
     }
 
     #[test]

@@ -1,49 +1,30 @@
 //! The host buffer: one mapping, whose pages are touched and registered in the background.
 //!
-//! Which bytes hold which checkpoint is the catalog's business. This file knows what the memory is
-//! like: which *units* (the steps of touching) have their pages, and which *chunks* (the steps of
-//! registration) the driver has pinned. Checkpoints are written to touched and untouched pages from
-//! the first moment; touching keeps what a page holds, so neither needs to know of the other.
+//! Which bytes hold which checkpoint is the catalog's business, and which of its memory is touched
+//! and registered is kept in `pages`. Here is the memory itself, and the waiting. Checkpoints are
+//! written to touched and untouched pages from the first moment; touching keeps what a page holds,
+//! so neither needs to know of the other.
 //!
 //! A copy by the device must not cross a border between chunks, nor run while its chunk is being
 //! registered. So whoever copies takes a [`Lease`] of the chunk first.
 
 use std::ops::Range;
 
+use super::pages::{Chunks, Closing, Pages};
 use crate::error::Result;
 use crate::platform::mapping::Mapping;
-use crate::policy::register::{self, Next, Pin};
+use crate::policy::register::{Next, Pin};
 use crate::sync::{Condvar, Mutex};
 use crate::tier::space::Extent;
+
+pub use super::pages::TOUCH_UNIT;
 
 /// Allocation unit of the host buffer in bytes.
 pub const GRANULE: u64 = 512;
 
-/// Bytes touched in one step: short enough that a flush hardly waits for the step at hand.
-pub const TOUCH_UNIT: u64 = 4 << 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chunk {
-    /// Not registered yet, and in use by so many copies.
-    Open(u32),
-    /// About to be registered: no copy may begin; so many are still running.
-    Closing(u32),
-    /// Being registered.
-    Registering,
-    /// Registered.
-    Registered,
-    /// The driver would not.
-    Refused,
-}
-
 #[derive(Debug)]
-struct Pages {
-    touched: Vec<bool>,
-    touched_bytes: u64,
-    /// Units below this one are touched or being touched.
-    front: usize,
-    chunks: Vec<Chunk>,
-    registered_bytes: u64,
+struct Guarded {
+    pages: Pages,
     stopping: bool,
 }
 
@@ -59,10 +40,10 @@ pub enum TouchMethod {
 /// The host buffer's memory.
 #[derive(Debug)]
 pub struct HostBuffer {
-    mapping: Mapping,
     len: u64,
-    chunk: u64,
-    pages: Mutex<Pages>,
+    chunks: Chunks,
+    mapping: Mapping,
+    guarded: Mutex<Guarded>,
     changed: Condvar,
 }
 
@@ -76,31 +57,14 @@ pub struct Lease<'a> {
 impl Lease<'_> {
     /// The copy may go on for ever: the chunk is never registered, and nobody waits for that.
     pub fn strand(self) {
-        let mut pages = self.buffer.pages.lock();
-        if matches!(pages.chunks[self.chunk], Chunk::Open(_) | Chunk::Closing(_)) {
-            pages.chunks[self.chunk] = Chunk::Refused;
-        }
-        drop(pages);
+        self.buffer.guarded.lock().pages.strand(self.chunk);
         self.buffer.changed.notify_all();
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let mut pages = self.buffer.pages.lock();
-        let last = match &mut pages.chunks[self.chunk] {
-            Chunk::Open(users) => {
-                *users -= 1;
-                false
-            }
-            Chunk::Closing(users) => {
-                *users -= 1;
-                *users == 0
-            }
-            Chunk::Registering | Chunk::Registered | Chunk::Refused => false,
-        };
-        drop(pages);
-        if last {
+        if self.buffer.guarded.lock().pages.unlease(self.chunk) {
             self.buffer.changed.notify_all();
         }
     }
@@ -117,19 +81,12 @@ impl HostBuffer {
             log::warn!("the host buffer is copied into forked processes: {error}");
         }
         let len = mapping.len() as u64;
-        let chunk = chunk.max(TOUCH_UNIT).next_multiple_of(TOUCH_UNIT);
+        let pages = Pages::new(len, chunk);
         Ok(HostBuffer {
             len,
-            chunk,
-            pages: Mutex::new(Pages {
-                touched: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
-                touched_bytes: 0,
-                front: 0,
-                chunks: vec![Chunk::Open(0); len.div_ceil(chunk) as usize],
-                registered_bytes: 0,
-                stopping: false,
-            }),
+            chunks: pages.layout(),
             mapping,
+            guarded: Mutex::new(Guarded { pages, stopping: false }),
             changed: Condvar::new(),
         })
     }
@@ -161,16 +118,7 @@ impl HostBuffer {
     /// Claims the next unit that has no pages yet, in ascending order. `None`: all have, or are
     /// being given them.
     pub fn claim(&self) -> Option<Range<u64>> {
-        let mut pages = self.pages.lock();
-        while pages.touched.get(pages.front).is_some_and(|&touched| touched) {
-            pages.front += 1;
-        }
-        if pages.front == pages.touched.len() {
-            return None;
-        }
-        let unit = pages.front as u64;
-        pages.front += 1;
-        Some(unit * TOUCH_UNIT..((unit + 1) * TOUCH_UNIT).min(self.len))
+        self.guarded.lock().pages.claim()
     }
 
     /// Makes the pages of a claimed unit.
@@ -180,211 +128,142 @@ impl HostBuffer {
             TouchMethod::Populate => self.mapping.populate(bytes)?,
             TouchMethod::Write(page) => self.mapping.touch(bytes, page)?,
         }
-        let mut pages = self.pages.lock();
-        mark(&mut pages, unit.clone(), self.len);
-        drop(pages);
-        self.changed.notify_all();
+        self.change(|pages| pages.touched(unit.clone()));
         Ok(())
+    }
+
+    /// A copy is about to write there and makes the pages: touching leaves them to it. To be
+    /// followed by [`HostBuffer::written`] or [`HostBuffer::not_written`].
+    pub fn writing(&self, extents: &[Extent]) {
+        self.guarded.lock().pages.writing(extents);
+    }
+
+    /// The copy has failed: touching comes back for what it has not written.
+    pub fn not_written(&self, extents: &[Extent]) {
+        self.change(|pages| pages.not_written(extents));
     }
 
     /// Bytes were written there, so their pages exist. Units that are wholly covered count as
     /// touched.
     pub fn written(&self, extents: &[Extent]) {
-        let mut pages = self.pages.lock();
-        if pages.touched_bytes == self.len {
+        let mut guarded = self.guarded.lock();
+        if guarded.pages.all_touched() {
             return;
         }
-        for extent in extents {
-            let first = extent.offset.div_ceil(TOUCH_UNIT) * TOUCH_UNIT;
-            let end = extent.offset + extent.len;
-            let last = if end == self.len { end } else { end - end % TOUCH_UNIT };
-            if first < last {
-                mark(&mut pages, first..last, self.len);
-            }
-        }
-        drop(pages);
+        guarded.pages.written(extents);
+        drop(guarded);
         self.changed.notify_all();
     }
 
     /// How many of these bytes lie in units without pages.
     pub fn untouched(&self, extents: &[Extent]) -> u64 {
-        let pages = self.pages.lock();
-        if pages.touched_bytes == self.len {
-            return 0;
-        }
-        let mut bytes = 0;
-        for extent in extents {
-            let end = extent.offset + extent.len;
-            let mut at = extent.offset;
-            while at < end {
-                let unit_end = (at / TOUCH_UNIT + 1) * TOUCH_UNIT;
-                if !pages.touched[(at / TOUCH_UNIT) as usize] {
-                    bytes += unit_end.min(end) - at;
-                }
-                at = unit_end;
-            }
-        }
-        bytes
+        self.guarded.lock().pages.untouched(extents)
     }
 
     /// What has no pages yet will not be touched: only the rest is to be registered.
     pub fn give_up(&self) {
-        let mut pages = self.pages.lock();
-        for chunk in 0..pages.chunks.len() {
-            if matches!(pages.chunks[chunk], Chunk::Open(_)) && !self.chunk_touched(&pages, chunk) {
-                pages.chunks[chunk] = Chunk::Refused;
-            }
-        }
-        drop(pages);
-        self.changed.notify_all();
+        self.change(Pages::give_up);
     }
 
     /// Every byte before this one has its page, or is being given it.
     pub fn front(&self) -> u64 {
-        (self.pages.lock().front as u64 * TOUCH_UNIT).min(self.len)
+        self.guarded.lock().pages.front()
     }
 
     /// Bytes that have their pages.
     pub fn touched_bytes(&self) -> u64 {
-        self.pages.lock().touched_bytes
+        self.guarded.lock().pages.touched_bytes()
     }
 
     /// Bytes that are registered.
     pub fn registered_bytes(&self) -> u64 {
-        self.pages.lock().registered_bytes
+        self.guarded.lock().pages.registered_bytes()
     }
 
     // ---- registration --------------------------------------------------------------------
 
     /// The bytes of a chunk.
     pub fn chunk(&self, chunk: usize) -> Range<u64> {
-        let start = chunk as u64 * self.chunk;
-        start..(start + self.chunk).min(self.len)
+        self.chunks.bytes(chunk)
     }
 
     /// Where the chunk of `offset` ends: no copy by the device goes beyond.
     pub fn chunk_end(&self, offset: u64) -> u64 {
-        ((offset / self.chunk + 1) * self.chunk).min(self.len)
+        self.chunks.end(offset)
     }
 
-    /// Waits until there is a chunk to register. `None`: nothing is left to register, or [`HostBuffer::stop`] was called.
+    /// Waits until there is a chunk to register. `None`: nothing is left to register, or
+    /// [`HostBuffer::stop`] was called.
     pub fn next_registration(&self, pin: Pin) -> Option<usize> {
-        let mut pages = self.pages.lock();
-        let chunk = loop {
-            if pages.stopping {
+        let mut guarded = self.guarded.lock();
+        loop {
+            if guarded.stopping {
                 return None;
             }
-            let next = register::next(
-                pin,
-                pages.chunks.len(),
-                (0..pages.chunks.len()).all(|chunk| {
-                    pages.touched_bytes == self.len
-                        || !matches!(pages.chunks[chunk], Chunk::Open(_))
-                        || self.chunk_touched(&pages, chunk)
-                }),
-                |chunk| self.chunk_touched(&pages, chunk),
-                |chunk| !matches!(pages.chunks[chunk], Chunk::Open(_)),
-            );
-            match next {
+            match guarded.pages.next_registration(pin) {
                 Next::Done => return None,
-                Next::Register(chunk) => break chunk,
-                Next::Wait => pages = self.changed.wait(pages),
+                Next::Register(chunk) => return Some(chunk),
+                Next::Wait => guarded = self.changed.wait(guarded),
             }
-        };
-        Some(chunk)
+        }
     }
 
     /// Keeps copies from using the chunk, and waits for those that do. False if the engine stops
     /// meanwhile; then the chunk is as it was.
     pub fn close(&self, chunk: usize) -> bool {
-        let mut pages = self.pages.lock();
-        if let Chunk::Open(users) = pages.chunks[chunk] {
-            pages.chunks[chunk] = Chunk::Closing(users);
-        }
+        let mut guarded = self.guarded.lock();
         loop {
-            match pages.chunks[chunk] {
-                Chunk::Closing(0) => {
-                    pages.chunks[chunk] = Chunk::Registering;
-                    return true;
-                }
-                Chunk::Closing(users) if pages.stopping => {
-                    pages.chunks[chunk] = Chunk::Open(users);
-                    drop(pages);
+            match guarded.pages.close(chunk) {
+                Closing::Closed => return true,
+                Closing::Settled => return false,
+                Closing::InUse if guarded.stopping => {
+                    guarded.pages.reopen(chunk);
+                    drop(guarded);
                     self.changed.notify_all();
                     return false;
                 }
-                Chunk::Closing(_) => pages = self.changed.wait(pages),
-                _ => return false,
+                Closing::InUse => guarded = self.changed.wait(guarded),
             }
         }
     }
 
     /// Opens a chunk again: registered, or refused by the driver.
     pub fn settle(&self, chunk: usize, registered: bool) {
-        let mut pages = self.pages.lock();
-        if registered {
-            pages.chunks[chunk] = Chunk::Registered;
-            pages.registered_bytes += self.chunk(chunk).end - self.chunk(chunk).start;
-        } else {
-            pages.chunks[chunk] = Chunk::Refused;
-        }
-        drop(pages);
-        self.changed.notify_all();
+        self.change(|pages| pages.settle(chunk, registered));
     }
 
     /// The chunks that are registered, each of which must be unregistered before the end.
     pub fn registered(&self) -> Vec<usize> {
-        let pages = self.pages.lock();
-        (0..pages.chunks.len()).filter(|&c| pages.chunks[c] == Chunk::Registered).collect()
+        self.guarded.lock().pages.registered()
     }
 
     /// Takes a lease of the chunk of `offset`, unless it is being registered.
     pub fn try_lease(&self, offset: u64) -> Option<Lease<'_>> {
-        let chunk = (offset / self.chunk) as usize;
-        let mut pages = self.pages.lock();
-        match &mut pages.chunks[chunk] {
-            Chunk::Open(users) => *users += 1,
-            Chunk::Registered | Chunk::Refused => {}
-            Chunk::Closing(_) | Chunk::Registering => return None,
-        }
+        let chunk = self.guarded.lock().pages.lease(offset)?;
         Some(Lease { buffer: self, chunk })
     }
 
     /// Takes a lease, waiting for a registration under way. The caller must hold no other lease of
     /// the chunk: the registration would wait for it.
     pub fn lease(&self, offset: u64) -> Lease<'_> {
+        let mut guarded = self.guarded.lock();
         loop {
-            if let Some(lease) = self.try_lease(offset) {
-                return lease;
-            }
-            let pages = self.pages.lock();
-            let chunk = (offset / self.chunk) as usize;
-            if matches!(pages.chunks[chunk], Chunk::Closing(_) | Chunk::Registering) {
-                drop(self.changed.wait(pages));
+            match guarded.pages.lease(offset) {
+                Some(chunk) => return Lease { buffer: self, chunk },
+                None => guarded = self.changed.wait(guarded),
             }
         }
     }
 
     /// Ends waits for pages and chunks.
     pub fn stop(&self) {
-        self.pages.lock().stopping = true;
+        self.guarded.lock().stopping = true;
         self.changed.notify_all();
     }
 
-    fn chunk_touched(&self, pages: &Pages, chunk: usize) -> bool {
-        let bytes = self.chunk(chunk);
-        let units = bytes.start / TOUCH_UNIT..bytes.end.div_ceil(TOUCH_UNIT);
-        pages.touched_bytes == self.len
-            || pages.touched[units.start as usize..units.end as usize].iter().all(|&t| t)
-    }
-}
-
-/// Marks every unit that begins in `bytes` (whole units, or up to the end) as touched.
-fn mark(pages: &mut Pages, bytes: Range<u64>, len: u64) {
-    for unit in bytes.start / TOUCH_UNIT..bytes.end.div_ceil(TOUCH_UNIT) {
-        if !std::mem::replace(&mut pages.touched[unit as usize], true) {
-            pages.touched_bytes += ((unit + 1) * TOUCH_UNIT).min(len) - unit * TOUCH_UNIT;
-        }
+    fn change(&self, how: impl FnOnce(&mut Pages)) {
+        how(&mut self.guarded.lock().pages);
+        self.changed.notify_all();
     }
 }
 

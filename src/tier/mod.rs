@@ -9,4 +9,5 @@ pub mod files;
 pub mod host_buffer;
 #[cfg(all(test, feature = "model-check"))]
 mod host_buffer_model;
+pub mod pages;
 pub mod space;

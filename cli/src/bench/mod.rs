@@ -28,7 +28,7 @@ mod figures;
 mod machine;
 mod message;
 mod options;
-mod plan;
+pub mod plan;
 mod plot;
 mod processes;
 mod results;

@@ -1,0 +1,264 @@
+//! Making memory usable behind the application: mapping, touching, registering.
+
+use std::ops::Range;
+
+use veloc_client::policy::map::may_map;
+use veloc_client::policy::register::{self, Next, Pin};
+use veloc_client::tier::pages::{Closing, TOUCH_UNIT};
+
+use super::super::machine::{Actor, Machine, Motion};
+use super::super::turns::LONGEST_SLEEP;
+use super::Cached;
+
+/// Maps the device cache.
+#[derive(Debug)]
+pub struct Mapper {
+    all: u64,
+    mapped: u64,
+    chunk: u64,
+}
+
+/// Touches pages.
+#[derive(Debug, Default)]
+pub struct Toucher {
+    /// The units under way, one for each thread.
+    units: Vec<Range<u64>>,
+    since: f64,
+}
+
+/// Registers.
+#[derive(Debug, Default)]
+pub struct Registrar {
+    doing: Doing,
+    has_turn: bool,
+    /// It has not looked at the page of turns since it was woken.
+    woken: bool,
+    /// When it looks again at the latest, in ms.
+    looks_at_ms: u64,
+    since: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Doing {
+    /// Waits for something to register.
+    #[default]
+    Looking,
+    /// Waits for its turn to register this chunk.
+    Queued(usize),
+    /// Waits for the copies in this chunk.
+    Closing(usize),
+    /// The driver registers this chunk.
+    Registering(usize),
+    /// Nothing is left.
+    Ended,
+}
+
+impl Mapper {
+    pub fn new(all: u64, chunk: u64) -> Mapper {
+        Mapper { all, mapped: 0, chunk }
+    }
+
+    pub fn left(&self) -> u64 {
+        self.all - self.mapped
+    }
+
+    pub fn all(&mut self) {
+        self.mapped = self.all;
+    }
+
+    fn next(&self) -> u64 {
+        self.chunk.min(self.left())
+    }
+}
+
+impl Registrar {
+    pub fn ended(&self) -> bool {
+        self.doing == Doing::Ended
+    }
+}
+
+impl Cached {
+    // ---- mapping -------------------------------------------------------------------------
+
+    pub(super) fn map_next(&mut self, machine: &mut Machine) {
+        let next = self.map.next();
+        let node = machine.node();
+        let total = node.device_memory.value as u64;
+        // The others on this device are taken to have mapped all of theirs.
+        let others = (machine.neighbours(self.number) as u64 - 1) * self.map.all;
+        let free = total.saturating_sub(others + self.map.mapped);
+        if next == 0 || !may_map(next, free, total) {
+            self.state.device_completed();
+            return;
+        }
+        let seconds = node.map_call.value + next as f64 / node.map.value;
+        machine.timer(self.number, Actor::Map, seconds);
+    }
+
+    pub(super) fn mapped(&mut self, machine: &mut Machine) {
+        let bytes = self.map.next();
+        self.map.mapped += bytes;
+        self.state.device_grown(bytes);
+        self.map_next(machine);
+    }
+
+    // ---- touching ------------------------------------------------------------------------
+
+    pub(super) fn toucher_goes_on(&mut self, machine: &mut Machine) -> bool {
+        if self.setup.direct_host || !self.touch.units.is_empty() || !self.pace.may_touch() {
+            return false;
+        }
+        let Some(pages) = &mut self.pages else {
+            return false;
+        };
+        let units: Vec<Range<u64>> = (0..self.setup.threads).map_while(|_| pages.claim()).collect();
+        if units.is_empty() {
+            return false;
+        }
+        // A flush may have made a page that the library does not know of yet: that one is free.
+        let missing: u64 = units
+            .iter()
+            .filter(|unit| !self.exists[(unit.start / TOUCH_UNIT) as usize])
+            .map(|unit| unit.end - unit.start)
+            .sum();
+        self.touch.since = machine.now();
+        units.iter().for_each(|_| self.pace.touch());
+        self.touch.units = units;
+        if missing > 0 {
+            let motion = Motion::Touch { small: self.setup.memset };
+            machine.flow(self.number, Actor::Touch, motion, missing);
+        } else {
+            machine.timer(self.number, Actor::Touch, 0.0);
+        }
+        true
+    }
+
+    pub(super) fn touched(&mut self, machine: &mut Machine) {
+        let seconds = machine.now() - self.touch.since;
+        let Some(pages) = &mut self.pages else {
+            return;
+        };
+        for unit in std::mem::take(&mut self.touch.units) {
+            self.exists[(unit.start / TOUCH_UNIT) as usize] = true;
+            self.pace.touched(unit.end - unit.start, seconds);
+            pages.touched(unit);
+        }
+        self.note_touched(machine);
+    }
+
+    pub(super) fn note_touched(&mut self, machine: &Machine) {
+        let all = self.pages.as_ref().is_some_and(|pages| pages.all_touched());
+        if all && self.outcome.touched_at == 0.0 {
+            self.outcome.touched_at = machine.now();
+        }
+    }
+
+    /// Everything was touched and registered at once.
+    pub(super) fn all_usable(&mut self) {
+        self.exists.fill(true);
+        if let Some(pages) = &mut self.pages {
+            while let Some(unit) = pages.claim() {
+                pages.touched(unit);
+            }
+            while let Next::Register(chunk) = pages.next_registration(Pin::Parallel) {
+                pages.close(chunk);
+                pages.settle(chunk, true);
+            }
+        }
+    }
+
+    // ---- registration --------------------------------------------------------------------
+
+    pub(super) fn registrar_goes_on(&mut self, machine: &mut Machine) -> bool {
+        let pin = self.setup.pin;
+        let Some(pages) = &mut self.pages else {
+            return false;
+        };
+        match self.pin.doing {
+            Doing::Looking => match pages.next_registration(pin) {
+                Next::Wait => false,
+                Next::Done => {
+                    self.pin.doing = Doing::Ended;
+                    self.leave_turn(machine);
+                    true
+                }
+                Next::Register(chunk) if register::in_turn(pin) && !self.pin.has_turn => {
+                    let bytes = pages.layout().bytes(chunk);
+                    let chunk_bytes = bytes.end - bytes.start;
+                    let all = if register::keeps_turn(pin) { pages.len() } else { chunk_bytes };
+                    machine.turns.queue(self.number, all, machine.now_ms());
+                    self.pin.doing = Doing::Queued(chunk);
+                    self.pin.woken = true;
+                    true
+                }
+                Next::Register(chunk) => {
+                    self.pin.doing = Doing::Closing(chunk);
+                    true
+                }
+            },
+            Doing::Queued(chunk) => {
+                if !std::mem::take(&mut self.pin.woken) {
+                    return false;
+                }
+                let now_ms = machine.now_ms();
+                let Err(until_ms) = machine.turns.attempt(self.number, now_ms) else {
+                    self.pin.has_turn = true;
+                    self.pin.doing = Doing::Closing(chunk);
+                    return true;
+                };
+                if self.pin.looks_at_ms <= now_ms {
+                    self.pin.looks_at_ms = until_ms.max(now_ms + 1);
+                    let seconds = (self.pin.looks_at_ms - now_ms) as f64 * 1e-3;
+                    machine.timer(self.number, Actor::Pin, seconds);
+                }
+                false
+            }
+            Doing::Closing(chunk) => match pages.close(chunk) {
+                Closing::InUse => false,
+                Closing::Settled => {
+                    self.pin.doing = Doing::Looking;
+                    true
+                }
+                Closing::Closed => {
+                    let bytes = pages.layout().bytes(chunk);
+                    self.pin.doing = Doing::Registering(chunk);
+                    self.pin.since = machine.now();
+                    machine.stop_copies(self.number, true);
+                    let motion = Motion::Register { small: self.setup.memset };
+                    machine.flow(self.number, Actor::Pin, motion, bytes.end - bytes.start);
+                    true
+                }
+            },
+            Doing::Registering(_) | Doing::Ended => false,
+        }
+    }
+
+    pub(super) fn registered(&mut self, machine: &mut Machine) {
+        let (Doing::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages) else {
+            // Told to look whether its turn has come.
+            self.pin.woken = true;
+            return;
+        };
+        pages.settle(chunk, true);
+        if pages.registered_bytes() == pages.len() {
+            self.outcome.registered_at = machine.now();
+        }
+        self.outcome.stopped += machine.now() - self.pin.since;
+        machine.stop_copies(self.number, false);
+        self.pin.doing = Doing::Looking;
+        if register::keeps_turn(self.setup.pin) {
+            // A turn that was lost meanwhile costs others speed, not correctness: go on.
+            machine.turns.beat(self.number, machine.now_ms());
+        } else {
+            self.leave_turn(machine);
+        }
+    }
+
+    fn leave_turn(&mut self, machine: &mut Machine) {
+        if std::mem::take(&mut self.pin.has_turn) {
+            for waiting in machine.turns.leave(self.number) {
+                machine.timer(waiting, Actor::Pin, LONGEST_SLEEP);
+            }
+        }
+    }
+}

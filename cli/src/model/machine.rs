@@ -1,0 +1,369 @@
+//! A node in virtual time: its resources, what moves, what waits for a time, and the driver's locks.
+//!
+//! Time passes only in [`Machine::next`], from one arrival or timer to the next. Nothing is random:
+//! the same calls have the same answers.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use super::flow::{Demand, Flow, Group, MOST_DEMANDS};
+use super::node::Node;
+use super::turns::Turns;
+
+/// The number of a process.
+pub type Process = usize;
+
+/// Who is told of an arrival or a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// The application's thread.
+    Application,
+    /// Flushes.
+    Flush,
+    /// Fetches.
+    Fetch,
+    /// Maps the device cache.
+    Map,
+    /// Touches pages.
+    Touch,
+    /// Registers.
+    Pin,
+}
+
+/// What a flow does, which decides its rate and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Motion {
+    /// A copy within the device.
+    OnDevice,
+    /// A copy from the device to the host.
+    Down {
+        /// To registered memory.
+        registered: bool,
+        /// To pages that exist.
+        touched: bool,
+    },
+    /// A copy from the host to the device.
+    Up {
+        /// From registered memory.
+        registered: bool,
+    },
+    /// Pages are made, of 4 KiB and set to 0 one by one, or of 2 MiB.
+    Touch {
+        /// 4 KiB.
+        small: bool,
+    },
+    /// Pages that exist are registered.
+    Register {
+        /// Of 4 KiB.
+        small: bool,
+    },
+    /// Host memory is allocated and registered in one call.
+    AllocateHost,
+    /// Device memory is allocated by `cuMemAlloc`.
+    AllocateDevice,
+    /// Managed memory is made on the device by faults.
+    FaultOnDevice,
+    /// Managed memory moves to the device by faults.
+    FaultUp,
+    /// A copy through a pinned ring, by the device and then by the processor, to pages that exist
+    /// or not.
+    RingDown,
+    /// The same, back.
+    RingUp,
+}
+
+impl Motion {
+    /// Whether a registration of the same process stops it (HiPC'22, IV-A).
+    fn is_copy(self) -> bool {
+        !matches!(self, Motion::Touch { .. } | Motion::Register { .. } | Motion::AllocateHost)
+    }
+
+    fn is_pinning(self) -> bool {
+        matches!(self, Motion::Register { .. } | Motion::AllocateHost)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Timer(Process, Actor),
+    /// The group's next arrival, as it was when the group had this version.
+    Arrival(usize, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    time: f64,
+    /// Of equal times, the one that was asked for first.
+    sequence: u64,
+    what: What,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.time.total_cmp(&other.time).then(self.sequence.cmp(&other.sequence))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Domain {
+    group: Group,
+    /// What each flow does, in the order of the group's.
+    motions: Vec<Motion>,
+    version: u64,
+    dirty: bool,
+}
+
+/// The node.
+#[derive(Debug)]
+pub struct Machine {
+    node: Node,
+    now: f64,
+    domains: Vec<Domain>,
+    queue: BinaryHeap<Reverse<Due>>,
+    sequence: u64,
+    /// Whether a registration stops the copies of each process.
+    stopped: Vec<bool>,
+    /// The turns to register.
+    pub turns: Turns,
+    events: u64,
+}
+
+/// The resources of a memory domain, in the order of [`Group::resources`].
+const MEMORY: usize = 0;
+const RESOURCES_PER_GPU: usize = 3;
+
+impl Machine {
+    /// An idle node with so many processes, dealt out to the GPUs in turn.
+    pub fn new(node: &Node, processes: usize) -> Machine {
+        let domains = (0..node.gpus.div_ceil(node.gpus_per_domain))
+            .map(|_| {
+                let mut resources = vec![node.memory.value];
+                for _ in 0..node.gpus_per_domain {
+                    // A link that several GPUs share is the one of the first of them.
+                    resources.extend([node.device_copy.value, node.link.value, node.link.value]);
+                }
+                Domain { group: Group::new(resources), ..Domain::default() }
+            })
+            .collect();
+        Machine {
+            node: node.clone(),
+            now: 0.0,
+            domains,
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            stopped: vec![false; processes],
+            turns: Turns::new(processes),
+            events: 0,
+        }
+    }
+
+    /// The time, in seconds from the start.
+    pub fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// The same as the library's turns count it.
+    pub fn now_ms(&self) -> u64 {
+        (self.now * 1e3) as u64
+    }
+
+    /// The node.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Processes on the same GPU, this one included.
+    pub fn neighbours(&self, process: Process) -> usize {
+        let gpu = self.gpu(process);
+        (0..self.stopped.len()).filter(|&other| self.gpu(other) == gpu).count()
+    }
+
+    /// Tells `actor` after so many seconds.
+    pub fn timer(&mut self, process: Process, actor: Actor, seconds: f64) {
+        self.push(self.now + seconds, What::Timer(process, actor));
+    }
+
+    /// Moves `bytes`, and tells `actor` when that is done.
+    pub fn flow(&mut self, process: Process, actor: Actor, motion: Motion, bytes: u64) {
+        let (domain, demands) = self.demands(process, motion);
+        if motion.is_pinning() || motion == Motion::AllocateDevice {
+            // They slow each other down all over the node.
+            self.touch_all();
+        }
+        let now = self.now;
+        let domain = &mut self.domains[domain];
+        domain.group.advance(now);
+        let left = bytes as f64;
+        domain.group.flows.push(Flow { process, actor, left, limit: 0.0, demands, rate: 0.0 });
+        domain.motions.push(motion);
+        domain.dirty = true;
+    }
+
+    /// From now on a registration stops the copies of this process, or none does any more.
+    pub fn stop_copies(&mut self, process: Process, stopped: bool) {
+        self.stopped[process] = stopped;
+        let domain = self.domain(process);
+        self.domains[domain].group.advance(self.now);
+        self.domains[domain].dirty = true;
+    }
+
+    /// Lets time pass until somebody is to be told something. `None`: nothing will ever happen.
+    pub fn next(&mut self) -> Option<(Process, Actor)> {
+        self.share_anew();
+        while let Some(Reverse(due)) = self.queue.pop() {
+            match due.what {
+                What::Timer(process, actor) => {
+                    self.now = due.time;
+                    self.events += 1;
+                    return Some((process, actor));
+                }
+                What::Arrival(domain, version) if self.domains[domain].version == version => {
+                    self.now = due.time;
+                    self.events += 1;
+                    if let Some(told) = self.arrive(domain) {
+                        return Some(told);
+                    }
+                    self.share_anew();
+                }
+                What::Arrival(..) => {}
+            }
+        }
+        None
+    }
+
+    fn arrive(&mut self, index: usize) -> Option<(Process, Actor)> {
+        let now = self.now;
+        let domain = &mut self.domains[index];
+        domain.group.advance(now);
+        domain.dirty = true;
+        let (at, flow) = domain.group.take_arrived()?;
+        let motion = domain.motions.remove(at);
+        if motion.is_pinning() || motion == Motion::AllocateDevice {
+            self.touch_all();
+        }
+        Some((flow.process, flow.actor))
+    }
+
+    /// Marks every domain: something has changed that all of them depend on.
+    fn touch_all(&mut self) {
+        for domain in &mut self.domains {
+            domain.group.advance(self.now);
+            domain.dirty = true;
+        }
+    }
+
+    /// Gives new rates where something has changed.
+    fn share_anew(&mut self) {
+        let count = |which: fn(Motion) -> bool| {
+            let motions = self.domains.iter().flat_map(|domain| &domain.motions);
+            motions.filter(|&&motion| which(motion)).count() as f64
+        };
+        let pinning = count(Motion::is_pinning);
+        let allocating = count(|motion| motion == Motion::AllocateDevice);
+        for index in 0..self.domains.len() {
+            if !std::mem::take(&mut self.domains[index].dirty) {
+                continue;
+            }
+            let domain = &mut self.domains[index];
+            for (flow, &motion) in domain.group.flows.iter_mut().zip(&domain.motions) {
+                flow.limit = match motion {
+                    motion if motion.is_copy() && self.stopped[flow.process] => 0.0,
+                    // Inversely proportional to the number of processes (HiPC'22, V-E).
+                    motion if motion.is_pinning() => limit(&self.node, motion) / pinning,
+                    Motion::AllocateDevice => limit(&self.node, motion) / allocating,
+                    motion => limit(&self.node, motion),
+                };
+            }
+            domain.group.share();
+            domain.version += 1;
+            let version = domain.version;
+            if let Some(time) = domain.group.next_arrival() {
+                self.push(time, What::Arrival(index, version));
+            }
+        }
+    }
+
+    fn push(&mut self, time: f64, what: What) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Due { time, sequence: self.sequence, what }));
+    }
+
+    fn gpu(&self, process: Process) -> usize {
+        process % self.node.gpus
+    }
+
+    fn domain(&self, process: Process) -> usize {
+        self.gpu(process) / self.node.gpus_per_domain
+    }
+
+    fn demands(&self, process: Process, motion: Motion) -> (usize, [Demand; MOST_DEMANDS]) {
+        let within = self.gpu(process) % self.node.gpus_per_domain;
+        let link_of = within / self.node.gpus_per_link * self.node.gpus_per_link;
+        let device = 1 + within * RESOURCES_PER_GPU;
+        let (down, up) = (2 + link_of * RESOURCES_PER_GPU, 3 + link_of * RESOURCES_PER_GPU);
+        let staged = self.node.staging.value;
+        // The memory that a page's zeros take beside the bytes written to it.
+        let zeros = 1.0;
+        let (device, link, memory) = match motion {
+            Motion::OnDevice | Motion::FaultOnDevice => (Some(device), None, 0.0),
+            Motion::Down { registered: true, .. } => (None, Some(down), 1.0),
+            Motion::Down { registered: false, touched } => {
+                (None, Some(down), staged + if touched { 0.0 } else { zeros })
+            }
+            Motion::Up { registered: true } => (None, Some(up), 1.0),
+            Motion::Up { registered: false } => (None, Some(up), staged),
+            Motion::FaultUp => (None, Some(up), 1.0),
+            // To the ring, out of the ring, to its place.
+            Motion::RingDown => (None, Some(down), 3.0 + zeros),
+            Motion::RingUp => (None, Some(up), 3.0),
+            Motion::Touch { .. } | Motion::AllocateHost => (None, None, zeros),
+            Motion::Register { .. } | Motion::AllocateDevice => (None, None, 0.0),
+        };
+        let mut demands = [Demand { resource: MEMORY, per_byte: memory }; MOST_DEMANDS];
+        demands[1] =
+            Demand { resource: device.unwrap_or(MEMORY), per_byte: f64::from(device.is_some()) };
+        demands[2] =
+            Demand { resource: link.unwrap_or(MEMORY), per_byte: f64::from(link.is_some()) };
+        (self.domain(process), demands)
+    }
+}
+
+/// Bytes per second that a motion reaches when it has the node to itself.
+fn limit(node: &Node, motion: Motion) -> f64 {
+    let figure = match motion {
+        Motion::OnDevice => &node.device_copy,
+        Motion::Down { registered: true, .. } | Motion::Up { registered: true } => &node.link,
+        Motion::Down { registered: false, touched: true } => &node.down_touched,
+        Motion::Down { registered: false, touched: false } => &node.down_untouched,
+        Motion::Up { registered: false } => &node.up_unregistered,
+        Motion::Touch { small: false } => &node.touch,
+        Motion::Touch { small: true } => &node.memset,
+        Motion::Register { small: false } => &node.register,
+        Motion::Register { small: true } => &node.register_small,
+        Motion::AllocateHost => &node.allocate_host,
+        Motion::AllocateDevice => &node.allocate_device,
+        Motion::FaultOnDevice => &node.fault_on_device,
+        Motion::FaultUp => &node.fault_up,
+        Motion::RingDown | Motion::RingUp => &node.ring,
+    };
+    figure.value
+}

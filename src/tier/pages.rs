@@ -1,0 +1,409 @@
+//! What the memory of the host buffer is like: which *units* (the steps of touching) have their
+//! pages, and which *chunks* (the steps of registration) the driver has pinned.
+//!
+//! Plain state: no memory, no lock, no waiting. `host_buffer` puts those around it, and the model
+//! of a node runs it in virtual time.
+
+use std::ops::Range;
+
+use crate::policy::register::{self, Next, Pin};
+use crate::tier::space::Extent;
+
+/// Bytes touched in one step: short enough that a flush hardly waits for the step at hand.
+pub const TOUCH_UNIT: u64 = 4 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    /// Not registered yet, and in use by so many copies.
+    Open(u32),
+    /// About to be registered: no copy may begin; so many are still running.
+    Closing(u32),
+    /// Being registered.
+    Registering,
+    /// Registered.
+    Registered,
+    /// The driver would not.
+    Refused,
+}
+
+/// Where the chunks lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    len: u64,
+    size: u64,
+}
+
+impl Chunks {
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.len.div_ceil(self.size) as usize
+    }
+
+    /// The bytes of a chunk.
+    pub fn bytes(self, chunk: usize) -> Range<u64> {
+        let start = chunk as u64 * self.size;
+        start..(start + self.size).min(self.len)
+    }
+
+    /// Where the chunk of `offset` ends: no copy by the device goes beyond.
+    pub fn end(self, offset: u64) -> u64 {
+        ((offset / self.size + 1) * self.size).min(self.len)
+    }
+
+    fn of(self, offset: u64) -> usize {
+        (offset / self.size) as usize
+    }
+}
+
+/// What has become of a chunk that is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// No copy uses it: it is to be registered now.
+    Closed,
+    /// Copies use it still. Ask again.
+    InUse,
+    /// It is not to be registered after all.
+    Settled,
+}
+
+/// The state of every unit and chunk.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    len: u64,
+    layout: Chunks,
+    touched: Vec<bool>,
+    /// Units that a copy is writing to: it makes their pages.
+    written_to: Vec<bool>,
+    touched_bytes: u64,
+    /// Units below this one are touched, or being touched or written to.
+    front: usize,
+    chunks: Vec<Chunk>,
+    /// For each chunk, its units that have no pages.
+    untouched_units: Vec<u32>,
+    registered_bytes: u64,
+}
+
+impl Pages {
+    /// The pages of `len` bytes, none of which exists; registration will go by `chunk` bytes,
+    /// rounded up to whole units.
+    pub fn new(len: u64, chunk: u64) -> Pages {
+        let layout = Chunks { len, size: chunk.max(TOUCH_UNIT).next_multiple_of(TOUCH_UNIT) };
+        let units = |bytes: Range<u64>| (bytes.end - bytes.start).div_ceil(TOUCH_UNIT) as u32;
+        Pages {
+            len,
+            layout,
+            touched: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
+            written_to: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
+            touched_bytes: 0,
+            front: 0,
+            chunks: vec![Chunk::Open(0); layout.count()],
+            untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
+            registered_bytes: 0,
+        }
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    // ---- touching ------------------------------------------------------------------------
+
+    /// Claims the next unit that has no pages yet, in ascending order. `None`: all have, or are
+    /// being given them.
+    ///
+    /// Touching goes ahead of the copies, never beside them in the same unit: both would make the
+    /// same pages, one after the other, and gain nothing (HiPC'22, IV-A: "the pages that are not
+    /// involved in flushes are touched").
+    pub fn claim(&mut self) -> Option<Range<u64>> {
+        while self.front < self.touched.len()
+            && (self.touched[self.front] || self.written_to[self.front])
+        {
+            self.front += 1;
+        }
+        if self.front == self.touched.len() {
+            return None;
+        }
+        let unit = self.front as u64;
+        self.front += 1;
+        Some(unit * TOUCH_UNIT..((unit + 1) * TOUCH_UNIT).min(self.len))
+    }
+
+    /// The pages of a claimed unit exist.
+    pub fn touched(&mut self, unit: Range<u64>) {
+        self.mark((unit.start / TOUCH_UNIT) as usize);
+    }
+
+    /// A copy is about to write there, which makes the pages: the units that it wholly covers need
+    /// not be touched.
+    pub fn writing(&mut self, extents: &[Extent]) {
+        if !self.all_touched() {
+            for unit in self.covered(extents) {
+                self.written_to[unit] = true;
+            }
+        }
+    }
+
+    /// The copy has written its bytes, so their pages exist. Units that are wholly covered count as
+    /// touched.
+    pub fn written(&mut self, extents: &[Extent]) {
+        if !self.all_touched() {
+            for unit in self.covered(extents) {
+                self.written_to[unit] = false;
+                self.mark(unit);
+            }
+        }
+    }
+
+    /// The copy has failed: what it was to write needs to be touched after all.
+    pub fn not_written(&mut self, extents: &[Extent]) {
+        if !self.all_touched() {
+            for unit in self.covered(extents) {
+                self.written_to[unit] = false;
+                if !self.touched[unit] {
+                    self.front = self.front.min(unit);
+                }
+            }
+        }
+    }
+
+    /// How many of these bytes lie in units without pages.
+    pub fn untouched(&self, extents: &[Extent]) -> u64 {
+        if self.all_touched() {
+            return 0;
+        }
+        let mut bytes = 0;
+        for extent in extents {
+            let end = extent.offset + extent.len;
+            let mut at = extent.offset;
+            while at < end {
+                let unit_end = (at / TOUCH_UNIT + 1) * TOUCH_UNIT;
+                if !self.touched[(at / TOUCH_UNIT) as usize] {
+                    bytes += unit_end.min(end) - at;
+                }
+                at = unit_end;
+            }
+        }
+        bytes
+    }
+
+    /// What has no pages yet will not be touched: only the rest is to be registered.
+    pub fn give_up(&mut self) {
+        for chunk in 0..self.chunks.len() {
+            if matches!(self.chunks[chunk], Chunk::Open(_)) && !self.chunk_touched(chunk) {
+                self.chunks[chunk] = Chunk::Refused;
+            }
+        }
+    }
+
+    /// Every byte before this one has its page, or is being given it.
+    pub fn front(&self) -> u64 {
+        (self.front as u64 * TOUCH_UNIT).min(self.len)
+    }
+
+    /// Bytes that have their pages.
+    pub fn touched_bytes(&self) -> u64 {
+        self.touched_bytes
+    }
+
+    /// Whether every byte has its page.
+    pub fn all_touched(&self) -> bool {
+        self.touched_bytes == self.len
+    }
+
+    /// Bytes that are registered.
+    pub fn registered_bytes(&self) -> u64 {
+        self.registered_bytes
+    }
+
+    // ---- registration --------------------------------------------------------------------
+
+    /// Where the chunks lie.
+    pub fn layout(&self) -> Chunks {
+        self.layout
+    }
+
+    /// What the registrar is to do next.
+    pub fn next_registration(&self, pin: Pin) -> Next {
+        register::next(
+            pin,
+            self.chunks.len(),
+            (0..self.chunks.len())
+                .all(|c| !matches!(self.chunks[c], Chunk::Open(_)) || self.chunk_touched(c)),
+            |chunk| self.chunk_touched(chunk),
+            |chunk| !matches!(self.chunks[chunk], Chunk::Open(_)),
+        )
+    }
+
+    /// Keeps copies from beginning in the chunk, which is registered once none uses it.
+    pub fn close(&mut self, chunk: usize) -> Closing {
+        match self.chunks[chunk] {
+            Chunk::Open(0) | Chunk::Closing(0) => {
+                self.chunks[chunk] = Chunk::Registering;
+                Closing::Closed
+            }
+            Chunk::Open(users) | Chunk::Closing(users) => {
+                self.chunks[chunk] = Chunk::Closing(users);
+                Closing::InUse
+            }
+            Chunk::Registering | Chunk::Registered | Chunk::Refused => Closing::Settled,
+        }
+    }
+
+    /// Takes [`Pages::close`] back, as long as copies use the chunk.
+    pub fn reopen(&mut self, chunk: usize) {
+        if let Chunk::Closing(users) = self.chunks[chunk] {
+            self.chunks[chunk] = Chunk::Open(users);
+        }
+    }
+
+    /// Opens a closed chunk again: registered, or refused by the driver.
+    pub fn settle(&mut self, chunk: usize, registered: bool) {
+        if registered {
+            self.chunks[chunk] = Chunk::Registered;
+            let bytes = self.layout.bytes(chunk);
+            self.registered_bytes += bytes.end - bytes.start;
+        } else {
+            self.chunks[chunk] = Chunk::Refused;
+        }
+    }
+
+    /// Whether the chunk of `offset` is registered.
+    pub fn is_registered(&self, offset: u64) -> bool {
+        self.chunks[self.layout.of(offset)] == Chunk::Registered
+    }
+
+    /// The chunks that are registered.
+    pub fn registered(&self) -> Vec<usize> {
+        (0..self.chunks.len()).filter(|&c| self.chunks[c] == Chunk::Registered).collect()
+    }
+
+    /// Counts a copy that uses the chunk of `offset`. `None`: it may not begin, the chunk is being
+    /// registered. Otherwise the chunk, for [`Pages::unlease`].
+    pub fn lease(&mut self, offset: u64) -> Option<usize> {
+        let chunk = self.layout.of(offset);
+        match &mut self.chunks[chunk] {
+            Chunk::Open(users) => *users += 1,
+            Chunk::Registered | Chunk::Refused => {}
+            Chunk::Closing(_) | Chunk::Registering => return None,
+        }
+        Some(chunk)
+    }
+
+    /// A copy has left the chunk. True: it was the last one, and the registrar waits for that.
+    pub fn unlease(&mut self, chunk: usize) -> bool {
+        match &mut self.chunks[chunk] {
+            Chunk::Open(users) => {
+                *users -= 1;
+                false
+            }
+            Chunk::Closing(users) => {
+                *users -= 1;
+                *users == 0
+            }
+            Chunk::Registering | Chunk::Registered | Chunk::Refused => false,
+        }
+    }
+
+    /// A copy may use the chunk for ever: it is never registered, and nobody waits for that.
+    pub fn strand(&mut self, chunk: usize) {
+        if matches!(self.chunks[chunk], Chunk::Open(_) | Chunk::Closing(_)) {
+            self.chunks[chunk] = Chunk::Refused;
+        }
+    }
+
+    fn chunk_touched(&self, chunk: usize) -> bool {
+        self.untouched_units[chunk] == 0
+    }
+
+    /// The units that the extents cover wholly; the last one may be short.
+    fn covered(&self, extents: &[Extent]) -> impl Iterator<Item = usize> {
+        let len = self.len;
+        let units: Vec<Range<u64>> = extents
+            .iter()
+            .map(|extent| {
+                let end = extent.offset + extent.len;
+                let last = if end == len { end.div_ceil(TOUCH_UNIT) } else { end / TOUCH_UNIT };
+                extent.offset.div_ceil(TOUCH_UNIT)..last
+            })
+            .collect();
+        units.into_iter().flatten().map(|unit| unit as usize)
+    }
+
+    fn mark(&mut self, unit: usize) {
+        if !std::mem::replace(&mut self.touched[unit], true) {
+            let start = unit as u64 * TOUCH_UNIT;
+            self.touched_bytes += (start + TOUCH_UNIT).min(self.len) - start;
+            self.untouched_units[self.layout.of(start)] -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const U: u64 = TOUCH_UNIT;
+
+    /// Catches a chunk that counts as touched too early or never, also the short one at the end.
+    #[test]
+    fn a_chunk_is_touched_with_its_last_unit() {
+        let mut pages = Pages::new(3 * U - 512, 2 * U);
+        pages.written(&[Extent { offset: U, len: U }]);
+        assert_eq!(pages.next_registration(Pin::Chunked), Next::Wait);
+        pages.written(&[Extent { offset: 2 * U, len: U - 512 }]);
+        assert_eq!(pages.next_registration(Pin::Chunked), Next::Register(1));
+        assert_eq!(pages.next_registration(Pin::Serial), Next::Wait);
+        let unit = pages.claim().unwrap();
+        assert_eq!(unit, 0..U);
+        pages.touched(unit);
+        assert!(pages.all_touched());
+        assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
+    }
+
+    /// Catches touching beside a flush in the same pages, and pages that nobody makes any more after
+    /// a flush that failed.
+    #[test]
+    fn touching_goes_ahead_of_a_flush_and_back_if_it_fails() {
+        let mut pages = Pages::new(6 * U, 2 * U);
+        let flush = [Extent { offset: U / 2, len: 3 * U }];
+        pages.writing(&flush);
+        assert_eq!(pages.untouched(&flush), 3 * U, "nothing is written yet");
+        assert_eq!(pages.claim(), Some(0..U), "the flush covers half of this unit");
+        assert_eq!(pages.claim(), Some(3 * U..4 * U));
+        pages.not_written(&flush);
+        assert_eq!(pages.claim(), Some(U..2 * U));
+        pages.writing(&[Extent { offset: 2 * U, len: U }]);
+        pages.written(&[Extent { offset: 2 * U, len: U }]);
+        assert_eq!(pages.touched_bytes(), U);
+    }
+
+    /// Catches a registration under a copy, and one that a copy which has ended still keeps off.
+    #[test]
+    fn a_chunk_in_use_is_closed_once_it_is_not() {
+        let mut pages = Pages::new(2 * U, U);
+        let chunk = pages.lease(0).unwrap();
+        assert_eq!(pages.close(0), Closing::InUse);
+        assert_eq!(pages.lease(0), None, "no copy begins");
+        assert!(pages.unlease(chunk));
+        assert_eq!(pages.close(0), Closing::Closed);
+        pages.settle(0, true);
+        assert!(pages.is_registered(U - 1) && !pages.is_registered(U));
+        assert_eq!(pages.close(0), Closing::Settled);
+    }
+
+    /// Catches a registrar that waits for pages which nobody is going to touch.
+    #[test]
+    fn what_is_given_up_is_not_waited_for() {
+        let mut pages = Pages::new(2 * U, U);
+        let unit = pages.claim().unwrap();
+        pages.touched(unit);
+        pages.give_up();
+        assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
+    }
+}
