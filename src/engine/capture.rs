@@ -64,7 +64,11 @@ impl Shared {
         self.pace.captured(bytes);
         match open.spool {
             None => {
-                self.catalog.step(|state| state.commit(open.id, open.regions));
+                let used = self.catalog.step(|state| {
+                    state.commit(open.id, open.regions);
+                    state.used()
+                });
+                self.record_use(used);
                 Ok(())
             }
             Some(spool) => {

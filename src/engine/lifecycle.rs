@@ -19,6 +19,7 @@ use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
 use crate::tier::files::Files;
 use crate::tier::host_buffer::{self, HostBuffer};
+use crate::trace::{Activity, Recorder, Setup};
 
 /// Without `gpu_cache_size`, the device cache has this share of the device's memory at the most.
 const DEVICE_SHARE: u64 = 16;
@@ -56,6 +57,8 @@ impl Engine {
     /// workers. `device` is the one the application already uses, if it does.
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
         warn_of_unused(&config);
+        let trace = recorder(&config, rank);
+        trace.name_thread("application");
         let files = Files::open(
             config.scratch.as_deref(),
             config.persistent.as_deref().filter(|_| !config.ephemeral),
@@ -63,7 +66,7 @@ impl Engine {
             config.ephemeral,
         )?;
         let host = host_buffer(&config)?;
-        let catalog = Catalog::new(State::new(Shape {
+        let mut state = State::new(Shape {
             device: 0,
             host: host.as_ref().map_or(0, HostBuffer::len),
             scratch: files.has_scratch(),
@@ -72,8 +75,9 @@ impl Engine {
             order: config.restore_order,
             device_granule: device_cache::GRANULE,
             host_granule: host_buffer::GRANULE,
-        }));
-        let shared = Arc::new(Shared::new(config, catalog, host, files));
+        });
+        state.record_to(trace.clone());
+        let shared = Arc::new(Shared::new(config, Catalog::new(state), host, files, trace));
         log::info!(
             "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
             shared.host.as_ref().map_or(0, HostBuffer::len),
@@ -103,8 +107,8 @@ impl Engine {
                 0 => (affinity::usable_cpus() / 2).clamp(1, TOUCH_THREADS),
                 given => given,
             };
-            for _ in 0..threads {
-                self.spawn("touch", prepare::touch)?;
+            for thread in 1..=threads {
+                self.spawn_numbered("touch", thread, prepare::touch)?;
             }
         }
         Ok(())
@@ -113,8 +117,12 @@ impl Engine {
     /// Uses this device from here on: called once the application has one.
     pub fn attach(&self, device: Device) -> Result<()> {
         let device = Arc::new(device);
+        self.trace.fact("device", device.name());
         if device.is_software() {
-            log::warn!("{}: no figure of this run says anything about a GPU", device.name());
+            let warning =
+                format!("{}: no figure of this run says anything about a GPU", device.name());
+            log::warn!("{warning}");
+            self.trace.fact("warning", warning);
         }
         let own = (Stream::new(&device)?, Event::new(&device)?);
         let cache = self.device_cache(&device)?;
@@ -203,9 +211,29 @@ impl Engine {
     }
 
     fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
+        self.spawn_as(name, name.to_owned(), work)
+    }
+
+    /// One of several workers that do the same.
+    fn spawn_numbered(
+        &self,
+        name: &str,
+        number: usize,
+        work: fn(&Shared) -> Result<()>,
+    ) -> Result<()> {
+        self.spawn_as(name, format!("{name} {number}"), work)
+    }
+
+    fn spawn_as(
+        &self,
+        name: &str,
+        in_trace: String,
+        work: fn(&Shared) -> Result<()>,
+    ) -> Result<()> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
         let worker = Builder::new().name(format!("veloc-{name}")).spawn(move || {
+            shared.trace.name_thread(&in_trace);
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             let failure = match ended {
                 Ok(Ok(())) => return,
@@ -230,6 +258,7 @@ impl Engine {
     /// failure that has not been reported; what failed is tried again first.
     pub fn drain(&self) -> Result<()> {
         let since = Instant::now();
+        let _span = self.trace.span(Activity::Drain);
         self.catalog.step(State::retry);
         let waited = self.catalog.wait(|state| state.drained().then_some(()));
         self.metrics.waited(Cause::Drain, since);
@@ -243,6 +272,7 @@ impl Engine {
     pub fn leave(&self) {
         self.shared.stop();
         self.remove_spilled();
+        self.trace.finish();
     }
 
     fn remove_spilled(&self) {
@@ -275,7 +305,23 @@ impl Drop for Engine {
         prepare::unpin(&self.shared);
         // What an ephemeral job has written is of no use after it.
         self.remove_spilled();
+        self.shared.trace.finish();
     }
+}
+
+/// The recorder that the configuration asks for. A job goes on without its timeline.
+fn recorder(config: &Config, rank: u32) -> Recorder {
+    let setup = Setup { file: config.trace.clone(), rank };
+    let trace = Recorder::start(&setup).unwrap_or_else(|error| {
+        log::warn!("going on without a trace: {error}");
+        Recorder::off()
+    });
+    let bytes = |bytes: Option<u64>| bytes.map_or("default".to_owned(), |b| b.to_string());
+    trace.fact("touch", format!("{:?}", config.touch).to_lowercase());
+    trace.fact("pin", format!("{:?}", config.pin).to_lowercase());
+    trace.fact("gpu_cache_size", bytes(config.gpu_cache_size));
+    trace.fact("host_cache_size", bytes(config.host_cache_size));
+    trace
 }
 
 /// Says which keys the others leave without effect.

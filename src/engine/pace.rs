@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use crate::policy::touch::{Mode, Model, Touch};
+use crate::policy::touch::{Mode, Model, Prediction, Touch};
 use crate::sync::{Condvar, Mutex};
 
 #[derive(Debug)]
@@ -95,16 +95,21 @@ impl Pace {
 }
 
 impl Flushing<'_> {
-    /// The flush has moved `bytes`, `untouched` of them to pages that did not exist.
-    pub fn finish(mut self, bytes: u64, untouched: u64) {
+    /// The flush has moved `bytes`, `untouched` of them to pages that did not exist. The mode of
+    /// touching and what it was decided by, if it has changed.
+    pub fn finish(mut self, bytes: u64, untouched: u64) -> Option<(Mode, Prediction)> {
         self.finished = true;
         let seconds = self.since.elapsed().as_secs_f64();
         let mut now = self.pace.now.lock();
         now.flushing -= 1;
         let beside_touch = self.beside_touch || now.touching > 0;
+        let before = now.model.mode();
         now.model.flushed(bytes, untouched, seconds, beside_touch);
+        let mode = now.model.mode();
+        let changed = now.model.prediction().filter(|_| mode != before);
         drop(now);
         self.pace.changed.notify_all();
+        changed.map(|prediction| (mode, prediction))
     }
 }
 
