@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod draw;
+mod timeline;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.
 #[derive(Debug, Parser)]
@@ -22,11 +23,13 @@ enum Command {
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
     Bench(bench::Bench),
+    Timeline(timeline::Timeline),
 }
 
 fn run(command: Command) -> Result<()> {
     match command {
         Command::Bench(bench) => bench::run(bench),
+        Command::Timeline(timeline) => timeline::run(&timeline),
     }
 }
 

@@ -58,7 +58,6 @@ impl Engine {
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
         warn_of_unused(&config);
         let trace = recorder(&config, rank);
-        trace.name_thread("application");
         let files = Files::open(
             config.scratch.as_deref(),
             config.persistent.as_deref().filter(|_| !config.ephemeral),

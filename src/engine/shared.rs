@@ -147,9 +147,8 @@ impl Shared {
     }
 
     /// Records how many bytes of the device cache and of the host buffer are taken.
-    pub fn record_use(&self, [device, host]: [u64; 2]) {
-        self.trace.counter(Counter::DeviceUsed, device);
-        self.trace.counter(Counter::HostUsed, host);
+    pub fn record_use(&self, used: [u64; 2]) {
+        self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
     }
 
     /// Ends a flush of `bytes`, `untouched` of them to pages that did not exist.

@@ -61,12 +61,12 @@ pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 15] = [
 pub enum Counter {
     /// Of the device cache, mapped.
     DeviceMapped = 0,
-    /// Of the device cache, taken by checkpoints.
-    DeviceUsed,
     /// Of the host buffer, with pages.
     HostTouched,
     /// Of the host buffer, registered.
     HostRegistered,
+    /// Of the device cache, taken by checkpoints.
+    DeviceUsed,
     /// Of the host buffer, taken by checkpoints.
     HostUsed,
 }
@@ -74,9 +74,9 @@ pub enum Counter {
 /// All counters with their names, in the order of their numbers.
 pub const COUNTERS: [(Counter, &str); 5] = [
     (Counter::DeviceMapped, "device mapped"),
-    (Counter::DeviceUsed, "device used"),
     (Counter::HostTouched, "host touched"),
     (Counter::HostRegistered, "host registered"),
+    (Counter::DeviceUsed, "device used"),
     (Counter::HostUsed, "host used"),
 ];
 

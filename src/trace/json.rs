@@ -11,8 +11,15 @@ use crate::metrics::CAUSES;
 const MODES: [&str; 2] = ["sequential", "concurrent"];
 
 /// One record of thread `thread` of process `process`, about the checkpoint `name` if it is about
-/// one.
+/// one. A record of two counters is two lines.
 pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name: &str) {
+    if record.kind == Kind::Counters {
+        let one = Record { kind: Kind::Counter, ..*record };
+        line(text, process, thread, &one, name);
+        text.push_str(",\n");
+        let other = Record { detail: one.detail + 1, bytes: one.extra, ..one };
+        return line(text, process, thread, &other, name);
+    }
     let detail = usize::from(record.detail);
     let cause = CAUSES.get(detail).map_or("", |(_, name)| name);
     let tier = PLACES.get(detail).copied().unwrap_or_default();
@@ -26,7 +33,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
         Kind::Evict => ("evict", "veloc", "i"),
         Kind::Decide => ("touch mode", "veloc", "i"),
         Kind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
-        Kind::Name => return,
+        Kind::Counters | Kind::Name => return,
     };
     // Writing to a String cannot fail; so below.
     let _ = write!(
@@ -70,7 +77,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
                 arguments.number("untouched_bytes", record.extra);
             }
         }
-        Kind::Span | Kind::Name => {}
+        Kind::Span | Kind::Counters | Kind::Name => {}
     }
     text.push_str("}}");
 }

@@ -25,7 +25,6 @@
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("trace.json");
 //! let trace = Recorder::start(&Setup { file: Some(path), rank: 0 })?;
-//! trace.name_thread("application");
 //! let mut span = trace.span(Activity::Flush).of("shot", 7);
 //! // ... move the bytes ...
 //! span.bytes(1 << 20);

@@ -57,7 +57,7 @@ impl Recorder {
         Recorder(None)
     }
 
-    /// Starts recording. The calling thread is called "application" unless it is given a name.
+    /// Starts recording. The calling thread is called "application" unless it is given another name.
     /// With neither a file nor NVTX, it records nothing.
     ///
     /// # Errors
@@ -78,6 +78,10 @@ impl Recorder {
         }
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let recorder = Recorder(Some(Arc::new(Inner { id, clock: Clock::new(), writer, nvtx })));
+        if let Some(inner) = &recorder.0 {
+            // Its memory is made now, not in its first checkpoint.
+            inner.with_local(|_, _| {});
+        }
         let process = format!("veloc {} (process {})", setup.rank, std::process::id());
         recorder.fact("process", process);
         recorder.fact("rank", setup.rank);
@@ -90,10 +94,10 @@ impl Recorder {
         self.0.is_some()
     }
 
-    /// Names the calling thread, and makes its memory for records.
+    /// Names the calling thread, here and for profilers, and makes its memory for records.
     pub fn name_thread(&self, name: &str) {
         let Some(inner) = &self.0 else { return };
-        inner.with_local(|_, _| {}, Some(name));
+        inner.with_local(|track, _| inner.name(track, name));
         if let (Some(nvtx), Ok(name)) = (inner.nvtx, CString::new(name)) {
             nvtx.name_thread(&name);
         }
@@ -145,6 +149,12 @@ impl Recorder {
         self.now(Kind::Counter, counter as u8, [bytes, 0], None);
     }
 
+    /// Two quantities that follow each other in [`Counter`] are now so many bytes.
+    pub fn counters(&self, counters: [Counter; 2], bytes: [u64; 2]) {
+        debug_assert_eq!(counters[0] as u8 + 1, counters[1] as u8);
+        self.now(Kind::Counters, counters[0] as u8, bytes, None);
+    }
+
     /// Writes what was recorded, and ends the file. What is recorded later is lost.
     pub fn finish(&self) {
         if let Some(writer) = self.0.as_ref().and_then(|inner| inner.writer.as_ref()) {
@@ -176,12 +186,27 @@ impl Recorder {
 }
 
 impl Inner {
+    fn name(&self, track: Option<&Track>, name: &str) {
+        if let (Some(writer), Some(track)) = (&self.writer, track) {
+            writer.name(track.number, name);
+        }
+    }
+
     fn push(&self, record: Record, subject: Option<(&str, i32)>) {
-        self.with_local(|track, producer| producer.push(track, record, subject), None);
+        self.with_local(|track, producer| match track {
+            Some(track) => producer.push(track, record, subject),
+            None => self.lose(),
+        });
+    }
+
+    fn lose(&self) {
+        if let Some(writer) = &self.writer {
+            writer.refuse();
+        }
     }
 
     /// Calls `body` with what the calling thread has for this recorder, made if it has nothing.
-    fn with_local(&self, body: impl FnOnce(&Track, &mut Producer), name: Option<&str>) {
+    fn with_local(&self, body: impl FnOnce(Option<&Track>, &mut Producer)) {
         let Some(writer) = &self.writer else { return };
         // A thread that is ending records nothing more.
         let _ = LOCALS.try_with(|locals| {
@@ -189,21 +214,27 @@ impl Inner {
             let known = locals.iter().position(|local| local.recorder == self.id);
             let at = known.unwrap_or_else(|| {
                 // Those that only this thread still has are of recorders that have ended.
-                locals
-                    .retain(|local| local.track.as_ref().is_some_and(|t| Arc::strong_count(t) > 1));
-                let track = writer.enrol(|number| match (name, number) {
-                    (Some(name), _) => name.to_owned(),
-                    (None, 1) => "application".to_owned(),
-                    (None, number) => format!("application {number}"),
-                });
-                locals.push(Local { recorder: self.id, track, producer: Producer::default() });
+                locals.retain(|l| l.track.as_ref().is_some_and(|t| Arc::strong_count(t) > 1));
+                locals.push(Local::enrolled(self.id, writer));
                 locals.len() - 1
             });
             let local = &mut locals[at];
-            if let Some(track) = &local.track {
-                body(track, &mut local.producer);
-            }
+            body(local.track.as_deref(), &mut local.producer);
         });
+    }
+}
+
+impl Local {
+    fn enrolled(recorder: u64, writer: &Writer) -> Local {
+        let track = writer.enrol();
+        if let Some(track) = &track {
+            // Workers name themselves; so it is one of the application's.
+            match track.number {
+                1 => writer.name(1, "application"),
+                number => writer.name(number, &format!("application {number}")),
+            }
+        }
+        Local { recorder, track, producer: Producer::default() }
     }
 }
 
@@ -233,7 +264,7 @@ impl Span<'_> {
     pub fn of(mut self, name: &str, version: i32) -> Self {
         if let Some(open) = &mut self.open {
             let entered = &mut open.entered;
-            open.inner.with_local(|_, producer| *entered |= producer.enter(name, version), None);
+            open.inner.with_local(|_, producer| *entered |= producer.enter(name, version));
         }
         self
     }
@@ -266,15 +297,10 @@ impl Drop for Span<'_> {
             bytes: open.bytes,
             extra: open.untouched,
         };
-        inner.with_local(
-            |track, producer| {
-                producer.push(track, record, None);
-                if open.entered {
-                    producer.leave();
-                }
-            },
-            None,
-        );
+        inner.push(record, None);
+        if open.entered {
+            inner.with_local(|_, producer| producer.leave());
+        }
         if let Some(nvtx) = inner.nvtx {
             nvtx.pop();
         }

@@ -59,7 +59,8 @@ fn every_kind_of_event_is_in_the_file() {
         drop(inner);
         outer.bytes(1);
     }
-    trace.counter(Counter::HostUsed, u64::MAX);
+    trace.counter(Counter::HostTouched, 77);
+    trace.counters([Counter::DeviceUsed, Counter::HostUsed], [55, u64::MAX]);
     trace.decided(true, [0.002, 0.001]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -93,7 +94,9 @@ fn every_kind_of_event_is_in_the_file() {
     assert_eq!(capture["args"]["bytes"], 1u64 << 40);
     assert_eq!(capture["args"]["untouched_bytes"], 5);
     assert_eq!(capture["args"]["version"], 3);
-    assert_eq!(one("host used", "C")["args"]["bytes"], u64::MAX);
+    for (counter, bytes) in [("host touched", 77), ("device used", 55), ("host used", u64::MAX)] {
+        assert_eq!(one(counter, "C")["args"]["bytes"], bytes);
+    }
     let decided = one("touch mode", "i");
     assert_eq!(decided["args"]["mode"], "concurrent");
     assert_eq!(decided["args"]["sequential_ns"], 2_000_000);
@@ -104,6 +107,7 @@ fn every_kind_of_event_is_in_the_file() {
         .filter(|event| event["name"] == "thread_name")
         .map(|event| (event["tid"].clone(), event["args"]["name"].as_str().unwrap()))
         .collect();
+    // The last name counts, here as in viewers.
     assert_eq!(threads[&checkpoint["tid"]], "application");
     assert_eq!(threads[&flush["tid"]], "flush");
     let facts: Vec<_> = events.iter().filter(|e| e["name"] == "veloc").collect();

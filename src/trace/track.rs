@@ -30,6 +30,8 @@ pub enum Kind {
     Decide,
     /// A counter; the detail is a [`Counter`](super::Counter).
     Counter,
+    /// That counter and the one after it, of which the value is in `extra`.
+    Counters,
     /// A piece of a name.
     Name,
 }
@@ -228,9 +230,9 @@ fn encode(record: &Record) -> [u64; WORDS] {
 }
 
 fn decode(words: &[u64; WORDS]) -> Option<Record> {
-    let kind = [Kind::Span, Kind::Blocked, Kind::Evict, Kind::Decide, Kind::Counter]
-        .into_iter()
-        .find(|kind| *kind as u8 == words[0] as u8)?;
+    const KINDS: [Kind; 6] =
+        [Kind::Span, Kind::Blocked, Kind::Evict, Kind::Decide, Kind::Counter, Kind::Counters];
+    let kind = KINDS.into_iter().find(|kind| *kind as u8 == words[0] as u8)?;
     Some(Record {
         kind,
         detail: (words[0] >> 8) as u8,

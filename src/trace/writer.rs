@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -30,15 +30,15 @@ const FIRST: &str = "[\n";
 /// What is to be written, beside the rings.
 #[derive(Debug, Default)]
 struct News {
-    /// Threads and their names.
-    threads: Vec<(Arc<Track>, String)>,
+    /// Rings of new threads.
+    threads: Vec<Arc<Track>>,
+    /// Names of threads, by number.
+    names: Vec<(u32, String)>,
     /// Facts about the job.
     facts: Vec<(String, String)>,
     next_thread: u32,
     /// Threads whose ring is alive.
     alive: usize,
-    /// Threads that got no ring.
-    refused: u64,
 }
 
 /// What recording threads and the writer share.
@@ -46,6 +46,8 @@ struct News {
 struct Desk {
     news: Mutex<News>,
     stop: AtomicBool,
+    /// Records of threads that got no ring.
+    refused: AtomicU64,
 }
 
 /// The writer. Ends with [`Writer::finish`] or when it is dropped.
@@ -78,12 +80,10 @@ impl Writer {
         Ok(Writer { desk, thread: Mutex::new(Some(thread)) })
     }
 
-    /// A ring for a thread; `name` is given the thread's number, from 1 on. `None` if there are
-    /// too many.
-    pub fn enrol(&self, name: impl FnOnce(u32) -> String) -> Option<Arc<Track>> {
+    /// A ring for the calling thread. `None` if there are too many.
+    pub fn enrol(&self) -> Option<Arc<Track>> {
         let mut news = self.news();
         if news.alive >= MOST_THREADS {
-            news.refused += 1;
             return None;
         }
         news.alive += 1;
@@ -92,8 +92,18 @@ impl Writer {
         drop(news);
         // Its memory is made outside of the lock.
         let track = Arc::new(Track::new(number));
-        self.news().threads.push((track.clone(), name(number)));
+        self.news().threads.push(track.clone());
         Some(track)
+    }
+
+    /// Counts a record of a thread that got no ring.
+    pub fn refuse(&self) {
+        self.desk.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Names a thread, or names it anew.
+    pub fn name(&self, thread: u32, name: &str) {
+        self.news().names.push((thread, name.to_owned()));
     }
 
     /// A fact about the job.
@@ -188,10 +198,8 @@ impl Page {
         });
         let ended = before - tracks.len();
         self.tracks = tracks;
-        let mut news = desk.news.lock().unwrap_or_else(PoisonError::into_inner);
-        news.alive -= ended;
-        let dropped = dropped + news.refused;
-        drop(news);
+        desk.news.lock().unwrap_or_else(PoisonError::into_inner).alive -= ended;
+        let dropped = dropped + desk.refused.load(Ordering::Relaxed);
         if dropped != self.told {
             self.told = dropped;
             self.metadata(0, "veloc", &[("dropped", &dropped.to_string())]);
@@ -201,14 +209,14 @@ impl Page {
     }
 
     fn read_news(&mut self, desk: &Desk) {
-        let (threads, facts) = {
+        let (threads, names, facts) = {
             let mut news = desk.news.lock().unwrap_or_else(PoisonError::into_inner);
-            (std::mem::take(&mut news.threads), std::mem::take(&mut news.facts))
+            let News { threads, names, facts, .. } = &mut *news;
+            (std::mem::take(threads), std::mem::take(names), std::mem::take(facts))
         };
-        for (track, name) in threads {
-            let number = track.number;
+        self.tracks.extend(threads.into_iter().map(|track| (track, String::new())));
+        for (number, name) in names {
             self.metadata(number, "thread_name", &[("name", &name)]);
-            self.tracks.push((track, String::new()));
         }
         for (key, value) in facts {
             self.metadata(0, "veloc", &[(&key, &value)]);
@@ -239,5 +247,31 @@ impl Page {
             }
         }
         self.text.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full disk ends the file, not the job.
+    #[test]
+    fn what_cannot_be_written_keeps_nobody_waiting() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let writer = Writer::start(full, "/dev/full".into(), 1).unwrap();
+        writer.fact("key", "value".to_owned());
+        let track = writer.enrol().unwrap();
+        writer.name(track.number, "thread");
+        writer.finish();
+        writer.finish();
+    }
+
+    #[test]
+    fn a_thread_too_many_gets_no_ring() {
+        let file = tempfile::tempfile().unwrap();
+        let writer = Writer::start(file, "a file".into(), 1).unwrap();
+        writer.news().alive = MOST_THREADS;
+        assert!(writer.enrol().is_none());
+        writer.news().alive = 0;
     }
 }

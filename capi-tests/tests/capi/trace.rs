@@ -122,6 +122,14 @@ fn a_killed_job_leaves_a_readable_file() {
     }
 }
 
+/// Nobody has finalized; the end of the process ends the file all the same.
+#[test]
+fn a_job_that_just_ends_has_a_whole_file() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
+    job.run("ends", "case=exit").env("VELOC_TRACE", job.path("t")).succeed();
+    assert!(named(&whole(&job.path("t")), "checkpoint").count() > 0);
+}
+
 /// Two processes are given the same name; neither's file is lost, and their times can be compared.
 #[test]
 fn two_processes() {
