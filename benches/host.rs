@@ -1,7 +1,8 @@
 //! Host regions through the C interface, beside the bare copies of the same bytes.
 //!
-//! `cargo bench --bench host`, or with `-- timeline` the cost of a timeline alone. Each figure is a median, and each ratio compares medians of one run
-//! in which the two things measured take turns, because machines are noisy.
+//! `cargo bench --bench host`, or with `-- timeline` the cost of a timeline alone. Each figure is a
+//! median, and each ratio compares medians of one run in which the two things measured take turns,
+//! because machines are noisy.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A benchmark stops at the first thing that fails.
 
