@@ -107,7 +107,7 @@ impl Engine {
                 given => given,
             };
             for thread in 1..=threads {
-                self.spawn_numbered("touch", thread, prepare::touch)?;
+                self.spawn_as("touch", format!("touch {thread}"), prepare::touch)?;
             }
         }
         Ok(())
@@ -213,16 +213,7 @@ impl Engine {
         self.spawn_as(name, name.to_owned(), work)
     }
 
-    /// One of several workers that do the same.
-    fn spawn_numbered(
-        &self,
-        name: &str,
-        number: usize,
-        work: fn(&Shared) -> Result<()>,
-    ) -> Result<()> {
-        self.spawn_as(name, format!("{name} {number}"), work)
-    }
-
+    /// The same, with a name of its own in the timeline.
     fn spawn_as(
         &self,
         name: &str,
@@ -256,8 +247,8 @@ impl Engine {
     /// Waits until nothing is being flushed, written or persisted. Reports the oldest background
     /// failure that has not been reported; what failed is tried again first.
     pub fn drain(&self) -> Result<()> {
-        let since = Instant::now();
         let _span = self.trace.span(Activity::Drain);
+        let since = Instant::now();
         self.catalog.step(State::retry);
         let waited = self.catalog.wait(|state| state.drained().then_some(()));
         self.metrics.waited(Cause::Drain, since);

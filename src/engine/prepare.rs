@@ -40,7 +40,10 @@ pub fn map(shared: &Shared) -> Result<()> {
             cache.map_next(chunk)
         });
         match next {
-            Ok(0) => break,
+            Ok(0) => {
+                span.forget();
+                break;
+            }
             Ok(bytes) => {
                 mapped += bytes;
                 shared.metrics.map.add(bytes, since.elapsed());

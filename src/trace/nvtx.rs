@@ -4,7 +4,8 @@
 //! and it fills in a table of functions. Of version 2 there is `libnvToolsExt.so.1`, which a
 //! program may have loaded. Without either nothing is called.
 //!
-//! Ranges have the names of the events. Waits are known only when they are over, so they are none.
+//! Ranges have the names of the activities. What is recorded when it is over (waits, captures,
+//! touching, initialisation) is none: a range begins when it is begun.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, OsStr};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -117,7 +117,8 @@ impl Recorder {
                 nvtx.push(ACTIVITIES[activity as usize].1);
             }
             let since = Instant::now();
-            Open { inner, activity, since, entered: false, bytes: 0, untouched: 0 }
+            let (entered, forgotten, bytes, untouched) = (false, false, 0, 0);
+            Open { inner, activity, since, entered, forgotten, bytes, untouched }
         });
         Span { open, _of_its_thread: PhantomData }
     }
@@ -254,6 +255,7 @@ struct Open<'a> {
     since: Instant,
     /// What the thread records meanwhile is about the same checkpoint.
     entered: bool,
+    forgotten: bool,
     bytes: u64,
     untouched: u64,
 }
@@ -273,6 +275,13 @@ impl Span<'_> {
     pub fn bytes(&mut self, bytes: u64) {
         if let Some(open) = &mut self.open {
             open.bytes = bytes;
+        }
+    }
+
+    /// There was nothing to do: it is not recorded.
+    pub fn forget(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.forgotten = true;
         }
     }
 
@@ -297,7 +306,9 @@ impl Drop for Span<'_> {
             bytes: open.bytes,
             extra: open.untouched,
         };
-        inner.push(record, None);
+        if !open.forgotten {
+            inner.push(record, None);
+        }
         if open.entered {
             inner.with_local(|_, producer| producer.leave());
         }

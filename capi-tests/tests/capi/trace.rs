@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use capi_tests::job::Job;
 use capi_tests::program::{nvtx_standin, staged};
@@ -33,9 +34,19 @@ fn bytes<'a>(events: impl Iterator<Item = &'a Value>) -> u64 {
     events.map(|event| event["args"]["bytes"].as_u64().unwrap_or(0)).sum()
 }
 
+/// Waits for something that comes by itself. Many times longer than it takes is a hang.
+fn until(what: &str, there: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !there() {
+        assert!(since.elapsed() < Duration::from_secs(120), "{what} does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn agrees_with_metrics(events: &[Value], ended: &Ended) {
     let calls = ["init", "checkpoint", "restore", "drain"];
-    let calls: Vec<&Value> = calls.iter().flat_map(|call| named(events, call)).collect();
+    let calls = calls.iter().flat_map(|call| named(events, call));
+    let calls: Vec<&Value> = calls.filter(|event| event["cat"] != "blocked").collect();
     for cause in CAUSES {
         let waits = events.iter().filter(|event| event["args"]["cause"] == cause);
         let figure = cause.replace(' ', "_");
@@ -68,6 +79,11 @@ fn the_timeline_agrees_with_the_metrics() {
     let ended = job.run_device("shot", "host=300000 wait=1 drain=0").succeed();
     let events = whole(&job.path("trace.json"));
     agrees_with_metrics(&events, &ended);
+    assert_eq!(bytes(named(&events, "map")), 8 << 20);
+    assert!(
+        named(&events, "map").all(|map| map["args"]["bytes"].is_u64()),
+        "one that maps nothing"
+    );
     for activity in [
         "init", "map", "touch", "register", "turn", "flush", "fetch", "write", "persist", "read",
         "drain",
@@ -105,9 +121,8 @@ fn a_killed_job_leaves_a_readable_file() {
     let mut writer = job.run("durable", "write first=1").env("VELOC_TRACE", job.path("t")).start();
     writer.wait_for_line("durable 30");
     // What was recorded before is written within a round or two of the writer.
-    while !fs::read_to_string(job.path("t")).unwrap_or_default().contains("\"version\":25,") {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    let written = || fs::read_to_string(job.path("t")).unwrap_or_default();
+    until("version 25 in the file", || written().contains("\"version\":25,"));
     writer.signal(libc::SIGKILL);
     let _ = writer.end();
     let text = fs::read_to_string(job.path("t")).unwrap();
@@ -144,9 +159,7 @@ fn two_processes() {
         let start = |rank: &str| job.run_device("pin", rank).env("VELOC_TRACE", job.path("t"));
         let before = now();
         let one = start(first).start();
-        while !job.path("t").exists() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        until("the file", || job.path("t").exists());
         // In the second round the name is taken while the first runs, and may be free afterwards.
         one.signal(libc::SIGSTOP);
         let other = start(second).start();
