@@ -1,7 +1,8 @@
 //! Host regions through the C interface, beside the bare copies of the same bytes.
 //!
-//! `cargo bench --bench host`. Each figure is a median, and each ratio compares medians of one run
-//! in which the two things measured take turns, because machines are noisy.
+//! `cargo bench --bench host`, or with `-- timeline` the cost of a timeline alone. Each figure is a
+//! median, and each ratio compares medians of one run in which the two things measured take turns,
+//! because machines are noisy.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A benchmark stops at the first thing that fails.
 
@@ -16,9 +17,13 @@ const MIB: usize = 1 << 20;
 
 fn main() {
     let directory = tempfile::tempdir().unwrap();
+    if std::env::args().any(|argument| argument == "timeline") {
+        return traced(directory.path());
+    }
     init_times(directory.path());
     large(directory.path());
     small(directory.path());
+    traced(directory.path());
 }
 
 fn init(directory: &std::path::Path, text: &str) -> Duration {
@@ -122,4 +127,51 @@ fn small(directory: &std::path::Path) {
     sorted.sort_by(f64::total_cmp);
     println!("4 KiB, ephemeral: {:.0} a second, median (to reach: 50,000)", sorted[2]);
     ok(VELOC_Finalize(0));
+}
+
+/// What a timeline costs: jobs with and without take turns. Beside the time that passes, the
+/// processor time of the application's thread: the writer's does not count there, nor what else
+/// the machine does.
+fn traced(directory: &std::path::Path) {
+    for (what, len, count) in
+        [("4 KiB", 4096, 20_000), ("1 MiB", MIB, 500), ("16 MiB", 16 * MIB, 40)]
+    {
+        let application = vec![1u8; len];
+        let mut times = [const { (Vec::new(), Vec::new()) }; 2];
+        for round in 0..30 {
+            let with = round % 2 == 1;
+            let mut text = "mode = async\nephemeral = true\nhost_cache_size = 1\n".to_owned();
+            if with {
+                text += &format!("trace = {}\n", directory.join("trace.json").display());
+            }
+            init(directory, &text);
+            ok(VELOC_Mem_protect(0, application.as_ptr() as *mut c_void, len, 1));
+            while metrics().host_touched < metrics().host_capacity {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let (since, processor) = (Instant::now(), processor_time());
+            for version in 0..count {
+                // SAFETY: the name ends with NUL, and the protected memory is alive.
+                ok(unsafe { VELOC_Checkpoint(NAME.as_ptr(), version) });
+            }
+            let (passed, used) = &mut times[usize::from(with)];
+            passed.push(since.elapsed() / count as u32);
+            used.push((processor_time() - processor) / count as u32);
+            ok(VELOC_Finalize(0));
+        }
+        let [without, with] = times.map(|(passed, used)| [median(passed), median(used)]);
+        for (i, time) in ["passed", "processor"].into_iter().enumerate() {
+            let (without, with) = (without[i], with[i]);
+            let cost = 100.0 * (with.as_secs_f64() / without.as_secs_f64() - 1.0);
+            println!("{what}, {time}: {without:?}, with a timeline {with:?}: {cost:+.2} %");
+        }
+    }
+}
+
+/// What the calling thread has used of its processor.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -18,3 +18,4 @@ pub mod platform;
 pub mod policy;
 pub mod sync;
 pub mod tier;
+pub mod trace;

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::trace::Recorder;
+
 /// A way that bytes take from one place to another. A: application, D: device cache, H: host
 /// buffer, F: scratch file, P: persistent file (the names of VELOC's GPU prototype).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +124,15 @@ pub struct Metrics {
     pub turn: Sum,
     /// Time that `VELOC_Init` took.
     pub init: Sum,
+    trace: Recorder,
 }
 
 impl Metrics {
+    /// Counters at 0. The waits that they count are recorded as well.
+    pub fn new(trace: Recorder) -> Self {
+        Metrics { trace, ..Metrics::default() }
+    }
+
     /// The counter of a hop.
     pub fn hop(&self, hop: Hop) -> &Sum {
         &self.hops[hop as usize]
@@ -135,9 +143,12 @@ impl Metrics {
         &self.blocked[cause as usize]
     }
 
-    /// Counts the application's waiting for `cause` since `since`.
+    /// Counts the application's waiting for `cause` since `since`, here and in the trace, which
+    /// therefore agree to the nanosecond.
     pub fn waited(&self, cause: Cause, since: Instant) {
-        self.blocked(cause).add(0, since.elapsed());
+        let time = since.elapsed();
+        self.blocked(cause).add(0, time);
+        self.trace.blocked(cause, since, time);
     }
 
     /// One line for each hop that moved anything: `DtoH 1048576 bytes, 12.5 GB/s`; at most `limit`

@@ -110,9 +110,15 @@ static void print_metrics(void)
 {
     static const char *const hops[] = {"AtoD", "AtoH", "AtoF", "DtoH", "DtoF", "HtoF", "FtoP",
                                        "PtoF", "FtoH", "HtoD", "DtoA", "HtoA", "FtoA"};
+    static const char *const causes[] = {"copy",      "order", "map",  "device_room",
+                                         "host_room", "fetch", "file", "drain"};
     VELOC_Metrics metrics;
     unsigned i;
     OK(VELOC_Get_metrics(&metrics, sizeof metrics));
+    for (i = 0; i < sizeof causes / sizeof causes[0]; i++)
+        printf("blocked_%s %llu\nwaits_%s %llu\n", causes[i],
+               (unsigned long long)metrics.blocked[i].nanoseconds, causes[i],
+               (unsigned long long)metrics.blocked[i].count);
     for (i = 0; i < sizeof hops / sizeof hops[0]; i++)
         printf("%s %llu\n", hops[i], (unsigned long long)metrics.hops[i].bytes);
     printf("checkpoints %llu\nrestores %llu\ndevice_evictions %llu\nhost_evictions %llu\n"

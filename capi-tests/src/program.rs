@@ -109,6 +109,20 @@ pub fn maimed_driver(folder: &Path) -> PathBuf {
     library
 }
 
+/// The stand-in for NVTX, under the name of its version 2, in a folder of its own.
+pub fn nvtx_standin(folder: &Path) -> PathBuf {
+    let library = folder.join("libnvToolsExt.so.1");
+    let mut command = compiler();
+    command
+        .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
+        .args(["-Wl,-soname,libnvToolsExt.so.1", "-o"])
+        .arg(&library)
+        .arg(sources().join("../nvtx/standin.c"))
+        .arg("-lpthread");
+    finish(command);
+    library
+}
+
 fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }

@@ -10,6 +10,7 @@ mod bench;
 mod draw;
 mod model;
 mod size;
+mod timeline;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.
 #[derive(Debug, Parser)]
@@ -24,11 +25,13 @@ enum Command {
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
+    Timeline(timeline::Timeline),
 }
 
 fn run(command: Command) -> Result<()> {
     match command {
         Command::Bench(bench) => bench::run(*bench),
+        Command::Timeline(timeline) => timeline::run(&timeline),
     }
 }
 

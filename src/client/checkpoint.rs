@@ -9,16 +9,19 @@ use crate::engine::place::Place;
 use crate::error::{Error, Result};
 use crate::metrics::{Cause, Hop};
 use crate::platform::files::{self, Durability};
+use crate::trace::Activity;
 
 impl Client {
     /// Takes a whole checkpoint (`VELOC_Checkpoint`).
     pub fn checkpoint(&mut self, name: &str, version: i32) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Checkpoint).of(name, version);
         self.checkpoint_begin(name, version)?;
-        let captured = self.checkpoint_mem(&Selection::All);
+        let captured = self.capture(&Selection::All);
         if captured.is_err() {
             self.leave_phase();
         }
-        captured.and_then(|()| self.checkpoint_end(true))
+        captured.and_then(|()| self.close(true))
     }
 
     /// Opens a checkpoint. A background failure that was not reported yet is reported here, and
@@ -39,6 +42,12 @@ impl Client {
 
     /// Captures protected regions into the open checkpoint.
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = self.span(&trace, Activity::Checkpoint);
+        self.capture(selection)
+    }
+
+    fn capture(&mut self, selection: &Selection) -> Result<()> {
         if !matches!(self.phase, Phase::Checkpoint { .. }) {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
         }
@@ -62,6 +71,12 @@ impl Client {
 
     /// Closes the open checkpoint: it exists from here on, or, without `success`, never has.
     pub fn checkpoint_end(&mut self, success: bool) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = self.span(&trace, Activity::Checkpoint);
+        self.close(success)
+    }
+
+    fn close(&mut self, success: bool) -> Result<()> {
         self.must_checkpoint()?;
         let empty = matches!(
             &self.phase,

@@ -23,6 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
 use crate::platform::memory;
+use crate::trace::{Activity, Recorder, Span};
 use regions::{Protected, Regions};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
@@ -280,7 +281,19 @@ impl Client {
 
     /// Counts the time since `since` as that of the initialisation.
     pub fn count_init(&self, since: Instant) {
-        self.engine.metrics.init.add(0, since.elapsed());
+        let time = since.elapsed();
+        self.engine.metrics.init.add(0, time);
+        self.engine.trace.spent(Activity::Init, since, time, 0);
+    }
+
+    /// A span about what is open.
+    fn span<'a>(&self, trace: &'a Recorder, activity: Activity) -> Span<'a> {
+        let span = trace.span(activity);
+        match &self.phase {
+            Phase::Idle => span,
+            Phase::Checkpoint { open, .. } => span.of(&open.name, open.version),
+            Phase::Restart { restoring } => span.of(&restoring.name, restoring.version),
+        }
     }
 
     /// Collective agreement: whether `mine` is true on every process.

@@ -2,6 +2,7 @@
 
 use super::{agree, check_name, Client, Phase, Selection};
 use crate::error::{Error, Kind, Result};
+use crate::trace::Activity;
 
 impl Client {
     /// The newest version that is not above `version` (0: the newest of all), on every process if
@@ -54,8 +55,10 @@ impl Client {
 
     /// Restores a whole checkpoint (`VELOC_Restart`).
     pub fn restart(&mut self, name: &str, version: i32) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Restore).of(name, version);
         self.restart_begin(name, version)?;
-        let recovered = self.recover(&Selection::All);
+        let recovered = self.recover_selected(&Selection::All);
         let ended = self.restart_end(recovered.is_ok());
         recovered.and(ended)
     }
@@ -120,6 +123,12 @@ impl Client {
     /// Copies regions back to the protected memory. Everything is checked before the first byte is
     /// overwritten: each selected region of the checkpoint has memory that is large enough.
     pub fn recover(&mut self, selection: &Selection) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = self.span(&trace, Activity::Restore);
+        self.recover_selected(selection)
+    }
+
+    fn recover_selected(&mut self, selection: &Selection) -> Result<()> {
         let Phase::Restart { restoring } = &self.phase else {
             return Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"));
         };

@@ -152,6 +152,13 @@ pub const KEYS: &[Key] = &[
         meaning: "How much host memory one registration covers; copies wait while one runs.",
     },
     Key {
+        name: "trace",
+        values: "path",
+        role: Role::Optional,
+        meaning: "Write a timeline of the job to this file, in the Chrome trace-event format; %r \
+                  stands for the rank, %p for the process.",
+    },
+    Key {
         name: "log_prefix",
         values: "text",
         role: Role::NoEffect {

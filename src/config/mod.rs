@@ -81,6 +81,8 @@ pub struct Config {
     pub pin: Pin,
     /// Bytes that one registration covers, 1 to [`LARGEST_PIN_CHUNK`].
     pub pin_chunk_size: u64,
+    /// The file for the timeline, if one is wanted.
+    pub trace: Option<PathBuf>,
 }
 
 impl Config {
@@ -272,6 +274,7 @@ impl Settings {
             pin_chunk_size: self.required("pin_chunk_size", origin, |text| {
                 value::size_up_to(text, LARGEST_PIN_CHUNK)
             })?,
+            trace: self.read("trace", path)?,
         };
         if config.scratch.is_none() && !config.ephemeral {
             return Err(Error::invalid(format!(
@@ -361,6 +364,7 @@ mod tests {
                 huge_pages: true,
                 pin: Pin::Serial,
                 pin_chunk_size: 64 << 20,
+                trace: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -372,7 +376,7 @@ mod tests {
             "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
              host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
              touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
-             pin = chunked\npin_chunk_size = 1G\n",
+             pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\n",
             &[],
         )
         .unwrap();
@@ -393,6 +397,7 @@ mod tests {
                 huge_pages: false,
                 pin: Pin::Chunked,
                 pin_chunk_size: 1 << 30,
+                trace: Some("/t.json".into()),
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -415,6 +420,7 @@ mod tests {
             ("huge_pages", "2", "true or false"),
             ("pin", "both", "serial, parallel, off, chunked"),
             ("pin_chunk_size", "2G", "at most 1024 MiB"),
+            ("trace", "", "a path"),
             ("aggregated", "perhaps", "true or false"),
         ] {
             let from_file = with(&format!("{key} = {value}")).unwrap_err();

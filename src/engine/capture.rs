@@ -71,7 +71,11 @@ impl Shared {
     fn complete(&self, open: Open) -> Result<()> {
         match open.spool {
             None => {
-                self.catalog.step(|state| state.commit(open.id, open.regions));
+                let used = self.catalog.step(|state| {
+                    state.commit(open.id, open.regions);
+                    state.used()
+                });
+                self.record_use(used);
                 Ok(())
             }
             Some(spool) => {

@@ -17,6 +17,7 @@ use crate::metrics::{Cause, Hop};
 use crate::sync::MutexGuard;
 use crate::tier::host_buffer::{HostBuffer, Lease};
 use crate::tier::space::Extent;
+use crate::trace::Activity;
 
 /// The direction of a copy, seen from the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Shared {
                 let flushing = self.pace.flush();
                 own.iter().for_each(|run| copy_run(host, way, run));
                 own.iter().for_each(|run| host.written(&run.extents));
-                flushing.finish(own.iter().map(|run| run.bytes()).sum(), untouched);
+                self.flushed(flushing, own.iter().map(|run| run.bytes()).sum(), untouched);
             }
         }
         self.count(way, runs, since, true);
@@ -110,6 +111,8 @@ impl Shared {
                     (Way::Out, Tier::Host) => Hop::HtoA,
                 };
                 self.metrics.hop(hop).add(bytes, time);
+                let event = if way == Way::In { Activity::Capture } else { Activity::Recover };
+                self.trace.spent(event, since, time, bytes);
             }
         }
     }

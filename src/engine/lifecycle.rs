@@ -20,6 +20,7 @@ use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
 use crate::tier::files::Files;
 use crate::tier::host_buffer::{self, HostBuffer};
+use crate::trace::{Activity, Recorder, Setup};
 
 /// Without `gpu_cache_size`, the device cache has this share of the device's memory at the most.
 const DEVICE_SHARE: u64 = 16;
@@ -54,6 +55,7 @@ impl Engine {
     /// workers. `device` is the one the application already uses, if it does.
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
         warn_of_unused(&config);
+        let trace = recorder(&config, rank);
         let files = Files::open(
             config.scratch.as_deref(),
             config.persistent.as_deref().filter(|_| !config.ephemeral),
@@ -61,7 +63,7 @@ impl Engine {
             config.ephemeral,
         )?;
         let host = host_buffer(&config)?;
-        let catalog = Catalog::new(State::new(Shape {
+        let mut state = State::new(Shape {
             device: 0,
             host: host.as_ref().map_or(0, HostBuffer::len),
             scratch: files.has_scratch(),
@@ -70,8 +72,9 @@ impl Engine {
             order: config.restore_order,
             device_granule: device_cache::GRANULE,
             host_granule: host_buffer::GRANULE,
-        }));
-        let shared = Arc::new(Shared::new(config, catalog, host, files));
+        });
+        state.record_to(trace.clone());
+        let shared = Arc::new(Shared::new(config, Catalog::new(state), host, files, trace));
         log::info!(
             "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
             shared.host.as_ref().map_or(0, HostBuffer::len),
@@ -97,8 +100,9 @@ impl Engine {
         // File-based checkpoints are persisted even without a persistent directory.
         self.spawn("persist", storage::persist)?;
         if self.host.is_some() {
-            for _ in 0..touch::threads(self.config.touch_threads, affinity::usable_cpus()) {
-                self.spawn("touch", prepare::touch)?;
+            let threads = touch::threads(self.config.touch_threads, affinity::usable_cpus());
+            for thread in 1..=threads {
+                self.spawn_as("touch", format!("touch {thread}"), prepare::touch)?;
             }
         }
         Ok(())
@@ -107,8 +111,12 @@ impl Engine {
     /// Uses this device from here on: called once the application has one.
     pub fn attach(&self, device: Device) -> Result<()> {
         let device = Arc::new(device);
+        self.trace.fact("device", device.name());
         if device.is_software() {
-            log::warn!("{}: no figure of this run says anything about a GPU", device.name());
+            let warning =
+                format!("{}: no figure of this run says anything about a GPU", device.name());
+            log::warn!("{warning}");
+            self.trace.fact("warning", warning);
         }
         let own = (Stream::new(&device)?, Event::new(&device)?);
         let cache = self.device_cache(&device)?;
@@ -197,9 +205,20 @@ impl Engine {
     }
 
     fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
+        self.spawn_as(name, name.to_owned(), work)
+    }
+
+    /// The same, with a name of its own in the timeline.
+    fn spawn_as(
+        &self,
+        name: &str,
+        in_trace: String,
+        work: fn(&Shared) -> Result<()>,
+    ) -> Result<()> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
         let worker = Builder::new().name(format!("veloc-{name}")).spawn(move || {
+            shared.trace.name_thread(&in_trace);
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             let failure = match ended {
                 Ok(Ok(())) => return,
@@ -223,6 +242,7 @@ impl Engine {
     /// Waits until nothing is being flushed, written or persisted. Reports the oldest background
     /// failure that has not been reported; what failed is tried again first.
     pub fn drain(&self) -> Result<()> {
+        let _span = self.trace.span(Activity::Drain);
         let since = Instant::now();
         self.catalog.step(State::retry);
         let waited = self.catalog.wait(|state| state.drained().then_some(()));
@@ -237,6 +257,7 @@ impl Engine {
     pub fn leave(&self) {
         self.shared.stop();
         self.remove_spilled();
+        self.trace.finish();
     }
 
     fn remove_spilled(&self) {
@@ -269,7 +290,23 @@ impl Drop for Engine {
         prepare::unpin(&self.shared);
         // What an ephemeral job has written is of no use after it.
         self.remove_spilled();
+        self.shared.trace.finish();
     }
+}
+
+/// The recorder that the configuration asks for. A job goes on without its timeline.
+fn recorder(config: &Config, rank: u32) -> Recorder {
+    let setup = Setup { file: config.trace.clone(), rank };
+    let trace = Recorder::start(&setup).unwrap_or_else(|error| {
+        log::warn!("going on without a trace: {error}");
+        Recorder::off()
+    });
+    let bytes = |bytes: Option<u64>| bytes.map_or("default".to_owned(), |b| b.to_string());
+    trace.fact("touch", format!("{:?}", config.touch).to_lowercase());
+    trace.fact("pin", format!("{:?}", config.pin).to_lowercase());
+    trace.fact("gpu_cache_size", bytes(config.gpu_cache_size));
+    trace.fact("host_cache_size", bytes(config.host_cache_size));
+    trace
 }
 
 /// Says which keys the others leave without effect.

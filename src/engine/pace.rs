@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::policy::lull::Forecast;
 use crate::policy::pace::{self, Flush};
-use crate::policy::touch::{Model, Touch};
+use crate::policy::touch::{Mode, Model, Prediction, Touch};
 use crate::sync::{Condvar, Mutex};
 
 #[derive(Debug)]
@@ -119,13 +119,19 @@ impl Pace {
 }
 
 impl Flushing<'_> {
-    /// The flush has moved `bytes`, `untouched` of them to pages that did not exist.
-    pub fn finish(mut self, bytes: u64, untouched: u64) {
+    /// The flush has moved `bytes`, `untouched` of them to pages that did not exist. The mode of
+    /// touching and what it was decided by, if it has changed.
+    pub fn finish(mut self, bytes: u64, untouched: u64) -> Option<(Mode, Prediction)> {
         let seconds = self.since.elapsed().as_secs_f64();
-        if let Some(flush) = self.flush.take() {
-            self.pace.now.lock().pace.flushed(flush, bytes, untouched, seconds);
-        }
+        let flush = self.flush.take()?;
+        let mut now = self.pace.now.lock();
+        let before = now.pace.model().mode();
+        now.pace.flushed(flush, bytes, untouched, seconds);
+        let mode = now.pace.model().mode();
+        let changed = now.pace.model().prediction().filter(|_| mode != before);
+        drop(now);
         self.pace.changed.notify_all();
+        changed.map(|prediction| (mode, prediction))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::platform::{memory, numa};
 use crate::policy::map::may_map;
 use crate::policy::register as policy;
 use crate::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
+use crate::trace::{Activity, Counter};
 
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
 pub fn map(shared: &Shared) -> Result<()> {
@@ -23,6 +24,7 @@ pub fn map(shared: &Shared) -> Result<()> {
     let chunk = shared.config.gpu_chunk_size;
     while !shared.stopping() {
         let since = Instant::now();
+        let mut span = shared.trace.span(Activity::Map);
         let device = &shared.device_side()?.device;
         let next = device.free_memory().and_then(|free| {
             let left = cache.reserved() - mapped;
@@ -32,11 +34,17 @@ pub fn map(shared: &Shared) -> Result<()> {
             cache.map_next(chunk)
         });
         match next {
-            Ok(0) => break,
+            Ok(0) => {
+                span.forget();
+                break;
+            }
             Ok(bytes) => {
                 mapped += bytes;
                 shared.metrics.map.add(bytes, since.elapsed());
+                span.bytes(bytes);
+                drop(span);
                 shared.catalog.step(|state| state.device_grown(bytes));
+                shared.trace.counter(Counter::DeviceMapped, mapped);
             }
             Err(error) => {
                 shared.degrade(
@@ -67,7 +75,14 @@ pub fn touch(shared: &Shared) -> Result<()> {
         let bytes = unit.as_ref().map_or(0, |unit| unit.end - unit.start);
         shared.pace.touched(bytes, since);
         match (touched, &unit) {
-            (Ok(()), Some(_)) => shared.metrics.touch.add(bytes, since.elapsed()),
+            (Ok(()), Some(_)) => {
+                let time = since.elapsed();
+                shared.metrics.touch.add(bytes, time);
+                shared.trace.spent(Activity::Touch, since, time, bytes);
+                if shared.trace.is_on() {
+                    shared.trace.counter(Counter::HostTouched, host.touched_bytes());
+                }
+            }
             (Ok(()), None) if !short => break,
             (Ok(()), None) => {
                 host.give_up();
@@ -132,8 +147,10 @@ pub fn pin(shared: &Shared) -> Result<()> {
         let len = bytes.end - bytes.start;
         if let (Some(turns), None) = (&turns, &turn) {
             let since = Instant::now();
+            let span = shared.trace.span(Activity::Turn);
             let all = if policy::keeps_turn(pin) { host.len() } else { len };
             turn = Some(turns.enter(all, &|| shared.stopping()));
+            drop(span);
             shared.metrics.turn.add(0, since.elapsed());
             if shared.stopping() {
                 break;
@@ -143,7 +160,10 @@ pub fn pin(shared: &Shared) -> Result<()> {
         // due, and not while one waits.
         let before = &shared.metrics.register;
         let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
-        if !shared.pace.await_lull(policy::expected_seconds(len, measured)) {
+        let span = shared.trace.span(Activity::Lull);
+        let lull = shared.pace.await_lull(policy::expected_seconds(len, measured));
+        drop(span);
+        if !lull {
             break;
         }
         shared.gate.pass();
@@ -169,6 +189,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     let bytes = host.chunk(chunk);
     let len = bytes.end - bytes.start;
     let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Register);
     // SAFETY: the chunk is closed, so no copy uses it; the mapping lives until every chunk was
     // unregistered (`unpin`).
     let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
@@ -176,6 +197,9 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     match result {
         Ok(()) => {
             shared.metrics.register.add(len, since.elapsed());
+            span.bytes(len);
+            drop(span);
+            shared.trace.counter(Counter::HostRegistered, host.registered_bytes());
             Ok(true)
         }
         Err(error) => {

@@ -6,17 +6,19 @@ use std::sync::{Arc, OnceLock};
 
 use super::gate::Gate;
 use super::guard::Guard;
-use super::pace::Pace;
+use super::pace::{Flushing, Pace};
 use crate::catalog::monitor::Catalog;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Event, Stream};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
+use crate::policy::touch::Mode;
 use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
 use crate::tier::files::Files;
 use crate::tier::host_buffer::HostBuffer;
+use crate::trace::{Counter, Recorder};
 
 /// Everything a job has.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Shared {
     pub files: Files,
     /// The counters.
     pub metrics: Metrics,
+    /// The timeline.
+    pub trace: Recorder,
     /// Touching and flushing.
     pub pace: Pace,
     /// Background copies and captures.
@@ -62,7 +66,13 @@ pub struct DeviceSide {
 
 impl Shared {
     /// The state of a job that is about to start.
-    pub fn new(config: Config, catalog: Catalog, host: Option<HostBuffer>, files: Files) -> Self {
+    pub fn new(
+        config: Config,
+        catalog: Catalog,
+        host: Option<HostBuffer>,
+        files: Files,
+        trace: Recorder,
+    ) -> Self {
         let pace = Pace::new(config.touch);
         Shared {
             config,
@@ -70,7 +80,8 @@ impl Shared {
             host,
             device: OnceLock::new(),
             files,
-            metrics: Metrics::default(),
+            metrics: Metrics::new(trace.clone()),
+            trace,
             pace,
             gate: Gate::default(),
             guard: Guard::default(),
@@ -129,6 +140,19 @@ impl Shared {
             );
         }
         self.guard.is_short()
+    }
+
+    /// Records how many bytes of the device cache and of the host buffer are taken.
+    pub fn record_use(&self, used: [u64; 2]) {
+        self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
+    }
+
+    /// Ends a flush of `bytes`, `untouched` of them to pages that did not exist.
+    pub fn flushed(&self, flushing: Flushing<'_>, bytes: u64, untouched: u64) {
+        if let Some((mode, prediction)) = flushing.finish(bytes, untouched) {
+            let predicted = [prediction.sequential, prediction.concurrent];
+            self.trace.decided(mode == Mode::Concurrent, predicted);
+        }
     }
 
     /// Says once that something works less well than it could. `topic` tells one such thing from

@@ -13,6 +13,7 @@ use crate::format::header::Header;
 use crate::metrics::Hop;
 use crate::platform::files;
 use crate::tier::space::cut;
+use crate::trace::Activity;
 
 /// Writes scratch files until the engine stops.
 pub fn write(shared: &Shared) -> Result<()> {
@@ -23,10 +24,13 @@ pub fn write(shared: &Shared) -> Result<()> {
         let result = written
             .and_then(|temporary| give_name(shared, &job, &temporary))
             .map_err(about(&job.name, job.version));
-        if shared.catalog.step(|state| state.write_done(&job, result)) == After::Unlink {
+        let (after, used) =
+            shared.catalog.step(|state| (state.write_done(&job, result), state.used()));
+        if after == After::Unlink {
             unlink(shared, &job.name, job.version);
         }
         drop(naming);
+        shared.record_use(used);
     }
     Ok(())
 }
@@ -35,11 +39,16 @@ pub fn write(shared: &Shared) -> Result<()> {
 pub fn persist(shared: &Shared) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
         let since = Instant::now();
+        let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
         let result = shared
             .files
             .persist(&job.name, job.version, job.routed.as_deref())
-            .map(|bytes| shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed()))
+            .map(|bytes| {
+                shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed());
+                span.bytes(bytes);
+            })
             .map_err(about(&job.name, job.version));
+        drop(span);
         let naming = shared.naming.lock();
         if shared.catalog.step(|state| state.persist_done(job.id, result)) == After::Unlink {
             unlink(shared, &job.name, job.version);
@@ -57,7 +66,11 @@ pub fn read(shared: &Shared) -> Result<()> {
             // Nothing is lost: the restore looks at the files itself, and reports.
             shared.degrade("read", format!("reading ahead failed: {error}"));
         }
-        shared.catalog.step(|state| state.read_done(&job, &result));
+        let used = shared.catalog.step(|state| {
+            state.read_done(&job, &result);
+            state.used()
+        });
+        shared.record_use(used);
     }
     Ok(())
 }
@@ -71,12 +84,14 @@ fn bind(shared: &Shared) -> Result<()> {
 
 fn write_temporary(shared: &Shared, job: &FileJob) -> Result<PathBuf> {
     let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
     match write_file(shared, job, &temporary) {
         Ok(bytes) => {
             let from_device = job.memory.iter().flatten().any(|s| s.tier == Tier::Device);
             let hop = if from_device { Hop::DtoF } else { Hop::HtoF };
             shared.metrics.hop(hop).add(bytes, since.elapsed());
+            span.bytes(bytes);
             Ok(temporary)
         }
         Err(error) => {
@@ -119,6 +134,7 @@ fn write_file(shared: &Shared, job: &FileJob, path: &Path) -> Result<u64> {
 
 fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Read).of(&job.name, job.version);
     let host = shared.host()?;
     let opened = shared.files.open_nearest(&job.name, job.version)?;
     let mut bytes = 0;
@@ -147,6 +163,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
         host.written(&source.extents);
     }
     shared.metrics.hop(Hop::FtoH).add(bytes, since.elapsed());
+    span.bytes(bytes);
     Ok(())
 }
 

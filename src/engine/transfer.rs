@@ -14,6 +14,7 @@ use crate::metrics::Hop;
 use crate::policy::slice::{self, DEPTH};
 use crate::tier::host_buffer::Lease;
 use crate::tier::space::side_by_side;
+use crate::trace::Activity;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -26,6 +27,7 @@ pub fn flush(shared: &Shared) -> Result<()> {
     let mut queue = Queue::new(shared)?;
     while let Some(job) = shared.catalog.next(Worker::Flush, State::next_flush) {
         let since = Instant::now();
+        let mut span = shared.trace.span(Activity::Flush).of(&job.name, job.version);
         let untouched = shared.host()?.untouched(&job.host);
         if untouched > 0 {
             shared.memory_is_short(untouched);
@@ -36,12 +38,19 @@ pub fn flush(shared: &Shared) -> Result<()> {
         let end = queue.run(&job, Direction::Down);
         if end == MoveEnd::Done {
             host.written(&job.host);
-            flushing.finish(job.len, untouched);
+            shared.flushed(flushing, job.len, untouched);
             shared.metrics.hop(Hop::DtoH).add(job.len, since.elapsed());
+            span.bytes(job.len);
+            span.untouched(untouched);
         } else {
             host.not_written(&job.host);
         }
-        shared.catalog.step(|state| state.flush_done(job.id, end));
+        drop(span);
+        let used = shared.catalog.step(|state| {
+            state.flush_done(job.id, end);
+            state.used()
+        });
+        shared.record_use(used);
     }
     Ok(())
 }
@@ -51,15 +60,24 @@ pub fn fetch(shared: &Shared) -> Result<()> {
     let mut queue = Queue::new(shared)?;
     while let Some(job) = shared.catalog.next(Worker::Fetch, State::next_fetch) {
         let since = Instant::now();
+        let mut span = shared.trace.span(Activity::Fetch).of(&job.name, job.version);
         let end = queue.run(&job, Direction::Up);
         match &end {
-            MoveEnd::Done => shared.metrics.hop(Hop::HtoD).add(job.len, since.elapsed()),
+            MoveEnd::Done => {
+                shared.metrics.hop(Hop::HtoD).add(job.len, since.elapsed());
+                span.bytes(job.len);
+            }
             // Nothing is lost: the restore takes the copy in the host buffer.
             MoveEnd::Failed(error) | MoveEnd::Stranded(error) => {
                 shared.degrade("fetch", format!("fetching ahead failed: {error}"));
             }
         }
-        shared.catalog.step(|state| state.fetch_done(job.id, &end));
+        drop(span);
+        let used = shared.catalog.step(|state| {
+            state.fetch_done(job.id, &end);
+            state.used()
+        });
+        shared.record_use(used);
     }
     Ok(())
 }

@@ -60,6 +60,25 @@ pub fn is_in_use(path: &Path) -> bool {
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) != 0 }
 }
 
+/// Creates `path`, or empties what is there, for writing, unless some process has it from here.
+/// `None`: one has. Where the file system has no locks, nobody has.
+///
+/// # Errors
+/// The system's, with the path.
+pub fn create_alone(path: &Path) -> Result<Option<File>> {
+    let failed = |e: std::io::Error| Error::system(format!("create {}", path.display()), &e);
+    // Not emptied before it is known to be free.
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+    // SAFETY: an open descriptor; the lock goes with it.
+    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+    if !locked && std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock {
+        return Ok(None);
+    }
+    file.set_len(0).map_err(failed)?;
+    Ok(Some(file))
+}
+
 /// Checks that files can be made in `directory`.
 ///
 /// # Errors
@@ -410,7 +429,7 @@ mod tests {
     #[test]
     fn listing_versions() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(versions(&directory.path().join("none"), "x", 0).unwrap(), []);
+        assert_eq!(versions(&directory.path().join("none"), "x", 0).unwrap(), [0; 0]);
         for file in [
             "x-0-7.dat",
             "x-0-10.dat",
@@ -427,9 +446,9 @@ mod tests {
         }
         assert_eq!(versions(directory.path(), "x", 0).unwrap(), [2, 7, 10]);
         assert_eq!(versions(directory.path(), "x", 1).unwrap(), [3]);
-        assert_eq!(versions(directory.path(), "z", 0).unwrap(), []);
+        assert_eq!(versions(directory.path(), "z", 0).unwrap(), [0; 0]);
         // A dot in a name is a dot.
-        assert_eq!(versions(directory.path(), "..", 0).unwrap(), []);
+        assert_eq!(versions(directory.path(), "..", 0).unwrap(), [0; 0]);
         let not_a_directory = directory.path().join("x-0-7.dat");
         assert!(versions(&not_a_directory, "x", 0).is_err());
     }

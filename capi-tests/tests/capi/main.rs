@@ -13,3 +13,4 @@ mod kill;
 mod mpi;
 mod pinning;
 mod refuse;
+mod trace;

@@ -22,6 +22,7 @@ use super::entry::{Entry, FileCopy, Id, Life, Readable, Tier};
 use crate::error::Error;
 use crate::policy::evict::Rank;
 use crate::tier::space::Space;
+use crate::trace::Recorder;
 
 pub use requests::*;
 
@@ -76,6 +77,7 @@ pub struct State {
     draining: u32,
     failures: VecDeque<Error>,
     counts: Counts,
+    trace: Recorder,
     /// Goes up with everything that could let somebody go on who waits.
     changes: u64,
 }
@@ -111,8 +113,14 @@ impl State {
             draining: 0,
             failures: VecDeque::new(),
             counts: Counts::default(),
+            trace: Recorder::off(),
             changes: 0,
         }
+    }
+
+    /// Records what leaves the memory tiers from here on.
+    pub fn record_to(&mut self, trace: Recorder) {
+        self.trace = trace;
     }
 
     /// A number that has changed if anything has that somebody may wait for.
@@ -242,6 +250,11 @@ impl State {
     /// Room in the host buffer: all, and free, in bytes.
     pub fn host_room(&self) -> (u64, u64) {
         (self.host.capacity(), self.host.free())
+    }
+
+    /// Bytes taken of the device cache and of the host buffer.
+    pub fn used(&self) -> [u64; 2] {
+        [&self.device, &self.host].map(|space| space.capacity() - space.free())
     }
 
     /// Checkpoints that can be restored.

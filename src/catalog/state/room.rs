@@ -6,6 +6,7 @@ use crate::catalog::entry::{Id, Part, Stage, Tier, PARTS};
 use crate::error::{Error, Kind};
 use crate::policy::evict::Rank;
 use crate::tier::space::Extent;
+use crate::trace::Place;
 
 impl State {
     pub(super) fn take_room(
@@ -114,9 +115,12 @@ impl State {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
+        let mut bytes = 0;
         for part in &mut entry.parts {
+            let len = part.len;
             let copy = part.copy_mut(tier);
             if copy.stage == Stage::Ready {
+                bytes += len;
                 let extents = std::mem::take(copy).extents;
                 match tier {
                     Tier::Device => self.device.release(&extents),
@@ -124,10 +128,17 @@ impl State {
                 }
             }
         }
-        match tier {
-            Tier::Device => self.counts.device_evictions += 1,
-            Tier::Host => self.counts.host_evictions += 1,
-        }
+        let from = match tier {
+            Tier::Device => {
+                self.counts.device_evictions += 1;
+                Place::Device
+            }
+            Tier::Host => {
+                self.counts.host_evictions += 1;
+                Place::Host
+            }
+        };
+        self.trace.evicted(from, &entry.name, entry.version, bytes);
         let whole = PARTS.iter().all(|&part| has_bytes(entry, part));
         if whole {
             self.reindex(id);

@@ -1,0 +1,228 @@
+//! Timelines: what they say is what the metrics say, whatever happens to the job.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use capi_tests::job::Job;
+use capi_tests::program::{nvtx_standin, staged};
+use capi_tests::run::Ended;
+use serde_json::Value;
+
+const TIERS: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+                     gpu_cache_size = 8M\nhost_cache_size = 16M\n";
+
+const CAUSES: [&str; 8] =
+    ["copy", "order", "map", "device room", "host room", "fetch", "file", "drain"];
+
+/// The events of a whole file.
+fn whole(path: &Path) -> Vec<Value> {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Nanoseconds of a time in microseconds.
+fn nanoseconds(event: &Value, key: &str) -> u64 {
+    (event[key].as_f64().unwrap() * 1000.0).round() as u64
+}
+
+fn named<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> + Clone {
+    events.iter().filter(move |event| event["name"] == name && event["ph"] != "M")
+}
+
+fn bytes<'a>(events: impl Iterator<Item = &'a Value>) -> u64 {
+    events.map(|event| event["args"]["bytes"].as_u64().unwrap_or(0)).sum()
+}
+
+/// Waits for something that comes by itself. Many times longer than it takes is a hang.
+fn until(what: &str, there: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !there() {
+        assert!(since.elapsed() < Duration::from_secs(120), "{what} does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn agrees_with_metrics(events: &[Value], ended: &Ended) {
+    let calls = ["init", "checkpoint", "restore", "drain"];
+    let calls = calls.iter().flat_map(|call| named(events, call));
+    let calls: Vec<&Value> = calls.filter(|event| event["cat"] != "blocked").collect();
+    for cause in CAUSES {
+        let waits = events.iter().filter(|event| event["args"]["cause"] == cause);
+        let figure = cause.replace(' ', "_");
+        let sum: u64 = waits.clone().map(|wait| nanoseconds(wait, "dur")).sum();
+        assert_eq!(sum, ended.figure(&format!("blocked_{figure}")), "{cause}");
+        assert_eq!(waits.clone().count() as u64, ended.figure(&format!("waits_{figure}")));
+        for wait in waits {
+            let (start, end) = (nanoseconds(wait, "ts"), nanoseconds(wait, "dur"));
+            let within = calls.iter().any(|call| {
+                let begin = nanoseconds(call, "ts");
+                begin <= start && start + end <= begin + nanoseconds(call, "dur")
+            });
+            assert!(within, "{wait} is in no call");
+        }
+    }
+    assert_eq!(bytes(named(events, "capture")), ended.figure("AtoD") + ended.figure("AtoH"));
+    assert_eq!(bytes(named(events, "recover")), ended.figure("DtoA") + ended.figure("HtoA"));
+    assert_eq!(named(events, "checkpoint").count() as u64, ended.figure("checkpoints"));
+    assert_eq!(named(events, "restore").count() as u64, ended.figure("restores"));
+    for (tier, figure) in [("device", "device_evictions"), ("host", "host_evictions")] {
+        let evictions = named(events, "evict").filter(|event| event["args"]["tier"] == tier);
+        assert!(evictions.count() as u64 >= ended.figure(figure), "{tier}");
+    }
+}
+
+#[test]
+fn the_timeline_agrees_with_the_metrics() {
+    let job = Job::new(&format!("{TIERS}trace = DIR/trace.json\n"));
+    // Nothing is drained at the end, which no metrics could show.
+    let ended = job.run_device("shot", "host=300000 wait=1 drain=0").succeed();
+    let events = whole(&job.path("trace.json"));
+    agrees_with_metrics(&events, &ended);
+    let maps = named(&events, "map").filter(|event| event["cat"] != "blocked");
+    assert_eq!(bytes(maps.clone()), 8 << 20);
+    for map in maps {
+        assert!(map["args"]["bytes"].is_u64(), "one that maps nothing: {map}");
+    }
+    for activity in [
+        "init", "map", "touch", "register", "turn", "flush", "fetch", "write", "persist", "read",
+        "drain",
+    ] {
+        assert!(named(&events, activity).next().is_some(), "no {activity}");
+    }
+    for counter in ["device mapped", "device used", "host touched", "host registered", "host used"]
+    {
+        let most = named(&events, counter).map(|event| event["args"]["bytes"].as_u64().unwrap());
+        let room = if counter.starts_with("device") { 8 << 20 } else { 16 << 20 };
+        assert!((1..=room).contains(&most.max().unwrap_or(0)), "{counter}");
+    }
+    for flush in named(&events, "flush") {
+        assert_eq!(flush["args"]["checkpoint"], "shot");
+        assert!(flush["args"]["version"].is_u64());
+    }
+    let facts = events.iter().filter(|event| event["name"] == "veloc");
+    let warns = facts.clone().filter_map(|fact| fact["args"]["warning"].as_str());
+    assert!(warns.into_iter().any(|warning| warning.contains("GPU")));
+}
+
+/// The calls of the protocol in parts, and files instead of memory.
+#[test]
+fn a_timeline_of_files() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    job.run("host", "round-trip").env("VELOC_TRACE", job.path("t")).succeed();
+    let events = whole(&job.path("t"));
+    assert!(named(&events, "file").next().is_some());
+    assert!(named(&events, "checkpoint").all(|call| call["args"]["version"].is_u64()));
+}
+
+#[test]
+fn a_killed_job_leaves_a_readable_file() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
+    let mut writer = job.run("durable", "write first=1").env("VELOC_TRACE", job.path("t")).start();
+    writer.wait_for_line("durable 30");
+    // What was recorded before is written within a round or two of the writer.
+    let written = || fs::read_to_string(job.path("t")).unwrap_or_default();
+    until("version 25 in the file", || written().contains("\"version\":25,"));
+    writer.signal(libc::SIGKILL);
+    let _ = writer.end();
+    let text = fs::read_to_string(job.path("t")).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("["));
+    let lines: Vec<&str> = lines.collect();
+    assert_ne!(lines.last(), Some(&"]"), "it was killed");
+    // Only the last line may be cut.
+    for line in &lines[..lines.len() - 1] {
+        let event: Value = serde_json::from_str(line.trim_end_matches(',')).unwrap();
+        assert!(event["ph"].is_string(), "{line}");
+    }
+}
+
+/// Nobody has finalized; the end of the process ends the file all the same.
+#[test]
+fn a_job_that_just_ends_has_a_whole_file() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
+    job.run("ends", "case=exit").env("VELOC_TRACE", job.path("t")).succeed();
+    assert!(named(&whole(&job.path("t")), "checkpoint").count() > 0);
+}
+
+/// Two processes are given the same name; neither's file is lost, and their times can be compared.
+#[test]
+fn two_processes() {
+    let now = || {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the pointer is to a local.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) }, 0);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    };
+    let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 32M\n");
+    let start = |rank: &str| job.run_device("pin", rank).env("VELOC_TRACE", job.path("t")).start();
+    let before = now();
+    let both = [start("rank=0"), start("rank=1")];
+    both.into_iter().for_each(|one| drop(one.end().succeeded()));
+    let after = now();
+    for (file, rank) in [("t", "0"), ("t.1", "1")] {
+        let events = whole(&job.path(file));
+        assert!(named(&events, "checkpoint").count() > 0, "{file}");
+        assert!(events.iter().any(|event| event["args"]["rank"] == rank), "{file}");
+        for event in events.iter().filter(|event| event["ph"] != "M") {
+            assert!((before..after).contains(&nanoseconds(event, "ts")), "{file}: {event}");
+        }
+    }
+}
+
+/// Somebody else writes to a file of that name.
+#[test]
+fn a_name_that_is_taken() {
+    let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 32M\n");
+    fs::write(job.path("t"), "of another job").unwrap();
+    let taken = fs::File::open(job.path("t")).unwrap();
+    // SAFETY: an open descriptor.
+    assert_eq!(unsafe { libc::flock(taken.as_raw_fd(), libc::LOCK_EX) }, 0);
+    job.run_device("pin", "rank=0").env("VELOC_TRACE", job.path("t")).succeed();
+    assert!(named(&whole(&job.path("t.0")), "checkpoint").count() > 0);
+    assert_eq!(fs::read(job.path("t")).unwrap(), b"of another job");
+}
+
+/// The job goes on without.
+#[test]
+fn a_file_that_cannot_be_made_is_a_warning() {
+    let job = Job::new(TIERS);
+    let ended = job.run_device("shot", "").env("VELOC_TRACE", "/nonexistent/t").succeed();
+    assert!(ended.stderr.contains("/nonexistent/t"), "{}", ended.stderr);
+    let ended = job.run_device("shot", "").env("VELOC_TRACE", "/dev/full").succeed();
+    assert!(ended.stderr.contains("/dev/full"), "{}", ended.stderr);
+}
+
+/// Both ways to NVTX, with a file and without; and none where nobody listens.
+#[test]
+fn nvtx_ranges() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = nvtx_standin(folder.path());
+    let paths = [staged().lib(), staged().softcuda(), folder.path().to_owned()];
+    let paths = std::env::join_paths(paths).unwrap();
+    let job = Job::new(TIERS);
+    let shot = || job.run_device("shot", "").env("LD_LIBRARY_PATH", &paths);
+    let counts = |ended: &Ended, what: &str| -> Option<i64> {
+        let prefix = format!("nvtx {what} ");
+        ended.stderr.lines().find_map(|line| line.strip_prefix(&prefix)?.parse().ok())
+    };
+    let listened = |ended: &Ended| {
+        assert_eq!(counts(ended, "checkpoint"), Some(40), "{}", ended.stderr);
+        assert_eq!(counts(ended, "restore"), Some(40));
+        assert_eq!(counts(ended, "unmatched"), Some(0));
+        assert!(counts(ended, "flush") > Some(0) && counts(ended, "threads") > Some(5));
+    };
+    // Version 2: loaded because a file is wanted, or by the program.
+    let traced = shot().env("VELOC_TRACE", job.path("t")).succeed();
+    listened(&traced);
+    listened(&shot().env("LD_PRELOAD", &library).succeed());
+    // Version 3, without a file.
+    let injected = shot().env("NVTX_INJECTION64_PATH", &library).succeed();
+    assert!(injected.stderr.contains("nvtx injected"));
+    listened(&injected);
+    let wrong = shot().env("NVTX_INJECTION64_PATH", "/nonexistent/nvtx.so").succeed();
+    assert!(wrong.stderr.contains("/nonexistent/nvtx.so"), "{}", wrong.stderr);
+    let silent = shot().succeed();
+    assert!(!silent.stderr.contains("nvtx"), "{}", silent.stderr);
+}

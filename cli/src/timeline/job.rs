@@ -1,0 +1,200 @@
+//! What the events tell, process by process. Times are in ms since the machine's start.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::read::Event;
+
+/// Something that took time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// The activity, or for a wait of the application its cause.
+    pub name: String,
+    /// The application waited.
+    pub blocked: bool,
+    /// When it began.
+    pub start: f64,
+    /// When it ended.
+    pub end: f64,
+    /// The thread's number.
+    pub thread: u64,
+    /// The checkpoint's version.
+    pub version: Option<i64>,
+    /// At least half of its bytes went to untouched pages.
+    pub untouched: bool,
+}
+
+/// Something that took no time.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// `evict` or `touch mode`.
+    pub name: String,
+    /// When.
+    pub at: f64,
+    /// The tier that was left, or the mode that was chosen.
+    pub detail: String,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Its number in the system.
+    pub id: u64,
+    /// What it says of itself.
+    pub facts: BTreeMap<String, String>,
+    /// The names of its threads.
+    pub threads: HashMap<u64, String>,
+    /// Ascending by start.
+    pub spans: Vec<Span>,
+    /// Ascending by time.
+    pub marks: Vec<Mark>,
+    /// Each with its values over time, ascending.
+    pub counters: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+impl Process {
+    /// Its rank, if it said one.
+    pub fn rank(&self) -> Option<u64> {
+        self.facts.get("rank")?.parse().ok()
+    }
+
+    /// Whether it has this rank or this process id.
+    pub fn is(&self, number: u64) -> bool {
+        self.rank() == Some(number) || self.id == number
+    }
+
+    /// `rank 3 (process 17)`.
+    pub fn title(&self) -> String {
+        match self.rank() {
+            Some(rank) => format!("rank {rank} (process {})", self.id),
+            None => format!("process {}", self.id),
+        }
+    }
+
+    /// Records that its file lacks.
+    pub fn dropped(&self) -> u64 {
+        self.facts.get("dropped").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// The processes, ascending by rank and process id.
+pub fn by_process(events: &[Event]) -> Vec<Process> {
+    let mut processes: BTreeMap<u64, Process> = BTreeMap::new();
+    for event in events {
+        let process = processes.entry(event.pid).or_default();
+        process.id = event.pid;
+        let text = |key: &str| event.args.get(key).and_then(Value::as_str).map(str::to_owned);
+        let start = event.ts / 1000.0;
+        match (event.ph.as_str(), event.name.as_str()) {
+            ("M", "thread_name") => {
+                process.threads.insert(event.tid, text("name").unwrap_or_default());
+            }
+            ("M", "veloc") => {
+                let facts = event.args.iter();
+                let facts = facts.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())));
+                process.facts.extend(facts);
+            }
+            ("X", name) => {
+                let count = |key: &str| event.args.get(key).and_then(Value::as_u64).unwrap_or(0);
+                process.spans.push(Span {
+                    name: name.to_owned(),
+                    blocked: event.cat == "blocked",
+                    start,
+                    end: start + event.dur / 1000.0,
+                    thread: event.tid,
+                    version: event.args.get("version").and_then(Value::as_i64),
+                    untouched: count("untouched_bytes") * 2 > count("bytes"),
+                });
+            }
+            ("i", name) => process.marks.push(Mark {
+                name: name.to_owned(),
+                at: start,
+                detail: text("tier").or_else(|| text("mode")).unwrap_or_default(),
+            }),
+            ("C", name) => {
+                let bytes = event.args.get("bytes").and_then(Value::as_f64).unwrap_or(0.0);
+                process.counters.entry(name.to_owned()).or_default().push((start, bytes));
+            }
+            _ => {}
+        }
+    }
+    let mut processes: Vec<Process> =
+        processes.into_values().filter(|process| !process.spans.is_empty()).collect();
+    for process in &mut processes {
+        // Each thread's stand in the order of their ends.
+        process.spans.sort_by(|a, b| a.start.total_cmp(&b.start).then(b.end.total_cmp(&a.end)));
+        process.marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+        process.counters.values_mut().for_each(|line| line.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    }
+    processes.sort_by_key(|process| (process.rank(), process.id));
+    processes
+}
+
+/// When the first span of all begins, and when the last one ends.
+pub fn extent(processes: &[Process]) -> (f64, f64) {
+    let spans = || processes.iter().flat_map(|process| &process.spans);
+    let first = spans().map(|span| span.start).fold(f64::INFINITY, f64::min);
+    let last = spans().map(|span| span.end).fold(f64::NEG_INFINITY, f64::max);
+    (first, last)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A job of rank 3, process 17: two checkpoints, of which the second waits.
+    pub const SMALL: &str = r#"[
+{"name":"veloc","ph":"M","pid":17,"tid":0,"args":{"rank":"3"}},
+{"name":"veloc","ph":"M","pid":17,"tid":0,"args":{"warning":"it is software <no GPU>"}},
+{"name":"thread_name","ph":"M","pid":17,"tid":1,"args":{"name":"application"}},
+{"name":"thread_name","ph":"M","pid":17,"tid":2,"args":{"name":"flush"}},
+{"name":"copy","cat":"blocked","ph":"X","ts":1000.0,"dur":400,"pid":17,"tid":1,"args":{"version":1}},
+{"name":"checkpoint","cat":"veloc","ph":"X","ts":1000.0,"dur":500,"pid":17,"tid":1,"args":{"version":1}},
+{"name":"device room","cat":"blocked","ph":"X","ts":3000.0,"dur":400,"pid":17,"tid":1,"args":{"version":2}},
+{"name":"checkpoint","cat":"veloc","ph":"X","ts":3000.0,"dur":500,"pid":17,"tid":1,"args":{"version":2}},
+{"name":"flush","cat":"veloc","ph":"X","ts":1500.0,"dur":1900,"pid":17,"tid":2,"args":{"version":1,"bytes":100,"untouched_bytes":60}},
+{"name":"touch","cat":"veloc","ph":"X","ts":1000.0,"dur":900,"pid":17,"tid":3,"args":{"bytes":100}},
+{"name":"touch","cat":"veloc","ph":"X","ts":1000.0,"dur":600,"pid":17,"tid":4,"args":{"bytes":100}},
+{"name":"evict","cat":"veloc","ph":"i","ts":3400.0,"s":"t","pid":17,"tid":1,"args":{"tier":"device"}},
+{"name":"host touched","cat":"room","ph":"C","ts":1900.0,"pid":17,"tid":3,"args":{"bytes":1048576}}
+"#;
+
+    pub fn small() -> Vec<Process> {
+        by_process(&events(SMALL))
+    }
+
+    fn events(text: &str) -> Vec<Event> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        std::fs::write(&path, text).unwrap();
+        super::super::read::events(&path).unwrap().0
+    }
+
+    #[test]
+    fn a_process_is_read() {
+        let jobs = small();
+        let [process] = &jobs[..] else { panic!("{jobs:?}") };
+        assert_eq!(process.title(), "rank 3 (process 17)");
+        assert!(process.is(3) && process.is(17) && !process.is(4));
+        assert_eq!(process.threads[&2], "flush");
+        let flush = process.spans.iter().find(|span| span.name == "flush").unwrap();
+        assert_eq!(
+            (flush.start, flush.end, flush.version, flush.untouched),
+            (1.5, 3.4, Some(1), true)
+        );
+        assert_eq!(extent(&jobs), (1.0, 3.5));
+        assert_eq!(process.counters["host touched"], [(1.9, 1048576.0)]);
+    }
+
+    /// Files of several processes are one picture, in the order of the ranks.
+    #[test]
+    fn files_are_merged() {
+        let other =
+            SMALL.replace("\"pid\":17", "\"pid\":9").replace("\"rank\":\"3\"", "\"rank\":\"12\"");
+        let mut all = events(&other);
+        all.extend(events(SMALL));
+        let titles: Vec<String> = by_process(&all).iter().map(Process::title).collect();
+        assert_eq!(titles, ["rank 3 (process 17)", "rank 12 (process 9)"]);
+    }
+}

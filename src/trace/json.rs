@@ -1,0 +1,154 @@
+//! Records as lines of the Chrome trace-event format: an array of objects, of which each line here
+//! is one. Times are in microseconds with three decimals, so that no nanosecond is lost.
+
+use std::fmt::Write as _;
+
+use super::activity::{ACTIVITIES, COUNTERS, PLACES};
+use super::track::{Kind, Record};
+use crate::metrics::CAUSES;
+
+/// The modes of touching: not concurrent, and concurrent.
+const MODES: [&str; 2] = ["sequential", "concurrent"];
+
+/// One record of thread `thread` of process `process`, about the checkpoint `name` if it is about
+/// one. A record of two counters is two lines.
+pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name: &str) {
+    if record.kind == Kind::Counters {
+        let one = Record { kind: Kind::Counter, ..*record };
+        line(text, process, thread, &one, name);
+        text.push_str(",\n");
+        let other = Record { detail: one.detail + 1, bytes: one.extra, ..one };
+        return line(text, process, thread, &other, name);
+    }
+    let detail = usize::from(record.detail);
+    let cause = CAUSES.get(detail).map_or("", |(_, name)| name);
+    let tier = PLACES.get(detail).copied().unwrap_or_default();
+    let mode = MODES.get(detail).copied().unwrap_or_default();
+    let (title, category, phase) = match record.kind {
+        Kind::Span => {
+            let activity = ACTIVITIES.get(detail).and_then(|(_, name)| name.to_str().ok());
+            (activity.unwrap_or_default(), "veloc", "X")
+        }
+        Kind::Blocked => (cause, "blocked", "X"),
+        Kind::Evict => ("evict", "veloc", "i"),
+        Kind::Decide => ("touch mode", "veloc", "i"),
+        Kind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
+        Kind::Counters | Kind::Name => return,
+    };
+    // Writing to a String cannot fail; so below.
+    let _ = write!(
+        text,
+        "{{\"name\":\"{title}\",\"cat\":\"{category}\",\"ph\":\"{phase}\",\"ts\":{}",
+        Microseconds(record.start)
+    );
+    match phase {
+        "X" => {
+            let _ = write!(text, ",\"dur\":{}", Microseconds(record.time));
+        }
+        "i" => text.push_str(",\"s\":\"t\""),
+        _ => {}
+    }
+    let _ = write!(text, ",\"pid\":{process},\"tid\":{thread},\"args\":{{");
+    let mut arguments = Arguments { text, first: true };
+    if let Some(version) = record.version {
+        arguments.key("checkpoint");
+        string(arguments.text, name);
+        arguments.number("version", version);
+    }
+    match record.kind {
+        Kind::Blocked => arguments.word("cause", cause),
+        Kind::Evict => {
+            arguments.word("tier", tier);
+            arguments.number("bytes", record.bytes);
+        }
+        Kind::Decide => {
+            arguments.word("mode", mode);
+            arguments.number("sequential_ns", record.bytes);
+            arguments.number("concurrent_ns", record.extra);
+        }
+        Kind::Counter => arguments.number("bytes", record.bytes),
+        Kind::Span if record.bytes > 0 => {
+            arguments.number("bytes", record.bytes);
+            if record.time > 0 {
+                let rate = record.bytes as f64 / record.time as f64;
+                arguments.number("gb_per_s", format_args!("{rate:.3}"));
+            }
+            if record.extra > 0 {
+                arguments.number("untouched_bytes", record.extra);
+            }
+        }
+        Kind::Span | Kind::Counters | Kind::Name => {}
+    }
+    text.push_str("}}");
+}
+
+/// A line about the file, its process or one of its threads: `name` says what, `arguments` are
+/// keys and texts.
+pub fn metadata(
+    text: &mut String,
+    process: u32,
+    thread: u32,
+    name: &str,
+    arguments: &[(&str, &str)],
+) {
+    let _ = write!(
+        text,
+        "{{\"name\":\"{name}\",\"ph\":\"M\",\"pid\":{process},\"tid\":{thread},\"args\":{{"
+    );
+    for (i, (key, value)) in arguments.iter().enumerate() {
+        text.push_str(if i > 0 { "," } else { "" });
+        string(text, key);
+        text.push(':');
+        string(text, value);
+    }
+    text.push_str("}}");
+}
+
+/// Nanoseconds, written as microseconds.
+struct Microseconds(u64);
+
+impl std::fmt::Display for Microseconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+struct Arguments<'a> {
+    text: &'a mut String,
+    first: bool,
+}
+
+impl Arguments<'_> {
+    fn key(&mut self, key: &str) {
+        let _ = write!(self.text, "{}\"{key}\":", if self.first { "" } else { "," });
+        self.first = false;
+    }
+
+    fn number(&mut self, key: &str, number: impl std::fmt::Display) {
+        self.key(key);
+        let _ = write!(self.text, "{number}");
+    }
+
+    fn word(&mut self, key: &str, word: &str) {
+        self.key(key);
+        string(self.text, word);
+    }
+}
+
+/// A string with its quotes.
+fn string(text: &mut String, value: &str) {
+    text.push('"');
+    for letter in value.chars() {
+        match letter {
+            '"' | '\\' => {
+                text.push('\\');
+                text.push(letter);
+            }
+            control if control.is_control() => {
+                let _ = write!(text, "\\u{:04x}", u32::from(control));
+            }
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+}

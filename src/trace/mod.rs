@@ -1,0 +1,48 @@
+//! The timeline of a job: what each worker does and why the application waits, as a file in the
+//! Chrome trace-event format (Perfetto and chrome://tracing open it, `veloc timeline` draws it),
+//! and as NVTX ranges where a profiler listens.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | [`activity`] | what can happen, with the names in the file |
+//! | [`recorder`] | the interface: spans, waits, marks, counters |
+//! | [`track`] | one thread's records on their way to the writer |
+//! | [`writer`] | the thread that writes the file |
+//! | [`json`] | one record as a line of JSON |
+//! | [`place`] | the file's name |
+//! | [`nvtx`] | NVTX, found at run time |
+//!
+//! A record is a few words in a ring that its thread owns: no lock, no allocation and no system
+//! call but the clock. What finds its ring full is dropped and counted. The file is written by a
+//! thread of its own every few milliseconds, as an array whose closing bracket may be missing: that
+//! of a killed job can be read all the same. Times are those of `CLOCK_MONOTONIC`, so that the
+//! files of a node's processes can be laid side by side.
+//!
+//! The recorder knows nothing of this library's engine; other programs may record with it:
+//!
+//! ```
+//! use veloc_client::trace::{Activity, Recorder, Setup};
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("trace.json");
+//! let trace = Recorder::start(&Setup { file: Some(path), rank: 0 })?;
+//! let mut span = trace.span(Activity::Flush).of("shot", 7);
+//! // ... move the bytes ...
+//! span.bytes(1 << 20);
+//! drop(span);
+//! trace.finish();
+//! # Ok::<(), veloc_client::error::Error>(())
+//! ```
+
+pub mod activity;
+pub mod json;
+pub mod nvtx;
+pub mod place;
+pub mod recorder;
+pub mod track;
+pub mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use activity::{Activity, Counter, Place};
+pub use recorder::{Recorder, Setup, Span};

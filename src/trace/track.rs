@@ -1,0 +1,372 @@
+//! One thread's records on their way to the writer: a ring with one producer and one consumer.
+//!
+//! A checkpoint's name goes ahead of the first record that it belongs to, in as many slots as it
+//! needs, and holds until the next name. So a record is small, and names need no table.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words of a slot.
+const WORDS: usize = 5;
+/// Bytes of a name that a slot takes behind its first word.
+const NAME_BYTES: usize = 8 * (WORDS - 1);
+/// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer.
+const SLOTS: usize = 1 << 15;
+/// The most bytes of a name that are kept, as in the C interface.
+const MOST_NAME: usize = 127;
+
+const _: () = assert!(SLOTS.is_power_of_two());
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A span; the detail is an [`Activity`](super::Activity).
+    Span = 1,
+    /// The application waited; the detail is a [`Cause`](crate::metrics::Cause).
+    Blocked,
+    /// A copy left a tier; the detail is a [`Place`](super::Place).
+    Evict,
+    /// `touch = auto` has decided; the detail is 1 for concurrently.
+    Decide,
+    /// A counter; the detail is a [`Counter`](super::Counter).
+    Counter,
+    /// That counter and the one after it, of which the value is in `extra`.
+    Counters,
+    /// A piece of a name.
+    Name,
+}
+
+/// One event. Times are nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What it is about.
+    pub kind: Kind,
+    /// Which of its kind.
+    pub detail: u8,
+    /// The checkpoint's version, if it is about one; its name went ahead.
+    pub version: Option<i32>,
+    /// When it began.
+    pub start: u64,
+    /// How long it took.
+    pub time: u64,
+    /// Bytes moved, or a counter's value.
+    pub bytes: u64,
+    /// Of the bytes, those to untouched pages; or what else the kind has to say.
+    pub extra: u64,
+}
+
+/// A name of bounded length, kept in place.
+#[derive(Clone, Copy)]
+struct Name {
+    bytes: [u8; MOST_NAME],
+    len: usize,
+}
+
+impl Name {
+    const NONE: Name = Name { bytes: [0; MOST_NAME], len: 0 };
+
+    fn set(&mut self, text: &str) {
+        let mut len = text.len().min(MOST_NAME);
+        while !text.is_char_boundary(len) {
+            len -= 1;
+        }
+        self.bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len = len;
+    }
+
+    fn is(&self, text: &str) -> bool {
+        let kept = &self.bytes[..self.len];
+        kept == text.as_bytes() || (text.len() > MOST_NAME && text.as_bytes().starts_with(kept))
+    }
+}
+
+/// The ring.
+#[derive(Debug)]
+pub struct Track {
+    words: Box<[AtomicU64]>,
+    /// Slots filled since the start.
+    head: AtomicU64,
+    /// Of those, slots taken.
+    tail: AtomicU64,
+    dropped: AtomicU64,
+    /// The thread's number in the file.
+    pub number: u32,
+}
+
+/// What the producing thread keeps beside its ring.
+pub struct Producer {
+    announced: Name,
+    context: Name,
+    version: Option<i32>,
+}
+
+impl Default for Producer {
+    /// Of a thread that has recorded nothing yet.
+    fn default() -> Self {
+        Producer { announced: Name::NONE, context: Name::NONE, version: None }
+    }
+}
+
+impl Producer {
+    /// Records without a name of their own are about this checkpoint from here on. False if they
+    /// are about one already: then nothing changes.
+    pub fn enter(&mut self, name: &str, version: i32) -> bool {
+        if self.version.is_some() {
+            return false;
+        }
+        self.context.set(name);
+        self.version = Some(version);
+        true
+    }
+
+    /// Ends what [`Producer::enter`] began.
+    pub fn leave(&mut self) {
+        self.version = None;
+    }
+
+    /// Puts a record into the ring; it is about `subject`, or what the thread is at.
+    pub fn push(&mut self, track: &Track, mut record: Record, subject: Option<(&str, i32)>) {
+        let name = match subject {
+            Some((name, version)) => {
+                record.version = Some(version);
+                name
+            }
+            None => {
+                record.version = self.version;
+                std::str::from_utf8(&self.context.bytes[..self.context.len]).unwrap_or_default()
+            }
+        };
+        if record.version.is_none() || self.announced.is(name) {
+            track.push(&[encode(&record)]);
+            return;
+        }
+        let mut wanted = Name::NONE;
+        wanted.set(name);
+        let mut slots = [[0; WORDS]; MOST_NAME.div_ceil(NAME_BYTES) + 1];
+        let mut count = 0;
+        // An empty name, too, has to replace the one before.
+        let pieces = wanted.len.div_ceil(NAME_BYTES).max(1);
+        for piece in 0..pieces {
+            let bytes = &wanted.bytes[piece * NAME_BYTES..wanted.len.min((piece + 1) * NAME_BYTES)];
+            slots[count] = encode_name(bytes, piece == 0);
+            count += 1;
+        }
+        slots[count] = encode(&record);
+        if track.push(&slots[..=count]) {
+            self.announced = wanted;
+        }
+    }
+}
+
+impl Track {
+    /// An empty ring, its memory in place.
+    pub fn new(number: u32) -> Track {
+        Track {
+            words: std::iter::repeat_with(|| AtomicU64::new(0)).take(SLOTS * WORDS).collect(),
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            number,
+        }
+    }
+
+    /// Called by the one producer only. False: there was no room, and one more record is lost.
+    fn push(&self, slots: &[[u64; WORDS]]) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        let used = head - self.tail.load(Ordering::Acquire);
+        if used as usize + slots.len() > SLOTS {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        for (i, slot) in slots.iter().enumerate() {
+            let at = (head as usize + i) % SLOTS * WORDS;
+            for (to, word) in self.words[at..at + WORDS].iter().zip(slot) {
+                to.store(*word, Ordering::Relaxed);
+            }
+        }
+        self.head.store(head + slots.len() as u64, Ordering::Release);
+        true
+    }
+
+    /// Hands what is in the ring to `take`, with the name that each record has. `name` holds it
+    /// from one call to the next. Called by the one consumer only. Returns the share of the ring
+    /// that was in use.
+    pub fn drain(&self, name: &mut String, mut take: impl FnMut(&Record, &str)) -> f64 {
+        let head = self.head.load(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Relaxed);
+        for slot in tail..head {
+            let at = slot as usize % SLOTS * WORDS;
+            let mut words = [0; WORDS];
+            for (word, from) in words.iter_mut().zip(&self.words[at..at + WORDS]) {
+                *word = from.load(Ordering::Relaxed);
+            }
+            match decode(&words) {
+                Some(record) => take(&record, name),
+                None => add_name(&words, name),
+            }
+        }
+        self.tail.store(head, Ordering::Release);
+        (head - tail) as f64 / SLOTS as f64
+    }
+
+    /// Whether everything was taken.
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Relaxed)
+    }
+
+    /// Records that found no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+fn encode(record: &Record) -> [u64; WORDS] {
+    let version = record.version.unwrap_or(0) as u32;
+    let first = record.kind as u64
+        | u64::from(record.detail) << 8
+        | u64::from(record.version.is_some()) << 16
+        | u64::from(version) << 32;
+    [first, record.start, record.time, record.bytes, record.extra]
+}
+
+fn decode(words: &[u64; WORDS]) -> Option<Record> {
+    const KINDS: [Kind; 6] =
+        [Kind::Span, Kind::Blocked, Kind::Evict, Kind::Decide, Kind::Counter, Kind::Counters];
+    let kind = KINDS.into_iter().find(|kind| *kind as u8 == words[0] as u8)?;
+    Some(Record {
+        kind,
+        detail: (words[0] >> 8) as u8,
+        version: (words[0] >> 16 & 1 == 1).then_some((words[0] >> 32) as u32 as i32),
+        start: words[1],
+        time: words[2],
+        bytes: words[3],
+        extra: words[4],
+    })
+}
+
+fn encode_name(bytes: &[u8], first: bool) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    words[0] = Kind::Name as u64 | (bytes.len() as u64) << 8 | u64::from(first) << 16;
+    for (word, piece) in words[1..].iter_mut().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..piece.len()].copy_from_slice(piece);
+        *word = u64::from_le_bytes(whole);
+    }
+    words
+}
+
+fn add_name(words: &[u64; WORDS], name: &mut String) {
+    if words[0] >> 16 & 1 == 1 {
+        name.clear();
+    }
+    let mut bytes = Vec::with_capacity(NAME_BYTES);
+    words[1..].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    bytes.truncate((words[0] >> 8) as u8 as usize);
+    // A letter of several bytes may lie across two pieces; names of this library have none.
+    name.push_str(&String::from_utf8_lossy(&bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(version: Option<i32>, bytes: u64) -> Record {
+        Record { kind: Kind::Span, detail: 3, version, start: 5, time: 7, bytes, extra: 11 }
+    }
+
+    fn all(track: &Track) -> Vec<(Record, String)> {
+        let (mut name, mut found) = (String::new(), Vec::new());
+        track.drain(&mut name, |record, name| found.push((*record, name.to_owned())));
+        found
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_with_its_name() {
+        let track = Track::new(1);
+        let mut producer = Producer::default();
+        let long = "n".repeat(127);
+        producer.push(&track, record(None, 1), None);
+        producer.push(&track, record(None, 2), Some(("shot", -1)));
+        producer.push(&track, record(None, 3), Some((&long, i32::MAX)));
+        producer.push(&track, record(None, 4), Some(("", 0)));
+        assert!(producer.enter("shot", 9));
+        assert!(!producer.enter("other", 1), "the outer one holds");
+        producer.push(&track, record(None, 5), None);
+        producer.push(&track, record(None, 6), Some(("other", 2)));
+        producer.push(&track, record(None, 7), None);
+        producer.leave();
+        producer.push(&track, record(None, 8), None);
+        let expected = [
+            (None, ""),
+            (Some(-1), "shot"),
+            (Some(i32::MAX), long.as_str()),
+            (Some(0), ""),
+            (Some(9), "shot"),
+            (Some(2), "other"),
+            (Some(9), "shot"),
+        ];
+        let found = all(&track);
+        assert_eq!(found.len(), 8);
+        for (i, (version, name)) in expected.iter().enumerate() {
+            assert_eq!(found[i].0, record(*version, i as u64 + 1));
+            assert_eq!(&found[i].1, name, "{i}");
+        }
+        assert_eq!(found[7].0.version, None);
+    }
+
+    /// Catches a ring that overwrites what was not taken, or loses count of what it refused.
+    #[test]
+    fn a_full_ring_drops_and_counts_and_goes_on() {
+        let track = Track::new(1);
+        let mut producer = Producer::default();
+        for i in 0..SLOTS as u64 + 5 {
+            producer.push(&track, record(None, i), None);
+        }
+        assert_eq!(track.dropped(), 5);
+        let found = all(&track);
+        assert_eq!(found.len(), SLOTS);
+        assert!(found.iter().enumerate().all(|(i, (record, _))| record.bytes == i as u64));
+        producer.push(&track, record(None, 1), Some(("shot", 1)));
+        assert_eq!(all(&track)[0].1, "shot", "around the end of the ring");
+    }
+
+    /// A name that was dropped with its record must go ahead of the next.
+    #[test]
+    fn a_dropped_name_is_said_again() {
+        let track = Track::new(1);
+        let mut producer = Producer::default();
+        for i in 0..SLOTS as u64 - 1 {
+            producer.push(&track, record(None, i), None);
+        }
+        producer.push(&track, record(None, 0), Some(("shot", 1)));
+        assert_eq!(track.dropped(), 1);
+        all(&track);
+        producer.push(&track, record(None, 0), Some(("shot", 2)));
+        assert_eq!(all(&track), [(record(Some(2), 0), "shot".to_owned())]);
+    }
+
+    #[test]
+    fn two_threads() {
+        let track = Track::new(1);
+        let total = 4 * SLOTS as u64;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut producer = Producer::default();
+                for i in 0..total {
+                    let name = if i % 7 < 3 { "a" } else { "b" };
+                    producer.push(&track, record(None, i), Some((name, i as i32)));
+                }
+            });
+            let (mut name, mut seen, mut last) = (String::new(), 0, None);
+            while seen + track.dropped() < total {
+                track.drain(&mut name, |record, name| {
+                    assert!(last < Some(record.bytes));
+                    last = Some(record.bytes);
+                    assert_eq!(record.version, Some(record.bytes as i32));
+                    assert_eq!(name, if record.bytes % 7 < 3 { "a" } else { "b" });
+                    seen += 1;
+                });
+            }
+        });
+    }
+}
