@@ -9,6 +9,8 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod draw;
 mod size;
+#[cfg(test)]
+mod software_device;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.
 #[derive(Debug, Parser)]
