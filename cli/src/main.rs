@@ -10,6 +10,8 @@ mod bench;
 mod draw;
 mod model;
 mod size;
+#[cfg(test)]
+mod software_device;
 mod timeline;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_void, CString};
 
-use anyhow::{Context as _, Result};
+use anyhow::{ensure, Context as _, Result};
 use cudarc::driver::result::{self, module};
 use cudarc::driver::sys;
 
@@ -14,8 +14,8 @@ const PTX: &str = include_str!("../../../kernels/bench.ptx");
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
-/// Words that a thread takes at least, where there are enough.
-const WORDS_OF_A_THREAD: u64 = 4;
+/// Bytes that a thread handles at once.
+const GROUP: u64 = 16;
 /// The most blocks: enough to fill any device; the kernels loop over the rest.
 const MOST_BLOCKS: u64 = 4096;
 
@@ -28,9 +28,14 @@ pub struct Kernels {
     _device: Device,
 }
 
-/// Words of 4 bytes.
-fn words(bytes: u64) -> u64 {
-    bytes / 4
+/// The words of the first `bytes` bytes of a buffer, which must be there and whole.
+fn words(buffer: &Buffer, bytes: u64) -> Result<u64> {
+    ensure!(
+        bytes % 4 == 0 && bytes <= buffer.bytes(),
+        "content of {bytes} bytes in a buffer of {}: wanted is a multiple of 4 that fits",
+        buffer.bytes()
+    );
+    Ok(bytes / 4)
 }
 
 impl Kernels {
@@ -56,11 +61,11 @@ impl Kernels {
 
     /// Queues writing the content of `version` to the first `bytes` of a buffer.
     pub fn fill(&self, stream: &Stream, buffer: &Buffer, bytes: u64, version: u32) -> Result<()> {
-        let bytes = bytes.min(buffer.bytes());
-        let (mut address, mut count, mut version) = (buffer.address(), words(bytes), version);
+        let mut count = words(buffer, bytes)?;
+        let (mut address, mut version) = (buffer.address(), version);
         let mut arguments = [pointer(&mut address), pointer(&mut count), pointer(&mut version)];
         // SAFETY: the kernel takes these three, and writes `count` words of the buffer.
-        unsafe { launch(self.fill, stream, count, &mut arguments) }
+        unsafe { launch(self.fill, stream, bytes, &mut arguments) }
     }
 
     /// Queues comparing the first `bytes` of a buffer with the content of `version`; the number of
@@ -73,9 +78,9 @@ impl Kernels {
         version: u32,
         (counters, counter): (&Buffer, u64),
     ) -> Result<()> {
-        anyhow::ensure!(4 * counter < counters.bytes(), "there is no counter {counter}");
-        let bytes = bytes.min(buffer.bytes());
-        let (mut address, mut count, mut version) = (buffer.address(), words(bytes), version);
+        ensure!(4 * counter < counters.bytes(), "there is no counter {counter}");
+        let mut count = words(buffer, bytes)?;
+        let (mut address, mut version) = (buffer.address(), version);
         let mut wrong = counters.address() + 4 * counter;
         let mut arguments = [
             pointer(&mut address),
@@ -85,16 +90,21 @@ impl Kernels {
         ];
         // SAFETY: the kernel takes these four, reads `count` words of the buffer, and adds to one
         // word of the counters.
-        unsafe { launch(self.compare, stream, count, &mut arguments) }
+        unsafe { launch(self.compare, stream, bytes, &mut arguments) }
     }
 
-    /// Queues going over a buffer of numbers so many times.
+    /// Queues so many kernels that each read and write the whole buffer once, rounded down to
+    /// multiples of 16 bytes. One kernel for each round, as a stencil has one for each step: within
+    /// a single one, the first blocks would do all their rounds before the last ones begin, on a
+    /// part of the buffer that the device's cache may hold.
     pub fn burn(&self, stream: &Stream, buffer: &Buffer, rounds: u32) -> Result<()> {
-        let (mut address, mut count) = (buffer.address(), words(buffer.bytes()));
-        let mut rounds = rounds;
-        let mut arguments = [pointer(&mut address), pointer(&mut count), pointer(&mut rounds)];
-        // SAFETY: the kernel takes these three, and changes the words of the buffer.
-        unsafe { launch(self.burn, stream, count, &mut arguments) }
+        for _ in 0..rounds {
+            let (mut address, mut count) = (buffer.address(), buffer.bytes() / GROUP);
+            let mut arguments = [pointer(&mut address), pointer(&mut count)];
+            // SAFETY: the kernel takes these two, and changes the words of the buffer.
+            unsafe { launch(self.burn, stream, buffer.bytes(), &mut arguments) }?;
+        }
+        Ok(())
     }
 }
 
@@ -107,12 +117,62 @@ fn pointer<T>(value: &mut T) -> *mut c_void {
 unsafe fn launch(
     kernel: sys::CUfunction,
     stream: &Stream,
-    words: u64,
+    bytes: u64,
     arguments: &mut [*mut c_void],
 ) -> Result<()> {
-    let blocks = words.div_ceil(u64::from(BLOCK) * WORDS_OF_A_THREAD).clamp(1, MOST_BLOCKS) as u32;
+    let blocks = bytes.div_ceil(u64::from(BLOCK) * GROUP).clamp(1, MOST_BLOCKS) as u32;
     let (grid, block) = ((blocks, 1, 1), (BLOCK, 1, 1));
     // SAFETY: the caller's promise; the driver copies the arguments before it returns.
     let queued = unsafe { result::launch_kernel(kernel, grid, block, 0, stream.raw(), arguments) };
     driver(queued, || "launching a kernel".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::software_device;
+
+    /// What stands in a buffer.
+    fn read(stream: &Stream, buffer: &Buffer) -> Vec<u8> {
+        let mut found = vec![0; buffer.bytes() as usize];
+        // SAFETY: both sides have as many bytes, which are not used before the stream was waited
+        // for.
+        unsafe { stream.copy_to_host(found.as_mut_ptr(), buffer.address(), buffer.bytes()) }
+            .unwrap();
+        stream.wait().unwrap();
+        found
+    }
+
+    #[test]
+    fn each_round_changes_every_group_once_and_nothing_behind_them() {
+        software_device::run(|| {
+            let device = Device::open(0).unwrap();
+            let stream = Stream::new(&device).unwrap();
+            let buffer = Buffer::new(&device, 4096 + 8).unwrap();
+            buffer.clear(&stream).unwrap();
+            Kernels::load(&device).unwrap().burn(&stream, &buffer, 2).unwrap();
+            let found = read(&stream, &buffer);
+            let step = |value: u32| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            assert!(found[..4096].chunks(4).all(|word| *word == step(step(0)).to_le_bytes()));
+            assert_eq!(found[4096..], [0; 8]);
+        });
+    }
+
+    #[test]
+    fn what_does_not_lie_in_the_buffer_is_refused() {
+        software_device::run(|| {
+            let device = Device::open(0).unwrap();
+            let stream = Stream::new(&device).unwrap();
+            let kernels = Kernels::load(&device).unwrap();
+            let buffer = Buffer::new(&device, 4096).unwrap();
+            let counters = Buffer::new(&device, 8).unwrap();
+            let refused = |result: Result<()>, said: &str| {
+                let error = format!("{:#}", result.unwrap_err());
+                assert!(error.contains(said), "{error}");
+            };
+            refused(kernels.fill(&stream, &buffer, 4100, 0), "4100");
+            refused(kernels.compare(&stream, &buffer, 4094, 0, (&counters, 0)), "4094");
+            refused(kernels.compare(&stream, &buffer, 4096, 0, (&counters, 2)), "counter 2");
+        });
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::room::Room;
+use anyhow::{bail, ensure, Context, Result};
+
+use super::room::{Piece, Room};
 
 /// A version that was kept.
 #[derive(Debug)]
@@ -11,33 +13,35 @@ struct Version {
     /// Where it goes in the host buffer: behind the one before.
     host: u64,
     /// Where it is in the device cache, if it is.
-    device: Option<u64>,
+    device: Option<Vec<Piece>>,
     /// It is complete in the device cache.
     arrived: bool,
     /// It is complete in the host buffer.
     flushed: bool,
-    /// A copy reads or writes it in the device cache.
+    /// It was restored: its place in the device cache is of no more use.
+    restored: bool,
+    /// Copies that read or write it in the device cache.
     busy: u32,
 }
 
-/// A copy to make: `bytes` between `device` and `host`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A copy to make between the tiers.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The version.
     pub version: u32,
     /// Its place in the device cache.
-    pub device: u64,
+    pub device: Vec<Piece>,
     /// Its place in the host buffer.
     pub host: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 /// Where a restore finds its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In the device cache, at this offset.
-    Device(u64),
+    /// In the device cache.
+    Device(Vec<Piece>),
     /// In the host buffer, at this offset.
     Host(u64),
     /// On its way up: wait.
@@ -59,6 +63,10 @@ pub struct Ledger {
 
 /// Copies in the host buffer begin at multiples of this many bytes.
 const ALIGNMENT: u64 = 128;
+
+/// So many of the restores ahead may displace from the device cache what is needed after them: one
+/// copy that runs and one behind it keep the bus busy. More would only bring bytes up twice.
+const DISPLACING: usize = 2;
 
 /// Bytes of a host buffer that holds checkpoints of these sizes.
 pub fn host_bytes(sizes: &[u64]) -> u64 {
@@ -83,23 +91,27 @@ impl Ledger {
         self.room.grow(bytes);
     }
 
-    /// Room in the device cache for the next version; evicts the oldest that have been flushed.
-    /// None: wait, unless nothing is left that could make room.
-    pub fn place(&mut self, bytes: u64) -> Option<u64> {
-        loop {
-            if let Some(at) = self.room.take(bytes) {
-                return Some(at);
-            }
-            let oldest = self
-                .versions
-                .iter()
-                .position(|v| v.device.is_some() && v.busy == 0 && v.flushed)?;
-            self.evict(oldest);
-        }
+    /// Room in the device cache for the next version, if there is.
+    pub fn place(&mut self, bytes: u64) -> Option<Vec<Piece>> {
+        self.room.take(bytes)
     }
 
-    /// The next version stands at `device` now.
-    pub fn captured(&mut self, bytes: u64, device: u64) {
+    /// Makes room in the device cache: evicts what was restored, else the oldest of what has been
+    /// flushed. Whether there was something.
+    pub fn evict_oldest(&mut self) -> bool {
+        let free = |version: &&Version| {
+            version.device.is_some() && version.arrived && version.flushed && version.busy == 0
+        };
+        let found = self.versions.iter().position(|v| free(&v) && v.restored);
+        let Some(oldest) = found.or_else(|| self.versions.iter().position(|v| free(&v))) else {
+            return false;
+        };
+        self.evict(oldest);
+        true
+    }
+
+    /// The next version stands in the device cache now.
+    pub fn captured(&mut self, bytes: u64, device: Vec<Piece>) {
         let number = self.versions.len() as u32;
         self.versions.push(Version {
             bytes,
@@ -107,6 +119,7 @@ impl Ledger {
             device: Some(device),
             arrived: true,
             flushed: false,
+            restored: false,
             busy: 0,
         });
         if self.has_host {
@@ -120,7 +133,7 @@ impl Ledger {
         let number = self.to_flush.pop_front()?;
         let version = &mut self.versions[number as usize];
         version.busy += 1;
-        version.device.map(|device| Move {
+        version.device.clone().map(|device| Move {
             version: number,
             device,
             host: version.host,
@@ -133,44 +146,51 @@ impl Ledger {
         let version = &mut self.versions[number as usize];
         version.busy -= 1;
         version.flushed = true;
+        self.give_up_restored(number);
     }
 
-    /// These will be restored next, after those expected already.
+    /// These will be restored next, after those expected already; those keep their places.
     pub fn expect(&mut self, versions: &[u32]) {
-        self.expected.extend(versions);
+        for version in versions {
+            if !self.expected.contains(version) {
+                self.expected.push_back(*version);
+            }
+        }
     }
 
     /// The next expected version that is not in the device cache, if room can be made for it:
-    /// by what is needed later, or not at all.
+    /// by what nobody expects, or, for the next ones, by what is needed last.
     pub fn next_fetch(&mut self) -> Option<Move> {
-        let at = self.expected.iter().position(|number| {
-            self.versions.get(*number as usize).is_some_and(|version| version.device.is_none())
-        })?;
+        let absent = |number: &u32| {
+            let version = self.versions.get(*number as usize);
+            version.is_some_and(|version| version.device.is_none() && version.flushed)
+        };
+        let at = self.expected.iter().position(absent)?;
         let number = self.expected[at];
         let (bytes, host) = {
             let version = &self.versions[number as usize];
-            if !version.flushed {
-                return None;
-            }
             (version.bytes, version.host)
         };
         let device = loop {
             if let Some(device) = self.room.take(bytes) {
                 break device;
             }
-            self.evict(self.latest_needed(at)?);
+            self.evict(self.displaced_by(at)?);
         };
         let version = &mut self.versions[number as usize];
-        (version.device, version.arrived, version.busy) = (Some(device), false, version.busy + 1);
+        (version.arrived, version.busy) = (false, version.busy + 1);
+        version.device = Some(device.clone());
         Some(Move { version: number, device, host, bytes })
     }
 
-    /// The version in the device cache, and elsewhere, that is needed last, if that is after
-    /// position `at` of those expected.
-    fn latest_needed(&self, at: usize) -> Option<usize> {
+    /// The version in the device cache, and on the host, that makes room for the one at position
+    /// `at` of those expected.
+    fn displaced_by(&self, at: usize) -> Option<usize> {
         let mut use_of = vec![usize::MAX; self.versions.len()];
-        for (position, number) in self.expected.iter().enumerate().rev() {
-            use_of[*number as usize] = position;
+        for (position, number) in self.expected.iter().enumerate() {
+            if let Some(use_of) = use_of.get_mut(*number as usize) {
+                *use_of = position;
+            }
         }
         let resident = |number: &usize| {
             let version = &self.versions[*number];
@@ -178,7 +198,8 @@ impl Ledger {
         };
         let latest =
             (0..self.versions.len()).filter(resident).max_by_key(|number| use_of[*number])?;
-        (use_of[latest] > at).then_some(latest)
+        let unexpected = use_of[latest] == usize::MAX;
+        (unexpected || (at < DISPLACING && use_of[latest] > at)).then_some(latest)
     }
 
     /// It is in the device cache.
@@ -188,36 +209,49 @@ impl Ledger {
         version.busy -= 1;
     }
 
-    /// Where to restore a version from; keeps it there until [`Ledger::restored`].
-    pub fn source(&mut self, number: u32) -> Source {
-        let version = &mut self.versions[number as usize];
-        match version.device {
+    /// Where to restore a version from; keeps it there until [`Ledger::restored`], and expects it
+    /// no more.
+    ///
+    /// # Errors
+    /// It was never kept or has another size, or it was restored before it had left the device, and
+    /// given up.
+    pub fn source(&mut self, number: u32, bytes: u64) -> Result<Source> {
+        let version = self.versions.get_mut(number as usize);
+        let version = version.with_context(|| format!("version {number} was never kept"))?;
+        let kept = version.bytes;
+        ensure!(kept == bytes, "version {number} has {kept} bytes, not {bytes}");
+        let source = match &version.device {
             Some(device) if version.arrived => {
                 version.busy += 1;
-                Source::Device(device)
+                Source::Device(device.clone())
             }
-            Some(_) => Source::Coming,
-            None => Source::Host(version.host),
-        }
+            Some(_) => return Ok(Source::Coming),
+            None if version.flushed => Source::Host(version.host),
+            None => bail!("version {number} was restored already, and given up"),
+        };
+        self.expected.retain(|other| *other != number);
+        Ok(source)
     }
 
-    /// A restore has ended. The version is not expected any more, and gives up its room.
-    pub fn restored(&mut self, number: u32, from: Source) {
-        if let Some(at) = self.expected.iter().position(|other| *other == number) {
-            self.expected.remove(at);
-        }
+    /// A restore has ended. With a host buffer the version gives up its room in the device cache;
+    /// if it was not flushed yet, it never will be: an adjoint run reads each version once.
+    pub fn restored(&mut self, number: u32, from: &Source) {
+        let version = &mut self.versions[number as usize];
+        version.restored = true;
         if matches!(from, Source::Device(_)) {
-            self.versions[number as usize].busy -= 1;
+            version.busy -= 1;
         }
+        self.give_up_restored(number);
+    }
+
+    fn give_up_restored(&mut self, number: u32) {
         let version = &self.versions[number as usize];
-        if version.busy == 0 && version.flushed && version.device.is_some() {
+        if self.has_host && version.restored && version.arrived && version.busy == 0 {
+            if !version.flushed {
+                self.to_flush.retain(|other| *other != number);
+            }
             self.evict(number as usize);
         }
-    }
-
-    /// Whether a version was kept.
-    pub fn has(&self, number: u32) -> bool {
-        (number as usize) < self.versions.len()
     }
 
     /// Whether waiting for room is of any use: something is still to be flushed, or in a copy.
@@ -234,7 +268,7 @@ impl Ledger {
         let version = &mut self.versions[number];
         if let Some(device) = version.device.take() {
             version.arrived = false;
-            self.room.give_back(device, version.bytes);
+            self.room.give_back(&device);
         }
     }
 }
@@ -243,38 +277,57 @@ impl Ledger {
 mod tests {
     use super::*;
 
+    /// As a capture does: evicts until there is room.
+    fn place(ledger: &mut Ledger, bytes: u64) -> Option<Vec<Piece>> {
+        loop {
+            match ledger.place(bytes) {
+                None if ledger.evict_oldest() => {}
+                found => return found,
+            }
+        }
+    }
+
+    fn capture(ledger: &mut Ledger) {
+        let at = place(ledger, 256).unwrap();
+        ledger.captured(256, at);
+    }
+
     fn with_versions(room: u64, count: u32) -> Ledger {
         let mut ledger = Ledger::new(true);
         ledger.grow(room * 256);
         for _ in 0..count {
-            let at = ledger.place(256).unwrap();
-            ledger.captured(256, at);
+            capture(&mut ledger);
             let flush = ledger.next_flush().unwrap();
             ledger.flush_done(flush.version);
         }
         ledger
     }
 
+    fn restore(ledger: &mut Ledger, number: u32) -> Source {
+        let source = ledger.source(number, 256).unwrap();
+        ledger.restored(number, &source);
+        source
+    }
+
     #[test]
     fn nothing_leaves_before_it_was_flushed() {
         let mut ledger = Ledger::new(true);
         ledger.grow(256);
-        let at = ledger.place(256).unwrap();
-        ledger.captured(256, at);
-        assert_eq!(ledger.place(256), None);
+        capture(&mut ledger);
+        assert_eq!(place(&mut ledger, 256), None);
         assert!(ledger.room_may_come());
         let flush = ledger.next_flush().unwrap();
-        assert_eq!(ledger.place(256), None, "its flush is under way");
+        assert_eq!(place(&mut ledger, 256), None, "its flush is under way");
         ledger.flush_done(flush.version);
-        assert_eq!(ledger.place(256), Some(0));
-        assert_eq!(ledger.source(0), Source::Host(0));
+        assert!(place(&mut ledger, 256).is_some());
+        assert_eq!(ledger.source(0, 256).unwrap(), Source::Host(0));
     }
 
     #[test]
     fn the_oldest_leave_first() {
         let mut ledger = with_versions(3, 5);
         assert_eq!(
-            [0, 1, 2, 3, 4].map(|n| matches!(ledger.source(n), Source::Device(_))),
+            [0, 1, 2, 3, 4].map(|n| matches!(ledger.source(n, 256).unwrap(), Source::Device(_))),
             [false, false, true, true, true]
         );
     }
@@ -284,34 +337,81 @@ mod tests {
         let mut ledger = with_versions(2, 4);
         ledger.expect(&[3, 2, 1, 0]);
         assert_eq!(ledger.next_fetch(), None, "the next two are there, and nothing needed later");
-        let from = ledger.source(3);
-        ledger.restored(3, from);
+        restore(&mut ledger, 3);
         let fetch = ledger.next_fetch().unwrap();
         assert_eq!(fetch.version, 1);
-        assert_eq!(ledger.source(1), Source::Coming);
+        assert_eq!(ledger.source(1, 256).unwrap(), Source::Coming);
         ledger.fetch_done(1);
-        assert!(matches!(ledger.source(1), Source::Device(_)));
+        assert!(matches!(ledger.source(1, 256).unwrap(), Source::Device(_)));
     }
 
     #[test]
-    fn what_is_needed_last_makes_room_in_any_order() {
-        let mut ledger = with_versions(2, 4);
-        ledger.expect(&[0, 1, 2, 3]);
-        assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(0));
-        ledger.fetch_done(0);
-        assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(1));
-        ledger.fetch_done(1);
+    fn the_next_two_displace_what_is_needed_last_and_no_more_do() {
+        let mut ledger = with_versions(4, 8);
+        ledger.expect(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        for wanted in [0, 1] {
+            assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(wanted));
+            ledger.fetch_done(wanted);
+        }
         assert_eq!(ledger.next_fetch(), None);
+        assert!(matches!(ledger.source(4, 256).unwrap(), Source::Device(_)), "7 and 6 have left");
+        // The room of one that was restored is filled before anything else is displaced.
+        restore(&mut ledger, 0);
+        assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(2));
+        ledger.fetch_done(2);
+        assert!(matches!(ledger.source(5, 256).unwrap(), Source::Device(_)));
+    }
+
+    #[test]
+    fn a_hint_of_what_is_expected_already_changes_nothing() {
+        let mut ledger = with_versions(1, 3);
+        ledger.expect(&[1, 0]);
+        ledger.expect(&[0]);
+        assert_eq!(ledger.expected, [1, 0]);
+        // A version that does not exist is nobody's next.
+        ledger.expect(&[9]);
+        assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(1));
+    }
+
+    #[test]
+    fn what_was_restored_is_not_flushed_any_more_and_its_room_is_free_at_once() {
+        let mut ledger = Ledger::new(true);
+        ledger.grow(2 * 256);
+        capture(&mut ledger);
+        capture(&mut ledger);
+        restore(&mut ledger, 1);
+        assert!(ledger.place(256).is_some());
+        assert_eq!(ledger.next_flush().map(|flush| flush.version), Some(0));
+        assert_eq!(ledger.next_flush(), None);
+        let error = ledger.source(1, 256).unwrap_err().to_string();
+        assert!(error.contains("version 1 was restored already"), "{error}");
+        let error = ledger.source(0, 128).unwrap_err().to_string();
+        assert!(error.contains("256 bytes, not 128"), "{error}");
+        assert!(ledger.source(2, 256).unwrap_err().to_string().contains("never kept"));
+    }
+
+    #[test]
+    fn room_under_a_flush_comes_free_when_that_ends() {
+        let mut ledger = Ledger::new(true);
+        ledger.grow(256);
+        capture(&mut ledger);
+        let flush = ledger.next_flush().unwrap();
+        restore(&mut ledger, 0);
+        assert_eq!(ledger.place(256), None, "the flush still reads it");
+        ledger.flush_done(flush.version);
+        assert!(ledger.place(256).is_some());
+        assert_eq!(ledger.source(0, 256).unwrap(), Source::Host(0), "it can be restored again");
     }
 
     #[test]
     fn without_a_host_buffer_nothing_is_flushed_and_nothing_makes_room() {
         let mut ledger = Ledger::new(false);
         ledger.grow(256);
-        let at = ledger.place(100).unwrap();
-        ledger.captured(100, at);
+        capture(&mut ledger);
         assert_eq!(ledger.next_flush(), None);
-        assert_eq!(ledger.place(100), None);
+        assert_eq!(place(&mut ledger, 100), None);
         assert!(!ledger.room_may_come());
+        let first = restore(&mut ledger, 0);
+        assert_eq!(restore(&mut ledger, 0), first);
     }
 }

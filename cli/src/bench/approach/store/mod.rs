@@ -4,17 +4,20 @@
 
 mod ledger;
 mod room;
+mod worker;
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
 
-use self::ledger::{Ledger, Move, Source};
+use self::ledger::{Ledger, Source};
+use self::room::Piece;
 use super::{Approach, Insight};
 use crate::bench::cuda::{Address, Buffer, Device, Stream};
-use crate::bench::plan::{Hints, Plan};
+use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
 
 pub use self::ledger::host_bytes;
@@ -30,7 +33,7 @@ pub trait Memory: Send + Sync {
     /// Waits until the host buffer may be written up to `end`.
     fn await_host(&self, end: u64) -> Result<()>;
 
-    /// Makes a copy from or to the host buffer while nothing stands in its way, in pieces that the
+    /// Queues a copy from or to the host buffer while nothing stands in its way, in pieces that the
     /// driver accepts; `copy` is called for each with its offset and its bytes, in order.
     fn in_pieces(
         &self,
@@ -50,6 +53,8 @@ struct State {
     stopping: bool,
     flushed: Hop,
     fetched: Hop,
+    captured: Hop,
+    restored: [Hop; 2],
 }
 
 /// What the application's thread and the workers share.
@@ -66,8 +71,8 @@ pub struct Store<'a> {
     workers: Vec<JoinHandle<()>>,
     stream: &'a Stream,
     buffer: &'a Buffer,
-    /// The order of restores that is known without hints; empty once it was told.
-    unhinted: Vec<u32>,
+    /// The order of restores that is known without hints; empty once the ledger has it.
+    known: Vec<u32>,
     kept: u32,
 }
 
@@ -100,7 +105,7 @@ impl Shared {
     /// Something in the background failed: the application's next call says so.
     pub fn fail(&self, error: &anyhow::Error) {
         self.change(|state| {
-            state.failed.get_or_insert_with(|| format!("{error:#}")).truncate(4096)
+            state.failed.get_or_insert_with(|| format!("{error:#}"));
         });
     }
 
@@ -136,17 +141,21 @@ impl<'a> Store<'a> {
                 stopping: false,
                 flushed: hop("DtoH"),
                 fetched: hop("HtoD"),
+                captured: hop("AtoD"),
+                restored: [hop("DtoA"), hop("HtoA")],
             }),
             changed: Condvar::new(),
             memory,
             device: device.clone(),
         });
-        let known = plan.hints == Hints::None && plan.order != crate::bench::plan::Order::Random;
-        let unhinted = if known { plan.restores(process) } else { Vec::new() };
-        let mut store = Store { shared, workers: Vec::new(), stream, buffer, unhinted, kept: 0 };
+        let known = match plan.order {
+            Order::Random => Vec::new(),
+            Order::Reverse | Order::Same => plan.restores(process),
+        };
+        let mut store = Store { shared, workers: Vec::new(), stream, buffer, known, kept: 0 };
         if has_host {
-            store.spawn("flush", flush)?;
-            store.spawn("fetch", fetch)?;
+            store.spawn("flush", worker::flush)?;
+            store.spawn("fetch", worker::fetch)?;
         }
         Ok(store)
     }
@@ -160,7 +169,10 @@ impl<'a> Store<'a> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
         let worker = std::thread::Builder::new().name(format!("bench-{name}")).spawn(move || {
-            if let Err(error) = shared.device.bind().and_then(|()| work(&shared)) {
+            // A panic, too, has to reach the application, which would wait for ever.
+            let work = AssertUnwindSafe(|| shared.device.bind().and_then(|()| work(&shared)));
+            let ended = catch_unwind(work).unwrap_or_else(|_| Err(anyhow!("it panicked")));
+            if let Err(error) = ended {
                 shared.fail(&error.context(owned));
             }
         });
@@ -173,38 +185,99 @@ impl<'a> Store<'a> {
         &self.shared
     }
 
-    fn place(&self, bytes: u64) -> Result<u64> {
+    fn place(&self, bytes: u64) -> Result<Vec<Piece>> {
         let mut state = self.shared.lock();
         loop {
             sound(&state)?;
-            if let Some(at) = state.ledger.place(bytes) {
-                return Ok(at);
+            if let Some(place) = state.ledger.place(bytes) {
+                return Ok(place);
             }
-            if !state.growing && !state.ledger.room_may_come() {
-                bail!(
-                    "no room for {bytes} bytes in a device cache of {}",
-                    state.ledger.device_bytes()
-                );
+            // Nothing is evicted from a cache that is still to grow (HiPC'22, section III).
+            if !state.growing {
+                if state.ledger.evict_oldest() {
+                    continue;
+                }
+                if !state.ledger.room_may_come() {
+                    bail!(
+                        "no room for {bytes} bytes in a device cache of {}",
+                        state.ledger.device_bytes()
+                    );
+                }
             }
             state = self.shared.wait(state);
         }
     }
+
+    /// From the first hint or restore on, the order that is known from the plan is expected.
+    fn expect_known(&mut self) {
+        if !self.known.is_empty() {
+            let order = std::mem::take(&mut self.known);
+            self.shared.change(|state| state.ledger.expect(&order));
+        }
+    }
+
+    fn restore_from_device(&self, pieces: &[Piece], bytes: u64) -> Result<()> {
+        let (to, cache) = (self.buffer.address(), self.shared.memory.device());
+        for (at, piece) in runs(pieces, bytes) {
+            // SAFETY: the version is complete there and stays until `restored`; the runs cover the
+            // version, for which the buffer has room.
+            unsafe { self.stream.copy_on_device(to + at, cache + piece.at, piece.bytes) }?;
+        }
+        Ok(())
+    }
+
+    fn restore_from_host(&self, place: u64, bytes: u64) -> Result<()> {
+        let (to, memory) = (self.buffer.address(), &self.shared.memory);
+        memory.in_pieces(place, bytes, &mut |offset, bytes| {
+            let from = memory.host(offset);
+            // SAFETY: the version is complete there for good; the pieces cover the buffer.
+            unsafe { self.stream.copy_from_host(to + (offset - place), from, bytes) }
+        })
+    }
+}
+
+/// The first `bytes` bytes of what lies in `pieces`, one behind the other: for each run its place
+/// among those bytes, and where it lies.
+fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_ {
+    let mut at = 0;
+    pieces.iter().map_while(move |piece| {
+        let run = Piece { at: piece.at, bytes: piece.bytes.min(bytes - at) };
+        at += run.bytes;
+        (run.bytes > 0).then_some((at - run.bytes, run))
+    })
+}
+
+fn count(hop: &mut Hop, bytes: u64, since: Instant) {
+    hop.bytes += bytes;
+    hop.seconds += since.elapsed().as_secs_f64();
 }
 
 impl Approach for Store<'_> {
     fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()> {
         ensure!(version == self.kept, "version {version} after {} others", self.kept);
-        let at = self.place(bytes)?;
-        let to = self.shared.memory.device() + at;
-        // SAFETY: the place is this version's alone; the buffer has the bytes.
-        unsafe { self.stream.copy_on_device(to, self.buffer.address(), bytes) }?;
+        ensure!(
+            bytes <= self.buffer.bytes(),
+            "a checkpoint of {bytes} bytes of a buffer of {}",
+            self.buffer.bytes()
+        );
+        let place = self.place(bytes)?;
+        let since = Instant::now();
+        let (cache, from) = (self.shared.memory.device(), self.buffer.address());
+        for (at, piece) in runs(&place, bytes) {
+            // SAFETY: the place is this version's alone; the buffer has the bytes.
+            unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
+        }
         self.stream.wait()?;
         self.kept += 1;
-        self.shared.change(|state| state.ledger.captured(bytes, at));
+        self.shared.change(|state| {
+            state.ledger.captured(bytes, place);
+            count(&mut state.captured, bytes, since);
+        });
         Ok(())
     }
 
     fn expect(&mut self, versions: &[u32]) -> Result<()> {
+        self.expect_known();
         if !versions.is_empty() {
             self.shared.change(|state| state.ledger.expect(versions));
         }
@@ -212,47 +285,37 @@ impl Approach for Store<'_> {
     }
 
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()> {
-        if !self.unhinted.is_empty() {
-            let order = std::mem::take(&mut self.unhinted);
-            self.expect(&order)?;
-        }
+        self.expect_known();
         let mut state = self.shared.lock();
-        ensure!(state.ledger.has(version), "version {version} was never kept");
         let source = loop {
             sound(&state)?;
-            match state.ledger.source(version) {
+            match state.ledger.source(version, bytes)? {
                 Source::Coming => state = self.shared.wait(state),
                 source => break source,
             }
         };
         drop(state);
-        let to = self.buffer.address();
-        match source {
-            Source::Device(at) => {
-                // SAFETY: the version is complete there and stays until `restored`.
-                unsafe { self.stream.copy_on_device(to, self.shared.memory.device() + at, bytes) }?;
-                self.stream.wait()?;
-            }
-            Source::Host(at) => {
-                let memory = &self.shared.memory;
-                memory.in_pieces(at, bytes, &mut |offset, bytes| {
-                    let from = memory.host(offset);
-                    // SAFETY: the version is complete there for good; the pieces cover the buffer.
-                    unsafe { self.stream.copy_from_host(to + (offset - at), from, bytes) }?;
-                    self.stream.wait()
-                })?;
-            }
-            Source::Coming => {}
-        }
-        self.shared.change(|state| state.ledger.restored(version, source));
+        let since = Instant::now();
+        let hop = match &source {
+            Source::Device(pieces) => self.restore_from_device(pieces, bytes).map(|()| 0)?,
+            Source::Host(place) => self.restore_from_host(*place, bytes).map(|()| 1)?,
+            Source::Coming => return Ok(()),
+        };
+        self.stream.wait()?;
+        self.shared.change(|state| {
+            state.ledger.restored(version, &source);
+            count(&mut state.restored[hop], bytes, since);
+        });
         Ok(())
     }
 
     fn insight(&mut self) -> Result<Insight> {
         let state = self.shared.lock();
         sound(&state)?;
-        let hops = [&state.flushed, &state.fetched].into_iter().filter(|hop| hop.bytes > 0);
-        Ok(Insight { hops: hops.cloned().collect(), ..Insight::default() })
+        let [from_device, from_host] = &state.restored;
+        let hops = [&state.captured, &state.flushed, &state.fetched, from_device, from_host];
+        let hops = hops.into_iter().filter(|hop| hop.bytes > 0).cloned();
+        Ok(Insight { hops: hops.collect(), ..Insight::default() })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
@@ -270,64 +333,7 @@ impl Drop for Store<'_> {
             // One that panicked has nothing more to say than the panic did.
             let _ = worker.join();
         }
+        // After a failure the application's copies may still use the memory.
+        let _ = self.stream.wait();
     }
-}
-
-/// The next move that `next` finds; none when the store ends.
-fn await_move(shared: &Shared, next: impl Fn(&mut Ledger) -> Option<Move>) -> Option<Move> {
-    let mut state = shared.lock();
-    loop {
-        if state.stopping || state.failed.is_some() {
-            return None;
-        }
-        if let Some(found) = next(&mut state.ledger) {
-            return Some(found);
-        }
-        state = shared.wait(state);
-    }
-}
-
-fn flush(shared: &Arc<Shared>) -> Result<()> {
-    let stream = Stream::new(&shared.device)?;
-    let memory = &shared.memory;
-    while let Some(next) = await_move(shared, Ledger::next_flush) {
-        let since = Instant::now();
-        memory.await_host(next.host + next.bytes)?;
-        let from = memory.device() + next.device;
-        memory.in_pieces(next.host, next.bytes, &mut |offset, bytes| {
-            // SAFETY: the ledger has given this worker both places until `flush_done`.
-            unsafe {
-                stream.copy_to_host(memory.host(offset), from + (offset - next.host), bytes)
-            }?;
-            stream.wait()
-        })?;
-        shared.change(|state| {
-            state.ledger.flush_done(next.version);
-            state.flushed.bytes += next.bytes;
-            state.flushed.seconds += since.elapsed().as_secs_f64();
-        });
-    }
-    Ok(())
-}
-
-fn fetch(shared: &Arc<Shared>) -> Result<()> {
-    let stream = Stream::new(&shared.device)?;
-    let memory = &shared.memory;
-    while let Some(next) = await_move(shared, Ledger::next_fetch) {
-        let since = Instant::now();
-        let to = memory.device() + next.device;
-        memory.in_pieces(next.host, next.bytes, &mut |offset, bytes| {
-            // SAFETY: as in `flush`, until `fetch_done`.
-            unsafe {
-                stream.copy_from_host(to + (offset - next.host), memory.host(offset), bytes)
-            }?;
-            stream.wait()
-        })?;
-        shared.change(|state| {
-            state.ledger.fetch_done(next.version);
-            state.fetched.bytes += next.bytes;
-            state.fetched.seconds += since.elapsed().as_secs_f64();
-        });
-    }
-    Ok(())
 }
