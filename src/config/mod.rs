@@ -8,7 +8,7 @@
 
 mod ini;
 mod keys;
-mod value;
+pub mod value;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -15,6 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::{affinity, memory};
 use crate::policy::register::Pin;
+use crate::policy::touch as policy;
 use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
 use crate::tier::files::Files;
@@ -32,9 +33,6 @@ const HOST_DEFAULT: u64 = 1 << 30;
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 /// Workers that the others can do without, as long as they end between two transfers.
 const OPTIONAL: [&str; 4] = ["fetch", "read", "touch", "pin"];
-
-/// Without `touch_threads`, the most threads that touch pages.
-const TOUCH_THREADS: usize = 4;
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
@@ -100,7 +98,7 @@ impl Engine {
         self.spawn("persist", storage::persist)?;
         if self.host.is_some() {
             let threads = match self.config.touch_threads {
-                0 => (affinity::usable_cpus() / 2).clamp(1, TOUCH_THREADS),
+                0 => policy::threads(affinity::usable_cpus()),
                 given => given,
             };
             for _ in 0..threads {

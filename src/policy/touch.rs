@@ -45,6 +45,9 @@ const NEW: f64 = 0.25;
 /// A mode is replaced by one whose flush is shorter than this share of its own.
 const BETTER_BY: f64 = 0.9;
 
+/// The most threads that touch pages unless the configuration says otherwise.
+const MOST_THREADS: usize = 4;
+
 /// A running mean of a rate, in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate(Option<f64>);
@@ -200,6 +203,12 @@ impl Model {
     }
 }
 
+/// How many threads touch pages, of a process that may use `processors`: one in two, so that as
+/// many are left to the application, and no more than memory has bandwidth for.
+pub fn threads(processors: usize) -> usize {
+    (processors / 2).clamp(1, MOST_THREADS)
+}
+
 /// The length of a flush in either mode. `None` before a checkpoint, an interval, a touch rate and
 /// a flush rate are known.
 pub fn predict(inputs: &Inputs) -> Option<Prediction> {
@@ -298,6 +307,11 @@ mod tests {
         feed(&mut model, 0.002, &mut now);
         assert_eq!(model.mode(), Mode::Concurrent);
         assert!(model.changes() >= 2);
+    }
+
+    #[test]
+    fn half_of_the_processors_touch_pages() {
+        assert_eq!([1, 2, 3, 4, 7, 8, 64].map(threads), [1, 1, 1, 2, 3, 4, 4]);
     }
 
     #[test]

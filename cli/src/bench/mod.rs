@@ -4,19 +4,28 @@
 //! | --- | --- |
 //! | `plan` | what is to be measured |
 //! | `results` | what was measured, as it stands in files |
+//! | `facts` | what measured, and on which machine |
+//! | `host` | what can be measured without a GPU |
 
 use anyhow::Result;
 use clap::Subcommand;
 
 pub mod approach;
+pub mod facts;
+pub mod host;
 pub mod plan;
 pub mod results;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Bench {}
+pub enum Bench {
+    /// Touching the pages of a host buffer: methods, page sizes, threads
+    Pages(host::pages::Options),
+}
 
 /// Runs one.
 pub fn run(bench: Bench) -> Result<()> {
-    match bench {}
+    match bench {
+        Bench::Pages(options) => host::pages::run(&options),
+    }
 }
