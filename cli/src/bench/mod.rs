@@ -21,11 +21,14 @@ pub mod results;
 pub enum Bench {
     /// Touching the pages of a host buffer: methods, page sizes, threads
     Pages(host::pages::Options),
+    /// The turns in which the processes of a node register memory
+    Turns(host::turns::Options),
 }
 
 /// Runs one.
 pub fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Pages(options) => host::pages::run(&options),
+        Bench::Turns(options) => host::turns::run(&options),
     }
 }

@@ -15,6 +15,7 @@ use super::facts;
 use super::results::{write_json, Machine, Program, Spread, SCHEMA};
 
 pub mod pages;
+pub mod turns;
 
 /// What all of these commands take.
 #[derive(Clone, Debug, Args)]
