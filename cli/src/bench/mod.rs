@@ -23,6 +23,8 @@ pub enum Bench {
     Pages(host::pages::Options),
     /// The turns in which the processes of a node register memory
     Turns(host::turns::Options),
+    /// What the library costs beside the copies that it is asked for
+    Engine(host::engine::Options),
 }
 
 /// Runs one.
@@ -30,5 +32,6 @@ pub fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Pages(options) => host::pages::run(&options),
         Bench::Turns(options) => host::turns::run(&options),
+        Bench::Engine(options) => host::engine::run(&options),
     }
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::facts;
 use super::results::{write_json, Machine, Program, Spread, SCHEMA};
 
+pub mod engine;
 pub mod pages;
 pub mod turns;
 
@@ -121,7 +122,7 @@ impl Figure {
     /// The title of the columns that [`Figure::print`] fills.
     pub fn print_title() {
         println!(
-            "{:<58} {:>10} {:>23}  {:<11} to reach",
+            "{:<72} {:>10} {:>23}  {:<11} to reach",
             "", "median", "least .. greatest", "unit"
         );
     }
@@ -129,7 +130,7 @@ impl Figure {
     /// One line.
     pub fn print(&self) {
         let Some(spread) = Spread::of(self.values.clone()) else {
-            println!("{:<58} {:>10}", self.what, "-");
+            println!("{:<72} {:>10}", self.what, "-");
             return;
         };
         let range = format!("{} .. {}", number(spread.least), number(spread.greatest));
@@ -139,7 +140,7 @@ impl Figure {
             Some(Goal::AtLeast(least)) => verdict("at least", least, spread.median >= least),
         };
         let line = format!(
-            "{:<58} {:>10} {range:>23}  {:<11} {goal}",
+            "{:<72} {:>10} {range:>23}  {:<11} {goal}",
             self.what,
             number(spread.median),
             self.unit
