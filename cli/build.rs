@@ -1,20 +1,21 @@
-//! Tells the program the commit that it is built from, for the results it writes.
+//! Notes the commit that the program is built from: results name it.
 
+use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // Moves with every commit and every change of branch.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-        println!("cargo:rerun-if-changed={log}");
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    // Any commit changes this file, whatever the branch.
+    if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
+        if Path::new(&log).exists() {
+            println!("cargo:rerun-if-changed={log}");
+        }
     }
-    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
-    println!("cargo:rustc-env=VELOC_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
-}
-
-/// What git says, if it says anything.
-fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
+    let commit = git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    println!("cargo:rustc-env=VELOC_COMMIT={}", commit.unwrap_or_else(|| "unknown".to_owned()));
 }

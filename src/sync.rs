@@ -3,6 +3,8 @@
 //! A poisoned lock is entered all the same: state is changed only by code that cannot panic half
 //! way, and a library must not turn one failed worker into a process that cannot finish.
 
+use std::time::Duration;
+
 #[cfg(feature = "model-check")]
 use shuttle::sync as imp;
 #[cfg(not(feature = "model-check"))]
@@ -48,6 +50,13 @@ impl Condvar {
     /// Waits until notified. Like every condition wait it may also return for no reason.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The same, for `time` at the most.
+    pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
+        let (guard, _) =
+            self.0.wait_timeout(guard, time).unwrap_or_else(|poisoned| poisoned.into_inner());
+        guard
     }
 
     /// Wakes one waiter.

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod draw;
+mod size;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.
 #[derive(Debug, Parser)]
@@ -21,12 +22,12 @@ struct Arguments {
 enum Command {
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(Box<bench::Bench>),
 }
 
 fn run(command: Command) -> Result<()> {
     match command {
-        Command::Bench(bench) => bench::run(bench),
+        Command::Bench(bench) => bench::run(*bench),
     }
 }
 

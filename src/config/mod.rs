@@ -8,7 +8,7 @@
 
 mod ini;
 mod keys;
-pub mod value;
+mod value;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

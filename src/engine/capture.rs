@@ -36,6 +36,7 @@ pub struct Open {
 impl Shared {
     /// Starts a checkpoint.
     pub fn begin(&self, name: &str, version: i32) -> Open {
+        self.pace.call_begins();
         let id = self.catalog.step(|state| state.open(name, version));
         Open { id, name: name.to_owned(), version, regions: Vec::new(), spool: None }
     }
@@ -62,6 +63,12 @@ impl Shared {
     pub fn commit(&self, open: Open) -> Result<()> {
         let bytes = open.regions.iter().map(|region| region.size).sum();
         self.pace.captured(bytes);
+        let result = self.complete(open);
+        self.pace.call_ends();
+        result
+    }
+
+    fn complete(&self, open: Open) -> Result<()> {
         match open.spool {
             None => {
                 self.catalog.step(|state| state.commit(open.id, open.regions));
@@ -92,6 +99,7 @@ impl Shared {
             spool.discard();
         }
         self.catalog.step(|state| state.abort(open.id));
+        self.pace.call_ends();
     }
 
     /// `mode = sync`: the bytes are in their files when a checkpoint call returns.

@@ -1,15 +1,18 @@
-//! Who may use the host's memory bandwidth now: touching or flushing.
+//! When background work may go on: touching beside flushes, registering between the
+//! application's calls.
 //!
-//! Carries out what `policy::touch` decides, and tells it what was measured.
+//! Carries out what `policy::touch` and `policy::lull` decide, and tells them what was measured.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use crate::policy::lull::Forecast;
 use crate::policy::touch::{Mode, Model, Touch};
 use crate::sync::{Condvar, Mutex};
 
 #[derive(Debug)]
 struct Now {
     model: Model,
+    calls: Forecast,
     flushing: u32,
     touching: u32,
     done: bool,
@@ -38,6 +41,7 @@ impl Pace {
         Pace {
             now: Mutex::new(Now {
                 model: Model::new(touch),
+                calls: Forecast::default(),
                 flushing: 0,
                 touching: 0,
                 done: false,
@@ -56,6 +60,35 @@ impl Pace {
     pub fn captured(&self, bytes: u64) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().model.captured(bytes, now);
+    }
+
+    /// The application begins a checkpoint or a restore.
+    pub fn call_begins(&self) {
+        let now = self.origin.elapsed().as_secs_f64();
+        self.now.lock().calls.begins(now);
+    }
+
+    /// It ends.
+    pub fn call_ends(&self) {
+        let now = self.origin.elapsed().as_secs_f64();
+        self.now.lock().calls.ends(now);
+        self.changed.notify_all();
+    }
+
+    /// Waits until work of about `seconds` can begin that would keep a call of the application
+    /// waiting. False: the engine stops.
+    pub fn await_lull(&self, seconds: f64) -> bool {
+        let mut now = self.now.lock();
+        loop {
+            if now.done {
+                return false;
+            }
+            let wait = now.calls.put_off(self.origin.elapsed().as_secs_f64(), seconds);
+            if wait <= 0.0 {
+                return true;
+            }
+            now = self.changed.wait_for(now, Duration::from_secs_f64(wait));
+        }
     }
 
     /// A flush begins.

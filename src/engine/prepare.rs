@@ -19,6 +19,10 @@ const KEEP_FREE: u64 = 256 << 20;
 /// The same as a share of the device's memory, where that is less.
 const KEEP_FREE_SHARE: u64 = 64;
 
+/// The rate of registering touched pages, in bytes per second, before it has been measured: a slow
+/// one, so that the first registration begins early in a lull.
+const ASSUMED_RATE: f64 = 8e9;
+
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
 pub fn map(shared: &Shared) -> Result<()> {
     shared.device_side()?.device.bind()?;
@@ -145,7 +149,11 @@ pub fn pin(shared: &Shared) -> Result<()> {
                 break;
             }
         }
-        // A registration stops every copy of the process: not while a capture waits for one.
+        // A registration stops every copy of the process: not when a call of the application is
+        // due, and not while one waits.
+        if !shared.pace.await_lull(expected_seconds(shared, len)) {
+            break;
+        }
         shared.gate.pass();
         if !register_one(shared, host, chunk)? {
             break;
@@ -158,6 +166,16 @@ pub fn pin(shared: &Shared) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How long the registration of `bytes` will take, judged by those before.
+fn expected_seconds(shared: &Shared, bytes: u64) -> f64 {
+    let before = &shared.metrics.register;
+    let rate = match before.nanoseconds() {
+        0 => ASSUMED_RATE,
+        nanoseconds => before.amount() as f64 / (nanoseconds as f64 / 1e9),
+    };
+    bytes as f64 / rate
 }
 
 /// False: no more should be tried.

@@ -83,12 +83,14 @@ impl Shared {
         let regions = regions.ok_or_else(|| {
             Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
         })?;
+        self.pace.call_begins();
         Ok(Restoring { id, name: name.to_owned(), version, regions })
     }
 
     /// Ends a restore.
     pub fn end_restore(&self, restoring: Restoring, success: bool) {
         self.catalog.step(|state| state.end_restore(restoring.id, success));
+        self.pace.call_ends();
     }
 
     /// Restores regions to where the application has them now. Every place must name a region of

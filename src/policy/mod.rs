@@ -5,6 +5,7 @@
 //! the engine, in tests and in a virtual-time model of a node.
 
 pub mod evict;
+pub mod lull;
 pub mod order;
 pub mod register;
 pub mod touch;

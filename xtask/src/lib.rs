@@ -1,16 +1,16 @@
 //! The project's own commands, and the parts of them that tests use.
 //!
 //! [`stage`](mod@stage) lays out what a C program needs; the tests of the C interface start with
-//! it. The commands are [`header`], [`docs`], [`demonstration`], [`bundle`] and [`suite`], the
+//! it. The commands are [`header`], [`docs`], [`programs`], [`bundle`] and [`suite`], the
 //! rest is what they share.
 
 pub mod bundle;
-pub mod demonstration;
 pub mod docs;
 pub mod driver;
 pub mod error;
 pub mod files;
 pub mod header;
+pub mod programs;
 pub mod project;
 pub mod stage;
 pub mod suite;

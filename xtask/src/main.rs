@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, demonstration, docs, header, suite, Result};
+use xtask::{bundle, docs, header, programs, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -25,6 +25,15 @@ enum Task {
     #[command(disable_help_flag = true)]
     Rtm {
         /// Arguments of the demonstration
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
+    /// Run the program `veloc`, on the GPU if there is one, else on the software device
+    ///
+    /// The arguments are its own; --help shows them.
+    #[command(disable_help_flag = true)]
+    Veloc {
+        /// Arguments of the program
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
@@ -65,7 +74,8 @@ enum Task {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Rtm { arguments } => demonstration::rtm(&arguments),
+        Task::Rtm { arguments } => programs::rtm(&arguments),
+        Task::Veloc { arguments } => programs::veloc(&arguments),
         Task::Test { keep_going, only } => suite::test(&only, keep_going),
         Task::Stage { release } => {
             let profile = if release { Profile::Release } else { Profile::Debug };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::project::{cargo, has_program, line, root, run, target_directory};
-use crate::{bundle, demonstration, docs, header, system};
+use crate::{bundle, docs, header, programs, system};
 
 /// One check.
 struct Step {
@@ -142,7 +142,7 @@ fn rtm() -> Result<Outcome> {
     crate::files::folder(&folder)?;
     let picture = folder.join("rtm.png");
     let arguments = ["--verify", "--steps", "300", "--output"].map(Into::into);
-    demonstration::rtm(&[&arguments[..], &[picture.into()]].concat())?;
+    programs::rtm(&[&arguments[..], &[picture.into()]].concat())?;
     Ok(Outcome::Passed)
 }
 

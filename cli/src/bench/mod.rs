@@ -2,36 +2,98 @@
 //!
 //! | file | is |
 //! | --- | --- |
-//! | `plan` | what is to be measured |
-//! | `results` | what was measured, as it stands in files |
-//! | `facts` | what measured, and on which machine |
-//! | `host` | what can be measured without a GPU |
+//! | [`options`], [`figures`] | what the user asks for: one series, or the paper's figures |
+//! | [`workload`] | the sizes of the checkpoints |
+//! | [`plan`] | one point: everything that is set |
+//! | [`campaign`] | measures every plan in turns, and writes the results as they come |
+//! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
+//! | [`worker`] | one of these processes: the application |
+//! | [`approach`] | the ways to keep checkpoints |
+//! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
+//! | [`host`] | what can be measured without a GPU |
+//! | [`results`], [`machine`] | what was measured, and where, as it stands in files |
+//! | [`table`], [`plot`] | results on the terminal, and as pictures |
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
-pub mod approach;
-pub mod facts;
-pub mod host;
-pub mod plan;
-pub mod results;
+mod approach;
+mod bare;
+mod campaign;
+mod content;
+mod cuda;
+mod figures;
+mod host;
+mod machine;
+mod message;
+mod options;
+mod plan;
+mod plot;
+mod processes;
+mod results;
+mod table;
+mod worker;
+mod workload;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
-    /// Touching the pages of a host buffer: methods, page sizes, threads
+    /// Measure a series of points: every combination of the lists given
+    Run(RunArguments),
+    /// Measure the paper's figures, and the questions beyond them
+    Figures(figures::Choice),
+    /// Draw results in the manner of the paper's figures, as SVG and PNG
+    Plot(plot::Plot),
+    /// Measure how fast the pages of a host buffer come into being
     Pages(host::pages::Options),
-    /// The turns in which the processes of a node register memory
+    /// Measure the turns in which the processes of a node register memory
     Turns(host::turns::Options),
-    /// What the library costs beside the copies that it is asked for
+    /// Measure what the library costs beside the copies that it is asked for
     Engine(host::engine::Options),
+    /// Be one of the processes that measure
+    #[command(hide = true)]
+    Worker,
+}
+
+/// One series.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    options: options::Options,
+    /// The file of results
+    #[arg(long, value_name = "FILE", default_value = "results.json")]
+    output: PathBuf,
+    /// What the series is called in tables and pictures
+    #[arg(long, default_value = "bench")]
+    title: String,
+    /// End a repeat that takes longer than so many seconds [default: by its plan]
+    #[arg(long, value_name = "SECONDS")]
+    limit: Option<u64>,
 }
 
 /// Runs one.
 pub fn run(bench: Bench) -> Result<()> {
     match bench {
+        Bench::Run(arguments) => {
+            let device = processes::device()?;
+            let campaign = campaign::Campaign {
+                title: arguments.title,
+                plans: arguments.options.plans(&device)?,
+                repeats: arguments.options.repeats,
+                output: arguments.output,
+                limit: arguments.limit.map(Duration::from_secs),
+            };
+            let results = campaign::run(&campaign, &device)?;
+            campaign::verdict([&results])
+        }
+        Bench::Figures(choice) => figures::run(&choice),
+        Bench::Plot(arguments) => plot::run(&arguments),
         Bench::Pages(options) => host::pages::run(&options),
         Bench::Turns(options) => host::turns::run(&options),
         Bench::Engine(options) => host::engine::run(&options),
+        Bench::Worker => worker::run(),
     }
 }

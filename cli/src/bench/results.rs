@@ -92,6 +92,9 @@ pub struct Measurement {
     /// Why a repeat did not, if one did not.
     #[serde(default)]
     pub failures: Vec<String>,
+    /// What the processes said on their standard error: fallbacks, above all.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// One repeat: what each process measured.
@@ -132,6 +135,9 @@ pub struct Figures {
     pub hops: Vec<Hop>,
     /// What `touch = auto` measured and decided; `ours` alone.
     pub decisions: Option<Decisions>,
+    /// What has to be known to judge these figures.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// Waiting for one cause.
@@ -199,6 +205,18 @@ impl Figures {
     /// The same and all restores.
     pub fn total(&self) -> f64 {
         self.checkpoint_total() + self.restores.iter().sum::<f64>()
+    }
+
+    /// How much longer the median compute interval took than one with nothing in the background,
+    /// as a share of that.
+    pub fn disturbance(&self) -> f64 {
+        let mut intervals = [&self.forward_intervals[..], &self.backward_intervals].concat();
+        intervals.sort_by(f64::total_cmp);
+        if self.quiet_interval > 0.0 {
+            quantile(&intervals, 0.5) / self.quiet_interval - 1.0
+        } else {
+            0.0
+        }
     }
 
     /// All bare copies.

@@ -1,7 +1,7 @@
 // The GPU's version of src/wave/kernels.rs, one thread per point.
 //
 // Threads run along depth (x of the block), which runs fastest in memory, so that a warp reads
-// consecutive values; y counts columns. Built to PTX by make_ptx.py; the driver compiles the PTX
+// consecutive values; y counts columns. Built to PTX by scripts/make_ptx.py; the driver compiles the PTX
 // for the GPU at hand when the program starts.
 
 typedef unsigned int u32;

@@ -2,9 +2,38 @@
 //! calls. Every baseline is written as well as we know how: none pays for what its method does not
 //! demand.
 
+mod direct_pin;
+mod incremental_memset;
+mod ours;
+mod ring;
+mod store;
+mod uvm;
+
 use anyhow::Result;
 
+use super::cuda::{Buffer, Device, Stream};
+use super::plan::{ApproachName, Plan};
 use super::results::{Cause, Decisions, Hop};
+
+/// Starts an approach for one process of a plan. The time that this takes is its initialisation.
+pub fn start<'a>(
+    plan: &Plan,
+    process: u32,
+    device: &Device,
+    stream: &'a Stream,
+    buffer: &'a Buffer,
+) -> Result<Box<dyn Approach + 'a>> {
+    let given = (device, stream, buffer);
+    Ok(match plan.approach {
+        ApproachName::Ours => Box::new(ours::Ours::start(plan, process, stream, buffer)?),
+        ApproachName::DirectPin => Box::new(direct_pin::start(plan, process, given)?),
+        ApproachName::IncrementalMemset => {
+            Box::new(incremental_memset::start(plan, process, given)?)
+        }
+        ApproachName::Uvm => Box::new(uvm::Uvm::start(plan, process, given)?),
+        ApproachName::Ring => Box::new(ring::Ring::start(plan, process, given)?),
+    })
+}
 
 /// A way to keep checkpoints. The application's one buffer, its stream and the plan were given when
 /// it was made, and the time of making it was counted as initialisation.
@@ -35,4 +64,6 @@ pub struct Insight {
     pub hops: Vec<Hop>,
     /// See [`super::results::Figures::decisions`].
     pub decisions: Option<Decisions>,
+    /// See [`super::results::Figures::notes`].
+    pub notes: Vec<String>,
 }

@@ -11,7 +11,7 @@ use anyhow::{bail, Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::facts;
+use super::machine;
 use super::results::{write_json, Machine, Program, Spread, SCHEMA};
 
 pub mod engine;
@@ -46,16 +46,16 @@ pub struct Report<T> {
 
 impl<T: Serialize> Report<T> {
     /// An empty one about `title`, for the file that was asked for, if one was.
-    pub fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
-        Ok(Report {
+    pub fn new(title: &'static str, file: Option<&Path>) -> Self {
+        Report {
             schema: SCHEMA,
             title,
-            program: facts::program(),
-            machine: facts::machine()?,
+            program: machine::program(),
+            machine: machine::machine(),
             warning: None,
             points: Vec::new(),
             file: file.map(Path::to_path_buf),
-        })
+        }
     }
 
     /// Has the file say that this must be known by who reads its times.
@@ -163,24 +163,6 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Bytes in the largest unit of which they are a multiple.
-pub fn bytes_text(bytes: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0) {
-        Some((unit, name)) => format!("{} {name}", bytes / unit),
-        None => format!("{bytes} B"),
-    }
-}
-
-/// A size on the command line: as in the configuration, more than 0.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let allowed = "a size such as 512M or 4G, more than 0";
-    veloc_client::config::value::size(text)
-        .ok()
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| allowed.to_owned())
-}
-
 /// Runs this program again with other arguments, with `settings` in its environment, and gives the
 /// lines that it prints, each as soon as it is there.
 pub fn in_own_process(
@@ -224,18 +206,5 @@ mod tests {
     fn numbers_have_three_digits_or_all() {
         let texts = [0.0, 0.0123, 1.234, 12.34, 123.4, 281_000.4].map(number);
         assert_eq!(texts, ["0", "0.012", "1.23", "12.3", "123", "281000"]);
-    }
-
-    #[test]
-    fn bytes_are_exact() {
-        let texts = [0, 1023, 1 << 10, 3 << 20, (1 << 20) + 1, 2 << 30].map(bytes_text);
-        assert_eq!(texts, ["0 B", "1023 B", "1 KiB", "3 MiB", "1048577 B", "2 GiB"]);
-    }
-
-    #[test]
-    fn sizes_of_nothing_are_refused() {
-        assert_eq!(parse_size("64M"), Ok(64 << 20));
-        assert!(parse_size("0").is_err());
-        assert!(parse_size("-1").is_err());
     }
 }

@@ -16,8 +16,9 @@ use veloc_client::platform::{affinity, memory};
 use veloc_client::policy;
 use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 
-use super::{bytes_text, number, parse_size, Common, Report};
+use super::{number, Common, Report};
 use crate::bench::results::Spread;
+use crate::size;
 
 /// Without `--bytes`, the share of the available memory that is used, and the most.
 const SHARE: u64 = 8;
@@ -27,7 +28,7 @@ const MOST: u64 = 1 << 30;
 #[derive(Debug, Args)]
 pub struct Options {
     /// The size of the buffer [default: 1/8 of the available memory, at most 1G]
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = size::parse)]
     bytes: Option<u64>,
     /// Numbers of threads [default: 1, 2, 4, .. up to the number of processors]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -93,6 +94,7 @@ pub fn run(options: &Options) -> Result<()> {
         Some(bytes) => bytes,
         None => (physical.available / SHARE).min(MOST),
     };
+    ensure!(bytes > 0, "--bytes 0: there is nothing to touch");
     // A copy has two buffers.
     ensure!(
         bytes < physical.available / 2,
@@ -106,9 +108,9 @@ pub fn run(options: &Options) -> Result<()> {
         }
         given => given.to_vec(),
     };
-    let mut report = Report::new("pages", options.common.json.as_deref())?;
+    let mut report = Report::new("pages", options.common.json.as_deref());
     report.print_machine();
-    println!("host buffer of {}, {} repeats in turns", bytes_text(bytes), options.common.repeats);
+    println!("host buffer of {}, {} repeats in turns", size::show(bytes), options.common.repeats);
     for &threads in &threads {
         for huge in [false, true] {
             for method in Method::ALL {

@@ -12,7 +12,7 @@ use cudarc::driver::sys;
 
 use super::{software, Grid, Medium, Propagator, Spread};
 
-/// The kernels, as `kernels/make_ptx.py` compiled them.
+/// The kernels, as `scripts/make_ptx.py` compiled them.
 const PTX: &str = include_str!("../../kernels/rtm.ptx");
 
 /// Threads of a block along depth and along x.

@@ -14,6 +14,7 @@ use super::awake::Awake;
 use super::host::OWN_COST_US;
 use super::job::{check, Job, NAME};
 use super::{median, software, tell};
+use crate::bench::cuda;
 use crate::bench::host::{Figure, Goal};
 
 /// Bytes of a checkpoint. No byte is moved.
@@ -27,12 +28,13 @@ const CALLS: i32 = 1000;
 
 /// Measures both ways of ordering a checkpoint behind the application's work, and flushing.
 pub fn run(repeats: u32) -> Result<()> {
-    let device = software::start()?;
+    let (opened, device) = software::start()?;
     let _awake = Awake::start()?;
     let mut memory = DeviceRange::reserve(&device, 2 * BYTES)?;
     while memory.map_next(2 * BYTES)? > 0 {}
-    let stream = software::stream()?;
-    // SAFETY: the stream is never destroyed.
+    let applications = cuda::Stream::new(&opened)?;
+    let stream = applications.raw().cast::<c_void>();
+    // SAFETY: the stream outlives the jobs.
     let application = unsafe { ApplicationStream::new(&device, stream) }?;
     let bare = Bare { own: Stream::new(&device)?, event: Event::new(&device)?, device };
     let quiet = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 0\n";
@@ -48,7 +50,7 @@ pub fn run(repeats: u32) -> Result<()> {
         unsafe { job.protect(0, memory.base() as *mut c_void, BYTES as usize)? };
         job.until("mapping the device cache", |metrics| metrics.device_capacity >= 64 << 20)?;
         if let Some((stream, _)) = application {
-            // SAFETY: the stream is never destroyed.
+            // SAFETY: the stream outlives the job.
             check(unsafe { VELOC_Set_stream(stream) })?;
         }
         let times = measure(&job, &bare, &memory, application.map(|(_, stream)| stream), repeats)?;

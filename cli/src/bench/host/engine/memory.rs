@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use super::host::Memory;
 use super::job::{Job, NAME};
 use super::{software, tell};
-use crate::bench::host::{bytes_text, Figure, Goal};
+use crate::bench::host::{Figure, Goal};
+use crate::size;
 
 /// Bytes of a checkpoint.
 pub const SIZES: &[u64] = &[16 << 20, 1 << 20, 64 << 10, 4 << 10];
@@ -32,7 +33,7 @@ pub fn host(size: u64, _repeats: u32) -> Result<()> {
         job.checkpoint(NAME, version as i32)?;
     }
     let held = (resident()? - before) as f64;
-    let of = format!("{versions} checkpoints of {}", bytes_text(size));
+    let of = format!("{versions} checkpoints of {}", size::show(size));
     let each = (held - CACHE as f64) / versions as f64;
     tell(&Figure::new(format!("kept about each of {of}"), "bytes", vec![each]))?;
     tell(
@@ -43,12 +44,12 @@ pub fn host(size: u64, _repeats: u32) -> Result<()> {
 
 /// The device cache, mapped.
 pub fn device() -> Result<()> {
-    let device = software::start()?;
-    let free = device.free_memory()?;
+    let (device, _) = software::start()?;
+    let free = device.free()?;
     let job =
         Job::start("mode = async\nephemeral = true\nhost_cache_size = 0\ngpu_cache_size = 1G\n")?;
     job.until("mapping the device cache", |metrics| metrics.device_capacity >= CACHE)?;
-    let held = (free - device.free_memory()?) as f64;
+    let held = free.saturating_sub(device.free()?) as f64;
     tell(
         &Figure::new("device memory, cache of 1 GiB", "x asked", vec![held / CACHE as f64])
             .with_goal(Goal::AtMost(MOST)),

@@ -1,24 +1,18 @@
 //! The software device, in this process, with copies that take no time.
 
 use std::env;
-use std::ffi::{c_int, c_uint, c_void, CStr};
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use anyhow::{bail, ensure, Context, Result};
 use veloc_client::device::{Device, Driver};
 
+use crate::bench::cuda;
+
 /// What must be known by who reads the times.
 pub const WARNING: &str =
     "device memory is that of the software device, whose copies were made to take no time: only \
      the library's own cost beside them means anything";
-
-/// `CUstream` for the C interface.
-pub type RawStream = *mut c_void;
-
-/// `CU_STREAM_NON_BLOCKING`.
-const NON_BLOCKING: c_uint = 1;
 
 /// The environment of a process that uses it.
 pub fn settings(given: Option<&Path>) -> Result<Vec<(&'static str, String)>> {
@@ -57,60 +51,11 @@ fn is_folder(folder: &Path) -> bool {
     folder.join("libcuda.so.1").is_file()
 }
 
-/// Loads it and makes the primary context of its device this thread's, for good.
-pub fn start() -> Result<Arc<Device>> {
-    type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
-    type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_uint;
-    open()?;
-    let driver = Driver::get()?.context("the software device has no device")?;
-    ensure!(driver.is_software(), "the driver at hand is not the software device");
-    let mut context = std::ptr::null_mut();
-    // SAFETY: both types are those that the driver's header gives these symbols; the pointer is to
-    // a local, and the context is the one just retained.
-    unsafe {
-        let retain: Retain = std::mem::transmute(function(c"cuDevicePrimaryCtxRetain")?);
-        check("cuDevicePrimaryCtxRetain", retain(&mut context, 0))?;
-        let set_current: SetCurrent = std::mem::transmute(function(c"cuCtxSetCurrent")?);
-        check("cuCtxSetCurrent", set_current(context))?;
-    }
-    let device = Device::current(&driver)?.context("the software device has no context")?;
-    Ok(Arc::new(device))
-}
-
-/// A stream of the application's. It is left to the end of the process.
-pub fn stream() -> Result<RawStream> {
-    type Create = unsafe extern "C" fn(*mut RawStream, c_uint) -> c_uint;
-    let mut stream = std::ptr::null_mut();
-    // SAFETY: the type is the one that the driver's header gives this symbol; the pointer is to a
-    // local, and a context is current.
-    unsafe {
-        let create: Create = std::mem::transmute(function(c"cuStreamCreate")?);
-        check("cuStreamCreate", create(&mut stream, NON_BLOCKING))?;
-    }
-    Ok(stream)
-}
-
-fn check(call: &str, status: c_uint) -> Result<()> {
-    ensure!(status == 0, "{call} failed: {status}");
-    Ok(())
-}
-
-/// A function of the driver's library.
-fn function(name: &CStr) -> Result<NonNull<c_void>> {
-    // SAFETY: a library that is open, and a name that ends with NUL.
-    let found = unsafe { libc::dlsym(open()?, name.as_ptr()) };
-    NonNull::new(found)
-        .with_context(|| format!("the software device has no {}", name.to_string_lossy()))
-}
-
-/// The driver's library, which stays open.
-fn open() -> Result<*mut c_void> {
-    // SAFETY: the driver's constructors do nothing that this process could mind.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
-    if library.is_null() {
-        // SAFETY: after a failure of dlopen it is a text that ends with NUL.
-        let reason = unsafe { CStr::from_ptr(libc::dlerror()) };
-        bail!("{}", reason.to_string_lossy());
-    }
-    Ok(library)
+/// The software device as the bench knows it, and as the library does. Its context is this thread's.
+pub fn start() -> Result<(cuda::Device, Arc<Device>)> {
+    let device = cuda::Device::open(0)?;
+    ensure!(device.is_software(), "{} is not the software device", device.name());
+    let driver = Driver::get()?.context("the library finds no driver")?;
+    let same = Device::current(&driver)?.context("the library finds no context")?;
+    Ok((device, Arc::new(same)))
 }

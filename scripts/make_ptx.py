@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compile rtm.cu to rtm.ptx with NVIDIA's run-time compiler; no CUDA toolkit is needed.
+"""Compile kernels from CUDA source to PTX with NVIDIA's run-time compiler; no toolkit is needed.
 
     python3 -m venv /tmp/nvrtc && /tmp/nvrtc/bin/pip install nvidia-cuda-nvrtc-cu11==11.8.89
-    /tmp/nvrtc/bin/python examples/rtm/kernels/make_ptx.py
+    /tmp/nvrtc/bin/python scripts/make_ptx.py examples/rtm/kernels/rtm.cu cli/kernels/bench.cu
 
-Run it after each change of rtm.cu and commit both files. The compiler is an old one on purpose:
-a driver refuses PTX that is newer than itself, and this one's is taken from driver 520 on.
+writes a .ptx beside each source. Run it after each change of a .cu and commit both files. The
+compiler is an old one on purpose: a driver refuses PTX that is newer than itself, and this one's is
+taken from driver 520 on.
 """
 
 import ctypes
@@ -53,12 +54,15 @@ def compile_ptx(source: pathlib.Path) -> bytes:
 
 
 def main() -> None:
-    source = pathlib.Path(__file__).with_name("rtm.cu")
-    target = source.with_suffix(".ptx")
-    ptx = compile_ptx(source)
-    target.write_bytes(ptx)
-    entries = ptx.count(b".visible .entry")
-    print(f"{target.name}: {len(ptx)} bytes, {entries} kernels, {ARCHITECTURE}")
+    sources = [pathlib.Path(name) for name in sys.argv[1:]]
+    if not sources:
+        sys.exit(__doc__)
+    for source in sources:
+        target = source.with_suffix(".ptx")
+        ptx = compile_ptx(source)
+        target.write_bytes(ptx)
+        entries = ptx.count(b".visible .entry")
+        print(f"{target}: {len(ptx)} bytes, {entries} kernels, {ARCHITECTURE}")
 
 
 if __name__ == "__main__":

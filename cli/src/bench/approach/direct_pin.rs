@@ -1,0 +1,58 @@
+//! Everything allocated and pinned before the first checkpoint: the state of the art that the paper
+//! compares with (HiPC'22, section V-B). From then on the two tiers work at full speed.
+
+use anyhow::{Context, Result};
+
+use super::store::{host_bytes, Memory, Store};
+use crate::bench::cuda::{Address, Buffer, Device, Pinned, Stream};
+use crate::bench::plan::Plan;
+
+struct Allocated {
+    device: Buffer,
+    host: Option<Pinned>,
+}
+
+impl Memory for Allocated {
+    fn device(&self) -> Address {
+        self.device.address()
+    }
+
+    fn host(&self, offset: u64) -> *mut u8 {
+        self.host.as_ref().map_or(std::ptr::null_mut(), |host| host.at(offset))
+    }
+
+    fn await_host(&self, _end: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn in_pieces(
+        &self,
+        offset: u64,
+        bytes: u64,
+        copy: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        copy(offset, bytes)
+    }
+
+    fn stop(&self) {}
+}
+
+/// Starts it.
+pub fn start<'a>(
+    plan: &Plan,
+    process: u32,
+    (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
+) -> Result<Store<'a>> {
+    let cache = Buffer::new(device, plan.device_cache).context("the device cache")?;
+    let host = match plan.host_cache {
+        0 => None,
+        bytes => {
+            let bytes = bytes.max(host_bytes(plan.sizes_of(process)));
+            Some(Pinned::new(device, bytes).context("the host buffer")?)
+        }
+    };
+    let memory = std::sync::Arc::new(Allocated { device: cache, host });
+    let store = Store::new(plan, process, memory, (device, stream, buffer))?;
+    store.shared().grow(plan.device_cache, true);
+    Ok(store)
+}

@@ -1,0 +1,137 @@
+//! A fixed ring of pinned memory, and the application blocked until every byte has left the device
+//! through it: what VELOC's own GPU branch does in 2026. Copies by the device and by the processor
+//! overlap, as they do there.
+
+use anyhow::{anyhow, ensure, Context, Result};
+use veloc_client::platform::mapping::Mapping;
+
+use super::store::host_bytes;
+use super::{Approach, Insight};
+use crate::bench::cuda::{Buffer, Device, Event, Pinned, Stream};
+use crate::bench::plan::Plan;
+
+/// Bytes of the ring.
+const RING: u64 = 64 << 20;
+/// Its slots.
+const SLOTS: u64 = 8;
+/// Bytes of one.
+const SLOT: u64 = RING / SLOTS;
+
+/// The ring, and the host memory behind it.
+pub struct Ring<'a> {
+    ring: Pinned,
+    copied: Vec<Event>,
+    host: Mapping,
+    places: Vec<u64>,
+    end: u64,
+    stream: &'a Stream,
+    buffer: &'a Buffer,
+}
+
+impl<'a> Ring<'a> {
+    /// Allocates the ring, and reserves the host memory.
+    pub fn start(
+        plan: &Plan,
+        process: u32,
+        (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
+    ) -> Result<Ring<'a>> {
+        ensure!(
+            plan.host_cache > 0,
+            "ring: it keeps everything on the host, and there is no host buffer"
+        );
+        let bytes = plan.host_cache.max(host_bytes(plan.sizes_of(process)));
+        let host = Mapping::reserve(bytes as usize)
+            .and_then(|mapping| mapping.advise_huge(true).map(|()| mapping))
+            .map_err(|error| anyhow!("the host memory: {error}"))?;
+        Ok(Ring {
+            ring: Pinned::new(device, RING).context("the ring")?,
+            copied: (0..SLOTS).map(|_| Event::new(device)).collect::<Result<_>>()?,
+            host,
+            places: Vec::new(),
+            end: 0,
+            stream,
+            buffer,
+        })
+    }
+
+    fn slot(&self, number: u64) -> (*mut u8, &Event) {
+        (self.ring.at(number % SLOTS * SLOT), &self.copied[(number % SLOTS) as usize])
+    }
+
+    fn host(&self, offset: u64) -> *mut u8 {
+        debug_assert!(offset <= self.host.len() as u64);
+        // SAFETY: the mapping has room for all versions of the plan.
+        unsafe { self.host.base().as_ptr().add(offset as usize) }
+    }
+}
+
+/// The offset and the bytes of slice `number` of a version.
+fn slice(number: u64, bytes: u64) -> (u64, u64) {
+    (number * SLOT, SLOT.min(bytes - number * SLOT))
+}
+
+impl Approach for Ring<'_> {
+    fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()> {
+        ensure!(version as usize == self.places.len(), "version {version} is out of order");
+        let to = self.end;
+        let slices = bytes.div_ceil(SLOT);
+        let queue = |number: u64| {
+            let (at, len) = slice(number, bytes);
+            let (slot, copied) = self.slot(number);
+            // SAFETY: the processor has emptied the slot; the buffer has the bytes.
+            unsafe { self.stream.copy_to_host(slot, self.buffer.address() + at, len) }?;
+            copied.record(self.stream)
+        };
+        (0..slices.min(SLOTS)).try_for_each(queue)?;
+        for number in 0..slices {
+            let (at, len) = slice(number, bytes);
+            let (slot, copied) = self.slot(number);
+            copied.wait()?;
+            // SAFETY: the slice is complete in the slot; the place is this version's alone.
+            unsafe { self.host(to + at).copy_from_nonoverlapping(slot, len as usize) };
+            if number + SLOTS < slices {
+                queue(number + SLOTS)?;
+            }
+        }
+        self.places.push(to);
+        self.end += bytes.next_multiple_of(128);
+        Ok(())
+    }
+
+    fn expect(&mut self, _versions: &[u32]) -> Result<()> {
+        // It fetches nothing ahead.
+        Ok(())
+    }
+
+    fn restore(&mut self, version: u32, bytes: u64) -> Result<()> {
+        let from = *self.places.get(version as usize).context("the version was never kept")?;
+        for number in 0..bytes.div_ceil(SLOT) {
+            let (at, len) = slice(number, bytes);
+            let (slot, copied) = self.slot(number);
+            if number >= SLOTS {
+                copied.wait()?;
+            }
+            // SAFETY: the device has emptied the slot; the version is complete on the host.
+            unsafe { slot.copy_from_nonoverlapping(self.host(from + at), len as usize) };
+            // SAFETY: the slot stays until its event has happened; the buffer has the bytes.
+            unsafe { self.stream.copy_from_host(self.buffer.address() + at, slot, len) }?;
+            copied.record(self.stream)?;
+        }
+        self.stream.wait()
+    }
+
+    fn insight(&mut self) -> Result<Insight> {
+        Ok(Insight::default())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Ring<'_> {
+    fn drop(&mut self) {
+        // After a failure copies may still use the ring. Nothing can be done about an error.
+        let _ = self.stream.wait();
+    }
+}

@@ -1,0 +1,169 @@
+//! A series of measurements: every plan once, then every plan again, so that noise that comes and
+//! goes meets all alike. The file is written after each.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{bail, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::plan::{ApproachName, Plan};
+use super::results::{Device, Measurement, Results, SCHEMA, SOFTWARE_WARNING};
+use super::{machine, processes, table};
+use crate::size;
+
+/// The share of the memory that is available that all host buffers together may have.
+const MEMORY_SHARE: f64 = 0.85;
+
+/// What to measure, and where it goes.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// See [`Results::title`].
+    pub title: String,
+    /// The points.
+    pub plans: Vec<Plan>,
+    /// How often each.
+    pub repeats: u32,
+    /// The file of results.
+    pub output: PathBuf,
+    /// The longest that one repeat may take; none: by its plan.
+    pub limit: Option<Duration>,
+}
+
+/// Measures, prints the table, and returns what was found.
+pub fn run(campaign: &Campaign, device: &Device) -> Result<Results> {
+    let mut results = Results {
+        schema: SCHEMA,
+        title: campaign.title.clone(),
+        program: machine::program(),
+        machine: machine::machine(),
+        device: Some(device.clone()),
+        warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
+        measurements: campaign
+            .plans
+            .iter()
+            .map(|plan| Measurement {
+                plan: plan.clone(),
+                runs: Vec::new(),
+                failures: Vec::new(),
+                notes: Vec::new(),
+            })
+            .collect(),
+        initialisation: Vec::new(),
+    };
+    results.write(&campaign.output)?;
+    let total = campaign.plans.len() as u32 * campaign.repeats;
+    for repeat in 0..campaign.repeats {
+        for (number, plan) in campaign.plans.iter().enumerate() {
+            let done = repeat * campaign.plans.len() as u32 + number as u32;
+            let what = format!("[{}/{total}] {}", done + 1, describe(plan));
+            let measurement = &mut results.measurements[number];
+            // What has failed once is not tried again: it would only take its time again.
+            if measurement.failures.is_empty() {
+                measure(plan, campaign.limit, &what, measurement);
+                results.write(&campaign.output)?;
+            }
+        }
+    }
+    print!("{}", table::text(&results));
+    say_written(&campaign.output);
+    Ok(results)
+}
+
+/// An error if anything failed or came back wrong: what was measured has been written all the same.
+pub fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Result<()> {
+    let all = || results.into_iter().flat_map(|results| &results.measurements);
+    let (mut failed, mut wrong) = (0, 0);
+    for measurement in all() {
+        failed += measurement.failures.len();
+        let figures = measurement.runs.iter().flat_map(|run| &run.processes);
+        wrong += figures.map(|figures| figures.wrong_versions).sum::<u64>();
+    }
+    if failed > 0 || wrong > 0 {
+        bail!("{failed} measurements failed, {wrong} versions came back wrong");
+    }
+    Ok(())
+}
+
+fn say_written(path: &Path) {
+    println!("written: {}", path.display());
+}
+
+fn measure(plan: &Plan, limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
+    let steps: usize = (0..plan.processes).map(|process| 2 * plan.sizes_of(process).len()).sum();
+    let bar = progress_bar(what, steps as u64);
+    let result = fits(plan).and_then(|()| {
+        let limit = limit.unwrap_or_else(|| longest(plan));
+        processes::repeat(plan, limit, |done| bar.set_position(done))
+    });
+    bar.finish_and_clear();
+    match result {
+        Ok((run, notes)) => {
+            let ms = |figure: f64| format!("{:.1} ms", 1e3 * figure);
+            eprintln!(
+                "{what}: blocked {} in checkpoints, {} in all",
+                ms(run.per_process(|figures| figures.checkpoint_total())),
+                ms(run.per_process(|figures| figures.total()))
+            );
+            measurement.runs.push(run);
+            for note in notes {
+                if !measurement.notes.contains(&note) {
+                    measurement.notes.push(note);
+                }
+            }
+        }
+        Err(error) => {
+            eprintln!("{what}: FAILED: {error:#}");
+            measurement.failures.push(format!("{error:#}"));
+        }
+    }
+}
+
+fn progress_bar(what: &str, steps: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}
+
+/// One line that tells a plan from the others.
+pub fn describe(plan: &Plan) -> String {
+    let processes = match plan.processes {
+        1 => "1 process".to_owned(),
+        many => format!("{many} processes"),
+    };
+    let mut text = format!("{}, {processes}, every {} ms", plan.approach.text(), plan.interval_ms);
+    if plan.approach == ApproachName::Ours {
+        text += &format!(", touch {}, pin {}", plan.touch, plan.pin);
+    }
+    for setting in &plan.settings {
+        text += &format!(", {setting}");
+    }
+    text
+}
+
+/// Refuses what this machine has no memory for.
+fn fits(plan: &Plan) -> Result<()> {
+    let wanted = u64::from(plan.processes) * plan.host_cache;
+    match machine::available_memory() {
+        Some(available) if wanted as f64 > available as f64 * MEMORY_SHARE => bail!(
+            "host buffers of {} are wanted, but this machine has {} available",
+            size::show(wanted),
+            size::show(available)
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// How long a repeat may take: many times what it should, to end what hangs.
+fn longest(plan: &Plan) -> Duration {
+    let steps = (0..plan.processes).map(|p| plan.sizes_of(p).len()).max().unwrap_or(0) as f64;
+    let bytes = (plan.host_cache + plan.device_cache) as f64 * f64::from(plan.processes);
+    Duration::from_secs_f64(60.0 + 20.0 * steps * plan.interval_ms / 1e3 + bytes / 0.5e9)
+}

@@ -1,0 +1,128 @@
+//! Memory: on the device, managed, and pinned on the host.
+
+use anyhow::Result;
+use cudarc::driver::result;
+use cudarc::driver::sys;
+
+use super::{driver, Address, Device, Stream};
+use crate::size;
+
+/// Device memory, not initialised.
+#[derive(Debug)]
+pub struct Buffer {
+    address: Address,
+    bytes: u64,
+    _device: Device,
+}
+
+impl Buffer {
+    /// Allocates.
+    pub fn new(device: &Device, bytes: u64) -> Result<Buffer> {
+        // SAFETY: nothing reads the memory before it was written.
+        let address = unsafe { result::malloc_sync(bytes as usize) };
+        let address =
+            driver(address, || format!("allocating {} on the device", size::show(bytes)))?;
+        Ok(Buffer { address, bytes, _device: device.clone() })
+    }
+
+    /// The address of the first byte.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Queues a memset to 0 of all of it.
+    pub fn clear(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: the range is the whole allocation, which `drop` frees only when it is unused.
+        let queued =
+            unsafe { result::memset_d8_async(self.address, 0, self.bytes as usize, stream.raw()) };
+        driver(queued, || "clearing device memory".into())
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
+        // Nothing can be done about an error.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}
+
+/// Managed memory, which the driver moves between device and host.
+#[derive(Debug)]
+pub struct Managed {
+    address: Address,
+    bytes: u64,
+    _device: Device,
+}
+
+impl Managed {
+    /// Allocates.
+    pub fn new(device: &Device, bytes: u64) -> Result<Managed> {
+        let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL;
+        // SAFETY: nothing reads the memory before it was written.
+        let address = unsafe { result::malloc_managed(bytes as usize, flags) };
+        let address =
+            driver(address, || format!("allocating {} of managed memory", size::show(bytes)))?;
+        Ok(Managed { address, bytes, _device: device.clone() })
+    }
+
+    /// The address of the first byte.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
+        // Nothing can be done about an error.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}
+
+/// Host memory that the driver has allocated and pinned in one call.
+#[derive(Debug)]
+pub struct Pinned {
+    address: *mut u8,
+    bytes: u64,
+    _device: Device,
+}
+
+// SAFETY: plain memory, reached through pointers only.
+unsafe impl Send for Pinned {}
+// SAFETY: as above; whoever copies answers for what overlaps.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// Allocates and pins.
+    pub fn new(device: &Device, bytes: u64) -> Result<Pinned> {
+        // SAFETY: nothing reads the memory before it was written.
+        let address = unsafe { result::malloc_host(bytes as usize, sys::CU_MEMHOSTALLOC_PORTABLE) };
+        let address = driver(address, || format!("pinning {} of host memory", size::show(bytes)))?;
+        Ok(Pinned { address: address.cast(), bytes, _device: device.clone() })
+    }
+
+    /// The address of a byte; that of the first behind it for `offset == bytes`.
+    pub fn at(&self, offset: u64) -> *mut u8 {
+        assert!(offset <= self.bytes, "offset {offset} of {}", self.bytes);
+        // SAFETY: within the allocation, or just behind it.
+        unsafe { self.address.add(offset as usize) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` and freed only here. Nothing can be done about an error.
+        let _ = unsafe { result::free_host(self.address.cast()) };
+    }
+}

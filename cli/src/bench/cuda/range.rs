@@ -1,0 +1,141 @@
+//! A range of device addresses that gets its memory piece by piece, and the registration of host
+//! memory.
+
+use std::ffi::c_void;
+use std::sync::Mutex;
+
+use anyhow::Result;
+use cudarc::driver::sys;
+
+use super::{driver, Address, Device};
+use crate::size;
+
+/// Reserved device addresses. Dropping it unmaps and frees everything.
+#[derive(Debug)]
+pub struct Range {
+    address: Address,
+    bytes: u64,
+    granularity: u64,
+    device: Device,
+    pieces: Mutex<Vec<Piece>>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    handle: sys::CUmemGenericAllocationHandle,
+    offset: u64,
+    bytes: u64,
+}
+
+fn properties(device: &Device) -> sys::CUmemAllocationProp {
+    // SAFETY: a structure of numbers and addresses, for which 0 means "not asked for".
+    let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
+    properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = location(device);
+    properties
+}
+
+fn location(device: &Device) -> sys::CUmemLocation {
+    sys::CUmemLocation {
+        type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        id: device.raw(),
+    }
+}
+
+impl Range {
+    /// Reserves at least `bytes` of addresses.
+    pub fn reserve(device: &Device, bytes: u64) -> Result<Range> {
+        let mut granularity = 0;
+        let which = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED;
+        // SAFETY: the function reads the properties and writes one number.
+        let asked = unsafe {
+            sys::cuMemGetAllocationGranularity(&mut granularity, &properties(device), which)
+        };
+        driver(asked.result(), || "asking how device memory is mapped".into())?;
+        let granularity = (granularity as u64).max(1);
+        let bytes = bytes.next_multiple_of(granularity);
+        let mut address = 0;
+        // SAFETY: the function writes one address.
+        let reserved = unsafe { sys::cuMemAddressReserve(&mut address, bytes as usize, 0, 0, 0) };
+        driver(reserved.result(), || {
+            format!("reserving {} of device addresses", size::show(bytes))
+        })?;
+        let pieces = Mutex::new(Vec::new());
+        Ok(Range { address, bytes, granularity, device: device.clone(), pieces })
+    }
+
+    /// The first address.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Maps at most `bytes` behind what is mapped. Returns how many; 0: all are.
+    pub fn map_next(&self, bytes: u64) -> Result<u64> {
+        let mut pieces = self.pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let offset = pieces.last().map_or(0, |piece| piece.offset + piece.bytes);
+        let bytes = bytes.next_multiple_of(self.granularity).min(self.bytes - offset);
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let what = || format!("mapping {} of device memory", size::show(bytes));
+        let mut handle = 0;
+        // SAFETY: the function reads the properties and writes one handle.
+        let made =
+            unsafe { sys::cuMemCreate(&mut handle, bytes as usize, &properties(&self.device), 0) };
+        driver(made.result(), what)?;
+        // SAFETY: the addresses are reserved and not mapped; the handle has as many bytes.
+        let mapped = unsafe { sys::cuMemMap(self.address + offset, bytes as usize, 0, handle, 0) };
+        if mapped != sys::CUresult::CUDA_SUCCESS {
+            // SAFETY: made above and mapped nowhere. The mapping's failure is the one to report.
+            let _ = unsafe { sys::cuMemRelease(handle) };
+        }
+        driver(mapped.result(), what)?;
+        pieces.push(Piece { handle, offset, bytes });
+        let access = sys::CUmemAccessDesc {
+            location: location(&self.device),
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the addresses were mapped just now.
+        let allowed =
+            unsafe { sys::cuMemSetAccess(self.address + offset, bytes as usize, &access, 1) };
+        driver(allowed.result(), what)?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        let pieces = self.pieces.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // SAFETY: mapped and made in `map_next`, reserved in `reserve`, each once; whoever copied
+        // has waited. Nothing can be done about an error.
+        unsafe {
+            for piece in pieces.drain(..) {
+                let _ = sys::cuMemUnmap(self.address + piece.offset, piece.bytes as usize);
+                let _ = sys::cuMemRelease(piece.handle);
+            }
+            let _ = sys::cuMemAddressFree(self.address, self.bytes as usize);
+        }
+    }
+}
+
+/// Registers host memory with the driver.
+///
+/// # Safety
+/// The memory must stay mapped until it is unregistered, and no copy may use it meanwhile.
+pub unsafe fn register(address: *mut u8, bytes: u64) -> Result<()> {
+    let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+    let address: *mut c_void = address.cast();
+    // SAFETY: the caller's promise.
+    let done = unsafe { sys::cuMemHostRegister_v2(address, bytes as usize, flags) };
+    driver(done.result(), || format!("registering {} of host memory", size::show(bytes)))
+}
+
+/// Ends a registration.
+///
+/// # Safety
+/// The address must have been registered, and no copy may use the memory.
+pub unsafe fn unregister(address: *mut u8) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let done = unsafe { sys::cuMemHostUnregister(address.cast()) };
+    driver(done.result(), || "ending a registration".into())
+}

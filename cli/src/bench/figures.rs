@@ -1,0 +1,307 @@
+//! The paper's figures, and the questions beyond them, as series of measurements. The most
+//! important come first, for machines that are lent for minutes.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use super::campaign::{self, Campaign};
+use super::options::{Amounts, Options};
+use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm};
+use super::plan::{Compute, Configuration, Hints, Order};
+use super::results::{Device, Results};
+use super::{machine, processes};
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Extent {
+    /// What says most, in minutes.
+    Short,
+    /// All intervals, numbers of processes and sizes of the paper.
+    Full,
+}
+
+/// Which figures to measure, and how thoroughly.
+#[derive(Clone, Debug, Args)]
+pub struct Choice {
+    /// Figures by name, in this order [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub only: Vec<Figure>,
+    /// How much to measure
+    #[arg(long, value_enum, default_value = "short")]
+    pub extent: Extent,
+    #[command(flatten)]
+    pub amounts: Amounts,
+    /// How often each point is measured; single questions of the short extent once
+    #[arg(long, default_value_t = 3)]
+    pub repeats: u32,
+    /// Begin no further figure after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub budget: Option<u64>,
+    /// The folder that gets one file of results for each figure
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+}
+
+/// A series of measurements. The paper's have its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "kebab-case")]
+pub enum Figure {
+    /// 5a and 5b: uniform checkpoints, large host buffer, by interval, all approaches
+    #[value(name = "5ab")]
+    Uniform,
+    /// 3a to 3c: the same with variable checkpoints
+    #[value(name = "3")]
+    Variable,
+    /// 6a and 6b: by number of processes
+    #[value(name = "6ab")]
+    Processes,
+    /// 4b and 4c: large device cache
+    #[value(name = "4bc")]
+    LargeDevice,
+    /// The disturbance of kernels
+    Compute,
+    /// 5c: ways of touching and registering
+    #[value(name = "5c")]
+    TouchAndPin,
+    /// Bytes that one registration covers
+    PinChunk,
+    /// 6c: by size of the host buffer
+    #[value(name = "6c")]
+    HostBuffer,
+    /// Bytes of device cache that are mapped at a time
+    MapChunk,
+    /// Managed memory, and memory set to 0 in 4 KiB pages
+    #[value(name = "others")]
+    Others,
+    /// Orders of restores and hints
+    Orders,
+}
+
+/// All of them, the most important first.
+const ALL: [Figure; 11] = [
+    Figure::Uniform,
+    Figure::Compute,
+    Figure::Variable,
+    Figure::Processes,
+    Figure::LargeDevice,
+    Figure::PinChunk,
+    Figure::TouchAndPin,
+    Figure::Others,
+    Figure::HostBuffer,
+    Figure::MapChunk,
+    Figure::Orders,
+];
+
+impl Figure {
+    /// The name on the command line and in the file's name.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// What to run.
+    fn options(self, extent: Extent, amounts: &Amounts, repeats: u32) -> Vec<Options> {
+        let full = extent == Extent::Full;
+        let by = |short: &[f64], long: &[f64]| if full { long.to_vec() } else { short.to_vec() };
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let intervals = by(&[20.0, 5.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]);
+        let once = if full { repeats } else { 1 };
+        let base = Options::new(amounts.clone(), repeats);
+        match self {
+            Figure::Uniform if full => vec![Options {
+                approach: vec![Ours, DirectPin, Uvm, IncrementalMemset, Ring],
+                interval: intervals,
+                ..base
+            }],
+            Figure::Uniform => {
+                vec![Options { approach: vec![Ours, DirectPin, Ring], interval: intervals, ..base }]
+            }
+            Figure::Variable => vec![Options {
+                approach: if full {
+                    vec![Ours, DirectPin, Uvm, IncrementalMemset]
+                } else {
+                    vec![Ours, DirectPin]
+                },
+                amounts: Amounts {
+                    trace: amounts.trace.clone().or_else(|| Some("generated".to_owned())),
+                    ..base.amounts
+                },
+                interval: by(&[20.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]),
+                ..base
+            }],
+            Figure::Processes => {
+                let counts: &[u32] = if full { &[1, 2, 4, 8] } else { &[4] };
+                counts.iter().map(|count| shared(*count, &base)).collect()
+            }
+            Figure::LargeDevice => vec![Options {
+                configuration: vec![Configuration::LargeDevice],
+                interval: intervals,
+                ..base
+            }],
+            Figure::Compute => vec![Options {
+                interval: by(&[20.0], &[5.0, 20.0, 80.0]),
+                compute: Compute::Kernel,
+                ..base
+            }],
+            Figure::TouchAndPin => vec![Options {
+                approach: vec![Ours],
+                interval: by(&[20.0, 5.0], &[5.0, 10.0, 20.0, 40.0, 80.0]),
+                touch: words(&["auto", "sequential", "concurrent"]),
+                pin: words(&["serial", "parallel", "chunked", "off"]),
+                repeats: once,
+                ..if full { shared(4, &base) } else { base }
+            }],
+            Figure::PinChunk => vec![Options {
+                approach: vec![Ours],
+                pin: words(&["chunked"]),
+                vary: words(&["pin_chunk_size=8M,64M,256M,1G"]),
+                interval: by(&[20.0], &[5.0, 20.0]),
+                repeats: once,
+                ..base
+            }],
+            Figure::HostBuffer => {
+                // A quarter of the work, in a buffer of a quarter of the chosen size up to twice it.
+                let whole = amounts.host_cache.first().copied().unwrap_or(0);
+                let quarters: &[u64] = if full { &[1, 2, 4, 8] } else { &[1, 2] };
+                let amounts = Amounts {
+                    host_cache: quarters.iter().map(|number| whole / 4 * number).collect(),
+                    count: amounts.count.map(|count| count / 4),
+                    ..base.amounts
+                };
+                vec![Options { amounts, repeats: once, ..base }]
+            }
+            Figure::MapChunk => vec![Options {
+                approach: vec![Ours],
+                configuration: vec![Configuration::LargeDevice],
+                vary: words(&["gpu_chunk_size=16M,64M,128M,256M,1G"]),
+                interval: by(&[5.0], &[5.0, 20.0]),
+                repeats: once,
+                ..base
+            }],
+            Figure::Others => vec![Options {
+                approach: vec![Ours, Uvm, IncrementalMemset],
+                interval: by(&[20.0], &[5.0, 20.0, 80.0]),
+                repeats: once,
+                ..base
+            }],
+            Figure::Orders => [
+                (Order::Reverse, Hints::None),
+                (Order::Same, Hints::None),
+                (Order::Random, Hints::None),
+                (Order::Random, Hints::One),
+                (Order::Random, Hints::All),
+            ]
+            .into_iter()
+            .map(|(order, hints)| Options { order, hints, repeats: once, ..base.clone() })
+            .collect(),
+        }
+    }
+}
+
+/// Several processes at once. More than two have half the work each: one card and the memory of
+/// one machine have to do for all.
+fn shared(processes: u32, base: &Options) -> Options {
+    let parts = if processes > 2 { 2 } else { 1 };
+    let amounts = Amounts {
+        count: base.amounts.count.map(|count| count / parts),
+        host_cache: base.amounts.host_cache.iter().map(|bytes| bytes / parts as u64).collect(),
+        ..base.amounts.clone()
+    };
+    Options { processes: vec![processes], amounts, ..base.clone() }
+}
+
+/// Measures the chosen figures, each into a file of its own.
+pub fn run(choice: &Choice) -> Result<()> {
+    std::fs::create_dir_all(&choice.out)
+        .with_context(|| format!("making the folder {}", choice.out.display()))?;
+    let since = Instant::now();
+    let device = processes::device()?;
+    let amounts = fitting(&choice.amounts, &device);
+    let figures = if choice.only.is_empty() { ALL.to_vec() } else { choice.only.clone() };
+    let mut all: Vec<Results> = Vec::new();
+    for figure in figures {
+        if choice.budget.is_some_and(|budget| since.elapsed() >= Duration::from_secs(budget)) {
+            println!("figure {}: not measured, the time is up", figure.name());
+            continue;
+        }
+        println!("\n== figure {}", figure.name());
+        let mut plans = Vec::new();
+        let mut repeats = 1;
+        for options in figure.options(choice.extent, &amounts, choice.repeats) {
+            plans.extend(options.plans(&device)?);
+            repeats = options.repeats;
+        }
+        let output = choice.out.join(format!("figure-{}.json", figure.name()));
+        let campaign = Campaign { title: figure.name(), plans, repeats, output, limit: None };
+        all.push(campaign::run(&campaign, &device)?);
+    }
+    campaign::verdict(&all)
+}
+
+/// The paper's amounts, or less where this machine has no memory for them.
+fn fitting(given: &Amounts, device: &Device) -> Amounts {
+    let (mut count, mut host) = if device.software { (48, 64 << 20) } else { (256, 32 << 30) };
+    if let Some(available) = machine::available_memory() {
+        // Four processes want twice as much as one.
+        while !device.software && 2.5 * host as f64 > available as f64 && count > 8 {
+            (count, host) = (count / 2, host / 2);
+        }
+    }
+    let host_cache =
+        if given.host_cache.is_empty() { vec![host] } else { given.host_cache.clone() };
+    Amounts { count: Some(given.count.unwrap_or(count)), host_cache, ..given.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Plan;
+    use super::*;
+
+    fn all(software: bool, extent: Extent) -> Vec<Plan> {
+        let device = Device { software, memory: 140 << 30, ..Device::default() };
+        let amounts = if software {
+            fitting(&Amounts::default(), &device)
+        } else {
+            Amounts { count: Some(256), host_cache: vec![32 << 30], ..Amounts::default() }
+        };
+        let options = ALL.into_iter().flat_map(|figure| figure.options(extent, &amounts, 3));
+        options.flat_map(|options| options.plans(&device).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_figure_can_be_planned_on_a_gpu_and_on_the_software_device() {
+        for software in [false, true] {
+            for extent in [Extent::Short, Extent::Full] {
+                assert!(all(software, extent).len() > 30);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_files_and_none_is_missing() {
+        assert_eq!(Figure::value_variants().len(), ALL.len());
+        let mut names: Vec<String> = ALL.into_iter().map(Figure::name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn the_papers_rows_are_among_the_short_ones() {
+        let plans = all(false, Extent::Short);
+        let has = |wanted: &dyn Fn(&Plan) -> bool| plans.iter().any(wanted);
+        for interval in [20.0, 5.0] {
+            for approach in [Ours, DirectPin, Ring] {
+                assert!(has(&|plan| plan.approach == approach
+                    && plan.interval_ms == interval
+                    && plan.sizes == [vec![128 << 20; 256]]
+                    && (plan.device_cache, plan.host_cache) == (4 << 30, 32 << 30)));
+            }
+        }
+        assert!(has(&|plan| plan.processes == 4 && plan.approach == DirectPin));
+        assert!(has(&|plan| plan.workload == "generated"));
+        assert!(has(&|plan| plan.configuration == Configuration::LargeDevice));
+    }
+}

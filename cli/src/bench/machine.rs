@@ -1,0 +1,81 @@
+//! What ran where: the facts that stand in every file of results.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::results::{Machine, Program};
+
+/// This program, now.
+pub fn program() -> Program {
+    Program {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: env!("VELOC_COMMIT").to_owned(),
+        time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        command: std::env::args().collect(),
+    }
+}
+
+/// This machine. What it does not tell is empty or 0.
+pub fn machine() -> Machine {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let processor = text("/proc/cpuinfo");
+    let processor = processor.lines().find(|line| line.starts_with("model name"));
+    Machine {
+        processor: processor
+            .and_then(|line| line.split_once(':'))
+            .map(|(_, name)| name.trim().to_owned())
+            .unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        processors: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+        memory_nodes: fs::read_dir("/sys/devices/system/node").map_or(1, |entries| {
+            let nodes = entries.flatten().filter(|entry| {
+                let name = entry.file_name();
+                let digits = name.to_string_lossy().strip_prefix("node").map(str::to_owned);
+                digits.is_some_and(|digits| digits.parse::<u32>().is_ok())
+            });
+            nodes.count() as u32
+        }),
+        memory: meminfo("MemTotal").unwrap_or(0),
+        kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+        huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
+            .split(['[', ']'])
+            .nth(1)
+            .unwrap_or_default()
+            .to_owned(),
+    }
+}
+
+/// Memory that programs can still have, in bytes.
+pub fn available_memory() -> Option<u64> {
+    meminfo("MemAvailable")
+}
+
+fn meminfo(key: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+/// The most memory that this process has had, in bytes.
+pub fn peak_memory() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim()
+        .strip_suffix("kB")
+        .and_then(|kib| kib.trim().parse().ok())
+        .map_or(0, |kib: u64| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_memory_and_so_has_this_process() {
+        let machine = machine();
+        assert!(machine.memory > 1 << 20 && machine.processors > 0 && machine.memory_nodes > 0);
+        assert!(available_memory().is_some_and(|bytes| bytes <= machine.memory));
+        let peak = peak_memory();
+        assert!(peak > 1 << 16 && peak < machine.memory);
+    }
+}

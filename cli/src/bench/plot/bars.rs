@@ -1,0 +1,142 @@
+//! Grouped bars, with what varies between repeats, and stacked bars.
+
+use anyhow::Result;
+use plotters::style::text_anchor::{HPos, VPos};
+use plotters::style::{FontTransform, RGBColor};
+
+use crate::bench::results::Spread;
+
+use super::chart::{block, dashes, line, text, width, Area, Chart, SMALL};
+use super::scale::{digits, Axis};
+use super::sheet::Key;
+use super::style::{Style, INK, WARNING};
+
+/// Bars in groups: one group for each place of the x axis, one bar in each for each series.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// Above the panel.
+    pub title: String,
+    /// The groups.
+    pub x: Axis,
+    /// The values.
+    pub y: Axis,
+    /// The series, each with a bar for each group.
+    pub series: Vec<(Key, Vec<Bar>)>,
+    /// What no bar can be shorter than, by group.
+    pub floors: Vec<Option<f64>>,
+    /// A level to compare all with.
+    pub level: Option<f64>,
+}
+
+/// A bar.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bar {
+    /// Its height; none if nothing was measured.
+    pub spread: Option<Spread>,
+    /// What stands above it.
+    pub note: String,
+    /// It was tried, and no repeat worked.
+    pub failed: bool,
+}
+
+impl Bars {
+    /// Draws the panel.
+    pub fn draw(&self, area: &Area) -> Result<()> {
+        let chart = Chart::new(area, &self.title, self.x.clone(), self.y.clone())?;
+        for group in 0..self.floors.len() {
+            let (left, right) = (chart.across(group as f64), chart.across(group as f64 + 1.0));
+            let gap = (right - left) / 10;
+            let (left, right) = (left + gap, right - gap);
+            let slot = |number: usize| {
+                left + (right - left) * number as i32 / self.series.len().max(1) as i32
+            };
+            for (number, (key, bars)) in self.series.iter().enumerate() {
+                if let Some(bar) = bars.get(group) {
+                    self.bar(&chart, bar, key.style, (slot(number), slot(number + 1)))?;
+                    if bar.failed {
+                        // Above the floor's line.
+                        let bottom = chart.down(self.floors[group].unwrap_or(0.0)) - 5;
+                        let middle = (slot(number) + slot(number + 1)) / 2;
+                        upright(&chart, "failed", (middle, bottom), WARNING)?;
+                    }
+                }
+            }
+            if let Some(floor) = self.floors[group] {
+                let y = chart.down(floor);
+                dashes(&chart.inside, &[(left - gap / 2, y), (right + gap / 2, y)], INK)?;
+            }
+        }
+        if let Some(level) = self.level {
+            let (left, right) = (chart.across(0.0), chart.across(self.floors.len() as f64));
+            let y = chart.down(level);
+            dashes(&chart.inside, &[(left, y), (right, y)], INK)?;
+        }
+        if self.y.ends.0 < self.y.base() {
+            let zero = chart.down(0.0);
+            let (left, right) = (chart.across(0.0), chart.across(self.floors.len() as f64));
+            line(&chart.inside, &[(left, zero), (right, zero)], INK, 1)?;
+        }
+        Ok(())
+    }
+
+    fn bar(&self, chart: &Chart, bar: &Bar, style: Style, slot: (i32, i32)) -> Result<()> {
+        let (left, right) = (slot.0 + 1, slot.1 - 1);
+        let middle = (left + right) / 2;
+        let base = chart.down(0.0);
+        let Some(spread) = &bar.spread else {
+            return Ok(());
+        };
+        let end = chart.down(spread.median);
+        block(&chart.inside, (left, end.min(base)), (right, end.max(base)), style)?;
+        chart.whisker(middle, spread, ((right - left) / 5).clamp(2, 6), INK)?;
+        let above = chart.down(spread.greatest).min(base) - 4;
+        if width(&bar.note, SMALL) <= right - left {
+            chart.write(&bar.note, (middle, above), text(SMALL, INK, HPos::Center, VPos::Bottom))
+        } else {
+            upright(chart, &bar.note, (middle, above - 3), INK)
+        }
+    }
+}
+
+/// Writes from bottom to top.
+fn upright(chart: &Chart, what: &str, at: (i32, i32), colour: RGBColor) -> Result<()> {
+    let style = text(SMALL, colour, HPos::Left, VPos::Center);
+    chart.write(what, at, style.transform(FontTransform::Rotate270))
+}
+
+/// Bars made of parts: one for each place of the x axis.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Above the panel.
+    pub title: String,
+    /// The bars.
+    pub x: Axis,
+    /// The values.
+    pub y: Axis,
+    /// The parts from the bottom up, each with its height in each bar.
+    pub parts: Vec<(Key, Vec<f64>)>,
+}
+
+impl Stack {
+    /// Draws the panel.
+    pub fn draw(&self, area: &Area) -> Result<()> {
+        let chart = Chart::new(area, &self.title, self.x.clone(), self.y.clone())?;
+        for (number, (at, _)) in self.x.ticks.iter().enumerate() {
+            let (left, right) = (chart.across(at - 0.5), chart.across(at + 0.5));
+            let gap = ((right - left) / 5).max((right - left - 90) / 2);
+            let mut sum = 0.0;
+            for (key, heights) in &self.parts {
+                let height = heights.get(number).copied().unwrap_or(0.0);
+                let (bottom, top) = (chart.down(sum), chart.down(sum + height));
+                sum += height;
+                if top < bottom {
+                    block(&chart.inside, (left + gap, top), (right - gap, bottom), key.style)?;
+                }
+            }
+            let above = ((left + right) / 2, chart.down(sum) - 4);
+            let style = text(SMALL, INK, HPos::Center, VPos::Bottom);
+            chart.write(&digits(sum), above, style)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,324 @@
+//! Beyond the paper: why the application was blocked, what the background work did to its
+//! computing, each checkpoint for itself, and what was moved.
+
+use crate::bench::plan::Compute;
+use crate::bench::plot::bars::{Bar, Bars, Stack};
+use crate::bench::plot::group::{Group, Series};
+use crate::bench::plot::lines::Lines;
+use crate::bench::plot::pool::Pool;
+use crate::bench::plot::scale::{unit, Axis, Scale};
+use crate::bench::plot::sheet::{Key, Panel, Sheet};
+use crate::bench::plot::style::Style;
+use crate::bench::results::{Figures, Measurement, Run, Spread};
+
+use super::blocked::{intervals, scale};
+use super::{interval, key_of, median, settings_of, sheet, wrong, Album};
+
+/// The most that background work may add to a compute interval, in percent: the project's goal.
+const DISTURBANCE_GOAL: f64 = 2.0;
+
+/// Blocked time of which no cause is told.
+const UNTOLD: &str = "no cause told";
+
+/// What the letters in the names of hops mean.
+const HOP_LETTERS: &str =
+    "A application, D device cache, H host buffer, F scratch file, P persistent file";
+
+type Make = fn(&Pool, &Group) -> Option<Sheet>;
+
+/// All of them, for each setup.
+pub fn add(pool: &Pool, album: &mut Album) {
+    let found = intervals(&pool.measurements);
+    let makers: [(&str, Make, &str); 4] = [
+        ("causes", causes, "no measured approach tells causes apart"),
+        ("disturbance", disturbance, "no setup keeps the device busy between checkpoints"),
+        ("each-checkpoint", each, "there are no times of single checkpoints"),
+        ("hops", hops, "no measured approach counts what it moves"),
+    ];
+    for (name, make, why) in makers {
+        let before = album.pictures.len();
+        for group in &found {
+            if let Some(picture) = make(pool, group) {
+                album.push(format!("{name}{}", group.slug(&found)), picture);
+            }
+        }
+        if album.pictures.len() == before {
+            album.miss(name, why);
+        }
+    }
+}
+
+/// A sheet that says what the group is and which settings `ours` had.
+fn begin(pool: &Pool, title: &str, group: &Group, series: &[Series]) -> Sheet {
+    let mut facts = group.facts();
+    facts.extend(settings_of(series));
+    let mut sheet = sheet(pool, title, facts);
+    sheet.warnings.extend(wrong(series.iter().flat_map(|one| one.members.iter().copied())));
+    sheet
+}
+
+/// Blocked time by cause, of those approaches that tell causes apart.
+fn causes(pool: &Pool, group: &Group) -> Option<Sheet> {
+    let tells = |member: &&Measurement| {
+        member.runs.iter().flat_map(|run| &run.processes).any(|f| !f.causes.is_empty())
+    };
+    let approaches = group.approaches();
+    let series = approaches.iter().find(|one| one.members.iter().any(tells))?;
+    let mut members: Vec<&Measurement> = series.members.iter().copied().filter(tells).collect();
+    members.sort_by(|a, b| interval(&a.plan).total_cmp(&interval(&b.plan)));
+    let mut names: Vec<&str> = Vec::new();
+    let all = members.iter().flat_map(|member| &member.runs).flat_map(|run| &run.processes);
+    for cause in all.flat_map(|figures| &figures.causes).filter(|cause| cause.seconds > 0.0) {
+        if !names.contains(&cause.name.as_str()) {
+            names.push(&cause.name);
+        }
+    }
+    let of = |name: &str, f: &Figures| -> f64 {
+        f.causes.iter().filter(|cause| cause.name == name).map(|cause| cause.seconds).sum()
+    };
+    // Means over the repeats: unlike medians, they add up to the mean of the sum.
+    let mean = |member: &Measurement, figure: &dyn Fn(&Figures) -> f64| {
+        let sum: f64 = member.runs.iter().map(|run| run.per_process(figure)).sum();
+        sum / member.runs.len().max(1) as f64
+    };
+    let each = |figure: &dyn Fn(&Figures) -> f64| -> Vec<f64> {
+        members.iter().map(|member| mean(member, figure)).collect()
+    };
+    let mut parts = vec![("initialisation".to_owned(), each(&|f| f.init))];
+    for name in &names {
+        parts.push(((*name).to_owned(), each(&|f| of(name, f))));
+    }
+    let told = |f: &Figures| f.init + f.causes.iter().map(|cause| cause.seconds).sum::<f64>();
+    parts.push((UNTOLD.to_owned(), each(&|f| (f.total() - told(f)).max(0.0))));
+    parts.retain(|(_, times)| times.iter().any(|time| *time > 0.0));
+    let sums: Vec<f64> =
+        (0..members.len()).map(|bar| parts.iter().map(|(_, times)| times[bar]).sum()).collect();
+    let unit = unit(&sums);
+    let scaled = |times: &[f64]| times.iter().map(|time| time * unit.per_second).collect();
+    let sums: Vec<f64> = scaled(&sums);
+    let mut sheet =
+        begin(pool, "Blocked by checkpoints and restores, by cause", group, &approaches);
+    let places: Vec<String> =
+        members.iter().map(|member| member.plan.interval_ms.to_string()).collect();
+    sheet.panels.push(Panel::Stack(Stack {
+        title: String::new(),
+        x: Axis::names("compute interval (ms)".to_owned(), &places),
+        y: Axis::values(format!("blocked per process, mean ({})", unit.name), &sums, Scale::Linear),
+        parts: parts
+            .iter()
+            .enumerate()
+            .map(|(number, (name, times))| {
+                let style = if name == UNTOLD { Style::rest() } else { Style::number(number) };
+                (Key::area(name.clone(), style), scaled(times))
+            })
+            .collect(),
+    }));
+    Some(sheet)
+}
+
+/// How much longer compute intervals are than without background work.
+fn disturbance(pool: &Pool, group: &Group) -> Option<Sheet> {
+    if group.plan().compute != Compute::Kernel {
+        return None;
+    }
+    let more = |times: &[f64], f: &Figures| {
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        (mean / f.quiet_interval - 1.0) * 100.0
+    };
+    type Percent<'a> = &'a dyn Fn(&Figures) -> f64;
+    let forward = |f: &Figures| more(&f.forward_intervals, f);
+    let backward = |f: &Figures| more(&f.backward_intervals, f);
+    let passes: [(&str, Percent); 2] =
+        [("forward (checkpoints)", &forward), ("backward (restores)", &backward)];
+    let series = group.approaches();
+    let spread = |member: &Measurement, percent: Percent| {
+        let all = member.runs.iter().map(|run| run.per_process(percent));
+        Spread::of(all.filter(|percent| percent.is_finite()).collect())
+    };
+    let members = || series.iter().flat_map(|one| one.members.iter().copied());
+    let values: Vec<f64> = members()
+        .flat_map(|member| passes.map(|(_, percent)| spread(member, percent)))
+        .flatten()
+        .flat_map(|spread| [spread.least, spread.greatest])
+        .collect();
+    if values.is_empty() {
+        return None;
+    }
+    let range: Vec<f64> = values.into_iter().chain([DISTURBANCE_GOAL]).collect();
+    let y = Axis::values("longer than a quiet interval (%)".to_owned(), &range, Scale::Linear);
+    let places = group.values(interval);
+    let names: Vec<String> = places.iter().map(f64::to_string).collect();
+    let mut sheet = begin(pool, "Compute intervals beside background work", group, &series);
+    for (pass, percent) in passes {
+        let bar = |one: &Series, place: f64| {
+            let member = one.at(interval, place);
+            let spread = member.and_then(|member| spread(member, percent));
+            Bar { spread, note: String::new(), failed: false }
+        };
+        let bars = |one: &Series| places.iter().map(|place| bar(one, *place)).collect();
+        sheet.panels.push(Panel::Bars(Bars {
+            title: pass.to_owned(),
+            x: Axis::names("compute interval (ms)".to_owned(), &names),
+            y: y.clone(),
+            series: series.iter().map(|one| (key_of(one), bars(one))).collect(),
+            floors: vec![None; places.len()],
+            level: Some(DISTURBANCE_GOAL),
+        }));
+    }
+    sheet.keys.push(Key::dashes(format!("goal: {DISTURBANCE_GOAL} %")));
+    Some(sheet)
+}
+
+/// How long each checkpoint blocked, at the shortest interval, where waiting is worst.
+fn each(pool: &Pool, group: &Group) -> Option<Sheet> {
+    let (shortest, series) = at_shortest(group)?;
+    let mut lines = Vec::new();
+    for one in &series {
+        let member = one.at(interval, shortest)?;
+        let points = versions(&member.runs, |f| &f.checkpoints);
+        if !points.is_empty() {
+            lines.push((Key::line(one.approach.text(), Style::of(one.approach)), points));
+        }
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    let runs: Vec<Run> = series
+        .iter()
+        .filter_map(|one| one.at(interval, shortest))
+        .flat_map(|member| member.runs.iter().cloned())
+        .collect();
+    let floor = versions(&runs, |f| &f.bare_copies);
+    if !floor.is_empty() {
+        lines.push((Key::dashes("floor: bare copy"), floor));
+    }
+    let points = || lines.iter().flat_map(|(_, points)| points);
+    let times: Vec<f64> = points().map(|(_, time)| time.median).collect();
+    let unit = unit(&times);
+    let scaled: Vec<f64> = times.iter().map(|time| time * unit.per_second).collect();
+    let last = points().map(|(version, _)| *version).fold(0.0, f64::max);
+    for (_, time) in lines.iter_mut().flat_map(|(_, points)| points) {
+        *time = scale(*time, unit.per_second);
+    }
+    let mut sheet = begin(pool, "Each checkpoint, initialisation not included", group, &series);
+    sheet.facts.push(format!("{shortest} ms between checkpoints"));
+    sheet.panels.push(Panel::Lines(Lines {
+        title: String::new(),
+        x: Axis::counts("version".to_owned(), 0.0, last),
+        y: Axis::values(
+            format!("blocked per process ({})", unit.name),
+            &scaled,
+            Scale::Logarithmic,
+        ),
+        series: lines,
+        marks: false,
+    }));
+    Some(sheet)
+}
+
+/// Time by version: the mean over the processes, the spread over the repeats.
+fn versions(runs: &[Run], times: impl Fn(&Figures) -> &Vec<f64>) -> Vec<(f64, Spread)> {
+    let count = runs.iter().flat_map(|run| &run.processes).map(|f| times(f).len()).max();
+    let mean = |run: &Run, version: usize| {
+        let there: Vec<f64> =
+            run.processes.iter().filter_map(|f| times(f).get(version).copied()).collect();
+        (!there.is_empty()).then(|| there.iter().sum::<f64>() / there.len() as f64)
+    };
+    let at = |version: usize| {
+        let spread = Spread::of(runs.iter().filter_map(|run| mean(run, version)).collect());
+        spread.map(|spread| (version as f64, spread))
+    };
+    (0..count.unwrap_or(0)).filter_map(at).collect()
+}
+
+/// Bytes and rate per hop, at the shortest interval.
+fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
+    let (shortest, series) = at_shortest(group)?;
+    let there: Vec<(&Series, &Measurement)> =
+        series.iter().filter_map(|one| Some((one, one.at(interval, shortest)?))).collect();
+    let mut names: Vec<String> = Vec::new();
+    for (_, member) in &there {
+        let all = member.runs.iter().flat_map(|run| &run.processes).flat_map(|f| &f.hops);
+        for hop in all.filter(|hop| hop.bytes > 0) {
+            if !names.contains(&hop.name) {
+                names.push(hop.name.clone());
+            }
+        }
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let sum = |f: &Figures, name: &str| {
+        let all = f.hops.iter().filter(|hop| hop.name == name);
+        all.fold((0.0, 0.0), |(bytes, time), hop| (bytes + hop.bytes as f64, time + hop.seconds))
+    };
+    let amount = |member: &Measurement, name: &str| {
+        member.spread(|f| sum(f, name).0 / f64::from(1 << 30)).filter(|all| all.greatest > 0.0)
+    };
+    let rate = |member: &Measurement, name: &str| {
+        let rates = member.runs.iter().map(|run| {
+            run.per_process(|f| sum(f, name).0) / run.per_process(|f| sum(f, name).1) / 1e9
+        });
+        Spread::of(rates.filter(|rate| rate.is_finite() && *rate > 0.0).collect())
+    };
+    type PerHop<'a> = &'a dyn Fn(&Measurement, &str) -> Option<Spread>;
+    let panels: [(&str, PerHop); 2] =
+        [("moved per process (GiB)", &amount), ("rate of each process (GB/s)", &rate)];
+    let mut sheet = begin(pool, "Bytes and rate of each hop", group, &series);
+    sheet.facts.push(format!("{shortest} ms between checkpoints"));
+    sheet.facts.push(HOP_LETTERS.to_owned());
+    let counting: Vec<&(&Series, &Measurement)> = there
+        .iter()
+        .filter(|(_, member)| names.iter().any(|name| amount(member, name).is_some()))
+        .collect();
+    for (title, figure) in panels {
+        let bar = |member: &Measurement, name: &String| Bar {
+            spread: figure(member, name),
+            ..Bar::default()
+        };
+        let bars: Vec<(Key, Vec<Bar>)> = counting
+            .iter()
+            .map(|(one, member)| {
+                (key_of(one), names.iter().map(|name| bar(member, name)).collect())
+            })
+            .collect();
+        let spreads = bars.iter().flat_map(|(_, bars)| bars).filter_map(|bar| bar.spread);
+        let values: Vec<f64> = spreads.flat_map(|spread| [spread.least, spread.greatest]).collect();
+        sheet.panels.push(Panel::Bars(Bars {
+            title: String::new(),
+            x: Axis::names("hop".to_owned(), &names),
+            y: Axis::values(title.to_owned(), &values, Scale::Fitting),
+            series: bars,
+            floors: vec![None; names.len()],
+            level: None,
+        }));
+    }
+    Some(sheet)
+}
+
+/// The shortest interval at which anything was measured, and the approaches that were.
+fn at_shortest<'a>(group: &Group<'a>) -> Option<(f64, Vec<Series<'a>>)> {
+    let shortest = group.values(interval).first().copied()?;
+    let mut series = group.approaches();
+    series.retain(|one| {
+        let member = one.at(interval, shortest);
+        member.and_then(|member| median(member, Figures::total)).is_some()
+    });
+    (!series.is_empty()).then_some((shortest, series))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_averaged_over_the_processes_that_have_it() {
+        let process = |times: &[f64]| Figures { checkpoints: times.to_vec(), ..Figures::default() };
+        let run = |processes| Run { processes };
+        let runs =
+            [run(vec![process(&[1.0, 2.0]), process(&[3.0])]), run(vec![process(&[6.0, 8.0])])];
+        let points = versions(&runs, |f| &f.checkpoints);
+        let medians: Vec<f64> = points.iter().map(|(_, time)| time.median).collect();
+        assert_eq!(medians, [4.0, 5.0]);
+    }
+}

@@ -1,0 +1,204 @@
+//! A measuring process: one application with its buffer, its compute intervals and one approach.
+
+use std::io::{stdin, stdout, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::approach;
+use super::bare;
+use super::content::Content;
+use super::cuda::{Buffer, Device, Kernels, Stream};
+use super::machine;
+use super::message::{Barrier, Message, Request};
+use super::plan::{Compute, Hints, Plan};
+use super::results::{self, Figures};
+
+/// Compute intervals that are measured with nothing in the background.
+const QUIET_INTERVALS: usize = 9;
+/// Bytes that the busy kernel goes over, again and again: more than the device's caches hold.
+const BUSY_BYTES: u64 = 256 << 20;
+/// The same on the software device.
+const BUSY_BYTES_SOFTWARE: u64 = 64 << 10;
+/// The most rounds over it in one interval.
+const MOST_ROUNDS: u32 = 1 << 26;
+/// Progress is said after so many steps.
+const SAY_EVERY: u64 = 8;
+
+/// Does what is asked on the standard input.
+pub fn run() -> Result<()> {
+    let mut line = String::new();
+    stdin().read_line(&mut line).context("reading what to measure")?;
+    let request: Request =
+        serde_json::from_str(&line).context("this is no request of the bench")?;
+    let answer = match request {
+        Request::Device => Device::open(0).map(|device| Message::Device(describe(&device))),
+        Request::Measure { plan, process } => {
+            measure(&plan, process).map(|figures| Message::Done(Box::new(figures)))
+        }
+    };
+    say(&answer.unwrap_or_else(|error| Message::Failed(format!("{error:#}"))))
+}
+
+fn say(message: &Message) -> Result<()> {
+    let mut output = stdout().lock();
+    writeln!(output, "{}", serde_json::to_string(message)?)?;
+    output.flush().context("nobody listens")
+}
+
+/// Waits until all processes are here.
+fn meet(barrier: Barrier) -> Result<()> {
+    say(&Message::At(barrier))?;
+    let mut line = String::new();
+    let read = stdin().read_line(&mut line).context("waiting for the other processes")?;
+    anyhow::ensure!(read > 0, "the bench has gone");
+    Ok(())
+}
+
+fn describe(device: &Device) -> results::Device {
+    results::Device {
+        name: device.name().to_owned(),
+        memory: device.memory(),
+        driver: device.kernel_module(),
+        cuda: device.cuda_version(),
+        software: device.is_software(),
+    }
+}
+
+fn seconds<T>(what: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let since = Instant::now();
+    let value = what()?;
+    Ok((value, since.elapsed().as_secs_f64()))
+}
+
+/// The time between two checkpoints or restores.
+struct Interval<'a> {
+    length: Duration,
+    busy: Option<(Buffer, u32)>,
+    kernels: &'a Kernels,
+    stream: &'a Stream,
+}
+
+impl<'a> Interval<'a> {
+    /// A busy one does a fixed amount of work, found by trying: so much that it takes the length
+    /// with nothing else on the device.
+    fn new(plan: &Plan, device: &Device, kernels: &'a Kernels, stream: &'a Stream) -> Result<Self> {
+        let length = Duration::from_secs_f64(plan.interval_ms / 1e3);
+        let mut interval = Interval { length, busy: None, kernels, stream };
+        if plan.compute == Compute::Sleep {
+            return Ok(interval);
+        }
+        let bytes = if device.is_software() { BUSY_BYTES_SOFTWARE } else { BUSY_BYTES };
+        let buffer =
+            Buffer::new(device, bytes).context("memory for the kernel between checkpoints")?;
+        let burn = |rounds| {
+            kernels.burn(stream, &buffer, rounds)?;
+            stream.wait()
+        };
+        burn(1)?;
+        let mut rounds = 1;
+        let took = loop {
+            let (_, took) = seconds(|| burn(rounds))?;
+            // Long enough to tell the rate from the cost of a launch.
+            if took * 4.0 >= length.as_secs_f64() || rounds >= MOST_ROUNDS / 2 {
+                break took;
+            }
+            rounds *= 2;
+        };
+        let fitting = f64::from(rounds) * length.as_secs_f64() / took.max(1e-9);
+        let rounds = fitting.round().clamp(1.0, f64::from(MOST_ROUNDS)) as u32;
+        interval.busy = Some((buffer, rounds));
+        Ok(interval)
+    }
+
+    fn pass(&self) -> Result<f64> {
+        let (_, took) = seconds(|| match &self.busy {
+            None => {
+                // What the application has queued runs meanwhile.
+                thread::sleep(self.length);
+                self.stream.wait()
+            }
+            Some((buffer, rounds)) => {
+                self.kernels.burn(self.stream, buffer, *rounds)?;
+                self.stream.wait()
+            }
+        })?;
+        Ok(took)
+    }
+}
+
+fn measure(plan: &Plan, process: u32) -> Result<Figures> {
+    let sizes = plan.sizes_of(process);
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    let device = Device::open(process % Device::count()?.max(1))?;
+    let stream = Stream::new(&device)?;
+    let buffer = Buffer::new(&device, largest).context("memory for the application's state")?;
+    let content = Content::new(&device, &stream, sizes.len() as u64)?;
+    let interval = Interval::new(plan, &device, content.kernels(), &stream)?;
+    let mut figures = Figures::default();
+
+    meet(Barrier::Quiet)?;
+    let mut quiet = (0..QUIET_INTERVALS).map(|_| interval.pass()).collect::<Result<Vec<_>>>()?;
+    quiet.sort_by(f64::total_cmp);
+    figures.quiet_interval = results::quantile(&quiet, 0.5);
+
+    meet(Barrier::Copies)?;
+    figures.bare_copies = bare::copies(&device, &stream, &buffer, sizes)?;
+
+    meet(Barrier::Start)?;
+    let free_before = device.free()?;
+    let (mut store, init) = seconds(|| approach::start(plan, process, &device, &stream, &buffer))?;
+    figures.init = init;
+    let mut done = 0;
+    for (version, &bytes) in sizes.iter().enumerate() {
+        let version = version as u32;
+        content.fill(&stream, &buffer, bytes, version)?;
+        figures.forward_intervals.push(interval.pass()?);
+        let (_, took) = seconds(|| store.checkpoint(version, bytes))
+            .with_context(|| format!("checkpoint {version} of {bytes} bytes"))?;
+        figures.checkpoints.push(took);
+        step(&mut done)?;
+    }
+    figures.device_used = free_before.saturating_sub(device.free()?);
+    figures.decisions = store.insight()?.decisions;
+
+    let order = plan.restores(process);
+    for (position, &version) in order.iter().enumerate() {
+        let bytes = sizes[version as usize];
+        // The hints that come before this restore are part of what it costs.
+        let ahead = match (plan.hints, position) {
+            (Hints::All, 0) => &order[..],
+            (Hints::One, _) => order.get(position + 1..position + 2).unwrap_or_default(),
+            _ => &[],
+        };
+        let (_, took) = seconds(|| {
+            store.expect(ahead)?;
+            store.restore(version, bytes)
+        })
+        .with_context(|| format!("restore of {version}, {bytes} bytes"))?;
+        figures.restores.push(took);
+        if plan.verify {
+            content.compare(&stream, &buffer, bytes, version)?;
+        }
+        figures.backward_intervals.push(interval.pass()?);
+        step(&mut done)?;
+    }
+    if plan.verify {
+        figures.wrong_versions = content.wrong_versions(&stream)?;
+    }
+    let insight = store.insight()?;
+    (figures.causes, figures.hops, figures.notes) = (insight.causes, insight.hops, insight.notes);
+    figures.peak_host = machine::peak_memory();
+    let (_, finish) = seconds(|| store.finish())?;
+    figures.finish = finish;
+    Ok(figures)
+}
+
+fn step(done: &mut u64) -> Result<()> {
+    *done += 1;
+    if *done % SAY_EVERY == 0 {
+        say(&Message::Progress(*done))?;
+    }
+    Ok(())
+}

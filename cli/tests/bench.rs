@@ -1,0 +1,225 @@
+//! The bench as its users run it, on the software device: every approach has to bring back every
+//! byte, and what goes wrong has to be said.
+
+// A test that cannot go on should end.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use xtask::stage::{stage, Profile};
+
+static SOFTCUDA: LazyLock<PathBuf> =
+    LazyLock::new(|| stage(Profile::Debug).expect("the software device").softcuda());
+
+/// Sizes that make every approach evict and fetch, in a moment.
+const SMALL: &str = "--count 24 --size 60K --device-cache 512K --host-cache 2M --interval 0.2";
+
+struct Ran {
+    output: Output,
+    results: Value,
+}
+
+impl Ran {
+    fn text(&self) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        text(&self.output.stdout) + &text(&self.output.stderr)
+    }
+
+    fn measurements(&self) -> &Vec<Value> {
+        self.results["measurements"].as_array().expect("measurements")
+    }
+
+    /// Every process of every run of every point.
+    fn figures(&self) -> Vec<&Value> {
+        let runs = |m: &'_ Value| m["runs"].as_array().expect("runs").len();
+        assert!(self.measurements().iter().all(|m| runs(m) > 0), "{}", self.text());
+        self.measurements()
+            .iter()
+            .flat_map(|m| m["runs"].as_array().expect("runs"))
+            .flat_map(|run| run["processes"].as_array().expect("processes"))
+            .collect()
+    }
+
+    fn is_right(&self, points: usize) {
+        assert!(self.output.status.success(), "{}", self.text());
+        assert_eq!(self.measurements().len(), points, "{}", self.text());
+        for figures in self.figures() {
+            assert_eq!(figures["wrong_versions"], 0, "{}", self.text());
+            let count = |key: &str| figures[key].as_array().map_or(0, Vec::len);
+            assert!(count("checkpoints") > 0 && count("checkpoints") == count("restores"));
+            assert_eq!(count("bare_copies"), count("checkpoints"));
+        }
+    }
+}
+
+fn veloc(folder: &Path, arguments: &str, environment: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_veloc"))
+        .args(arguments.split_whitespace())
+        .env("LD_LIBRARY_PATH", &*SOFTCUDA)
+        .env_remove("VELOC_LOG")
+        .envs(environment.iter().copied())
+        .current_dir(folder)
+        .output()
+        .expect("veloc runs")
+}
+
+fn bench(arguments: &str, environment: &[(&str, &str)]) -> Ran {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = format!("bench run --repeats 1 --output r.json {arguments}");
+    let output = veloc(folder.path(), &arguments, environment);
+    let text = std::fs::read(folder.path().join("r.json"));
+    let results = text.map_or(Value::Null, |text| serde_json::from_slice(&text).expect("JSON"));
+    Ran { output, results }
+}
+
+#[test]
+fn every_approach_brings_every_byte_back_in_every_order() {
+    let approaches = "--approach ours,direct-pin,uvm,incremental-memset,ring";
+    for order in ["reverse", "same", "random"] {
+        for hints in ["none", "one", "all"] {
+            let ran = bench(&format!("{SMALL} {approaches} --order {order} --hints {hints}"), &[]);
+            ran.is_right(5);
+        }
+    }
+}
+
+#[test]
+fn variable_sizes_and_several_processes_are_kept_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    let rows = (0..30).map(|row| format!("{},{}\n", 1000 + 4000 * (row % 7), 90_000 - 2000 * row));
+    std::fs::write(&trace, rows.collect::<String>()).unwrap();
+    let ran = bench(
+        &format!(
+            "--trace {} --scale 1 --processes 2 --device-cache 512K --host-cache 4M --interval 0.2 \
+             --approach ours,direct-pin,incremental-memset,ring",
+            trace.display()
+        ),
+        &[],
+    );
+    ran.is_right(4);
+    let sizes = ran.measurements()[0]["plan"]["sizes"].as_array().unwrap().clone();
+    assert_eq!(sizes[0][1], 5000);
+    assert_eq!(sizes[1][29], 32_000);
+    assert_eq!(ran.figures().len(), 8, "two processes of each");
+}
+
+#[test]
+fn a_large_device_cache_holds_everything() {
+    let ran = bench(
+        "--configuration large-device --count 10 --size 300000 --interval 0.2 \
+         --approach ours,direct-pin,incremental-memset",
+        &[],
+    );
+    ran.is_right(3);
+    let hops = ran.figures()[0]["hops"].as_array().unwrap().clone();
+    assert!(!hops.iter().any(|hop| hop["name"] == "DtoH"), "nothing has to leave the device");
+}
+
+#[test]
+fn ours_tells_why_it_waited_and_all_kinds_of_pinning_are_right() {
+    let ran = bench(
+        &format!(
+            "{SMALL} --approach ours --touch sequential,concurrent \
+             --pin serial,parallel,chunked,off --compute kernel"
+        ),
+        &[],
+    );
+    ran.is_right(8);
+    for figures in ran.figures() {
+        let causes = figures["causes"].as_array().unwrap();
+        let copied =
+            |cause: &Value| cause["name"] == "copy" && cause["seconds"].as_f64() > Some(0.0);
+        assert!(causes.iter().any(copied), "{causes:?}");
+        assert!(figures["decisions"]["mode"].is_string());
+    }
+}
+
+#[test]
+fn bytes_that_do_not_come_back_are_noticed() {
+    for approach in ["ours", "direct-pin", "uvm", "incremental-memset", "ring"] {
+        let ran = bench(&format!("{SMALL} --approach {approach}"), &[("SOFTCUDA_COPY", "none")]);
+        assert!(!ran.output.status.success(), "{}", ran.text());
+        let wrong = ran.figures()[0]["wrong_versions"].as_u64();
+        assert_eq!(wrong, Some(24), "{approach}: {}", ran.text());
+    }
+}
+
+#[test]
+fn a_driver_that_fails_is_reported_and_hangs_nobody() {
+    for (approach, call, code) in [
+        ("direct-pin", "cuMemcpyDtoHAsync_v2:3", "719"),
+        ("direct-pin", "cuMemHostAlloc:1", "2"),
+        ("direct-pin", "cuMemcpyHtoDAsync_v2:2", "719"),
+        ("incremental-memset", "cuMemMap:1", "2"),
+        ("incremental-memset", "cuMemHostRegister_v2:1", "2"),
+        ("incremental-memset", "cuMemcpyDtoHAsync_v2:5", "719"),
+        ("ring", "cuMemcpyDtoHAsync_v2:2", "719"),
+        ("uvm", "cuMemAllocManaged:1", "2"),
+    ] {
+        let rule = format!("{call}={code}");
+        let ran = bench(&format!("{SMALL} --approach {approach}"), &[("SOFTCUDA_FAIL", &rule)]);
+        assert!(!ran.output.status.success(), "{approach} {rule}: {}", ran.text());
+        let failure = ran.measurements()[0]["failures"][0].as_str().unwrap_or_default().to_owned();
+        assert!(failure.contains(&format!("CUDA error {code}")), "{approach} {rule}: {failure}");
+    }
+}
+
+#[test]
+fn what_does_not_get_done_is_ended() {
+    let ran = bench(
+        &format!("{SMALL} --approach direct-pin --processes 2 --interval 100 --limit 1"),
+        &[],
+    );
+    assert!(!ran.output.status.success());
+    assert!(ran.text().contains("not done in 1 s"), "{}", ran.text());
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_measured() {
+    for (arguments, named) in [
+        ("--size 10", "multiple of 4"),
+        ("--device-cache 1K", "1024"),
+        ("--vary pni=serial", "pin"),
+        ("--interval x", "x"),
+        ("--trace nowhere.csv", "nowhere.csv"),
+    ] {
+        let ran = bench(arguments, &[]);
+        assert!(!ran.output.status.success() && ran.results.is_null(), "{arguments}");
+        assert!(ran.text().contains(named), "{arguments}: {}", ran.text());
+    }
+}
+
+#[test]
+fn results_say_that_they_are_of_the_software_device_and_can_be_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "bench run --repeats 2 --count 24 --size 60K --device-cache 512K --host-cache 2M \
+               --interval 0.2,0.4 --output r.json";
+    let output = veloc(folder.path(), run, &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("its times mean nothing"), "{text}");
+    let drawn = veloc(folder.path(), "bench plot r.json --out pictures", &[]);
+    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
+    let count = |extension: &str| {
+        let entries = std::fs::read_dir(folder.path().join("pictures")).unwrap();
+        entries.filter(|e| e.as_ref().unwrap().path().extension().unwrap() == extension).count()
+    };
+    assert!(count("svg") > 1 && count("svg") == count("png"), "{} {}", count("svg"), count("png"));
+}
+
+#[test]
+fn without_a_driver_the_reason_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_veloc"))
+        .args(["bench", "run", "--count", "2"])
+        .env("LD_LIBRARY_PATH", folder.path())
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    // On a machine with a GPU there is a driver in spite of the empty folder.
+    assert!(output.status.success() || text.contains("driver"), "{text}");
+}

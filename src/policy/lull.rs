@@ -1,0 +1,144 @@
+//! When the application will call next, and what still fits in before.
+//!
+//! A registration stops every copy of the process, those within the device too (HiPC'22, section
+//! IV-A). A checkpoint that comes meanwhile waits for the rest of it, which may be a hundred times
+//! its own copy. But an adjoint computation calls at regular intervals: so the registrar keeps to
+//! the lulls between the calls, one short registration after the other, and begins none that would
+//! last into the next call. (The paper registers whenever its turn has come.)
+//!
+//! Where a registration is longer than any lull, the best moment is just after a call. Where calls
+//! are irregular or have ceased, nothing is waited for: this only ever delays by a bounded time.
+
+/// Weight of a new interval in the running means.
+const NEW: f64 = 0.25;
+/// Calls may come this many mean deviations early.
+const EARLY: f64 = 2.0;
+/// After this many intervals without a call, none is expected any more.
+const CEASED: f64 = 2.0;
+/// What does not fit in begins within this share of an interval after a call.
+const JUST_AFTER: f64 = 0.1;
+/// Intervals longer than this, in seconds, are no pattern worth waiting for.
+const LONGEST_INTERVAL: f64 = 1.0;
+
+/// Expects the next call from the times of the last ones. Times are in seconds from any origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Forecast {
+    began: Option<f64>,
+    ended: f64,
+    calling: bool,
+    interval: Option<f64>,
+    deviation: f64,
+}
+
+impl Forecast {
+    /// The application calls.
+    pub fn begins(&mut self, now: f64) {
+        if let Some(before) = self.began {
+            let new = (now - before).max(0.0);
+            match &mut self.interval {
+                // Such a pause ends a phase; what comes after has its own rhythm.
+                _ if new > LONGEST_INTERVAL => (self.interval, self.deviation) = (None, 0.0),
+                None => self.interval = Some(new),
+                Some(mean) => {
+                    self.deviation += NEW * ((new - *mean).abs() - self.deviation);
+                    *mean += NEW * (new - *mean);
+                }
+            }
+        }
+        self.began = Some(now);
+        self.calling = true;
+    }
+
+    /// The call has ended.
+    pub fn ends(&mut self, now: f64) {
+        self.ended = now;
+        self.calling = false;
+    }
+
+    /// How long to put off work of `duration` that would keep a call waiting: 0 to begin now. Ask
+    /// again after that time, or after the next call.
+    pub fn put_off(&self, now: f64, duration: f64) -> f64 {
+        let (Some(began), Some(interval)) = (self.began, self.interval) else {
+            return 0.0;
+        };
+        // From here on no call is expected; also the end of a call that takes unusually long.
+        let ceased = began + CEASED * interval;
+        let next = began + interval - EARLY * self.deviation;
+        let fits = !self.calling && now + duration <= next;
+        let lull = next - self.ended;
+        let just_after = !self.calling && now - self.ended <= JUST_AFTER * interval;
+        if fits || (duration > lull && just_after) || now >= ceased {
+            0.0
+        } else {
+            ceased - now
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls every 20 ms, each of 0.1 ms; the last began at 0.2 s.
+    fn regular() -> Forecast {
+        let mut forecast = Forecast::default();
+        for call in 0..=10 {
+            forecast.begins(f64::from(call) * 0.02);
+            forecast.ends(f64::from(call) * 0.02 + 0.0001);
+        }
+        forecast
+    }
+
+    #[test]
+    fn what_fits_before_the_next_call_begins_at_once() {
+        assert_eq!(regular().put_off(0.201, 0.015), 0.0);
+        assert_eq!(regular().put_off(0.216, 0.003), 0.0);
+    }
+
+    #[test]
+    fn what_would_last_into_the_next_call_waits_for_its_end() {
+        let mut forecast = regular();
+        let wait = forecast.put_off(0.216, 0.006);
+        assert!(wait > 0.0);
+        forecast.begins(0.22);
+        assert!(forecast.put_off(0.2201, 0.006) > 0.0, "a call is under way");
+        forecast.ends(0.2202);
+        assert_eq!(forecast.put_off(0.2202, 0.006), 0.0);
+    }
+
+    #[test]
+    fn what_fits_nowhere_begins_just_after_a_call() {
+        assert_eq!(regular().put_off(0.2005, 0.5), 0.0);
+        assert!(regular().put_off(0.21, 0.5) > 0.0);
+    }
+
+    #[test]
+    fn nothing_is_waited_for_once_calls_have_ceased_and_never_for_longer() {
+        assert_eq!(regular().put_off(0.25, 0.5), 0.0);
+        let wait = regular().put_off(0.21, 0.5);
+        assert!(wait <= 0.03 + 1e-9, "{wait}");
+        assert_eq!(regular().put_off(0.21 + wait, 0.5), 0.0);
+        assert_eq!(Forecast::default().put_off(1.0, 0.5), 0.0);
+    }
+
+    #[test]
+    fn irregular_calls_are_expected_early() {
+        let mut forecast = regular();
+        for (call, late) in [0.0, 0.004, -0.004, 0.004, -0.004, 0.004].into_iter().enumerate() {
+            let now = 0.22 + 0.02 * call as f64 + late;
+            forecast.begins(now);
+            forecast.ends(now + 0.0001);
+        }
+        // 4 ms after a call, 5 ms of work: at regular calls every 20 ms there is no question.
+        assert_eq!(regular().put_off(0.204, 0.005), 0.0);
+        assert!(forecast.put_off(0.328, 0.005) > 0.0, "{forecast:?}");
+    }
+
+    #[test]
+    fn a_long_pause_is_no_interval() {
+        let mut forecast = regular();
+        forecast.begins(100.0);
+        forecast.ends(100.1);
+        assert_eq!(forecast.put_off(100.15, 0.5), 0.0);
+    }
+}
