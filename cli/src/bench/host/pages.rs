@@ -189,7 +189,7 @@ fn len(unit: &std::ops::Range<u64>) -> usize {
 }
 
 /// Threads claim units and touch them until all are, as the library's do.
-fn touch_all(
+pub fn touch_all(
     buffer: &HostBuffer,
     threads: u32,
     touch: impl Fn(&std::ops::Range<u64>) -> veloc_client::error::Result<()> + Sync,

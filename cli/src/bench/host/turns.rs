@@ -7,9 +7,8 @@
 mod member;
 mod report;
 
-use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use anyhow::{ensure, Context, Result};
 use clap::Args;
 
 use super::{Common, Figure, Report};
+use crate::bench::child::Child;
 use member::{now_ns, Turn};
 
 /// How long a holder that is to die or stop has had its turn before.
@@ -93,93 +93,54 @@ fn folder() -> Result<tempfile::TempDir> {
 /// The turns of each process.
 fn contest(page: &Path, processes: u32, options: &Options) -> Result<Vec<Vec<Turn>>> {
     let mut members = (0..processes)
-        .map(|_| Member::start(page, options.turns, options.hold_ms))
+        .map(|_| member(page, options.turns, options.hold_ms))
         .collect::<Result<Vec<_>>>()?;
-    members.iter_mut().try_for_each(Member::go)?;
-    members.into_iter().map(|member| member.rest(options.turns)).collect()
+    members.iter_mut().try_for_each(Child::go)?;
+    members.into_iter().map(|member| turns_of(member, options.turns)).collect()
 }
 
 /// One process holds the turn and gets `signal`; another waits. Seconds until that one goes, and
 /// whether the first, if it lives, then knows that its turn is over.
 fn until_the_next_one_goes(page: &Path, signal: i32) -> Result<(f64, bool)> {
     // A turn held until the process is told to end.
-    let mut holder = Member::start(page, 1, 600_000)?;
+    let mut holder = member(page, 1, 600_000)?;
     holder.go()?;
-    ensure!(holder.line()? == "held", "a process did not get a free turn");
-    let mut waiter = Member::start(page, 1, 1)?;
+    ensure!(holder.line()? == member::HELD, "a process did not get a free turn");
+    let mut waiter = member(page, 1, 1)?;
     waiter.go()?;
     sleep(SETTLE);
     let since = now_ns();
     holder.signal(signal)?;
-    let turn = waiter.rest(1)?.pop().context("a process took no turn")?;
+    let turn = turns_of(waiter, 1)?.pop().context("a process took no turn")?;
     ensure!(turn.started > since, "two processes had the turn at once");
     let mut noticed = true;
     if signal == libc::SIGSTOP {
         holder.signal(libc::SIGCONT)?;
-        noticed = holder.line()? == "lost";
+        noticed = holder.line()? == member::LOST;
     }
     Ok(((turn.started - since) as f64 / 1e9, noticed))
 }
 
-/// A process of the measurement. It ends with this.
-struct Member {
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+/// A process that takes turns.
+fn member(page: &Path, turns: u32, hold_ms: u64) -> Result<Child> {
+    Child::start([
+        OsStr::new("bench"),
+        OsStr::new("turns"),
+        OsStr::new(&format!("--turns={turns}")),
+        OsStr::new(&format!("--hold-ms={hold_ms}")),
+        OsStr::new("--member-of"),
+        page.as_os_str(),
+    ])
 }
 
-impl Member {
-    /// Starts one and waits until it is ready.
-    fn start(page: &Path, turns: u32, hold_ms: u64) -> Result<Member> {
-        let program = std::env::current_exe().context("finding this program")?;
-        let mut child = Command::new(program)
-            .args(["bench", "turns", "--turns", &turns.to_string()])
-            .args(["--hold-ms", &hold_ms.to_string(), "--member-of"])
-            .arg(page)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("starting a process")?;
-        let input = child.stdin.take().context("a process without an input")?;
-        let output = child.stdout.take().context("a process without an output")?;
-        let mut member = Member { child, input, output: BufReader::new(output).lines() };
-        ensure!(member.line()? == "ready", "a process cannot take part");
-        Ok(member)
-    }
-
-    fn go(&mut self) -> Result<()> {
-        self.input.write_all(b"go\n").context("starting a process's turns")
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let line = self.output.next().context("a process ended too early")?;
-        line.context("reading what a process says")
-    }
-
-    /// Its turns, once it has had them all.
-    fn rest(mut self, turns: u32) -> Result<Vec<Turn>> {
-        let mut rest = Vec::new();
-        while rest.len() < turns as usize {
-            let line = self.line()?;
-            if line != "held" {
-                rest.push(line.parse()?);
-            }
+/// The turns of a process, once it has had them all.
+fn turns_of(mut member: Child, turns: u32) -> Result<Vec<Turn>> {
+    let mut taken = Vec::new();
+    while taken.len() < turns as usize {
+        let line = member.line()?;
+        if line != member::HELD {
+            taken.push(line.parse()?);
         }
-        Ok(rest)
     }
-
-    fn signal(&self, signal: i32) -> Result<()> {
-        // SAFETY: a process of our own that was not waited for, so the number is still its.
-        let status = unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
-        ensure!(status == 0, "signal {signal}: {}", std::io::Error::last_os_error());
-        Ok(())
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    Ok(taken)
 }

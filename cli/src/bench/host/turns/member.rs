@@ -1,13 +1,20 @@
 //! One process that takes turns with others.
 
-use std::io::{stdin, Write as _};
 use std::path::Path;
 use std::str::FromStr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure, Context, Error, Result};
+use anyhow::{bail, ensure, Error, Result};
 use veloc_client::platform::turns::{Standing, Turns};
+
+use crate::bench::child::{ready, say};
+
+/// What a process says that has got the only turn it wants.
+pub const HELD: &str = "held";
+
+/// What it says when it has found that its turn is over.
+pub const LOST: &str = "lost";
 
 /// The time between two signs of life.
 const BEAT: Duration = Duration::from_millis(100);
@@ -49,12 +56,11 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Says `ready`, waits for a line, then takes its turns; says `held` at the start and the turn's
-/// times at the end of each, or `lost` and no more.
+/// Takes its turns, and then says the times of each. Of a single one it says [`HELD`] when it has it,
+/// and of any [`LOST`] and no more when it finds it over.
 pub fn run(page: &Path, turns: u32, hold_ms: u64) -> Result<()> {
     let page = Turns::open_at(page)?;
-    say("ready")?;
-    stdin().read_line(&mut String::new()).context("waiting for the start")?;
+    ready()?;
     let mut taken = Vec::new();
     for _ in 0..turns {
         let asked = now_ns();
@@ -62,7 +68,7 @@ pub fn run(page: &Path, turns: u32, hold_ms: u64) -> Result<()> {
         let started = now_ns();
         ensure!(turn.standing() == Standing::Held, "no turn: {:?}", turn.standing());
         if turns == 1 {
-            say("held")?;
+            say(HELD)?;
         }
         let until = Instant::now() + Duration::from_millis(hold_ms);
         loop {
@@ -72,7 +78,7 @@ pub fn run(page: &Path, turns: u32, hold_ms: u64) -> Result<()> {
             }
             sleep(left.min(BEAT));
             if !turn.beat() {
-                return say("lost");
+                return say(LOST);
             }
         }
         let ended = now_ns();
@@ -83,11 +89,6 @@ pub fn run(page: &Path, turns: u32, hold_ms: u64) -> Result<()> {
     taken
         .iter()
         .try_for_each(|turn| say(&format!("{} {} {}", turn.asked, turn.started, turn.ended)))
-}
-
-fn say(line: &str) -> Result<()> {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{line}").and_then(|()| output.flush()).context("saying something")
 }
 
 #[cfg(test)]
