@@ -12,6 +12,7 @@
 //! | [`approach`] | the ways to keep checkpoints |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
 //! | [`init`] | making caches usable, and nothing else |
+//! | [`leads`] | what decides the library's defaults on a device |
 //! | [`host`] | what can be measured without a GPU |
 //! | [`results`], [`machine`] | what was measured, and where, as it stands in files |
 //! | [`table`], [`plot`] | results on the terminal, and as pictures |
@@ -31,6 +32,7 @@ mod cuda;
 mod figures;
 mod host;
 mod init;
+mod leads;
 mod machine;
 mod message;
 mod options;
@@ -53,6 +55,8 @@ pub enum Bench {
     Plot(plot::Plot),
     /// Measure how fast caches become usable, and nothing else (figure 4a)
     Init(init::Options),
+    /// Measure what decides the library's defaults: registration, staging, copies, mapping
+    Leads(leads::Options),
     /// Measure how fast the pages of a host buffer come into being
     Pages(host::pages::Options),
     /// Measure the turns in which the processes of a node register memory
@@ -98,6 +102,7 @@ pub fn run(bench: Bench) -> Result<()> {
         Bench::Figures(choice) => figures::run(&choice),
         Bench::Plot(arguments) => plot::run(&arguments),
         Bench::Init(options) => init::run(&options),
+        Bench::Leads(options) => leads::run(&options),
         Bench::Pages(options) => host::pages::run(&options),
         Bench::Turns(options) => host::turns::run(&options),
         Bench::Engine(options) => host::engine::run(&options),

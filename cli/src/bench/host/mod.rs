@@ -12,7 +12,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::machine;
-use super::results::{write_json, Machine, Program, Spread, SCHEMA};
+use super::results::{write_json, Device, Machine, Program, Spread, SCHEMA};
 
 pub mod engine;
 pub mod pages;
@@ -37,6 +37,8 @@ pub struct Report<T> {
     program: Program,
     machine: Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<Device>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
     /// What was measured.
     pub points: Vec<T>,
@@ -52,10 +54,16 @@ impl<T: Serialize> Report<T> {
             title,
             program: machine::program(),
             machine: machine::machine(),
+            device: None,
             warning: None,
             points: Vec::new(),
             file: file.map(Path::to_path_buf),
         }
+    }
+
+    /// Has the file say which device was used.
+    pub fn on_device(&mut self, device: Device) {
+        self.device = Some(device);
     }
 
     /// Has the file say that this must be known by who reads its times.
