@@ -40,6 +40,10 @@ impl Client {
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
         let in_memory = self.engine.catalog.look(|state| state.newest(name, bound));
+        if in_memory == Some(bound) {
+            // No file can have a newer one, and a folder of many takes long to read.
+            return Ok(in_memory);
+        }
         let on_disk = self.engine.files.versions(name)?;
         for &version in on_disk.range(..=bound).rev() {
             if in_memory.is_some_and(|in_memory| in_memory >= version) {

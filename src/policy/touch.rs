@@ -327,7 +327,8 @@ mod tests {
 
     #[test]
     fn touching_leaves_processors_to_the_application() {
-        assert_eq!([threads(0, 1), threads(0, 4), threads(0, 64), threads(9, 2)], [1, 2, 4, 9]);
+        assert_eq!([1, 2, 3, 4, 7, 8, 64].map(|n| threads(0, n)), [1, 1, 1, 2, 3, 4, 4]);
+        assert_eq!(threads(9, 2), 9);
     }
 
     #[test]

@@ -7,9 +7,13 @@
 //! | [`plan`] | one point: everything that is set |
 //! | [`campaign`] | measures every plan in turns, and writes the results as they come |
 //! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
+//! | [`child`] | processes that do one thing together |
 //! | [`worker`] | one of these processes: the application |
 //! | [`approach`] | the ways to keep checkpoints |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
+//! | [`init`] | making caches usable, and nothing else |
+//! | [`leads`] | what decides the library's defaults on a device |
+//! | [`host`] | what can be measured without a GPU |
 //! | [`results`], [`machine`] | what was measured, and where, as it stands in files |
 //! | [`table`], [`plot`] | results on the terminal, and as pictures |
 
@@ -22,9 +26,13 @@ use clap::{Args, Subcommand};
 mod approach;
 mod bare;
 mod campaign;
+mod child;
 mod content;
 mod cuda;
 mod figures;
+mod host;
+mod init;
+mod leads;
 mod machine;
 mod message;
 mod options;
@@ -45,6 +53,16 @@ pub enum Bench {
     Figures(figures::Choice),
     /// Draw results in the manner of the paper's figures, as SVG and PNG
     Plot(plot::Plot),
+    /// Measure how fast caches become usable, and nothing else (figure 4a)
+    Init(init::Options),
+    /// Measure what decides the library's defaults: registration, staging, copies, mapping
+    Leads(leads::Options),
+    /// Measure how fast the pages of a host buffer come into being
+    Pages(host::pages::Options),
+    /// Measure the turns in which the processes of a node register memory
+    Turns(host::turns::Options),
+    /// Measure what the library costs beside the copies that it is asked for
+    Engine(host::engine::Options),
     /// Be one of the processes that measure
     #[command(hide = true)]
     Worker,
@@ -83,6 +101,11 @@ pub fn run(bench: Bench) -> Result<()> {
         }
         Bench::Figures(choice) => figures::run(&choice),
         Bench::Plot(arguments) => plot::run(&arguments),
+        Bench::Init(options) => init::run(&options),
+        Bench::Leads(options) => leads::run(&options),
+        Bench::Pages(options) => host::pages::run(&options),
+        Bench::Turns(options) => host::turns::run(&options),
+        Bench::Engine(options) => host::engine::run(&options),
         Bench::Worker => worker::run(),
     }
 }

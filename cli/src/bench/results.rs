@@ -284,12 +284,17 @@ impl Results {
     /// Writes a file, whole or not at all: results are written again after each measurement, and
     /// whoever cuts a run short keeps what it has.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_vec_pretty(self)?;
-        let temporary = path.with_extension("json.tmp");
-        fs::write(&temporary, text)
-            .and_then(|()| fs::rename(&temporary, path))
-            .with_context(|| format!("writing {}", path.display()))
+        write_json(path, self)
     }
+}
+
+/// Writes a file, whole or not at all.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec_pretty(value)?;
+    let temporary = path.with_extension("json.tmp");
+    fs::write(&temporary, text)
+        .and_then(|()| fs::rename(&temporary, path))
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ fn meet(barrier: Barrier) -> Result<()> {
     Ok(())
 }
 
-fn describe(device: &Device) -> results::Device {
+/// A device as results have it.
+pub fn describe(device: &Device) -> results::Device {
     results::Device {
         name: device.name().to_owned(),
         memory: device.memory(),

@@ -37,7 +37,7 @@ impl State {
         let id = self.next_id;
         self.next_id += 1;
         let name = self.interned(name);
-        self.entries.insert(id, Entry::new(name, version));
+        self.entries.insert(id, Box::new(Entry::new(name, version)));
         // The application writes: expectations of reads end here.
         self.reading = None;
         self.fetching = false;
@@ -179,7 +179,7 @@ impl State {
             // Where it was routed from matters only for a copy still to be made.
             entry.routed = Some(Arc::from(""));
         }
-        self.entries.insert(id, entry);
+        self.entries.insert(id, Box::new(entry));
         self.enliven(id);
         id
     }

@@ -44,7 +44,8 @@ struct Versions {
 #[derive(Debug)]
 pub struct State {
     shape: Shape,
-    entries: HashMap<Id, Entry>,
+    /// Boxed, and in a tree: a table would move them all when it grows, while a capture waits.
+    entries: BTreeMap<Id, Box<Entry>>,
     names: HashMap<Arc<str>, Versions>,
     device: Space,
     /// The device cache will not grow any more.
@@ -92,7 +93,7 @@ impl State {
             device_complete: shape.device == 0,
             host,
             shape,
-            entries: HashMap::new(),
+            entries: BTreeMap::new(),
             names: HashMap::new(),
             flush: BTreeSet::new(),
             write: BTreeSet::new(),

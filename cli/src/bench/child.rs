@@ -1,0 +1,83 @@
+//! Processes that do one thing together: started, ready, let go, and heard line by line.
+
+use std::ffi::OsStr;
+use std::io::{stdin, stdout, BufRead as _, BufReader, Lines, Write as _};
+use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{ensure, Context, Result};
+
+/// What a process says when it is ready.
+const READY: &str = "ready";
+
+/// This program again, with other arguments. It ends with this.
+#[derive(Debug)]
+pub struct Child {
+    process: Process,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Child {
+    /// Starts it and waits until it has called [`ready`].
+    pub fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child> {
+        let program = std::env::current_exe().context("finding this program's own file")?;
+        let mut process = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting a process")?;
+        let input = process.stdin.take().context("a process without an input")?;
+        let output = process.stdout.take().context("a process without an output")?;
+        let mut child = Child { process, input, output: BufReader::new(output).lines() };
+        let said = child.line()?;
+        ensure!(said == READY, "a process said \"{said}\" before it was ready");
+        Ok(child)
+    }
+
+    /// Lets it pass the next [`wait`] (that of [`ready`] is the first).
+    pub fn go(&mut self) -> Result<()> {
+        self.input.write_all(b"go\n").context("a process has gone")
+    }
+
+    /// The next line that it says.
+    pub fn line(&mut self) -> Result<String> {
+        let line = self.output.next().context("a process ended too early")?;
+        line.context("reading what a process says")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) -> Result<()> {
+        // SAFETY: a process of our own that was not waited for, so the number is still its.
+        let status = unsafe { libc::kill(self.process.id() as libc::pid_t, signal) };
+        ensure!(status == 0, "signal {signal}: {}", std::io::Error::last_os_error());
+        Ok(())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// In the process: says that it is ready, and waits to be let go.
+pub fn ready() -> Result<()> {
+    say(READY)?;
+    wait()
+}
+
+/// In the process: waits to be let go.
+pub fn wait() -> Result<()> {
+    let read = stdin().read_line(&mut String::new()).context("waiting to be let go")?;
+    ensure!(read > 0, "the bench has gone");
+    Ok(())
+}
+
+/// In the process: says a line.
+pub fn say(line: &str) -> Result<()> {
+    let mut output = stdout().lock();
+    writeln!(output, "{line}").and_then(|()| output.flush()).context("nobody listens")
+}

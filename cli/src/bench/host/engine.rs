@@ -1,0 +1,178 @@
+//! `veloc bench engine`: what the library costs beside the copies that it is asked for.
+//!
+//! Each part runs in a process of its own: what one leaves behind, in the heap as in the driver,
+//! is no part of another's figures. Device memory is that of the software device, whose copies
+//! are made to take no time: what is left is the library's own cost, the only figure that such a
+//! device can give.
+
+mod awake;
+mod device;
+mod host;
+mod init;
+mod job;
+mod memory;
+mod software;
+mod timeline;
+mod versions;
+
+use std::path::PathBuf;
+
+use anyhow::{bail, Result};
+use clap::{Args, ValueEnum};
+
+use super::{in_own_process, Common, Figure, Report};
+
+/// Options of the command.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Only these parts
+    #[arg(long, value_delimiter = ',', value_enum)]
+    parts: Vec<Part>,
+    /// Where the software device's libcuda.so.1 is [default: where a checkout or a bundle has it]
+    #[arg(long, value_name = "FOLDER")]
+    softcuda: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+    /// Measure one part in this process, with this detail
+    #[arg(long, hide = true)]
+    detail: Option<u64>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Initialising with large caches
+    Init,
+    /// A checkpoint of device memory beside its copy (software device)
+    Device,
+    /// Small checkpoints of host memory beside their copies, and how many there are in a second
+    Small,
+    /// Large checkpoints of host memory beside their copies
+    Large,
+    /// Host memory held beside host memory asked for
+    Memory,
+    /// Device memory held beside device memory asked for (software device)
+    DeviceMemory,
+    /// 1,000 to 100,000 checkpoints in memory
+    Versions,
+    /// 1,000 to 10,000 checkpoints in files
+    Files,
+    /// Checkpoints of host memory with a timeline beside those without
+    Timeline,
+}
+
+impl Part {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether it uses the software device.
+    fn on_device(self) -> bool {
+        matches!(self, Part::Device | Part::DeviceMemory)
+    }
+
+    /// The runs that it takes: a number that says what to measure in each.
+    fn details(self) -> &'static [u64] {
+        match self {
+            Part::Memory => memory::SIZES,
+            _ => &[0],
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> Result<()> {
+    let parts = match options.parts.as_slice() {
+        [] => Part::value_variants(),
+        given => given,
+    };
+    if let (Some(detail), [part]) = (options.detail, parts) {
+        return measure(*part, detail, options.common.repeats);
+    }
+    let mut report = Report::new("engine", options.common.json.as_deref());
+    report.print_machine();
+    if parts.iter().any(|part| part.on_device()) {
+        report.warn(software::WARNING);
+        println!("{}", software::WARNING);
+    }
+    Figure::print_title();
+    let mut failures = Vec::new();
+    for part in parts {
+        for detail in part.details() {
+            if let Err(error) = measure_apart(*part, *detail, options, &mut report) {
+                eprintln!("{}: {error:#}", part.name());
+                failures.push(part.name());
+            }
+        }
+    }
+    if !failures.is_empty() {
+        bail!("not measured: {}", failures.join(", "));
+    }
+    Ok(())
+}
+
+/// Measures a part in a process of its own.
+fn measure_apart(
+    part: Part,
+    detail: u64,
+    options: &Options,
+    report: &mut Report<Figure>,
+) -> Result<()> {
+    let settings = if part.on_device() {
+        software::settings(options.softcuda.as_deref())?
+    } else {
+        Vec::new()
+    };
+    let arguments = [
+        "bench".to_owned(),
+        "engine".to_owned(),
+        format!("--parts={}", part.name()),
+        format!("--detail={detail}"),
+        format!("--repeats={}", options.common.repeats),
+    ];
+    in_own_process(&arguments, &settings, |line| {
+        let figure: Figure = serde_json::from_str(line)?;
+        figure.print();
+        report.points.push(figure);
+        report.save()
+    })
+}
+
+/// Measures a part here.
+fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
+    match part {
+        Part::Init => init::run(repeats),
+        Part::Device => device::run(repeats),
+        Part::Small => host::small(repeats),
+        Part::Large => host::large(repeats),
+        Part::Memory => memory::host(detail, repeats),
+        Part::DeviceMemory => memory::device(),
+        Part::Versions => versions::in_memory(repeats),
+        Part::Files => versions::in_files(repeats),
+        Part::Timeline => timeline::run(repeats),
+    }
+}
+
+/// Hands a figure to the process that asked for it.
+fn tell(figure: &Figure) -> Result<()> {
+    println!("{}", serde_json::to_string(figure)?);
+    Ok(())
+}
+
+/// The median of some times in seconds.
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    crate::bench::results::quantile(&seconds, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_is_found_by_its_name() {
+        for part in Part::value_variants() {
+            assert_eq!(Part::from_str(&part.name(), false), Ok(*part));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A job of the library in this process, through its C interface: what is measured is what a
+//! program pays.
+
+use std::ffi::{c_void, CStr, CString};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use tempfile::TempDir;
+use veloc_client::capi::*;
+
+/// The name of its checkpoints.
+pub const NAME: &CStr = c"bench";
+
+/// How long a background step may take before it is taken for stuck.
+const STUCK: Duration = Duration::from_secs(300);
+
+/// A job. Ends when dropped; there can be one at a time.
+#[derive(Debug)]
+pub struct Job {
+    /// Has its configuration and its files.
+    _folder: TempDir,
+    /// How long `VELOC_Init_single` took, in seconds.
+    pub init: f64,
+}
+
+impl Job {
+    /// Starts one with these lines of configuration, in which `DIR` stands for a folder of its own.
+    pub fn start(configuration: &str) -> Result<Job> {
+        let folder = TempDir::new().context("making a folder")?;
+        let path = folder.path().join("veloc.cfg");
+        let text = configuration.replace("DIR", &folder.path().to_string_lossy());
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        let path = CString::new(path.to_string_lossy().as_bytes())?;
+        let since = Instant::now();
+        // SAFETY: the path ends with NUL.
+        check(unsafe { VELOC_Init_single(0, path.as_ptr()) })?;
+        Ok(Job { _folder: folder, init: since.elapsed().as_secs_f64() })
+    }
+
+    /// Protects `len` bytes at `address`.
+    ///
+    /// # Safety
+    /// They are valid until another region has this id, or the job has ended, and nobody has a
+    /// reference to them during the calls below.
+    pub unsafe fn protect(&self, id: i32, address: *mut c_void, len: usize) -> Result<()> {
+        check(VELOC_Mem_protect(id, address, len, 1))
+    }
+
+    /// Takes a checkpoint.
+    pub fn checkpoint(&self, name: &CStr, version: i32) -> Result<()> {
+        // SAFETY: the name ends with NUL; protected memory is valid, as was promised.
+        check(unsafe { VELOC_Checkpoint(name.as_ptr(), version) })
+    }
+
+    /// Restores one.
+    pub fn restart(&self, version: i32) -> Result<()> {
+        // SAFETY: as above.
+        check(unsafe { VELOC_Restart(NAME.as_ptr(), version) })
+    }
+
+    /// The newest version up to this one; 0 for the newest of all.
+    pub fn restart_test(&self, version: i32) -> Result<i32> {
+        // SAFETY: the name ends with NUL.
+        let found = unsafe { VELOC_Restart_test(NAME.as_ptr(), version) };
+        check(if found == VELOC_FAILURE { VELOC_FAILURE } else { VELOC_SUCCESS })?;
+        Ok(found)
+    }
+
+    /// Bytes of region 0 of a version.
+    pub fn recover_size(&self, version: i32) -> usize {
+        // SAFETY: the name ends with NUL.
+        unsafe { VELOC_Recover_ckpt_size(NAME.as_ptr(), version, 0) }
+    }
+
+    /// Says that a version will be read next but those said before.
+    pub fn hint(&self, version: i32) -> Result<()> {
+        // SAFETY: the name ends with NUL.
+        check(unsafe { VELOC_Prefetch_enqueue(NAME.as_ptr(), version) })
+    }
+
+    /// Removes all checkpoints of a name.
+    pub fn cleanup(&self, name: &CStr) -> Result<()> {
+        // SAFETY: the name ends with NUL.
+        check(unsafe { VELOC_Cleanup(name.as_ptr()) })
+    }
+
+    /// Waits until nothing is being flushed or written.
+    pub fn drain(&self) -> Result<()> {
+        check(VELOC_Checkpoint_wait())
+    }
+
+    /// The library's own figures.
+    pub fn metrics(&self) -> Result<VELOC_Metrics> {
+        let mut metrics = VELOC_Metrics::default();
+        // SAFETY: the size is the struct's.
+        check(unsafe { VELOC_Get_metrics(&mut metrics, std::mem::size_of::<VELOC_Metrics>()) })?;
+        Ok(metrics)
+    }
+
+    /// Waits until the metrics say so.
+    pub fn until(&self, what: &str, done: impl Fn(&VELOC_Metrics) -> bool) -> Result<()> {
+        let since = Instant::now();
+        while !done(&self.metrics()?) {
+            if since.elapsed() > STUCK {
+                bail!("{what}: not done after {} s", STUCK.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Waits until all pages of the host buffer exist.
+    pub fn until_touched(&self) -> Result<()> {
+        self.until("touching the host buffer", |metrics| {
+            metrics.host_touched >= metrics.host_capacity
+        })
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Err(error) = check(VELOC_Finalize(0)) {
+            eprintln!("VELOC_Finalize: {error}");
+        }
+    }
+}
+
+/// The reason of a failure.
+pub fn check(status: i32) -> Result<()> {
+    if status == VELOC_SUCCESS {
+        return Ok(());
+    }
+    // SAFETY: never NULL, and valid until the next call that fails.
+    let reason = unsafe { CStr::from_ptr(VELOC_Last_error()) };
+    bail!("{}", reason.to_string_lossy())
+}
