@@ -7,8 +7,10 @@
 # FOLDER (or $OUT, or ./results) gets the results, each as soon as it is there:
 #     device.json                             machine, driver, device
 #     rtm.json, rtm.png                       the demonstration
-#     measure-20ms.json, measure-5ms.json     the library beside bare copies and pinning up front
-#     leads.json                              registration, mapping, copies by size and kind
+#     bench-20ms.json, bench-5ms.json         the library beside bare copies and pinning up front
+#     leads.json                              registration, staging, copies, mapping
+#     init.json                               making caches usable, and nothing else
+#     pages.json, turns.json, engine.json     touching, turns, the library's own cost
 #     run.log, summary.txt                    everything that was printed; the table of steps
 # Ends with 1 if a step failed.
 set -uo pipefail
@@ -77,7 +79,7 @@ starts() {
     [ -x "$1" ] && ! ldd "$1" 2>&1 | grep -q 'not found'
 }
 
-# program NAME SOURCES...: prints the path of a program, compiled here if the one that was brought
+# program NAME SOURCE: prints the path of a program, compiled here if the one that was brought
 # along does not start.
 program() {
     local name=$1
@@ -137,36 +139,30 @@ export -f program starts since test_programs hello
 export here work quick
 
 # Sizes: those of the paper, as far as this machine has memory for them, or such that a run takes
-# seconds. In GiB and MiB.
+# seconds. In GiB and MiB. The software device has sizes of its own.
 sizes() {
-    local device=4 host=32 versions=256 size=128 available
-    if $software; then
-        echo --versions 40 --size 2M --device-cache 16M --host-cache 96M
-        return
-    fi
-    if $quick; then device=1 host=4 versions=32; fi
+    local device=4 host=32 count=256 size=128 available
+    $software && return
+    if $quick; then device=1 host=4 count=32; fi
     available=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
     while ((host > 1 && host * 10 > available * 7)); do
-        host=$((host / 2)) versions=$((versions / 2))
+        host=$((host / 2)) count=$((count / 2))
     done
-    echo --versions $versions --size ${size}M --device-cache ${device}G --host-cache ${host}G
+    echo --count $count --size ${size}M --device-cache ${device}G --host-cache ${host}G
 }
 
 main() {
-    local measure rtm=(--verify) total=4G limit=240 sizes
+    local rtm=(--verify) leads=() init=() pages=() limit=240 sizes veloc=$here/bin/veloc
     if $software; then
         echo "The software device stands in for the GPU: no time of this run means anything."
-        rtm+=(--steps 300) total=64M
+        rtm+=(--steps 300) leads=(--total 64M --repeats 1) pages=(--bytes 64M)
+        init=(--device-bytes 64M --host-bytes 64M --processes 1,2 --repeats 1)
     elif $quick; then
-        total=1G limit=120
+        leads=(--total 1G --repeats 1) init=(--processes 1,2 --repeats 1) pages=(--repeats 2) limit=120
     fi
     read -ra sizes <<< "$(sizes)"
-    if ! measure=$(program measure "$here"/gpu/*.c); then
-        echo "measure does not start, and cannot be compiled"
-        return 1
-    fi
 
-    step "device" 60 "$measure" facts "$out/device.json"
+    step "device" 60 "$veloc" bench leads --only facts --output "$out/device.json"
     step "test programs" 300 bash -c test_programs
     if $software; then
         note "hello.cu" "skipped: the CUDA runtime needs a GPU" 0
@@ -177,12 +173,20 @@ main() {
     fi
     step "rtm ${rtm[*]}" 240 \
         "$here/bin/rtm" "${rtm[@]}" --json "$out/rtm.json" --output "$out/rtm.png"
-    step "measure, a checkpoint every 20 ms" $limit \
-        "$measure" shot "$out/measure-20ms.json" "${sizes[@]}" --interval 20
-    step "measure, a checkpoint every 5 ms" $limit \
-        "$measure" shot "$out/measure-5ms.json" "${sizes[@]}" --interval 5
-    step "leads: registration, mapping, copies" 180 \
-        "$measure" leads "$out/leads.json" --total "$total"
+    step "bench, a checkpoint every 20 ms" $limit \
+        "$veloc" bench run "${sizes[@]}" --interval 20 --repeats 1 --output "$out/bench-20ms.json"
+    step "bench, a checkpoint every 5 ms" $limit \
+        "$veloc" bench run "${sizes[@]}" --interval 5 --repeats 1 --output "$out/bench-5ms.json"
+    step "leads: registration, staging, copies, mapping" 180 \
+        "$veloc" bench leads "${leads[@]}" --output "$out/leads.json"
+    step "initialisation of caches" 180 \
+        "$veloc" bench init "${init[@]}" --output "$out/init.json"
+    step "touching of pages" 120 \
+        "$veloc" bench pages "${pages[@]}" --json "$out/pages.json"
+    step "turns between processes" 120 \
+        "$veloc" bench turns --repeats 2 --json "$out/turns.json"
+    step "the library's own cost" 120 \
+        "$veloc" bench engine --repeats 2 --json "$out/engine.json"
 
     echo
     cat "$work/summary"

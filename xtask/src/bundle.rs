@@ -21,9 +21,10 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     };
     clear(&out)?;
     let stage = stage(Profile::Release)?;
-    let rtm = build(&["rtm"], Profile::Release)?;
-
-    strip(rtm.find("rtm")?, &out.join("bin/rtm"), "--strip-all")?;
+    for (package, program) in [("rtm", "rtm"), ("veloc-cli", "veloc")] {
+        let built = build(&[package], Profile::Release)?;
+        strip(built.find(program)?, &out.join("bin").join(program), "--strip-all")?;
+    }
     strip(&stage.shared_library(), &out.join("lib/libveloc-client.so"), "--strip-unneeded")?;
     let device = "softcuda/libcuda.so.1";
     strip(&stage.folder.join(device), &out.join(device), "--strip-unneeded")?;
@@ -34,8 +35,6 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     fs::rename(out.join("gpu/run.sh"), out.join("run.sh"))
         .when(|| format!("moving run.sh to {}", out.display()))?;
 
-    let measure = sources(&out.join("gpu"))?;
-    compile(&out, "measure", &measure)?;
     for source in sources(&out.join("programs"))? {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         compile(&out, &name, &[source])?;

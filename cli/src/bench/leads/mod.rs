@@ -3,6 +3,7 @@
 //!
 //! | file | asks |
 //! | --- | --- |
+//! | [`facts`] | what can the device do? |
 //! | [`registration`] | for how long does registering a chunk stop copies on the device? |
 //! | [`staging`] | is a pinned ring, copied out by threads, better than registering all? |
 //! | [`copies`] | what do copies reach, by kind, size and number of streams? |
@@ -12,6 +13,7 @@
 
 mod beside;
 mod copies;
+mod facts;
 mod mapping;
 mod pages;
 mod registration;
@@ -50,6 +52,8 @@ pub struct Options {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Lead {
+    /// What the device can do
+    Facts,
     /// Registering by chunks, and for how long it stops copies on the device
     Registration,
     /// A pinned ring copied out by threads, against registering all
@@ -64,6 +68,7 @@ enum Lead {
 #[derive(Debug, Serialize)]
 #[serde(tag = "lead", rename_all = "kebab-case")]
 enum Point {
+    Facts(facts::Point),
     Registration(registration::Point),
     Staging(staging::Point),
     Copies(copies::Point),
@@ -114,7 +119,13 @@ impl Bench<'_> {
 /// Runs the command.
 pub fn run(options: &Options) -> Result<()> {
     let device = Device::open(0)?;
-    check(options.total, &device)?;
+    let leads = match options.only.as_slice() {
+        [] => Lead::value_variants(),
+        given => given,
+    };
+    if leads.iter().any(|lead| *lead != Lead::Facts) {
+        check(options.total, &device)?;
+    }
     let mut report = Report::new("leads", Some(&options.output));
     report.print_machine();
     println!("{}, {}", device.name(), size::show(device.memory()));
@@ -125,13 +136,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let mut bench =
         Bench { device: &device, total: options.total, repeats: options.repeats, report };
-    let leads = match options.only.as_slice() {
-        [] => Lead::value_variants(),
-        given => given,
-    };
     for lead in leads {
         println!();
         match lead {
+            Lead::Facts => facts::run(&mut bench)?,
             Lead::Registration => registration::run(&mut bench)?,
             Lead::Staging => staging::run(&mut bench)?,
             Lead::Copies => copies::run(&mut bench)?,

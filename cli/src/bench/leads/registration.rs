@@ -56,7 +56,8 @@ pub fn run(bench: &mut Bench<'_>) -> Result<()> {
             if chunk == 0 && kind != Kind::HugeTouched {
                 continue;
             }
-            let bytes = if chunk == 0 { 0 } else { total.min(chunk * MOST_CHUNKS) / chunk * chunk };
+            let bytes = total.min(chunk * MOST_CHUNKS);
+            let bytes = bytes - bytes.checked_rem(chunk).unwrap_or(0);
             let mut point = Point {
                 chunk,
                 pages: kind,

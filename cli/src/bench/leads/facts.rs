@@ -1,0 +1,66 @@
+//! What the device can do, as far as it matters to checkpoints.
+
+use anyhow::Result;
+use cudarc::driver::sys::{self, CUdevice_attribute};
+use serde::Serialize;
+use veloc_client::platform::memory::locked_limit;
+
+use super::Bench;
+use crate::size;
+
+const ATTRIBUTES: [(&str, CUdevice_attribute); 9] = [
+    ("multiprocessors", CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+    ("async_engines", CUdevice_attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT),
+    ("compute_capability_major", CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+    ("compute_capability_minor", CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+    ("managed_memory", CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY),
+    ("pageable_memory_access", CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS),
+    ("host_register_supported", CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED),
+    (
+        "pageable_access_uses_host_page_tables",
+        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+    ),
+    (
+        "virtual_memory_management",
+        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+    ),
+];
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Point {
+    attributes: Vec<Attribute>,
+    /// Free device memory in bytes.
+    free: u64,
+    /// Bytes of host memory that this process may lock; none without a limit.
+    locked_limit: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Attribute {
+    name: &'static str,
+    /// None: the driver does not know it.
+    value: Option<i32>,
+}
+
+/// Asks the driver.
+pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let ask = |(name, attribute)| {
+        let mut value = 0;
+        // SAFETY: the pointer is to a local, and the device is the driver's.
+        let asked = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, bench.device.raw()) };
+        Attribute { name, value: asked.result().ok().map(|()| value) }
+    };
+    let point = Point {
+        attributes: ATTRIBUTES.map(ask).into(),
+        free: bench.device.free()?,
+        locked_limit: locked_limit(),
+    };
+    for Attribute { name, value } in &point.attributes {
+        println!("{name:<40} {}", value.map_or_else(|| "-".to_owned(), |value| value.to_string()));
+    }
+    println!("{:<40} {}", "free device memory", size::show(point.free));
+    let limit = point.locked_limit.map_or_else(|| "none".to_owned(), size::show);
+    println!("{:<40} {limit}", "limit of locked memory");
+    bench.keep(super::Point::Facts(point))
+}
