@@ -43,6 +43,12 @@ impl Pace {
         self.now.lock().pace.model().clone()
     }
 
+    /// The application asks for a checkpoint now.
+    pub fn begun(&self) {
+        let now = self.origin.elapsed().as_secs_f64();
+        self.now.lock().pace.begun(now);
+    }
+
     /// A checkpoint of so many bytes was taken now.
     pub fn captured(&self, bytes: u64) {
         let now = self.origin.elapsed().as_secs_f64();
