@@ -122,7 +122,8 @@ impl Cached {
             .map(|unit| unit.end - unit.start)
             .sum();
         self.touch.since = machine.now();
-        units.iter().for_each(|_| self.pace.touch());
+        // All threads as one: their units end at the same moment.
+        self.pace.touch();
         self.touch.units = units;
         if missing > 0 {
             let motion = Motion::Touch { small: self.setup.memset };
@@ -138,11 +139,13 @@ impl Cached {
         let Some(pages) = &mut self.pages else {
             return;
         };
+        let mut bytes = 0;
         for unit in std::mem::take(&mut self.touch.units) {
             self.exists[(unit.start / TOUCH_UNIT) as usize] = true;
-            self.pace.touched(unit.end - unit.start, seconds);
+            bytes += unit.end - unit.start;
             pages.touched(unit);
         }
+        self.pace.touched(bytes, seconds);
         self.note_touched(machine);
     }
 
