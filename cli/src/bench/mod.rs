@@ -14,9 +14,14 @@ pub mod results;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Bench {}
+pub enum Bench {
+    /// Predict by a model of a node, or compare the model with HiPC'22
+    Model(Box<crate::model::Options>),
+}
 
 /// Runs one.
 pub fn run(bench: Bench) -> Result<()> {
-    match bench {}
+    match bench {
+        Bench::Model(options) => crate::model::run(&options),
+    }
 }

@@ -7,7 +7,7 @@ use veloc_client::policy::register::{self, Next, Pin};
 use veloc_client::tier::pages::{Closing, TOUCH_UNIT};
 
 use super::super::machine::{Actor, Machine, Motion};
-use super::super::turns::LONGEST_SLEEP;
+use super::super::turns::NOTICED_AFTER;
 use super::Cached;
 
 /// Maps the device cache.
@@ -72,6 +72,10 @@ impl Mapper {
 }
 
 impl Registrar {
+    pub fn is_queued(&self) -> bool {
+        matches!(self.doing, Doing::Queued(_))
+    }
+
     pub fn ended(&self) -> bool {
         self.doing == Doing::Ended
     }
@@ -260,7 +264,7 @@ impl Cached {
     fn leave_turn(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.pin.has_turn) {
             for waiting in machine.turns.leave(self.number) {
-                machine.timer(waiting, Actor::Pin, LONGEST_SLEEP);
+                machine.timer(waiting, Actor::Pin, NOTICED_AFTER);
             }
         }
     }
