@@ -28,6 +28,8 @@ pub enum Actor {
     Touch,
     /// Registers.
     Pin,
+    /// Looks whether its turn to register has come.
+    Turn,
 }
 
 /// What a flow does, which decides its rate and what it takes.

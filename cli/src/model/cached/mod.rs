@@ -147,6 +147,7 @@ impl Cached {
             Actor::Map => self.mapped(machine),
             Actor::Touch => self.touched(machine),
             Actor::Pin => self.registered(machine),
+            Actor::Turn => self.woken(),
             Actor::Flush => self.transferred(Direction::Down, machine),
             Actor::Fetch => self.transferred(Direction::Up, machine),
         }

@@ -216,7 +216,7 @@ impl Cached {
                 if self.pin.looks_at_ms <= now_ms {
                     self.pin.looks_at_ms = until_ms.max(now_ms + 1);
                     let seconds = (self.pin.looks_at_ms - now_ms) as f64 * 1e-3;
-                    machine.timer(self.number, Actor::Pin, seconds);
+                    machine.timer(self.number, Actor::Turn, seconds);
                 }
                 false
             }
@@ -240,10 +240,13 @@ impl Cached {
         }
     }
 
+    /// Told to look whether its turn has come.
+    pub(super) fn woken(&mut self) {
+        self.pin.woken = true;
+    }
+
     pub(super) fn registered(&mut self, machine: &mut Machine) {
         let (Doing::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages) else {
-            // Told to look whether its turn has come.
-            self.pin.woken = true;
             return;
         };
         pages.settle(chunk, true);
@@ -264,7 +267,7 @@ impl Cached {
     fn leave_turn(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.pin.has_turn) {
             for waiting in machine.turns.leave(self.number) {
-                machine.timer(waiting, Actor::Pin, NOTICED_AFTER);
+                machine.timer(waiting, Actor::Turn, NOTICED_AFTER);
             }
         }
     }
