@@ -47,9 +47,9 @@ pub struct Prediction {
     pub bare: f64,
     /// During which a registration stopped all copies.
     pub stopped: f64,
-    /// When all pages existed; 0 if never.
+    /// When all pages of all processes existed; 0 if a process ended before.
     pub touched_at: f64,
-    /// When all were registered; 0 if never.
+    /// When all were registered; 0 if a process ended before.
     pub registered_at: f64,
     /// When the last process had ended.
     pub end: f64,
@@ -81,8 +81,18 @@ pub fn predict(scenario: &Scenario) -> Result<Prediction> {
         longest_checkpoint: longest.fold(0.0, f64::max),
         bare,
         stopped: per_process(&outcomes, |outcome| outcome.stopped),
-        touched_at: per_process(&outcomes, |outcome| outcome.touched_at),
-        registered_at: per_process(&outcomes, |outcome| outcome.registered_at),
+        touched_at: when_all(&outcomes, |outcome| outcome.touched_at),
+        registered_at: when_all(&outcomes, |outcome| outcome.registered_at),
         end: outcomes.iter().map(|outcome| outcome.end).fold(0.0, f64::max),
     })
+}
+
+/// The latest of the moments, or 0 if one of them never came.
+fn when_all(outcomes: &[Outcome], moment: impl Fn(&Outcome) -> f64) -> f64 {
+    let latest = outcomes.iter().map(&moment).fold(0.0, f64::max);
+    if outcomes.iter().all(|outcome| moment(outcome) > 0.0) {
+        latest
+    } else {
+        0.0
+    }
 }

@@ -19,6 +19,9 @@ const ALL: [ApproachName; 5] = [
 
 const PINS: [Pin; 4] = [Pin::Serial, Pin::Parallel, Pin::Chunked, Pin::Off];
 
+/// Makes a node a better one.
+type Change = fn(&mut Node);
+
 /// A scenario in which every tier fills up: 2 GiB of checkpoints, 512 MiB of device cache.
 fn small(approach: ApproachName, processes: usize, interval: f64) -> Scenario {
     Scenario {
@@ -144,7 +147,7 @@ fn turns_keep_registrations_apart() {
 /// decided and when, so a small loss is no fault (a scheduling anomaly), a large one is.
 #[test]
 fn a_better_node_is_not_slower() {
-    let better: [(&str, fn(&mut Node)); 6] = [
+    let better: [(&str, Change); 6] = [
         ("link", |node| node.link.value *= 2.0),
         ("memory", |node| node.memory.value *= 2.0),
         ("touch", |node| node.touch.value *= 2.0),
