@@ -169,7 +169,7 @@ typedef struct VELOC_Metrics {
      */
     double touch_checkpoint_bytes;
     /**
-     * Seconds from one checkpoint to the next, a running mean.
+     * Seconds from the end of one checkpoint to the beginning of the next, a running mean.
      */
     double touch_interval;
     /**

@@ -4,6 +4,8 @@
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#![allow(clippy::panic)] // A test that cannot go on should end.
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::LazyLock;

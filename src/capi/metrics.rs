@@ -87,7 +87,7 @@ pub struct VELOC_Metrics {
     pub touch_rates: [f64; 5],
     /// Bytes of a checkpoint, a running mean.
     pub touch_checkpoint_bytes: f64,
-    /// Seconds from one checkpoint to the next, a running mean.
+    /// Seconds from the end of one checkpoint to the beginning of the next, a running mean.
     pub touch_interval: f64,
     /// Predicted seconds of a flush with sequential and with concurrent touching; 0 before there
     /// is a prediction.

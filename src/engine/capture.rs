@@ -36,7 +36,7 @@ pub struct Open {
 impl Shared {
     /// Starts a checkpoint.
     pub fn begin(&self, name: &str, version: i32) -> Open {
-        self.pace.call_begins();
+        self.pace.checkpoint_begins();
         let id = self.catalog.step(|state| state.open(name, version));
         Open { id, name: name.to_owned(), version, regions: Vec::new(), spool: None }
     }

@@ -58,13 +58,21 @@ impl Pace {
         self.now.lock().pace.captured(bytes, now);
     }
 
-    /// The application begins a checkpoint or a restore.
-    pub fn call_begins(&self) {
-        let now = self.origin.elapsed().as_secs_f64();
-        self.now.lock().calls.begins(now);
+    /// The application asks for a checkpoint now.
+    pub fn checkpoint_begins(&self) {
+        let at = self.origin.elapsed().as_secs_f64();
+        let mut now = self.now.lock();
+        now.pace.begun(at);
+        now.calls.begins(at);
     }
 
-    /// It ends.
+    /// The application asks for a restore now.
+    pub fn restore_begins(&self) {
+        let at = self.origin.elapsed().as_secs_f64();
+        self.now.lock().calls.begins(at);
+    }
+
+    /// The checkpoint or restore has ended.
     pub fn call_ends(&self) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.ends(now);

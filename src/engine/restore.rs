@@ -84,7 +84,7 @@ impl Shared {
         let regions = regions.ok_or_else(|| {
             Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
         })?;
-        self.pace.call_begins();
+        self.pace.restore_begins();
         Ok(Restoring { id, name: name.to_owned(), version, regions })
     }
 

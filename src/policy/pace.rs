@@ -30,7 +30,12 @@ impl Pace {
         &self.model
     }
 
-    /// A checkpoint of `bytes` was taken at `now`, in seconds from any origin.
+    /// The application asks for a checkpoint at `now`, in seconds from any origin.
+    pub fn begun(&mut self, now: f64) {
+        self.model.begun(now);
+    }
+
+    /// That checkpoint, of `bytes`, was taken at `now`.
     pub fn captured(&mut self, bytes: u64, now: f64) {
         self.model.captured(bytes, now);
     }

@@ -40,6 +40,8 @@ pub enum Mode {
 const UNTOUCHED_OVER_TOUCHED: f64 = 0.5;
 /// What is left of either rate under competition, until it has been measured.
 const UNDER_COMPETITION: f64 = 0.7;
+/// A flush with a larger share of untouched pages than this measures their rate.
+const WHOLLY: f64 = 0.9;
 /// Weight of a new measurement in a running mean.
 const NEW: f64 = 0.25;
 /// A mode is replaced by one whose flush is shorter than this share of its own.
@@ -91,8 +93,34 @@ pub struct Inputs {
     pub flush_beside_touch: Rate,
     /// Bytes of a checkpoint.
     pub checkpoint_bytes: f64,
-    /// Time from one checkpoint to the next.
+    /// Time from the end of one checkpoint to the beginning of the next.
     pub interval: f64,
+}
+
+impl Inputs {
+    /// The rate of flushing onto touched pages while nothing is touched, measured or inferred.
+    fn on_touched_pages(&self) -> Option<f64> {
+        self.flush_touched
+            .get()
+            .or_else(|| self.flush_beside_touch.get().map(|rate| rate / UNDER_COMPETITION))
+            .or_else(|| self.flush_untouched.get().map(|rate| rate / UNTOUCHED_OVER_TOUCHED))
+    }
+
+    /// What is left of the rate of flushing onto untouched pages.
+    fn untouched_over_touched(&self) -> f64 {
+        match (self.flush_untouched.get(), self.on_touched_pages()) {
+            (Some(untouched), Some(touched)) => (untouched / touched).min(1.0),
+            _ => UNTOUCHED_OVER_TOUCHED,
+        }
+    }
+
+    /// What is left of the rate of flushing while others are touched.
+    fn competition(&self) -> f64 {
+        match (self.flush_beside_touch.get(), self.flush_touched.get()) {
+            (Some(beside), Some(alone)) => (beside / alone).min(1.0),
+            _ => UNDER_COMPETITION,
+        }
+    }
 }
 
 /// How long a flush is predicted to take, in seconds, in either mode.
@@ -112,6 +140,7 @@ pub struct Model {
     inputs: Inputs,
     prediction: Option<Prediction>,
     last_capture: Option<f64>,
+    begun: Option<f64>,
     decisions: u64,
 }
 
@@ -126,6 +155,7 @@ impl Model {
             inputs: Inputs::default(),
             prediction: None,
             last_capture: None,
+            begun: None,
             decisions: 0,
         }
     }
@@ -150,7 +180,12 @@ impl Model {
         self.decisions
     }
 
-    /// A checkpoint of `bytes` was taken at time `now` (seconds from any origin).
+    /// The application asks for a checkpoint at time `now` (seconds from any origin).
+    pub fn begun(&mut self, now: f64) {
+        self.begun = Some(now);
+    }
+
+    /// That checkpoint, of `bytes`, was taken at time `now`.
     pub fn captured(&mut self, bytes: u64, now: f64) {
         let mean = |old: f64, new: f64| {
             if old == 0.0 {
@@ -160,8 +195,11 @@ impl Model {
             }
         };
         self.inputs.checkpoint_bytes = mean(self.inputs.checkpoint_bytes, bytes as f64);
+        // What the application waits within a checkpoint is no pause between two: counted as one, it
+        // would show room for touching just when flushes are late and there is none.
+        let begun = self.begun.take().unwrap_or(now);
         if let Some(last) = self.last_capture {
-            self.inputs.interval = mean(self.inputs.interval, (now - last).max(0.0));
+            self.inputs.interval = mean(self.inputs.interval, (begun - last).max(0.0));
         }
         self.last_capture = Some(now);
     }
@@ -179,15 +217,22 @@ impl Model {
     /// A flush of `bytes` took `seconds`; `untouched` of them went to untouched pages; others were
     /// touched meanwhile, or not. Decides anew.
     pub fn flushed(&mut self, bytes: u64, untouched: u64, seconds: f64, beside_touch: bool) {
-        // A flush onto a mixture measures whichever there is more of.
-        let rate = if untouched * 2 > bytes {
-            &mut self.inputs.flush_untouched
-        } else if beside_touch {
-            &mut self.inputs.flush_beside_touch
+        let ratio = self.inputs.untouched_over_touched();
+        if (untouched as f64) > WHOLLY * bytes as f64 {
+            // Known without competition only: what competition costs is known from touched pages.
+            let seconds = if beside_touch { seconds * self.inputs.competition() } else { seconds };
+            self.inputs.flush_untouched.add(bytes, seconds);
         } else {
-            &mut self.inputs.flush_touched
-        };
-        rate.add(bytes, seconds);
+            // A flush onto a mixture measures the rate onto touched pages, if each byte to an
+            // untouched one is counted as the several that would have taken as long.
+            let as_touched = (bytes - untouched) + (untouched as f64 / ratio) as u64;
+            let rate = if beside_touch {
+                &mut self.inputs.flush_beside_touch
+            } else {
+                &mut self.inputs.flush_touched
+            };
+            rate.add(as_touched, seconds);
+        }
         self.decide();
     }
 
@@ -225,17 +270,9 @@ pub fn predict(inputs: &Inputs) -> Option<Prediction> {
         .get()
         .or_else(|| inputs.touch_beside_flush.get().map(|rate| rate / UNDER_COMPETITION))?;
     let touch_beside = inputs.touch_beside_flush.get().unwrap_or(touch_alone * UNDER_COMPETITION);
-    let flush_touched = inputs
-        .flush_touched
-        .get()
-        .or_else(|| inputs.flush_beside_touch.get().map(|rate| rate / UNDER_COMPETITION))
-        .or_else(|| inputs.flush_untouched.get().map(|rate| rate / UNTOUCHED_OVER_TOUCHED))?;
-    let flush_untouched =
-        inputs.flush_untouched.get().unwrap_or(flush_touched * UNTOUCHED_OVER_TOUCHED);
-    let competition = inputs
-        .flush_beside_touch
-        .get()
-        .map_or(UNDER_COMPETITION, |rate| (rate / flush_touched).min(1.0));
+    let flush_touched = inputs.on_touched_pages()?;
+    let flush_untouched = flush_touched * inputs.untouched_over_touched();
+    let competition = inputs.competition();
 
     let flush = |share: f64, touched: f64, untouched: f64| {
         size * share / touched + size * (1.0 - share) / untouched
@@ -323,6 +360,37 @@ mod tests {
         assert_eq!(model.mode(), Mode::Sequential);
         assert_eq!(model.changes(), 0);
         assert!(model.prediction().is_some(), "the prediction can be read all the same");
+    }
+
+    /// Catches waiting within a checkpoint that passes for a pause between two: with the flushes
+    /// late, sequential touching would seem to have time that it does not have.
+    #[test]
+    fn waiting_for_room_is_no_pause() {
+        let mut model = Model::new(Touch::Auto);
+        for step in 0..20 {
+            let start = f64::from(step) * 0.045;
+            model.begun(start);
+            model.captured(128_000_000, start + 0.04);
+        }
+        assert!((model.inputs().interval - 0.005).abs() < 1e-9, "{:?}", model.inputs());
+    }
+
+    /// Catches a flush onto a mixture of pages that counts as one onto either kind: the mode was
+    /// then decided by rates that no flush had.
+    #[test]
+    fn a_mixture_measures_the_rate_onto_touched_pages() {
+        let (touched, untouched) = (6.0 * GB, 3.0 * GB);
+        let mut model = Model::new(Touch::Auto);
+        model.flushed(100_000_000, 100_000_000, 100e6 / untouched, false);
+        for _ in 0..40 {
+            let seconds = 60e6 / touched + 40e6 / untouched;
+            model.flushed(100_000_000, 40_000_000, seconds, false);
+        }
+        let inputs = model.inputs();
+        let found = inputs.flush_touched.get().unwrap() / touched;
+        assert!((found - 1.0).abs() < 0.01, "{inputs:?}");
+        assert_eq!(inputs.flush_untouched.get(), Some(untouched));
+        assert_eq!(inputs.flush_beside_touch.get(), None);
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub enum Bench {
     Turns(host::turns::Options),
     /// Measure what the library costs beside the copies that it is asked for
     Engine(host::engine::Options),
+    /// Predict by a model of a node, or compare the model with HiPC'22
+    Model(Box<crate::model::Options>),
     /// Be one of the processes that measure
     #[command(hide = true)]
     Worker,
@@ -106,6 +108,7 @@ pub fn run(bench: Bench) -> Result<()> {
         Bench::Pages(options) => host::pages::run(&options),
         Bench::Turns(options) => host::turns::run(&options),
         Bench::Engine(options) => host::engine::run(&options),
+        Bench::Model(options) => crate::model::run(&options),
         Bench::Worker => worker::run(),
     }
 }

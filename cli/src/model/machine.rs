@@ -28,6 +28,8 @@ pub enum Actor {
     Touch,
     /// Registers.
     Pin,
+    /// Looks whether its turn to register has come.
+    Turn,
 }
 
 /// What a flow does, which decides its rate and what it takes.
@@ -139,7 +141,6 @@ pub struct Machine {
     stopped: Vec<bool>,
     /// The turns to register.
     pub turns: Turns,
-    events: u64,
 }
 
 /// The resources of a memory domain, in the order of [`Group::resources`].
@@ -167,7 +168,6 @@ impl Machine {
             sequence: 0,
             stopped: vec![false; processes],
             turns: Turns::new(processes),
-            events: 0,
         }
     }
 
@@ -184,11 +184,6 @@ impl Machine {
     /// The node.
     pub fn node(&self) -> &Node {
         &self.node
-    }
-
-    /// Events so far.
-    pub fn events(&self) -> u64 {
-        self.events
     }
 
     /// Processes on the same GPU, this one included.
@@ -233,12 +228,10 @@ impl Machine {
             match due.what {
                 What::Timer(process, actor) => {
                     self.now = due.time;
-                    self.events += 1;
                     return Some((process, actor));
                 }
                 What::Arrival(domain, version) if self.domains[domain].version == version => {
                     self.now = due.time;
-                    self.events += 1;
                     if let Some(told) = self.arrive(domain) {
                         return Some(told);
                     }

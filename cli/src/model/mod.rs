@@ -1,12 +1,31 @@
-//! A model of a node: the library's decisions in virtual time, against what memory and links cost.
+//! `veloc bench model`: a node in virtual time, on which the library's own code decides.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | `node` | what a node is like, each figure with its source |
+//! | `flow` | flows that share resources |
+//! | `machine` | the node: time, arrivals, the driver's locks; `turns`: the page of turns |
+//! | `scenario` | what runs on it, and what comes out |
+//! | `cached` | a process with this library's decisions; `simple`: one without |
+//! | `simulation` | a run |
+//! | `paper`, `predict` | what is asked of it; `report`: how it is said |
+//!
+//! Nothing here decides what the library decides: that is `policy`, `catalog::state` and
+//! `tier::pages` of the library. Nothing sleeps, nothing is random.
 
 mod cached;
+mod command;
 mod flow;
 mod machine;
 mod node;
+mod paper;
+mod predict;
+mod report;
 mod scenario;
 mod simple;
 mod simulation;
 #[cfg(test)]
 mod tests;
 mod turns;
+
+pub use command::{run, Options};

@@ -132,7 +132,7 @@ pub struct Outcome {
     pub restored: u64,
     /// Seconds during which a registration stopped this process's copies.
     pub stopped: f64,
-    /// When all pages existed, and when all were registered; 0 if that never was.
+    /// When all pages existed, and when all were registered; 0 if the run ended before.
     pub touched_at: f64,
     /// See `touched_at`.
     pub registered_at: f64,

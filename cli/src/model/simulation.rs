@@ -11,7 +11,7 @@ use crate::bench::plan::ApproachName;
 #[derive(Debug)]
 enum Process {
     Cached(Box<Cached>),
-    Simple(Simple),
+    Simple(Box<Simple>),
 }
 
 impl Process {
@@ -21,7 +21,7 @@ impl Process {
                 Process::Cached(Box::new(Cached::new(number, scenario)))
             }
             ApproachName::Uvm | ApproachName::Ring => {
-                Process::Simple(Simple::new(number, scenario))
+                Process::Simple(Box::new(Simple::new(number, scenario)))
             }
         }
     }

@@ -91,6 +91,7 @@ impl Cached {
             Doing::Computing => {
                 self.application.since = now;
                 if self.application.taken < self.sizes.len() {
+                    self.pace.begun(now);
                     let id = self.state.open(NAME, self.application.taken as i32);
                     self.application.doing = Doing::Reserving(id);
                 } else {

@@ -147,6 +147,7 @@ impl Cached {
             Actor::Map => self.mapped(machine),
             Actor::Touch => self.touched(machine),
             Actor::Pin => self.registered(machine),
+            Actor::Turn => self.woken(),
             Actor::Flush => self.transferred(Direction::Down, machine),
             Actor::Fetch => self.transferred(Direction::Up, machine),
         }
@@ -201,14 +202,14 @@ impl Cached {
         self.pin.ended() && self.pages.as_ref().is_none_or(Pages::all_touched)
     }
 
-    /// The next piece of a copy at `at`, of `left` bytes: as the engine cuts it as long as pages
-    /// are made, coarser where nothing can change within.
+    /// The next piece of a copy at `at`, of `left` bytes: as the engine cuts it as long as pages are
+    /// made or registered, coarser where nothing can change within.
     fn piece(&self, pages: &Pages, at: u64, left: u64) -> u64 {
         if self.host_is_settled() {
             return left;
         }
         let to_border = pages.layout().end(at) - at;
-        if pages.all_touched() {
+        if pages.all_touched() && self.pin.is_queued() {
             return left.min(to_border);
         }
         let to_unit = (at / TOUCH_UNIT + 1) * TOUCH_UNIT - at;

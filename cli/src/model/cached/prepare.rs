@@ -7,7 +7,7 @@ use veloc_client::policy::register::{self, Next, Pin};
 use veloc_client::tier::pages::{Closing, TOUCH_UNIT};
 
 use super::super::machine::{Actor, Machine, Motion};
-use super::super::turns::LONGEST_SLEEP;
+use super::super::turns::NOTICED_AFTER;
 use super::Cached;
 
 /// Maps the device cache.
@@ -72,6 +72,10 @@ impl Mapper {
 }
 
 impl Registrar {
+    pub fn is_queued(&self) -> bool {
+        matches!(self.doing, Doing::Queued(_))
+    }
+
     pub fn ended(&self) -> bool {
         self.doing == Doing::Ended
     }
@@ -122,7 +126,8 @@ impl Cached {
             .map(|unit| unit.end - unit.start)
             .sum();
         self.touch.since = machine.now();
-        units.iter().for_each(|_| self.pace.touch());
+        // All threads as one: their units end at the same moment.
+        self.pace.touch();
         self.touch.units = units;
         if missing > 0 {
             let motion = Motion::Touch { small: self.setup.memset };
@@ -138,11 +143,13 @@ impl Cached {
         let Some(pages) = &mut self.pages else {
             return;
         };
+        let mut bytes = 0;
         for unit in std::mem::take(&mut self.touch.units) {
             self.exists[(unit.start / TOUCH_UNIT) as usize] = true;
-            self.pace.touched(unit.end - unit.start, seconds);
+            bytes += unit.end - unit.start;
             pages.touched(unit);
         }
+        self.pace.touched(bytes, seconds);
         self.note_touched(machine);
     }
 
@@ -209,7 +216,7 @@ impl Cached {
                 if self.pin.looks_at_ms <= now_ms {
                     self.pin.looks_at_ms = until_ms.max(now_ms + 1);
                     let seconds = (self.pin.looks_at_ms - now_ms) as f64 * 1e-3;
-                    machine.timer(self.number, Actor::Pin, seconds);
+                    machine.timer(self.number, Actor::Turn, seconds);
                 }
                 false
             }
@@ -233,10 +240,13 @@ impl Cached {
         }
     }
 
+    /// Told to look whether its turn has come.
+    pub(super) fn woken(&mut self) {
+        self.pin.woken = true;
+    }
+
     pub(super) fn registered(&mut self, machine: &mut Machine) {
         let (Doing::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages) else {
-            // Told to look whether its turn has come.
-            self.pin.woken = true;
             return;
         };
         pages.settle(chunk, true);
@@ -257,7 +267,7 @@ impl Cached {
     fn leave_turn(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.pin.has_turn) {
             for waiting in machine.turns.leave(self.number) {
-                machine.timer(waiting, Actor::Pin, LONGEST_SLEEP);
+                machine.timer(waiting, Actor::Turn, NOTICED_AFTER);
             }
         }
     }

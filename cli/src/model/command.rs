@@ -1,0 +1,236 @@
+//! The command `veloc bench model`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{bail, Context, Result};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use veloc_client::policy::register::Pin;
+use veloc_client::policy::touch::Touch;
+
+use super::node::NodeName;
+use super::predict::{predict, Prediction, TITLE};
+use super::scenario::{Scenario, CHECKPOINT, DEVICE_CACHE, HOST_CACHE};
+use super::{paper, report};
+use crate::bench::plan::ApproachName;
+
+/// Without `--node`, the model beside the numbers of HiPC'22. With it, predictions for that node:
+/// one for each combination of what is given.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Predict for this node
+    #[arg(long)]
+    node: Option<NodeName>,
+    /// Processes that start together, dealt out to the GPUs in turn
+    #[arg(long, value_delimiter = ',', default_value = "1", requires = "node")]
+    processes: Vec<usize>,
+    /// Computing before each checkpoint and each restore, in ms
+    #[arg(long, value_name = "MS", value_delimiter = ',', default_value = "20", requires = "node")]
+    interval: Vec<f64>,
+    /// The ways to keep checkpoints
+    #[arg(long, value_delimiter = ',', default_value = "ours,direct-pin", requires = "node")]
+    approach: Vec<ApproachName>,
+    /// Settings of the key `pin`
+    #[arg(long, value_delimiter = ',', default_value = "serial", requires = "node")]
+    pin: Vec<PinName>,
+    /// Settings of the key `touch`
+    #[arg(long, value_delimiter = ',', default_value = "auto", requires = "node")]
+    touch: Vec<TouchName>,
+    /// Host buffers of each process, as 32G; 0: the device cache holds everything
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
+    host_cache: Vec<u64>,
+    /// Device caches of each process
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
+    device_cache: Vec<u64>,
+    /// Settings of the key `pin_chunk_size`
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
+    pin_chunk: Vec<u64>,
+    /// Settings of the key `gpu_chunk_size`
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
+    map_chunk: Vec<u64>,
+    /// Bytes of a checkpoint
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "128M", requires = "node")]
+    size: u64,
+    /// Checkpoints of each process; without it as many as the largest cache holds
+    #[arg(long, requires = "node")]
+    checkpoints: Option<usize>,
+    /// Show the figures that the node is made of, and where they come from
+    #[arg(long, requires = "node")]
+    figures: bool,
+    /// Write everything to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The key `pin`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PinName {
+    /// All chunks once all pages are touched, in turn
+    Serial,
+    /// The same without turns
+    Parallel,
+    /// Each chunk as soon as it is touched, in turn
+    Chunked,
+    /// Never
+    Off,
+}
+
+/// The key `touch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TouchName {
+    /// As the library finds best
+    Auto,
+    /// Between flushes
+    Sequential,
+    /// Always
+    Concurrent,
+}
+
+impl PinName {
+    fn key(self) -> Pin {
+        match self {
+            PinName::Serial => Pin::Serial,
+            PinName::Parallel => Pin::Parallel,
+            PinName::Chunked => Pin::Chunked,
+            PinName::Off => Pin::Off,
+        }
+    }
+}
+
+impl TouchName {
+    fn key(self) -> Touch {
+        match self {
+            TouchName::Auto => Touch::Auto,
+            TouchName::Sequential => Touch::Sequential,
+            TouchName::Concurrent => Touch::Concurrent,
+        }
+    }
+}
+
+/// Bytes: a number, and K, M, G or T behind it (powers of 1024).
+fn size(text: &str) -> Result<u64> {
+    let text = text.trim();
+    let (number, shift) = match text.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (&text[..at], 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 30),
+        Some((at, 'T' | 't')) => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let number: u64 = number.parse().with_context(|| format!("{text} is no size, as 64M is"))?;
+    match number.checked_mul(1 << shift) {
+        Some(bytes) => Ok(bytes),
+        None => bail!("{text} is more than 2^64 bytes"),
+    }
+}
+
+/// What goes to the file.
+#[derive(Serialize)]
+struct Compared {
+    title: &'static str,
+    rows: Vec<paper::Row>,
+    claims: Vec<paper::Claim>,
+}
+
+#[derive(Serialize)]
+struct Predicted {
+    title: &'static str,
+    node: super::node::Node,
+    predictions: Vec<Prediction>,
+}
+
+/// Runs it.
+pub fn run(options: &Options) -> Result<()> {
+    match options.node {
+        None => {
+            let (rows, claims) = (paper::rows()?, paper::claims()?);
+            print!("{}", report::comparison(&rows, &claims));
+            write(options, &Compared { title: report::COMPARISON, rows, claims })
+        }
+        Some(name) => {
+            let node = name.node();
+            if options.figures {
+                print!("{}", report::figures(&node));
+            }
+            let predictions =
+                options.scenarios(name).iter().map(predict).collect::<Result<Vec<_>>>()?;
+            print!("{}", report::predictions(&predictions));
+            write(options, &Predicted { title: TITLE, node, predictions })
+        }
+    }
+}
+
+fn write(options: &Options, what: &impl Serialize) -> Result<()> {
+    let Some(path) = &options.json else {
+        return Ok(());
+    };
+    let text = serde_json::to_vec_pretty(what)?;
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+impl Options {
+    /// One scenario for each combination.
+    fn scenarios(&self, node: NodeName) -> Vec<Scenario> {
+        let given = |values: &[u64], otherwise: u64| {
+            if values.is_empty() {
+                vec![otherwise]
+            } else {
+                values.to_vec()
+            }
+        };
+        let mut all = vec![Scenario::large_host(node.node(), ApproachName::Ours, 1, 0.0)];
+        vary(&mut all, &given(&self.device_cache, DEVICE_CACHE), |s, v| s.device_cache = v);
+        vary(&mut all, &given(&self.host_cache, HOST_CACHE), |s, v| s.host_cache = v);
+        for scenario in &mut all {
+            let room = scenario.host_cache.max(scenario.device_cache);
+            let fit = (room / self.size.max(1)) as usize;
+            scenario.sizes = vec![vec![self.size; self.checkpoints.unwrap_or(fit)]];
+        }
+        vary(&mut all, &self.interval, |s, v| s.interval = v * 1e-3);
+        vary(&mut all, &self.processes, |s, v| s.processes = v);
+        vary(&mut all, &self.approach, |s, v| s.approach = v);
+        // What only this library has is varied for it alone.
+        let ours = |s: &Scenario| s.approach == ApproachName::Ours;
+        let (mut own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(ours);
+        let first = own.first().cloned();
+        vary(&mut own, &self.touch, |s, v| s.touch = v.key());
+        vary(&mut own, &self.pin, |s, v| s.pin = v.key());
+        let chunk = first.as_ref().map_or(CHECKPOINT, |s| s.pin_chunk);
+        vary(&mut own, &given(&self.pin_chunk, chunk), |s, v| s.pin_chunk = v);
+        let chunk = first.as_ref().map_or(CHECKPOINT, |s| s.map_chunk);
+        vary(&mut own, &given(&self.map_chunk, chunk), |s, v| s.map_chunk = v);
+        own.extend(others);
+        own.sort_by(|a, b| a.processes.cmp(&b.processes).then(a.interval.total_cmp(&b.interval)));
+        own
+    }
+}
+
+/// Makes of each scenario one for each value.
+fn vary<V: Copy>(all: &mut Vec<Scenario>, values: &[V], set: impl Fn(&mut Scenario, V)) {
+    *all = std::mem::take(all)
+        .into_iter()
+        .flat_map(|scenario| {
+            let set = &set;
+            values.iter().map(move |&value| {
+                let mut scenario = scenario.clone();
+                set(&mut scenario, value);
+                scenario
+            })
+        })
+        .collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("64M").unwrap(), 64 << 20);
+        assert_eq!(size("8g").unwrap(), 8 << 30);
+        assert_eq!(size("512").unwrap(), 512);
+        assert!(size("M").is_err() && size("1.5G").is_err());
+        assert!(size("99999999999T").unwrap_err().to_string().contains("99999999999T"));
+    }
+}
