@@ -167,14 +167,12 @@ pub fn start<'a>(
     let mut store = Store::new(plan, process, memory.clone(), (device, stream, buffer))?;
     let wanted = plan.device_cache;
     store.spawn("map", move |shared: &Arc<Shared>| {
-        let mut mapped = 0;
+        let mut mapped: u64 = 0;
         while mapped < wanted && !shared.stopping() {
-            let bytes = memory.device.map_next(MAP_STEP)?;
+            // The last step may be more than is wanted: memory is mapped in whole granules.
+            let bytes = memory.device.map_next(MAP_STEP)?.min(wanted - mapped);
             mapped += bytes;
-            shared.grow(bytes, mapped >= wanted || bytes == 0);
-            if bytes == 0 {
-                break;
-            }
+            shared.grow(bytes, mapped == wanted);
         }
         Ok(())
     })?;

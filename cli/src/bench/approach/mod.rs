@@ -7,6 +7,8 @@ mod incremental_memset;
 mod ours;
 mod ring;
 mod store;
+#[cfg(test)]
+mod tests;
 mod uvm;
 
 use anyhow::Result;

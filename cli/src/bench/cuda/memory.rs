@@ -12,7 +12,7 @@ use crate::size;
 pub struct Buffer {
     address: Address,
     bytes: u64,
-    _device: Device,
+    device: Device,
 }
 
 impl Buffer {
@@ -22,7 +22,7 @@ impl Buffer {
         let address = unsafe { result::malloc_sync(bytes as usize) };
         let address =
             driver(address, || format!("allocating {} on the device", size::show(bytes)))?;
-        Ok(Buffer { address, bytes, _device: device.clone() })
+        Ok(Buffer { address, bytes, device: device.clone() })
     }
 
     /// The address of the first byte.
@@ -46,8 +46,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
-        // Nothing can be done about an error.
+        self.device.settle();
+        // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
+        // can be done about an error.
         let _ = unsafe { result::free_sync(self.address) };
     }
 }
@@ -57,7 +58,7 @@ impl Drop for Buffer {
 pub struct Managed {
     address: Address,
     bytes: u64,
-    _device: Device,
+    device: Device,
 }
 
 impl Managed {
@@ -68,7 +69,7 @@ impl Managed {
         let address = unsafe { result::malloc_managed(bytes as usize, flags) };
         let address =
             driver(address, || format!("allocating {} of managed memory", size::show(bytes)))?;
-        Ok(Managed { address, bytes, _device: device.clone() })
+        Ok(Managed { address, bytes, device: device.clone() })
     }
 
     /// The address of the first byte.
@@ -84,8 +85,9 @@ impl Managed {
 
 impl Drop for Managed {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
-        // Nothing can be done about an error.
+        self.device.settle();
+        // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
+        // can be done about an error.
         let _ = unsafe { result::free_sync(self.address) };
     }
 }
@@ -95,7 +97,7 @@ impl Drop for Managed {
 pub struct Pinned {
     address: *mut u8,
     bytes: u64,
-    _device: Device,
+    device: Device,
 }
 
 // SAFETY: plain memory, reached through pointers only.
@@ -109,7 +111,7 @@ impl Pinned {
         // SAFETY: nothing reads the memory before it was written.
         let address = unsafe { result::malloc_host(bytes as usize, sys::CU_MEMHOSTALLOC_PORTABLE) };
         let address = driver(address, || format!("pinning {} of host memory", size::show(bytes)))?;
-        Ok(Pinned { address: address.cast(), bytes, _device: device.clone() })
+        Ok(Pinned { address: address.cast(), bytes, device: device.clone() })
     }
 
     /// The address of a byte; that of the first behind it for `offset == bytes`.
@@ -122,7 +124,9 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` and freed only here. Nothing can be done about an error.
+        self.device.settle();
+        // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
+        // can be done about an error.
         let _ = unsafe { result::free_host(self.address.cast()) };
     }
 }
