@@ -9,10 +9,11 @@ use crate::bench::content::Content;
 use crate::bench::plan::{Compute, Configuration, Hints, Order};
 use crate::software_device;
 
-const ALL: [ApproachName; 5] = [
+const ALL: [ApproachName; 6] = [
     ApproachName::Ours,
     ApproachName::DirectPin,
     ApproachName::Uvm,
+    ApproachName::UvmBudget,
     ApproachName::IncrementalMemset,
     ApproachName::Ring,
 ];
@@ -22,7 +23,7 @@ fn sizes() -> Vec<u64> {
     (0..20).map(|n: u64| 4 + (n * 7919 * 4) % 150_000).chain([4, 180_000, 12]).collect()
 }
 
-fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
+pub fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
     let sizes = sizes();
     // The library rounds to more than the others do.
     let host = match approach {
@@ -50,15 +51,15 @@ fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
 }
 
 /// The application's side.
-struct Application {
-    device: Device,
-    stream: Stream,
-    buffer: Buffer,
-    content: Content,
+pub struct Application {
+    pub device: Device,
+    pub stream: Stream,
+    pub buffer: Buffer,
+    pub content: Content,
 }
 
 impl Application {
-    fn new() -> Application {
+    pub fn new() -> Application {
         let device = Device::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
         let buffer = Buffer::new(&device, sizes().into_iter().max().unwrap()).unwrap();
@@ -66,12 +67,12 @@ impl Application {
         Application { device, stream, buffer, content }
     }
 
-    fn start(&self, plan: &Plan) -> Result<Box<dyn Approach + '_>> {
+    pub fn start(&self, plan: &Plan) -> Result<Box<dyn Approach + '_>> {
         super::start(plan, 0, &self.device, &self.stream, &self.buffer)
     }
 
     /// Takes all checkpoints and restores them all; the buffer changes as soon as a call returns.
-    fn pass(&self, plan: &Plan) -> Result<Insight> {
+    pub fn pass(&self, plan: &Plan) -> Result<Insight> {
         let (stream, buffer, content) = (&self.stream, &self.buffer, &self.content);
         let sizes = plan.sizes_of(0);
         let mut approach = self.start(plan)?;

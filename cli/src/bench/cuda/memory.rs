@@ -1,11 +1,14 @@
 //! Memory: on the device, managed, and pinned on the host.
 
-use anyhow::Result;
+use anyhow::{ensure, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys;
 
 use super::{driver, Address, Device, Stream};
 use crate::size;
+
+/// `CU_DEVICE_CPU`: the host, where a call takes a device.
+const HOST: sys::CUdevice = -1;
 
 /// Device memory, not initialised.
 #[derive(Debug)]
@@ -80,6 +83,19 @@ impl Managed {
     /// Its bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Queues moving `bytes` bytes from `at` on to the host. What they hold is kept.
+    pub fn to_host(&self, at: u64, bytes: u64, stream: &Stream) -> Result<()> {
+        ensure!(
+            at.checked_add(bytes).is_some_and(|end| end <= self.bytes),
+            "{bytes} bytes at {at} of managed memory of {}",
+            self.bytes
+        );
+        let (from, len) = (self.address + at, bytes as usize);
+        // SAFETY: the range lies within the allocation, which outlives the move.
+        let queued = unsafe { sys::cuMemPrefetchAsync(from, len, HOST, stream.raw()) };
+        driver(queued.result(), || format!("moving {} to the host", size::show(bytes)))
     }
 }
 
