@@ -247,7 +247,8 @@ fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_
     })
 }
 
-fn count(hop: &mut Hop, bytes: u64, since: Instant) {
+/// Adds bytes and the time since `since` to a hop.
+pub fn count(hop: &mut Hop, bytes: u64, since: Instant) {
     hop.bytes += bytes;
     hop.seconds += since.elapsed().as_secs_f64();
 }
