@@ -14,6 +14,8 @@ pub enum ApproachName {
     DirectPin,
     /// Managed memory and the driver's own prefetcher.
     Uvm,
+    /// The same with no more on the device than the device cache of the others.
+    UvmBudget,
     /// 4 KiB pages, set to 0 in whole ranges beside the flushes, registered at the end.
     IncrementalMemset,
     /// A pinned ring of 64 MiB, synchronous copies, the application blocked until all is copied
@@ -28,6 +30,7 @@ impl ApproachName {
             ApproachName::Ours => "ours",
             ApproachName::DirectPin => "direct-pin",
             ApproachName::Uvm => "uvm",
+            ApproachName::UvmBudget => "uvm-budget",
             ApproachName::IncrementalMemset => "incremental-memset",
             ApproachName::Ring => "ring",
         }

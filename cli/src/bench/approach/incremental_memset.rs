@@ -82,6 +82,18 @@ impl Pages {
     }
 }
 
+/// A range of the host buffer, cut at the borders of registrations: offset and bytes of each piece.
+fn between_borders(offset: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = offset + bytes;
+    let mut at = offset;
+    std::iter::from_fn(move || {
+        let border = (at / REGISTRATION + 1) * REGISTRATION;
+        let piece = (at, border.min(end) - at);
+        at += piece.1;
+        (piece.1 > 0).then_some(piece)
+    })
+}
+
 impl Drop for Pages {
     fn drop(&mut self) {
         let registered = *self.copying.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -121,13 +133,11 @@ impl Memory for Incremental {
         copy: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<()> {
         let Some(host) = &self.host else { bail!("there is no host buffer") };
-        let (mut at, end) = (offset, offset + bytes);
-        while at < end {
-            let border = (at / REGISTRATION + 1) * REGISTRATION;
-            let piece = border.min(end) - at;
+        for (at, piece) in between_borders(offset, bytes) {
+            // Released once the call returns: before the memory is registered, that is when the
+            // driver has done with it; afterwards it is not registered again.
             let _held = host.copying.read().unwrap_or_else(PoisonError::into_inner);
             copy(at, piece)?;
-            at += piece;
         }
         Ok(())
     }
@@ -167,14 +177,12 @@ pub fn start<'a>(
     let mut store = Store::new(plan, process, memory.clone(), (device, stream, buffer))?;
     let wanted = plan.device_cache;
     store.spawn("map", move |shared: &Arc<Shared>| {
-        let mut mapped = 0;
+        let mut mapped: u64 = 0;
         while mapped < wanted && !shared.stopping() {
-            let bytes = memory.device.map_next(MAP_STEP)?;
+            // The last step may be more than is wanted: memory is mapped in whole granules.
+            let bytes = memory.device.map_next(MAP_STEP)?.min(wanted - mapped);
             mapped += bytes;
-            shared.grow(bytes, mapped >= wanted || bytes == 0);
-            if bytes == 0 {
-                break;
-            }
+            shared.grow(bytes, mapped == wanted);
         }
         Ok(())
     })?;
@@ -185,4 +193,20 @@ pub fn start<'a>(
         })?;
     }
     Ok(store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_copy_crosses_a_border_of_registrations() {
+        let pieces = |offset, bytes| between_borders(offset, bytes).collect::<Vec<_>>();
+        let border = REGISTRATION;
+        assert_eq!(pieces(0, border), [(0, border)]);
+        assert_eq!(pieces(border - 4, 8), [(border - 4, 4), (border, 4)]);
+        let three = [(border - 4, 4), (border, border), (2 * border, 4)];
+        assert_eq!(pieces(border - 4, border + 8), three);
+        assert_eq!(pieces(border, 0), []);
+    }
 }

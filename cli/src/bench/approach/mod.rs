@@ -7,6 +7,8 @@ mod incremental_memset;
 mod ours;
 mod ring;
 mod store;
+#[cfg(test)]
+mod tests;
 mod uvm;
 
 use anyhow::Result;
@@ -30,7 +32,9 @@ pub fn start<'a>(
         ApproachName::IncrementalMemset => {
             Box::new(incremental_memset::start(plan, process, given)?)
         }
-        ApproachName::Uvm => Box::new(uvm::Uvm::start(plan, process, given)?),
+        ApproachName::Uvm | ApproachName::UvmBudget => {
+            Box::new(uvm::Uvm::start(plan, process, given)?)
+        }
         ApproachName::Ring => Box::new(ring::Ring::start(plan, process, given)?),
     })
 }

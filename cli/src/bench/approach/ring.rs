@@ -2,13 +2,16 @@
 //! through it: what VELOC's own GPU branch does in 2026. Copies by the device and by the processor
 //! overlap, as they do there.
 
+use std::time::Instant;
+
 use anyhow::{anyhow, ensure, Context, Result};
 use veloc_client::platform::mapping::Mapping;
 
-use super::store::host_bytes;
+use super::store::{count, host_bytes};
 use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Device, Event, Pinned, Stream};
 use crate::bench::plan::Plan;
+use crate::bench::results::Hop;
 
 /// Bytes of the ring.
 const RING: u64 = 64 << 20;
@@ -22,8 +25,11 @@ pub struct Ring<'a> {
     ring: Pinned,
     copied: Vec<Event>,
     host: Mapping,
-    places: Vec<u64>,
+    /// Where each version is, and its bytes.
+    places: Vec<(u64, u64)>,
     end: u64,
+    /// To the host, and back.
+    hops: [Hop; 2],
     stream: &'a Stream,
     buffer: &'a Buffer,
 }
@@ -49,6 +55,7 @@ impl<'a> Ring<'a> {
             host,
             places: Vec::new(),
             end: 0,
+            hops: ["AtoH", "HtoA"].map(|name| Hop { name: name.into(), ..Hop::default() }),
             stream,
             buffer,
         })
@@ -73,6 +80,12 @@ fn slice(number: u64, bytes: u64) -> (u64, u64) {
 impl Approach for Ring<'_> {
     fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()> {
         ensure!(version as usize == self.places.len(), "version {version} is out of order");
+        let end = self.end + bytes.next_multiple_of(128);
+        ensure!(
+            end <= self.host.len() as u64 && bytes <= self.buffer.bytes(),
+            "version {version}: {bytes} bytes, which the plan does not have"
+        );
+        let since = Instant::now();
         let to = self.end;
         let slices = bytes.div_ceil(SLOT);
         let queue = |number: u64| {
@@ -93,8 +106,9 @@ impl Approach for Ring<'_> {
                 queue(number + SLOTS)?;
             }
         }
-        self.places.push(to);
-        self.end += bytes.next_multiple_of(128);
+        self.places.push((to, bytes));
+        self.end = end;
+        count(&mut self.hops[0], bytes, since);
         Ok(())
     }
 
@@ -104,7 +118,10 @@ impl Approach for Ring<'_> {
     }
 
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()> {
-        let from = *self.places.get(version as usize).context("the version was never kept")?;
+        let place = self.places.get(version as usize);
+        let &(from, kept) = place.with_context(|| format!("version {version} was never kept"))?;
+        ensure!(kept == bytes, "version {version} has {kept} bytes, not {bytes}");
+        let since = Instant::now();
         for number in 0..bytes.div_ceil(SLOT) {
             let (at, len) = slice(number, bytes);
             let (slot, copied) = self.slot(number);
@@ -117,11 +134,13 @@ impl Approach for Ring<'_> {
             unsafe { self.stream.copy_from_host(self.buffer.address() + at, slot, len) }?;
             copied.record(self.stream)?;
         }
-        self.stream.wait()
+        self.stream.wait()?;
+        count(&mut self.hops[1], bytes, since);
+        Ok(())
     }
 
     fn insight(&mut self) -> Result<Insight> {
-        Ok(Insight::default())
+        Ok(Insight { hops: self.hops.to_vec(), ..Insight::default() })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {

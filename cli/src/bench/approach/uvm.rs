@@ -1,25 +1,58 @@
 //! Managed memory for everything: one allocation, which the driver's own fault handling and
 //! prefetcher move between device and host (HiPC'22, section V-B).
+//!
+//! Where the device has room for all of it, nothing has ever to leave, and so the two tiers cannot
+//! be compared with those of the others. The variant with a budget keeps no more on the device than
+//! the others' device cache: in the background it asks the driver to move the oldest versions to
+//! the host. They come back as the driver does it.
+
+use std::collections::VecDeque;
 
 use anyhow::{ensure, Context, Result};
 
 use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Device, Managed, Stream};
-use crate::bench::plan::Plan;
+use crate::bench::plan::{ApproachName, Plan};
+use crate::bench::results::Hop;
 use crate::size;
 
 /// Device memory that managed memory leaves free, in bytes.
-const SPARE: u64 = 2 << 30;
-/// The same on the software device, as a share of its memory.
+const SPARE: u64 = 4 << 30;
+/// On a small device (the software device is one), this share of its memory instead.
 const SPARE_SHARE: u64 = 16;
+/// Versions begin at multiples of this many bytes, so that no page that the driver moves belongs to
+/// two of them.
+const PAGE: u64 = 64 << 10;
 
 /// The versions, one behind the other.
 pub struct Uvm<'a> {
     memory: Managed,
-    places: Vec<u64>,
+    places: Vec<(u64, u64)>,
     end: u64,
+    budget: Option<Budget>,
     stream: &'a Stream,
     buffer: &'a Buffer,
+}
+
+/// What is kept on the device, and what has been sent away.
+struct Budget {
+    stream: Stream,
+    bytes: u64,
+    resident: VecDeque<u32>,
+    resident_bytes: u64,
+    sent: Hop,
+}
+
+fn bytes_of(sizes: &[u64]) -> u64 {
+    sizes.iter().map(|bytes| bytes.next_multiple_of(PAGE)).sum()
+}
+
+/// Bytes of all processes that share a device with this one.
+fn bytes_on_device(plan: &Plan, process: u32, devices: u32) -> u64 {
+    (0..plan.processes)
+        .filter(|other| other % devices == process % devices)
+        .map(|other| bytes_of(plan.sizes_of(other)))
+        .sum()
 }
 
 impl<'a> Uvm<'a> {
@@ -30,31 +63,67 @@ impl<'a> Uvm<'a> {
         process: u32,
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
     ) -> Result<Uvm<'a>> {
-        let bytes: u64 = plan.sizes_of(process).iter().map(|b| b.next_multiple_of(256)).sum();
+        let all = bytes_on_device(plan, process, Device::count()?.max(1));
         let free = device.free()?;
-        let all = bytes * u64::from(plan.processes);
         let spare = SPARE.min(device.memory() / SPARE_SHARE);
         ensure!(
-            all + spare <= free,
-            "{} of managed memory would be more than the device has free ({}), which can hang it",
+            all.saturating_add(spare) <= free,
+            "{} of managed memory would be more than the device has free ({}, of which {} stay \
+             free), which can hang it",
             size::show(all),
-            size::show(free)
+            size::show(free),
+            size::show(spare)
         );
+        let bytes = bytes_of(plan.sizes_of(process));
         let memory = Managed::new(device, bytes).context("the checkpoints")?;
-        Ok(Uvm { memory, places: Vec::new(), end: 0, stream, buffer })
+        let budget = match plan.approach {
+            ApproachName::UvmBudget => Some(Budget {
+                stream: Stream::new(device)?,
+                bytes: plan.device_cache,
+                resident: VecDeque::new(),
+                resident_bytes: 0,
+                sent: Hop { name: "DtoH".into(), ..Hop::default() },
+            }),
+            _ => None,
+        };
+        Ok(Uvm { memory, places: Vec::new(), end: 0, budget, stream, buffer })
+    }
+}
+
+impl Budget {
+    /// A version has come to the device: the oldest ones leave if they are too many.
+    fn keep(&mut self, version: u32, places: &[(u64, u64)], memory: &Managed) -> Result<()> {
+        let bytes_of = |version: u32| places[version as usize].1.next_multiple_of(PAGE);
+        self.resident.push_back(version);
+        self.resident_bytes += bytes_of(version);
+        while self.resident_bytes > self.bytes {
+            let Some(oldest) = self.resident.pop_front() else { break };
+            let (at, bytes) = places[oldest as usize];
+            memory.to_host(at, bytes, &self.stream)?;
+            self.resident_bytes -= bytes_of(oldest);
+            self.sent.bytes += bytes;
+        }
+        Ok(())
     }
 }
 
 impl Approach for Uvm<'_> {
     fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()> {
         ensure!(version as usize == self.places.len(), "version {version} is out of order");
-        let at = self.end;
-        // SAFETY: the allocation has room for all versions of the plan, one behind the other.
+        let (at, end) = (self.end, self.end + bytes.next_multiple_of(PAGE));
+        ensure!(
+            end <= self.memory.bytes() && bytes <= self.buffer.bytes(),
+            "version {version}: {bytes} bytes, which the plan does not have"
+        );
+        // SAFETY: the allocation and the buffer have the bytes; the place is this version's alone.
         unsafe { self.stream.copy(self.memory.address() + at, self.buffer.address(), bytes) }?;
         self.stream.wait()?;
-        self.places.push(at);
-        self.end += bytes.next_multiple_of(256);
-        Ok(())
+        self.places.push((at, bytes));
+        self.end = end;
+        match &mut self.budget {
+            Some(budget) => budget.keep(version, &self.places, &self.memory),
+            None => Ok(()),
+        }
     }
 
     fn expect(&mut self, _versions: &[u32]) -> Result<()> {
@@ -63,21 +132,77 @@ impl Approach for Uvm<'_> {
     }
 
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()> {
-        let at = self.places.get(version as usize).context("the version was never kept")?;
-        // SAFETY: the version is complete there.
+        let place = self.places.get(version as usize);
+        let &(at, kept) = place.with_context(|| format!("version {version} was never kept"))?;
+        ensure!(kept == bytes, "version {version} has {kept} bytes, not {bytes}");
+        // SAFETY: the version is complete there, and the buffer had room for it.
         unsafe { self.stream.copy(self.buffer.address(), self.memory.address() + at, bytes) }?;
         self.stream.wait()
     }
 
     fn insight(&mut self) -> Result<Insight> {
-        let note = format!(
-            "uvm: {} of managed memory, all of which the device has room for: nothing had to leave it",
-            size::show(self.memory.bytes())
-        );
-        Ok(Insight { notes: vec![note], ..Insight::default() })
+        let bytes = size::show(self.memory.bytes());
+        let (hops, note) = match &self.budget {
+            None => (
+                Vec::new(),
+                format!(
+                    "uvm: {bytes} of managed memory, all of which the device has room for: \
+                     nothing had to leave it"
+                ),
+            ),
+            Some(budget) => (
+                vec![budget.sent.clone()],
+                format!(
+                    "uvm-budget: {bytes} of managed memory, of which the driver was asked to move \
+                     all but the youngest {} to the host",
+                    size::show(budget.bytes)
+                ),
+            ),
+        };
+        Ok(Insight { hops, notes: vec![note], ..Insight::default() })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{plan, Application};
+    use super::*;
+    use crate::bench::plan::{Hints, Order};
+    use crate::software_device;
+
+    #[test]
+    fn only_processes_on_the_same_device_count() {
+        let mut plan = plan(ApproachName::Uvm, Order::Reverse, Hints::None);
+        (plan.processes, plan.sizes) = (3, vec![vec![4], vec![PAGE + 4, 4], vec![4]]);
+        assert_eq!(bytes_on_device(&plan, 0, 1), 5 * PAGE);
+        assert_eq!(bytes_on_device(&plan, 0, 2), 2 * PAGE);
+        assert_eq!(bytes_on_device(&plan, 1, 2), 3 * PAGE);
+    }
+
+    #[test]
+    fn more_than_the_device_has_free_is_refused() {
+        software_device::run(|| {
+            let mut plan = plan(ApproachName::Uvm, Order::Reverse, Hints::None);
+            // Of 4 GiB, a 16th stays free.
+            plan.sizes = vec![vec![1 << 30; 4]];
+            let application = Application::new();
+            let error = application.start(&plan).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("4 GiB of managed memory"), "{error}");
+        });
+    }
+
+    #[test]
+    fn with_a_budget_all_but_the_youngest_are_sent_to_the_host() {
+        software_device::run(|| {
+            let mut plan = plan(ApproachName::UvmBudget, Order::Reverse, Hints::None);
+            (plan.sizes, plan.device_cache) = (vec![vec![PAGE; 10]], 3 * PAGE);
+            let insight = Application::new().pass(&plan).unwrap();
+            assert_eq!(insight.hops[0].bytes, 7 * PAGE);
+            assert!(insight.notes[0].contains("192 KiB"), "{:?}", insight.notes);
+        });
     }
 }

@@ -1,18 +1,21 @@
 //! Memory: on the device, managed, and pinned on the host.
 
-use anyhow::Result;
+use anyhow::{ensure, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys;
 
 use super::{driver, Address, Device, Stream};
 use crate::size;
 
+/// `CU_DEVICE_CPU`: the host, where a call takes a device.
+const HOST: sys::CUdevice = -1;
+
 /// Device memory, not initialised.
 #[derive(Debug)]
 pub struct Buffer {
     address: Address,
     bytes: u64,
-    _device: Device,
+    device: Device,
 }
 
 impl Buffer {
@@ -22,7 +25,7 @@ impl Buffer {
         let address = unsafe { result::malloc_sync(bytes as usize) };
         let address =
             driver(address, || format!("allocating {} on the device", size::show(bytes)))?;
-        Ok(Buffer { address, bytes, _device: device.clone() })
+        Ok(Buffer { address, bytes, device: device.clone() })
     }
 
     /// The address of the first byte.
@@ -46,8 +49,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
-        // Nothing can be done about an error.
+        self.device.settle();
+        // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
+        // can be done about an error.
         let _ = unsafe { result::free_sync(self.address) };
     }
 }
@@ -57,7 +61,7 @@ impl Drop for Buffer {
 pub struct Managed {
     address: Address,
     bytes: u64,
-    _device: Device,
+    device: Device,
 }
 
 impl Managed {
@@ -68,7 +72,7 @@ impl Managed {
         let address = unsafe { result::malloc_managed(bytes as usize, flags) };
         let address =
             driver(address, || format!("allocating {} of managed memory", size::show(bytes)))?;
-        Ok(Managed { address, bytes, _device: device.clone() })
+        Ok(Managed { address, bytes, device: device.clone() })
     }
 
     /// The address of the first byte.
@@ -80,12 +84,26 @@ impl Managed {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Queues moving `bytes` bytes from `at` on to the host. What they hold is kept.
+    pub fn to_host(&self, at: u64, bytes: u64, stream: &Stream) -> Result<()> {
+        ensure!(
+            at.checked_add(bytes).is_some_and(|end| end <= self.bytes),
+            "{bytes} bytes at {at} of managed memory of {}",
+            self.bytes
+        );
+        let (from, len) = (self.address + at, bytes as usize);
+        // SAFETY: the range lies within the allocation, which outlives the move.
+        let queued = unsafe { sys::cuMemPrefetchAsync(from, len, HOST, stream.raw()) };
+        driver(queued.result(), || format!("moving {} to the host", size::show(bytes)))
+    }
 }
 
 impl Drop for Managed {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` and freed only here; the driver waits for work that uses it.
-        // Nothing can be done about an error.
+        self.device.settle();
+        // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
+        // can be done about an error.
         let _ = unsafe { result::free_sync(self.address) };
     }
 }
@@ -95,7 +113,7 @@ impl Drop for Managed {
 pub struct Pinned {
     address: *mut u8,
     bytes: u64,
-    _device: Device,
+    device: Device,
 }
 
 // SAFETY: plain memory, reached through pointers only.
@@ -109,7 +127,7 @@ impl Pinned {
         // SAFETY: nothing reads the memory before it was written.
         let address = unsafe { result::malloc_host(bytes as usize, sys::CU_MEMHOSTALLOC_PORTABLE) };
         let address = driver(address, || format!("pinning {} of host memory", size::show(bytes)))?;
-        Ok(Pinned { address: address.cast(), bytes, _device: device.clone() })
+        Ok(Pinned { address: address.cast(), bytes, device: device.clone() })
     }
 
     /// The address of a byte; that of the first behind it for `offset == bytes`.
@@ -122,7 +140,9 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` and freed only here. Nothing can be done about an error.
+        self.device.settle();
+        // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
+        // can be done about an error.
         let _ = unsafe { result::free_host(self.address.cast()) };
     }
 }

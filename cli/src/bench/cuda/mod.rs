@@ -100,6 +100,14 @@ impl Device {
         driver(unsafe { result::ctx::set_current(self.0.context) }, || "binding a thread".into())
     }
 
+    /// Waits for all work in the context, on any thread: before memory is given back that the work
+    /// may use, after a failure too.
+    fn settle(&self) {
+        // After an error in the context nothing runs in it any more.
+        let _ = self.bind();
+        let _ = result::ctx::synchronize();
+    }
+
     /// The driver's number of the device.
     pub fn raw(&self) -> sys::CUdevice {
         self.0.device

@@ -105,9 +105,10 @@ impl Range {
 
 impl Drop for Range {
     fn drop(&mut self) {
+        self.device.settle();
         let pieces = self.pieces.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: mapped and made in `map_next`, reserved in `reserve`, each once; whoever copied
-        // has waited. Nothing can be done about an error.
+        // SAFETY: mapped and made in `map_next`, reserved in `reserve`, each once, and
+        // no work uses them any more. Nothing can be done about an error.
         unsafe {
             for piece in pieces.drain(..) {
                 let _ = sys::cuMemUnmap(self.address + piece.offset, piece.bytes as usize);

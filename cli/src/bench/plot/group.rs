@@ -228,9 +228,9 @@ impl<'a> Group<'a> {
     /// One series for each approach, `ours` first. Where `ours` was measured with several settings,
     /// the defaults speak for it, or else those that were measured at most points.
     pub fn approaches(&self) -> Vec<Series<'a>> {
-        use ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm};
+        use ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
         let mut all = Vec::new();
-        for approach in [Ours, DirectPin, IncrementalMemset, Uvm, Ring] {
+        for approach in [Ours, DirectPin, IncrementalMemset, Uvm, UvmBudget, Ring] {
             let members = self.members.iter().copied().filter(|m| m.plan.approach == approach);
             let mut variants = groups(members, &[F::Variant, F::Settings]);
             let at = variants.iter().position(|variant| defaults(variant.plan())).or_else(|| {

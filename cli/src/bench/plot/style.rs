@@ -61,6 +61,7 @@ impl Style {
             ApproachName::Uvm => 2,
             ApproachName::IncrementalMemset => 3,
             ApproachName::Ring => 4,
+            ApproachName::UvmBudget => 5,
         })
     }
 

@@ -247,7 +247,8 @@ fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_
     })
 }
 
-fn count(hop: &mut Hop, bytes: u64, since: Instant) {
+/// Adds bytes and the time since `since` to a hop.
+pub fn count(hop: &mut Hop, bytes: u64, since: Instant) {
     hop.bytes += bytes;
     hop.seconds += since.elapsed().as_secs_f64();
 }
@@ -335,5 +336,69 @@ impl Drop for Store<'_> {
         }
         // After a failure the application's copies may still use the memory.
         let _ = self.stream.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{plan, Application};
+    use super::*;
+    use crate::bench::plan::{ApproachName, Hints};
+    use crate::software_device;
+
+    /// A device cache that never gets any room.
+    struct Nothing;
+
+    impl Memory for Nothing {
+        fn device(&self) -> Address {
+            0
+        }
+
+        fn host(&self, _offset: u64) -> *mut u8 {
+            std::ptr::null_mut()
+        }
+
+        fn await_host(&self, _end: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn in_pieces(
+            &self,
+            _offset: u64,
+            _bytes: u64,
+            _copy: &mut dyn FnMut(u64, u64) -> Result<()>,
+        ) -> Result<()> {
+            Ok(())
+        }
+
+        fn stop(&self) {}
+    }
+
+    #[test]
+    fn what_ends_in_the_background_ends_the_applications_waiting() {
+        software_device::run(|| {
+            let application = Application::new();
+            let plan = plan(ApproachName::DirectPin, Order::Reverse, Hints::None);
+            let given = (&application.device, &application.stream, &application.buffer);
+            for (work, said) in [
+                ((|_| panic!("as the test wants")) as fn(&Arc<Shared>) -> Result<()>, "panicked"),
+                (|_| bail!("the 7th failure"), "the 7th failure"),
+            ] {
+                let mut store = Store::new(&plan, 0, Arc::new(Nothing), given).unwrap();
+                store.spawn("map", work).unwrap();
+                let error = format!("{:#}", store.checkpoint(0, 4).unwrap_err());
+                assert!(error.contains(said) && error.contains("map"), "{error}");
+                let ended: Box<dyn Approach + '_> = Box::new(store);
+                assert!(ended.finish().is_err());
+            }
+        });
+    }
+
+    #[test]
+    fn runs_cover_what_is_asked_for_and_no_more() {
+        let piece = |at, bytes| Piece { at, bytes };
+        let pieces = [piece(512, 256), piece(0, 256)];
+        assert_eq!(runs(&pieces, 300).collect::<Vec<_>>(), [(0, pieces[0]), (256, piece(0, 44))]);
+        assert_eq!(runs(&pieces, 256).collect::<Vec<_>>(), [(0, pieces[0])]);
     }
 }
