@@ -2,9 +2,7 @@
 //! software device and with small sizes. What is looked at is what was measured, never how fast.
 
 // A test that cannot go on should end.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#![allow(clippy::panic)] // A test that cannot go on should end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -4,6 +4,9 @@ use anyhow::{ensure, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+/// In the library's tiers a checkpoint takes a multiple of this many bytes.
+const GRANULE: u64 = 512;
+
 /// The ways to keep checkpoints that are compared (HiPC'22, section V-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -156,7 +159,8 @@ impl Plan {
             self.device_cache
         );
         for process in 0..self.processes {
-            let all: u64 = self.sizes_of(process).iter().sum();
+            let all: u64 =
+                self.sizes_of(process).iter().map(|size| size.next_multiple_of(GRANULE)).sum();
             let (room, what) = match self.configuration {
                 Configuration::LargeDevice => (self.device_cache, "device cache"),
                 Configuration::LargeHost => (self.host_cache, "host buffer"),

@@ -155,6 +155,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     for (version, &bytes) in sizes.iter().enumerate() {
         let version = version as u32;
         content.fill(&stream, &buffer, bytes, version)?;
+        stream.wait()?;
         figures.forward_intervals.push(interval.pass()?);
         let (_, took) = seconds(|| store.checkpoint(version, bytes))
             .with_context(|| format!("checkpoint {version} of {bytes} bytes"))?;
@@ -181,6 +182,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
         figures.restores.push(took);
         if plan.verify {
             content.compare(&stream, &buffer, bytes, version)?;
+            stream.wait()?;
         }
         figures.backward_intervals.push(interval.pass()?);
         step(&mut done)?;
