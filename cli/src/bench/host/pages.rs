@@ -248,7 +248,6 @@ fn print(points: &[Point]) {
 
 /// Whether what the library does without being told is the fastest.
 fn print_verdict(points: &[Point], processors: usize) {
-    let rate = |point: &Point| Spread::of(point.rates.clone()).map_or(0.0, |rate| rate.median);
     let touching = || points.iter().filter(|point| point.method.touches());
     let threads = policy::touch::threads(0, processors) as u32;
     let method = if supports_populate() { Method::Populate } else { Method::Write };
@@ -262,17 +261,25 @@ fn print_verdict(points: &[Point], processors: usize) {
         let pages = if point.huge { "huge pages" } else { "4 KiB pages" };
         format!("{}, {pages}, {} threads", point.method.text(), point.threads)
     };
-    println!("the library's choice here: {}: {} GB/s", name(default), number(rate(default)));
-    let by_rate = |a: &&Point, b: &&Point| rate(a).total_cmp(&rate(b));
-    let same_threads = touching().filter(|point| point.threads == threads).max_by(by_rate);
-    for (what, best) in
-        [("of as many threads", same_threads), ("of all", touching().max_by(by_rate))]
-    {
-        if let Some(best) = best {
+    let rate = Spread::of(default.rates.clone()).map_or(0.0, |rate| rate.median);
+    println!("the library's choice here: {}: {} GB/s", name(default), number(rate));
+    // Round by round: what others do to this machine meets both alike.
+    let ratios = |point: &Point| {
+        let pairs = point.rates.iter().zip(&default.rates);
+        Spread::of(pairs.map(|(rate, by_default)| rate / by_default).collect())
+    };
+    let compared: Vec<(&Point, Spread)> =
+        touching().filter_map(|point| Some((point, ratios(point)?))).collect();
+    for (what, all) in [("of as many threads", false), ("of all", true)] {
+        let considered = compared.iter().filter(|(point, _)| all || point.threads == threads);
+        let best = considered.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
+        if let Some((point, ratio)) = best {
             println!(
-                "the fastest {what}: {}: {:.2} times that",
-                name(best),
-                rate(best) / rate(default)
+                "the fastest {what}: {}: {:.2} times that ({:.2} .. {:.2})",
+                name(point),
+                ratio.median,
+                ratio.least,
+                ratio.greatest
             );
         }
     }
