@@ -20,7 +20,7 @@ impl Process {
             ApproachName::Ours | ApproachName::DirectPin | ApproachName::IncrementalMemset => {
                 Process::Cached(Box::new(Cached::new(number, scenario)))
             }
-            ApproachName::Uvm | ApproachName::Ring => {
+            ApproachName::Uvm | ApproachName::UvmBudget | ApproachName::Ring => {
                 Process::Simple(Box::new(Simple::new(number, scenario)))
             }
         }

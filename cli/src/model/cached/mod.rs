@@ -67,7 +67,10 @@ impl Setup {
                 threads: 1,
                 ..ours
             },
-            ApproachName::Ours | ApproachName::Uvm | ApproachName::Ring => ours,
+            ApproachName::Ours
+            | ApproachName::Uvm
+            | ApproachName::UvmBudget
+            | ApproachName::Ring => ours,
         }
     }
 }
