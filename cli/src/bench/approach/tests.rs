@@ -108,7 +108,6 @@ fn all_versions_come_back_in_every_order_with_every_hint() {
             for order in [Order::Reverse, Order::Same, Order::Random] {
                 for hints in [Hints::None, Hints::One, Hints::All] {
                     let plan = plan(approach, order, hints);
-                    plan.check().unwrap();
                     let what = format!("{} {order:?} {hints:?}", approach.text());
                     let done = application.pass(&plan);
                     assert!(done.is_ok(), "{what}: {:#}", done.unwrap_err());
