@@ -1,9 +1,9 @@
 //! A series of measurements: every plan once, then every plan again, so that noise that comes and
-//! goes meets all alike. The file is written after each.
+//! goes meets all alike. The file is written after each measurement.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,59 +16,69 @@ use crate::size;
 /// The share of the memory that is available that all host buffers together may have.
 const MEMORY_SHARE: f64 = 0.85;
 
-/// What to measure, and where it goes.
-#[derive(Clone, Debug)]
+/// A series under way.
+#[derive(Debug)]
 pub struct Campaign {
-    /// See [`Results::title`].
-    pub title: String,
-    /// The points.
-    pub plans: Vec<Plan>,
-    /// How often each.
-    pub repeats: u32,
-    /// The file of results.
-    pub output: PathBuf,
-    /// The longest that one repeat may take; none: by its plan.
-    pub limit: Option<Duration>,
+    output: PathBuf,
+    limit: Option<Duration>,
+    results: Results,
 }
 
-/// Measures, prints the table, and returns what was found.
-pub fn run(campaign: &Campaign, device: &Device) -> Result<Results> {
-    let mut results = Results {
-        schema: SCHEMA,
-        title: campaign.title.clone(),
-        program: machine::program(),
-        machine: machine::machine(),
-        device: Some(device.clone()),
-        warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
-        measurements: campaign
-            .plans
-            .iter()
-            .map(|plan| Measurement {
-                plan: plan.clone(),
-                runs: Vec::new(),
-                failures: Vec::new(),
-                notes: Vec::new(),
-            })
-            .collect(),
-        initialisation: Vec::new(),
-    };
-    results.write(&campaign.output)?;
-    let total = campaign.plans.len() as u32 * campaign.repeats;
-    for repeat in 0..campaign.repeats {
-        for (number, plan) in campaign.plans.iter().enumerate() {
-            let done = repeat * campaign.plans.len() as u32 + number as u32;
-            let what = format!("[{}/{total}] {}", done + 1, describe(plan));
-            let measurement = &mut results.measurements[number];
-            // What has failed once is not tried again: it would only take its time again.
+impl Campaign {
+    /// Nothing measured yet. `title`: see [`Results::title`]; `limit`: the longest that one repeat
+    /// may take, if not by its plan.
+    pub fn new(
+        title: String,
+        plans: Vec<Plan>,
+        device: &Device,
+        output: PathBuf,
+        limit: Option<Duration>,
+    ) -> Result<Campaign> {
+        let measurement =
+            |plan| Measurement { plan, runs: Vec::new(), failures: Vec::new(), notes: Vec::new() };
+        let results = Results {
+            schema: SCHEMA,
+            title,
+            program: machine::program(),
+            machine: machine::machine(),
+            device: Some(device.clone()),
+            warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
+            measurements: plans.into_iter().map(measurement).collect(),
+            initialisation: Vec::new(),
+        };
+        results.write(&output)?;
+        Ok(Campaign { output, limit, results })
+    }
+
+    /// Measures every plan once more, in turn; begins none after `until`. What has failed once is
+    /// not tried again: it would only take its time again. False: the time is up.
+    pub fn pass(&mut self, until: Option<Instant>) -> Result<bool> {
+        let count = self.results.measurements.len();
+        for number in 0..count {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(false);
+            }
+            let measurement = &mut self.results.measurements[number];
             if measurement.failures.is_empty() {
-                measure(plan, campaign.limit, &what, measurement);
-                results.write(&campaign.output)?;
+                let what = format!(
+                    "[{} {}/{count}] {}",
+                    self.results.title,
+                    number + 1,
+                    describe(&measurement.plan)
+                );
+                measure(self.limit, &what, measurement);
+                self.results.write(&self.output)?;
             }
         }
+        Ok(true)
     }
-    print!("{}", table::text(&results));
-    say_written(&campaign.output);
-    Ok(results)
+
+    /// Prints the table, and gives what was found.
+    pub fn finish(self) -> Results {
+        print!("{}", table::text(&self.results));
+        println!("written: {}", self.output.display());
+        self.results
+    }
 }
 
 /// An error if anything failed or came back wrong: what was measured has been written all the same.
@@ -86,11 +96,8 @@ pub fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Result<()>
     Ok(())
 }
 
-fn say_written(path: &Path) {
-    println!("written: {}", path.display());
-}
-
-fn measure(plan: &Plan, limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
+fn measure(limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
+    let plan = &measurement.plan;
     let steps: usize = (0..plan.processes).map(|process| 2 * plan.sizes_of(process).len()).sum();
     let bar = progress_bar(what, steps as u64);
     let result = fits(plan).and_then(|()| {

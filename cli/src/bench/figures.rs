@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use super::campaign::{self, Campaign};
 use super::options::{Amounts, Options};
-use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm};
+use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
 use super::plan::{Compute, Configuration, Hints, Order};
 use super::results::{Device, Results};
 use super::{machine, processes};
@@ -34,10 +34,10 @@ pub struct Choice {
     pub extent: Extent,
     #[command(flatten)]
     pub amounts: Amounts,
-    /// How often each point is measured; single questions of the short extent once
+    /// How often each point is measured
     #[arg(long, default_value_t = 3)]
     pub repeats: u32,
-    /// Begin no further figure after so many seconds
+    /// Begin no further measurement after so many seconds
     #[arg(long, value_name = "SECONDS")]
     pub budget: Option<u64>,
     /// The folder that gets one file of results for each figure
@@ -80,6 +80,10 @@ pub enum Figure {
     Orders,
 }
 
+/// The values of the key `touch`, and of `pin`.
+const TOUCHES: [&str; 3] = ["auto", "sequential", "concurrent"];
+const PINS: [&str; 4] = ["serial", "parallel", "chunked", "off"];
+
 /// All of them, the most important first.
 const ALL: [Figure; 11] = [
     Figure::Uniform,
@@ -102,13 +106,12 @@ impl Figure {
     }
 
     /// What to run.
-    fn options(self, extent: Extent, amounts: &Amounts, repeats: u32) -> Vec<Options> {
+    fn options(self, extent: Extent, amounts: &Amounts) -> Vec<Options> {
         let full = extent == Extent::Full;
         let by = |short: &[f64], long: &[f64]| if full { long.to_vec() } else { short.to_vec() };
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let intervals = by(&[20.0, 5.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]);
-        let once = if full { repeats } else { 1 };
-        let base = Options::new(amounts.clone(), repeats);
+        let base = Options::new(amounts.clone());
         match self {
             Figure::Uniform if full => vec![Options {
                 approach: vec![Ours, DirectPin, Uvm, IncrementalMemset, Ring],
@@ -141,24 +144,33 @@ impl Figure {
                 ..base
             }],
             Figure::Compute => vec![Options {
+                approach: if full { vec![Ours, DirectPin] } else { vec![Ours] },
                 interval: by(&[20.0], &[5.0, 20.0, 80.0]),
                 compute: Compute::Kernel,
                 ..base
             }],
-            Figure::TouchAndPin => vec![Options {
+            Figure::TouchAndPin if full => vec![Options {
                 approach: vec![Ours],
-                interval: by(&[20.0, 5.0], &[5.0, 10.0, 20.0, 40.0, 80.0]),
-                touch: words(&["auto", "sequential", "concurrent"]),
-                pin: words(&["serial", "parallel", "chunked", "off"]),
-                repeats: once,
-                ..if full { shared(4, &base) } else { base }
+                interval: vec![5.0, 10.0, 20.0, 40.0, 80.0],
+                touch: words(&TOUCHES),
+                pin: words(&PINS),
+                ..shared(4, &base)
             }],
+            // Touching is a matter of one process, registering of several.
+            Figure::TouchAndPin => vec![
+                Options {
+                    approach: vec![Ours],
+                    interval: intervals,
+                    touch: words(&TOUCHES),
+                    ..base.clone()
+                },
+                Options { approach: vec![Ours], pin: words(&PINS), ..shared(4, &base) },
+            ],
             Figure::PinChunk => vec![Options {
                 approach: vec![Ours],
                 pin: words(&["chunked"]),
                 vary: words(&["pin_chunk_size=8M,64M,256M,1G"]),
                 interval: by(&[20.0], &[5.0, 20.0]),
-                repeats: once,
                 ..base
             }],
             Figure::HostBuffer => {
@@ -170,20 +182,18 @@ impl Figure {
                     count: amounts.count.map(|count| count / 4),
                     ..base.amounts
                 };
-                vec![Options { amounts, repeats: once, ..base }]
+                vec![Options { amounts, ..base }]
             }
             Figure::MapChunk => vec![Options {
                 approach: vec![Ours],
                 configuration: vec![Configuration::LargeDevice],
                 vary: words(&["gpu_chunk_size=16M,64M,128M,256M,1G"]),
                 interval: by(&[5.0], &[5.0, 20.0]),
-                repeats: once,
                 ..base
             }],
             Figure::Others => vec![Options {
-                approach: vec![Ours, Uvm, IncrementalMemset],
+                approach: vec![Ours, IncrementalMemset, Uvm, UvmBudget],
                 interval: by(&[20.0], &[5.0, 20.0, 80.0]),
-                repeats: once,
                 ..base
             }],
             Figure::Orders => [
@@ -194,7 +204,7 @@ impl Figure {
                 (Order::Random, Hints::All),
             ]
             .into_iter()
-            .map(|(order, hints)| Options { order, hints, repeats: once, ..base.clone() })
+            .map(|(order, hints)| Options { order, hints, ..base.clone() })
             .collect(),
         }
     }
@@ -212,31 +222,33 @@ fn shared(processes: u32, base: &Options) -> Options {
     Options { processes: vec![processes], amounts, ..base.clone() }
 }
 
-/// Measures the chosen figures, each into a file of its own.
+/// Measures the chosen figures, each into a file of its own: all of them once, then all of them
+/// again, so that whoever runs out of time has something of each.
 pub fn run(choice: &Choice) -> Result<()> {
     std::fs::create_dir_all(&choice.out)
         .with_context(|| format!("making the folder {}", choice.out.display()))?;
-    let since = Instant::now();
+    let until = choice.budget.map(|budget| Instant::now() + Duration::from_secs(budget));
     let device = processes::device()?;
     let amounts = fitting(&choice.amounts, &device);
-    let figures = if choice.only.is_empty() { ALL.to_vec() } else { choice.only.clone() };
-    let mut all: Vec<Results> = Vec::new();
+    let figures = if choice.only.is_empty() { &ALL[..] } else { &choice.only };
+    let mut campaigns = Vec::new();
     for figure in figures {
-        if choice.budget.is_some_and(|budget| since.elapsed() >= Duration::from_secs(budget)) {
-            println!("figure {}: not measured, the time is up", figure.name());
-            continue;
-        }
-        println!("\n== figure {}", figure.name());
         let mut plans = Vec::new();
-        let mut repeats = 1;
-        for options in figure.options(choice.extent, &amounts, choice.repeats) {
+        for options in figure.options(choice.extent, &amounts) {
             plans.extend(options.plans(&device)?);
-            repeats = options.repeats;
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
-        let campaign = Campaign { title: figure.name(), plans, repeats, output, limit: None };
-        all.push(campaign::run(&campaign, &device)?);
+        campaigns.push(Campaign::new(figure.name(), plans, &device, output, None)?);
     }
+    'measuring: for _ in 0..choice.repeats {
+        for campaign in &mut campaigns {
+            if !campaign.pass(until)? {
+                println!("the time is up: what is missing was not measured");
+                break 'measuring;
+            }
+        }
+    }
+    let all: Vec<Results> = campaigns.into_iter().map(Campaign::finish).collect();
     campaign::verdict(&all)
 }
 
@@ -266,7 +278,7 @@ mod tests {
         } else {
             Amounts { count: Some(256), host_cache: vec![32 << 30], ..Amounts::default() }
         };
-        let options = ALL.into_iter().flat_map(|figure| figure.options(extent, &amounts, 3));
+        let options = ALL.into_iter().flat_map(|figure| figure.options(extent, &amounts));
         options.flat_map(|options| options.plans(&device).unwrap()).collect()
     }
 

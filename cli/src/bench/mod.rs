@@ -23,6 +23,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use self::campaign::Campaign;
+
 mod approach;
 mod bare;
 mod campaign;
@@ -91,14 +93,14 @@ pub fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Run(arguments) => {
             let device = processes::device()?;
-            let campaign = campaign::Campaign {
-                title: arguments.title,
-                plans: arguments.options.plans(&device)?,
-                repeats: arguments.options.repeats,
-                output: arguments.output,
-                limit: arguments.limit.map(Duration::from_secs),
-            };
-            let results = campaign::run(&campaign, &device)?;
+            let plans = arguments.options.plans(&device)?;
+            let limit = arguments.limit.map(Duration::from_secs);
+            let mut campaign =
+                Campaign::new(arguments.title, plans, &device, arguments.output, limit)?;
+            for _ in 0..arguments.options.repeats {
+                campaign.pass(None)?;
+            }
+            let results = campaign.finish();
             campaign::verdict([&results])
         }
         Bench::Figures(choice) => figures::run(&choice),

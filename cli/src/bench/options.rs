@@ -119,7 +119,7 @@ impl Defaults {
 
 impl Options {
     /// This library and the paper's baseline, one process, every 20 ms.
-    pub fn new(amounts: Amounts, repeats: u32) -> Options {
+    pub fn new(amounts: Amounts) -> Options {
         Options {
             approach: vec![ApproachName::Ours, ApproachName::DirectPin],
             configuration: vec![Configuration::LargeHost],
@@ -132,7 +132,7 @@ impl Options {
             touch: Vec::new(),
             pin: Vec::new(),
             vary: Vec::new(),
-            repeats,
+            repeats: 1,
         }
     }
 

@@ -175,7 +175,7 @@ impl Plan {
 }
 
 /// Fisher and Yates' shuffle with the generator "splitmix64": the same on every machine.
-fn shuffle(versions: &mut [u32], seed: u64) {
+pub fn shuffle(versions: &mut [u32], seed: u64) {
     let mut state = seed;
     for last in (1..versions.len()).rev() {
         let other = splitmix(&mut state) % (last as u64 + 1);
