@@ -39,7 +39,7 @@ fn points(results: &Value) -> &Vec<Value> {
 /// The values of a figure, one for each repeat.
 fn values(results: &Value, what: &str) -> Vec<f64> {
     let mut found = points(results).iter().filter(|point| point["what"] == what);
-    let point = found.next().unwrap_or_else(|| panic!("there is no \"{what}\""));
+    let point = found.next().expect(what);
     point["values"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
 }
 
