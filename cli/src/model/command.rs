@@ -12,7 +12,7 @@ use veloc_client::policy::touch::Touch;
 use super::node::NodeName;
 use super::predict::{predict, Prediction, TITLE};
 use super::scenario::{Scenario, CHECKPOINT, DEVICE_CACHE, HOST_CACHE};
-use super::{paper, report};
+use super::{claims, paper, report};
 use crate::bench::plan::ApproachName;
 
 /// Without `--node`, the model beside the numbers of HiPC'22. With it, predictions for that node:
@@ -130,7 +130,7 @@ fn size(text: &str) -> Result<u64> {
 struct Compared {
     title: &'static str,
     rows: Vec<paper::Row>,
-    claims: Vec<paper::Claim>,
+    claims: Vec<claims::Claim>,
 }
 
 #[derive(Serialize)]
@@ -144,7 +144,7 @@ struct Predicted {
 pub fn run(options: &Options) -> Result<()> {
     match options.node {
         None => {
-            let (rows, claims) = (paper::rows()?, paper::claims()?);
+            let (rows, claims) = (paper::rows()?, claims::claims()?);
             print!("{}", report::comparison(&rows, &claims));
             write(options, &Compared { title: report::COMPARISON, rows, claims })
         }

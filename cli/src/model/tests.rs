@@ -3,6 +3,7 @@
 use veloc_client::policy::register::Pin;
 use veloc_client::policy::touch::Touch;
 
+use super::claims;
 use super::node::{dgx_a100, gb200, h200, Node};
 use super::paper::{self, blocked, large_host};
 use super::scenario::{per_process, Outcome, Scenario, CHECKPOINT, HOST_CACHE};
@@ -187,7 +188,7 @@ fn the_papers_numbers_are_met_or_explained() {
         let of_figure: Vec<_> = rows.iter().filter(|row| row.what.starts_with(figure)).collect();
         assert!(!of_figure.is_empty() && of_figure.iter().all(|row| row.agrees()), "{of_figure:?}");
     }
-    for claim in paper::claims().unwrap() {
+    for claim in claims::claims().unwrap() {
         assert!(claim.holds() == [true, true] || !claim.note.is_empty(), "{claim:?}");
     }
 }
