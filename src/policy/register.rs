@@ -56,6 +56,12 @@ pub fn next(
     }
 }
 
+/// Whether there is anything to register: a device that reads the host's page tables copies as fast
+/// without.
+pub fn is_of_use(pin: Pin, reads_page_tables: bool) -> bool {
+    pin != Pin::Off && !reads_page_tables
+}
+
 /// Whether registration waits for this process's turn on the node.
 pub fn in_turn(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)
@@ -82,6 +88,12 @@ mod tests {
         assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |_| false), Next::Register(1));
         assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |c| c == 1), Next::Wait);
         assert_eq!(next(Pin::Chunked, 3, true, |_| true, |_| true), Next::Done);
+    }
+
+    #[test]
+    fn a_device_that_reads_page_tables_needs_nothing_registered() {
+        assert!(is_of_use(Pin::Serial, false) && !is_of_use(Pin::Serial, true));
+        assert!(!is_of_use(Pin::Off, false));
     }
 
     #[test]

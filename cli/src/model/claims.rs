@@ -28,7 +28,7 @@ impl Claim {
 pub fn claims() -> Result<Vec<Claim>> {
     let mut runs = Vec::new();
     for processes in [1, 8] {
-        let run = |approach, interval| blocked(&large_host(approach, processes, interval));
+        let run = |approach, interval| blocked(&large_host(approach, processes, interval)?);
         runs.push([
             run(ApproachName::DirectPin, 5e-3)?,
             run(ApproachName::Uvm, 5e-3)?,

@@ -14,6 +14,9 @@ use crate::bench::plan::{splitmix, ApproachName};
 /// The intervals of figure 5, in seconds. The text names 5 ms and 20 ms; the others are ours.
 pub const INTERVALS: [f64; 6] = [5e-3, 10e-3, 20e-3, 40e-3, 60e-3, 80e-3];
 
+/// The paper maps the device cache by so many bytes (V-B).
+const MAP_CHUNK: u64 = 1 << 30;
+
 /// How far the model may be from the paper, either way.
 const TOLERANCE: f64 = 1.25;
 
@@ -75,12 +78,15 @@ pub fn blocked(scenario: &Scenario) -> Result<Blocked> {
     })
 }
 
-/// The paper's large-host configuration. The device cache is mapped in the paper's chunks.
-pub fn large_host(approach: ApproachName, processes: usize, interval: f64) -> Scenario {
-    Scenario {
-        map_chunk: 1 << 30,
-        ..Scenario::large_host(dgx_a100(), approach, processes, interval)
-    }
+/// The paper's large-host configuration, with the paper's chunks and settings whatever the
+/// library's defaults are.
+pub fn large_host(approach: ApproachName, processes: usize, interval: f64) -> Result<Scenario> {
+    Ok(Scenario {
+        map_chunk: MAP_CHUNK,
+        touch: Touch::Auto,
+        pin: Pin::Serial,
+        ..Scenario::large_host(dgx_a100(), approach, processes, interval)?
+    })
 }
 
 /// Sizes like those of the paper's traces: 20 to 24 GB for each process (V-D), each checkpoint
@@ -116,9 +122,9 @@ pub fn rows() -> Result<Vec<Row>> {
 fn device_cache() -> Result<Vec<Row>> {
     let large = |approach, processes, direct_device| {
         blocked(&Scenario {
-            map_chunk: 1 << 30,
+            map_chunk: MAP_CHUNK,
             direct_device,
-            ..Scenario::large_device(dgx_a100(), approach, processes, 20e-3)
+            ..Scenario::large_device(dgx_a100(), approach, processes, 20e-3)?
         })
     };
     let rate = |blocked: Blocked| HOST_CACHE as f64 / blocked.init / 1e9;
@@ -170,9 +176,9 @@ fn against_direct(scenario: Scenario) -> Result<[f64; 2]> {
 }
 
 fn uniform() -> Result<Vec<Row>> {
-    let one = against_direct(large_host(ApproachName::Ours, 1, 20e-3))?;
-    let eight = against_direct(large_host(ApproachName::Ours, 8, 20e-3))?;
-    let short = against_direct(large_host(ApproachName::Ours, 8, 5e-3))?;
+    let one = against_direct(large_host(ApproachName::Ours, 1, 20e-3)?)?;
+    let eight = against_direct(large_host(ApproachName::Ours, 8, 20e-3)?)?;
+    let short = against_direct(large_host(ApproachName::Ours, 8, 5e-3)?)?;
     let row =
         |what, setting, paper, model, note| Row { what, setting, paper, model, unit: "x", note };
     let reading =
@@ -189,7 +195,7 @@ fn uniform() -> Result<Vec<Row>> {
 }
 
 fn variable() -> Result<Vec<Row>> {
-    let scenario = Scenario { sizes: shots(8), ..large_host(ApproachName::Ours, 8, 20e-3) };
+    let scenario = Scenario { sizes: shots(8), ..large_host(ApproachName::Ours, 8, 20e-3)? };
     let [checkpoints, total] = against_direct(scenario)?;
     let note = "the text gives neither the intervals nor the sizes of its traces, only their totals \
                 and a mean interval of 20 ms. 20 to 24 GB leave less to flush than the uniform 32 GB \
@@ -221,7 +227,7 @@ fn touching_and_pinning() -> Result<Vec<Row>> {
     let mut concurrent_over_sequential = Vec::new();
     for interval in INTERVALS {
         let run = |touch, pin| {
-            let scenario = Scenario { touch, pin, ..large_host(ApproachName::Ours, 8, interval) };
+            let scenario = Scenario { touch, pin, ..large_host(ApproachName::Ours, 8, interval)? };
             blocked(&scenario).map(|blocked| blocked.total)
         };
         let serial = run(Touch::Auto, Pin::Serial)?;
@@ -288,7 +294,7 @@ fn buffers() -> Result<Vec<Row>> {
         let host_cache = gib << 30;
         let sizes = vec![vec![CHECKPOINT; (host_cache / CHECKPOINT) as usize]];
         let scenario =
-            Scenario { host_cache, sizes, ..large_host(ApproachName::Ours, processes, 20e-3) };
+            Scenario { host_cache, sizes, ..large_host(ApproachName::Ours, processes, 20e-3)? };
         against_direct(scenario).map(|[_, total]| total)
     };
     let note =

@@ -13,7 +13,7 @@ use anyhow::{ensure, Result};
 use veloc_client::catalog::state::{Shape, State};
 use veloc_client::policy::order::RestoreOrder;
 use veloc_client::policy::pace::Pace;
-use veloc_client::policy::register::Pin;
+use veloc_client::policy::register::{self, Pin};
 use veloc_client::policy::slice;
 use veloc_client::policy::touch::{self, Mode, Touch};
 use veloc_client::tier::pages::{Pages, TOUCH_UNIT};
@@ -51,8 +51,10 @@ impl Setup {
             direct_host: false,
             memset: false,
             touch: scenario.touch,
-            // As the engine: what the device can read anyway needs no registration.
-            pin: if scenario.node.coherent { Pin::Off } else { scenario.pin },
+            pin: match register::is_of_use(scenario.pin, scenario.node.coherent) {
+                true => scenario.pin,
+                false => Pin::Off,
+            },
             threads: touch::threads(0, scenario.node.processors_per_process),
         };
         match scenario.approach {
