@@ -2,25 +2,29 @@
 # Tests and measures the library on this machine's GPU. Needs the NVIDIA driver and nothing else;
 # with a C compiler and nvcc it does more.
 #
-#     run.sh [--software] [--quick] [FOLDER]
+#     run.sh [--software] [--quick] [--tests | --figures] [FOLDER]
 #
+# --tests and --figures do one half; the figures take at most 8 minutes, the most important first.
 # FOLDER (or $OUT, or ./results) gets the results, each as soon as it is there:
-#     device.json                             machine, driver, device
-#     rtm.json, rtm.png                       the demonstration
-#     bench-20ms.json, bench-5ms.json         the library beside bare copies and pinning up front
-#     leads.json                              registration, staging, copies, mapping
-#     init.json                               making caches usable, and nothing else
-#     pages.json, turns.json, engine.json     touching, turns, the library's own cost
-#     run.log, summary.txt                    everything that was printed; the table of steps
+#     device.json                          machine, driver, device
+#     rtm.json, rtm.png                    the demonstration
+#     registration.json                    how long a registration stops copies, by its size
+#     figures/figure-*.json, pictures/     the paper's figures and more; see docs/bench.md
+#     timeline.json, timeline.png          one job with all its workers
+#     init.json, leads.json                caches made usable alone; staging, copies, mapping
+#     pages.json, turns.json, engine.json  touching, turns, the library's own cost
+#     run.log, summary.txt                 everything that was printed; the table of steps
 # Ends with 1 if a step failed.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-software=false quick=false out=${OUT:-results}
+software=false quick=false tests=true figures=true out=${OUT:-results}
 while (($#)); do
     case $1 in
         --software) software=true ;;
         --quick) quick=true ;;
+        --tests) figures=false ;;
+        --figures) tests=false ;;
         -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -*) echo "run.sh: $1: there is no such option" >&2; exit 2 ;;
         *) out=$1 ;;
@@ -138,31 +142,9 @@ hello() {
 export -f program starts since test_programs hello
 export here work quick
 
-# Sizes: those of the paper, as far as this machine has memory for them, or such that a run takes
-# seconds. In GiB and MiB. The software device has sizes of its own.
-sizes() {
-    local device=4 host=32 count=256 size=128 available
-    $software && return
-    if $quick; then device=1 host=4 count=32; fi
-    available=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
-    while ((host > 1 && host * 10 > available * 7)); do
-        host=$((host / 2)) count=$((count / 2))
-    done
-    echo --count $count --size ${size}M --device-cache ${device}G --host-cache ${host}G
-}
-
-main() {
-    local rtm=(--verify) leads=() init=() pages=() limit=240 sizes veloc=$here/bin/veloc
-    if $software; then
-        echo "The software device stands in for the GPU: no time of this run means anything."
-        rtm+=(--steps 300) leads=(--total 64M --repeats 1) pages=(--bytes 64M)
-        init=(--device-bytes 64M --host-bytes 64M --processes 1,2 --repeats 1)
-    elif $quick; then
-        leads=(--total 1G --repeats 1) init=(--processes 1,2 --repeats 1) pages=(--repeats 2) limit=120
-    fi
-    read -ra sizes <<< "$(sizes)"
-
-    step "device" 60 "$veloc" bench leads --only facts --output "$out/device.json"
+run_tests() {
+    local rtm=(--verify)
+    if $software; then rtm+=(--steps 300); fi
     step "test programs" 300 bash -c test_programs
     if $software; then
         note "hello.cu" "skipped: the CUDA runtime needs a GPU" 0
@@ -173,20 +155,55 @@ main() {
     fi
     step "rtm ${rtm[*]}" 240 \
         "$here/bin/rtm" "${rtm[@]}" --json "$out/rtm.json" --output "$out/rtm.png"
-    step "bench, a checkpoint every 20 ms" $limit \
-        "$veloc" bench run "${sizes[@]}" --interval 20 --repeats 1 --output "$out/bench-20ms.json"
-    step "bench, a checkpoint every 5 ms" $limit \
-        "$veloc" bench run "${sizes[@]}" --interval 5 --repeats 1 --output "$out/bench-5ms.json"
-    step "leads: registration, staging, copies, mapping" 180 \
-        "$veloc" bench leads "${leads[@]}" --output "$out/leads.json"
-    step "initialisation of caches" 180 \
-        "$veloc" bench init "${init[@]}" --output "$out/init.json"
-    step "touching of pages" 120 \
-        "$veloc" bench pages "${pages[@]}" --json "$out/pages.json"
-    step "turns between processes" 120 \
-        "$veloc" bench turns --repeats 2 --json "$out/turns.json"
+}
+
+# Sizes of the figures: those of the paper, as far as this machine has memory (the program sees to
+# that), or such that a run takes seconds.
+run_figures() {
+    local veloc=$here/bin/veloc total=4G budget=330 repeats=3 amounts=() timeline=() init=()
+    local pages=() rounds=2
+    if $software; then
+        total=64M budget=20 repeats=1 rounds=1 pages=(--bytes 64M)
+        init=(--device-bytes 64M --host-bytes 64M --processes 1,2)
+        amounts=(--count 16 --size 256K --device-cache 2M --host-cache 8M)
+        timeline=("${amounts[@]}" --interval 2)
+    elif $quick; then
+        total=1G budget=120 repeats=1 rounds=1 init=(--processes 1,2)
+        amounts=(--count 32 --device-cache 1G --host-cache 4G)
+        timeline=("${amounts[@]}")
+    else
+        timeline=(--count 64 --host-cache 8G)
+    fi
+    step "registration: how long it stops copies" 90 \
+        "$veloc" bench leads --only facts,registration --total $total --repeats $rounds \
+        --output "$out/registration.json"
+    step "the paper's figures and more" $((budget + 90)) \
+        "$veloc" bench figures --budget $budget --repeats $repeats "${amounts[@]}" \
+        --out "$out/figures"
+    step "their pictures" 60 "$veloc" bench plot "$out"/figures/*.json --out "$out/pictures"
+    VELOC_TRACE=$out/timeline.json step "a job with its timeline" 60 \
+        "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --output "$work/job.json"
+    step "its picture" 30 "$veloc" timeline "$out/timeline.json" --out "$out/timeline"
+    step "leads: staging, copies, mapping" 90 \
+        "$veloc" bench leads --only staging,copies,mapping --total $total --repeats $rounds \
+        --output "$out/leads.json"
+    step "initialisation of caches" 90 \
+        "$veloc" bench init "${init[@]}" --repeats $rounds --output "$out/init.json"
+    step "touching of pages" 60 \
+        "$veloc" bench pages "${pages[@]}" --repeats $rounds --json "$out/pages.json"
+    step "turns between processes" 60 \
+        "$veloc" bench turns --repeats $rounds --json "$out/turns.json"
     step "the library's own cost" 120 \
-        "$veloc" bench engine --repeats 2 --json "$out/engine.json"
+        "$veloc" bench engine --repeats $rounds --json "$out/engine.json"
+}
+
+main() {
+    if $software; then
+        echo "The software device stands in for the GPU: no time of this run means anything."
+    fi
+    step "device" 60 "$here/bin/veloc" bench leads --only facts --output "$out/device.json"
+    if $figures; then run_figures; fi
+    if $tests; then run_tests; fi
 
     echo
     cat "$work/summary"

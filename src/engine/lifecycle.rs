@@ -14,8 +14,7 @@ use crate::device::{Device, Event, Stream};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::{affinity, memory};
-use crate::policy::register::Pin;
-use crate::policy::touch;
+use crate::policy::{register, touch};
 use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
 use crate::tier::files::Files;
@@ -154,10 +153,10 @@ impl Engine {
         if self.host.is_some() {
             prepare::place(&self.shared);
             let capabilities = device.capabilities();
-            if self.config.pin != Pin::Off && !capabilities.host_register {
+            if !register::is_of_use(self.config.pin, capabilities.pageable_access) {
+                log::info!("the host buffer is not registered: off, or the device needs it not");
+            } else if !capabilities.host_register {
                 self.degrade("pin", "this device's driver does not register host memory");
-            } else if capabilities.pageable_access {
-                log::info!("the device reads the host's page tables: nothing needs registration");
             } else {
                 self.spawn("pin", prepare::pin)?;
             }

@@ -67,43 +67,39 @@ pub fn map(shared: &Shared) -> Result<()> {
 pub fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared);
-    while shared.pace.may_touch() {
+    loop {
+        // Before a unit is claimed: what is claimed counts as having its pages.
+        if shared.memory_is_short(TOUCH_UNIT) {
+            host.give_up();
+            break;
+        }
+        let Some(unit) = host.claim().filter(|_| shared.pace.may_touch()) else {
+            break;
+        };
         let since = Instant::now();
-        let short = shared.memory_is_short(TOUCH_UNIT);
-        let unit = if short { None } else { host.claim() };
-        let touched = unit.as_ref().map_or(Ok(()), |unit| host.touch(unit, method));
-        let bytes = unit.as_ref().map_or(0, |unit| unit.end - unit.start);
+        let bytes = unit.end - unit.start;
+        let touched = host.touch(&unit, method);
         shared.pace.touched(bytes, since);
-        match (touched, &unit) {
-            (Ok(()), Some(_)) => {
-                let time = since.elapsed();
-                shared.metrics.touch.add(bytes, time);
-                shared.trace.spent(Activity::Touch, since, time, bytes);
-                if shared.trace.is_on() {
-                    shared.trace.counter(Counter::HostTouched, host.touched_bytes());
-                }
-            }
-            (Ok(()), None) if !short => break,
-            (Ok(()), None) => {
-                host.give_up();
-                break;
-            }
-            (Err(error), _) => {
-                shared.degrade(
-                    "touch",
-                    format!(
-                        "touching of the host buffer ends at {} of {} bytes; the rest is not \
-                         registered either: {error}",
-                        host.touched_bytes(),
-                        host.len()
-                    ),
-                );
-                host.give_up();
-                // What the kernel has no memory for, a checkpoint must not be the first to use.
-                let end = unit.map_or(0, |unit| unit.start);
-                shared.catalog.step(|state| state.limit_host(end));
-                break;
-            }
+        if let Err(error) = touched {
+            shared.degrade(
+                "touch",
+                format!(
+                    "touching of the host buffer ends at {} of {} bytes; the rest is not \
+                     registered either: {error}",
+                    host.touched_bytes(),
+                    host.len()
+                ),
+            );
+            host.give_up();
+            // What the kernel has no memory for, a checkpoint must not be the first to use.
+            shared.catalog.step(|state| state.limit_host(unit.start));
+            break;
+        }
+        let time = since.elapsed();
+        shared.metrics.touch.add(bytes, time);
+        shared.trace.spent(Activity::Touch, since, time, bytes);
+        if shared.trace.is_on() {
+            shared.trace.counter(Counter::HostTouched, host.touched_bytes());
         }
     }
     Ok(())

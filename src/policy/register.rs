@@ -69,6 +69,12 @@ pub fn expected_seconds(bytes: u64, before: (u64, f64)) -> f64 {
     }
 }
 
+/// Whether there is anything to register: a device that reads the host's page tables copies as fast
+/// without.
+pub fn is_of_use(pin: Pin, reads_page_tables: bool) -> bool {
+    pin != Pin::Off && !reads_page_tables
+}
+
 /// Whether registration waits for this process's turn on the node.
 pub fn in_turn(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)
@@ -95,6 +101,12 @@ mod tests {
         assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |_| false), Next::Register(1));
         assert_eq!(next(Pin::Chunked, 3, false, |c| c == 1, |c| c == 1), Next::Wait);
         assert_eq!(next(Pin::Chunked, 3, true, |_| true, |_| true), Next::Done);
+    }
+
+    #[test]
+    fn a_device_that_reads_page_tables_needs_nothing_registered() {
+        assert!(is_of_use(Pin::Serial, false) && !is_of_use(Pin::Serial, true));
+        assert!(!is_of_use(Pin::Off, false));
     }
 
     #[test]

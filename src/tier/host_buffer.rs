@@ -115,10 +115,21 @@ impl HostBuffer {
 
     // ---- touching ------------------------------------------------------------------------
 
-    /// Claims the next unit that has no pages yet, in ascending order. `None`: all have, or are
-    /// being given them.
+    /// Claims the next unit that has no pages yet, in ascending order. Where copies are making all
+    /// that are missing, waits for them: should one fail, its units are to be touched. `None`: all
+    /// have their pages or are claimed, or [`HostBuffer::stop`] was called.
     pub fn claim(&self) -> Option<Range<u64>> {
-        self.guarded.lock().pages.claim()
+        let mut guarded = self.guarded.lock();
+        loop {
+            if guarded.stopping {
+                return None;
+            }
+            let unit = guarded.pages.claim();
+            if unit.is_some() || !guarded.pages.is_being_written() {
+                return unit;
+            }
+            guarded = self.changed.wait(guarded);
+        }
     }
 
     /// Makes the pages of a claimed unit.
@@ -147,7 +158,7 @@ impl HostBuffer {
     /// touched.
     pub fn written(&self, extents: &[Extent]) {
         let mut guarded = self.guarded.lock();
-        if guarded.pages.all_touched() {
+        if guarded.pages.all_touched() && !guarded.pages.is_being_written() {
             return;
         }
         guarded.pages.written(extents);
@@ -299,6 +310,26 @@ mod tests {
         // SAFETY: within the mapping; no other thread.
         assert_eq!(unsafe { buffer.address(0).read() }, 7);
         assert_eq!(buffer.touched_bytes(), U);
+    }
+
+    /// Catches pages that nobody makes any more: the copy that was to make them has failed, and those
+    /// who touch have gone.
+    #[test]
+    fn touching_waits_for_copies_that_may_fail() {
+        let buffer = buffer(2);
+        let all = [Extent { offset: 0, len: 2 * U }];
+        buffer.writing(&all);
+        std::thread::scope(|scope| {
+            let touching = scope.spawn(|| buffer.claim());
+            buffer.not_written(&all);
+            assert_eq!(touching.join().unwrap(), Some(0..U));
+        });
+        buffer.writing(&all);
+        std::thread::scope(|scope| {
+            let touching = scope.spawn(|| buffer.claim());
+            buffer.written(&all);
+            assert_eq!(touching.join().unwrap(), None);
+        });
     }
 
     /// Catches a registrar that waits for a copy that nobody can wait for, and whoever waits for the

@@ -74,6 +74,8 @@ pub struct Pages {
     touched: Vec<bool>,
     /// Units that a copy is writing to: it makes their pages.
     written_to: Vec<bool>,
+    /// How many of those there are.
+    being_written: usize,
     touched_bytes: u64,
     /// Units below this one are touched, or being touched or written to.
     front: usize,
@@ -94,6 +96,7 @@ impl Pages {
             layout,
             touched: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
             written_to: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
+            being_written: 0,
             touched_bytes: 0,
             front: 0,
             chunks: vec![Chunk::Open(0); layout.count()],
@@ -134,6 +137,11 @@ impl Pages {
         Some(unit * TOUCH_UNIT..((unit + 1) * TOUCH_UNIT).min(self.len))
     }
 
+    /// Whether copies are making pages: should they fail, there will be more to claim.
+    pub fn is_being_written(&self) -> bool {
+        self.being_written > 0
+    }
+
     /// The pages of a claimed unit exist.
     pub fn touched(&mut self, unit: Range<u64>) {
         self.mark((unit.start / TOUCH_UNIT) as usize);
@@ -144,7 +152,7 @@ impl Pages {
     pub fn writing(&mut self, extents: &[Extent]) {
         if !self.all_touched() {
             for unit in self.covered(extents) {
-                self.written_to[unit] = true;
+                self.write_to(unit, !self.touched[unit]);
             }
         }
     }
@@ -152,9 +160,9 @@ impl Pages {
     /// The copy has written its bytes, so their pages exist. Units that are wholly covered count as
     /// touched.
     pub fn written(&mut self, extents: &[Extent]) {
-        if !self.all_touched() {
+        if !self.all_touched() || self.is_being_written() {
             for unit in self.covered(extents) {
-                self.written_to[unit] = false;
+                self.write_to(unit, false);
                 self.mark(unit);
             }
         }
@@ -162,9 +170,9 @@ impl Pages {
 
     /// The copy has failed: what it was to write needs to be touched after all.
     pub fn not_written(&mut self, extents: &[Extent]) {
-        if !self.all_touched() {
+        if self.is_being_written() {
             for unit in self.covered(extents) {
-                self.written_to[unit] = false;
+                self.write_to(unit, false);
                 if !self.touched[unit] {
                     self.front = self.front.min(unit);
                 }
@@ -335,6 +343,12 @@ impl Pages {
         units.into_iter().flatten().map(|unit| unit as usize)
     }
 
+    fn write_to(&mut self, unit: usize, now: bool) {
+        let before = std::mem::replace(&mut self.written_to[unit], now);
+        self.being_written += usize::from(now);
+        self.being_written -= usize::from(before);
+    }
+
     fn mark(&mut self, unit: usize) {
         if !std::mem::replace(&mut self.touched[unit], true) {
             let start = unit as u64 * TOUCH_UNIT;
@@ -377,9 +391,12 @@ mod tests {
         assert_eq!(pages.claim(), Some(0..U), "the flush covers half of this unit");
         assert_eq!(pages.claim(), Some(3 * U..4 * U));
         pages.not_written(&flush);
+        assert!(!pages.is_being_written());
         assert_eq!(pages.claim(), Some(U..2 * U));
         pages.writing(&[Extent { offset: 2 * U, len: U }]);
+        assert!(pages.is_being_written());
         pages.written(&[Extent { offset: 2 * U, len: U }]);
+        assert!(!pages.is_being_written());
         assert_eq!(pages.touched_bytes(), U);
     }
 

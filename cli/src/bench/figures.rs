@@ -12,6 +12,7 @@ use super::options::{Amounts, Options};
 use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
 use super::plan::{Compute, Configuration, Hints, Order};
 use super::results::{Device, Results};
+use super::workload::{GENERATED, LARGEST_SHOT};
 use super::{machine, processes};
 
 /// How much to measure.
@@ -127,10 +128,7 @@ impl Figure {
                 } else {
                     vec![Ours, DirectPin]
                 },
-                amounts: Amounts {
-                    trace: amounts.trace.clone().or_else(|| Some("generated".to_owned())),
-                    ..base.amounts
-                },
+                amounts: with_trace(amounts),
                 interval: by(&[20.0], &[5.0, 10.0, 20.0, 40.0, 60.0, 80.0]),
                 ..base
             }],
@@ -138,11 +136,7 @@ impl Figure {
                 let counts: &[u32] = if full { &[1, 2, 4, 8] } else { &[4] };
                 counts.iter().map(|count| shared(*count, &base)).collect()
             }
-            Figure::LargeDevice => vec![Options {
-                configuration: vec![Configuration::LargeDevice],
-                interval: intervals,
-                ..base
-            }],
+            Figure::LargeDevice => vec![Options { interval: intervals, ..large_device(&base) }],
             Figure::Compute => vec![Options {
                 approach: if full { vec![Ours, DirectPin] } else { vec![Ours] },
                 interval: by(&[20.0], &[5.0, 20.0, 80.0]),
@@ -186,10 +180,9 @@ impl Figure {
             }
             Figure::MapChunk => vec![Options {
                 approach: vec![Ours],
-                configuration: vec![Configuration::LargeDevice],
                 vary: words(&["gpu_chunk_size=16M,64M,128M,256M,1G"]),
                 interval: by(&[5.0], &[5.0, 20.0]),
-                ..base
+                ..large_device(&base)
             }],
             Figure::Others => vec![Options {
                 approach: vec![Ours, IncrementalMemset, Uvm, UvmBudget],
@@ -208,6 +201,22 @@ impl Figure {
             .collect(),
         }
     }
+}
+
+/// Shots of the paper's totals, or as much smaller as the host buffer is.
+fn with_trace(amounts: &Amounts) -> Amounts {
+    let host = amounts.host_cache.first().copied().unwrap_or(0) as f64;
+    let (trace, scale) = match &amounts.trace {
+        Some(trace) => (trace.clone(), amounts.scale),
+        None => (GENERATED.to_owned(), Some((host / (1.1 * LARGEST_SHOT)).min(1.0))),
+    };
+    Amounts { trace: Some(trace), scale, ..amounts.clone() }
+}
+
+/// A device cache for everything; what was asked for is meant for the other configuration.
+fn large_device(base: &Options) -> Options {
+    let amounts = Amounts { device_cache: None, ..base.amounts.clone() };
+    Options { configuration: vec![Configuration::LargeDevice], amounts, ..base.clone() }
 }
 
 /// Several processes at once. More than two have half the work each: one card and the memory of

@@ -207,7 +207,9 @@ impl Options {
                 let size = self.amounts.size.unwrap_or(defaults.size);
                 Ok(workload::uniform(size, self.amounts.count.unwrap_or(defaults.count)))
             }
-            Some("generated") => Ok(workload::generated(processes, scale, self.amounts.seed)),
+            Some(workload::GENERATED) => {
+                Ok(workload::generated(processes, scale, self.amounts.seed))
+            }
             Some(file) => workload::from_csv(Path::new(file), self.amounts.rows, scale),
         }
     }

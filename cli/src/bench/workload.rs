@@ -12,7 +12,11 @@ use super::plan::splitmix;
 const WORD: u64 = 4;
 
 /// What the checkpoints of one shot come to, in bytes (HiPC'22, section V-D: 20 to 24 GB).
-const SHOT: std::ops::RangeInclusive<f64> = 20e9..=24e9;
+const SHOT: std::ops::RangeInclusive<f64> = 20e9..=LARGEST_SHOT;
+/// The most that one comes to.
+pub const LARGEST_SHOT: f64 = 24e9;
+/// What such traces are called.
+pub const GENERATED: &str = "generated";
 /// The sizes of single checkpoints, in bytes (the spread of the public sample of such a trace).
 const CHECKPOINT: std::ops::RangeInclusive<f64> = 100e6..=155e6;
 /// How far a size goes back to the mean of its shot with each checkpoint.

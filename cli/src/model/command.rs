@@ -11,8 +11,8 @@ use veloc_client::policy::touch::Touch;
 
 use super::node::NodeName;
 use super::predict::{predict, Prediction, TITLE};
-use super::scenario::{Scenario, CHECKPOINT, DEVICE_CACHE, HOST_CACHE};
-use super::{paper, report};
+use super::scenario::Scenario;
+use super::{claims, paper, report};
 use crate::bench::plan::ApproachName;
 
 /// Without `--node`, the model beside the numbers of HiPC'22. With it, predictions for that node:
@@ -31,22 +31,22 @@ pub struct Options {
     /// The ways to keep checkpoints
     #[arg(long, value_delimiter = ',', default_value = "ours,direct-pin", requires = "node")]
     approach: Vec<ApproachName>,
-    /// Settings of the key `pin`
-    #[arg(long, value_delimiter = ',', default_value = "serial", requires = "node")]
+    /// Settings of the key `pin`; without any, the library's default
+    #[arg(long, value_delimiter = ',', requires = "node")]
     pin: Vec<PinName>,
-    /// Settings of the key `touch`
-    #[arg(long, value_delimiter = ',', default_value = "auto", requires = "node")]
+    /// Settings of the key `touch`; without any, the library's default
+    #[arg(long, value_delimiter = ',', requires = "node")]
     touch: Vec<TouchName>,
-    /// Host buffers of each process, as 32G; 0: the device cache holds everything
+    /// Host buffers of each process, without any 32G; 0: the device cache holds everything
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
     host_cache: Vec<u64>,
-    /// Device caches of each process
+    /// Device caches of each process, without any 4G
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
     device_cache: Vec<u64>,
-    /// Settings of the key `pin_chunk_size`
+    /// Settings of the key `pin_chunk_size`; the same
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
     pin_chunk: Vec<u64>,
-    /// Settings of the key `gpu_chunk_size`
+    /// Settings of the key `gpu_chunk_size`; the same
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
     map_chunk: Vec<u64>,
     /// Bytes of a checkpoint
@@ -130,7 +130,7 @@ fn size(text: &str) -> Result<u64> {
 struct Compared {
     title: &'static str,
     rows: Vec<paper::Row>,
-    claims: Vec<paper::Claim>,
+    claims: Vec<claims::Claim>,
 }
 
 #[derive(Serialize)]
@@ -144,7 +144,7 @@ struct Predicted {
 pub fn run(options: &Options) -> Result<()> {
     match options.node {
         None => {
-            let (rows, claims) = (paper::rows()?, paper::claims()?);
+            let (rows, claims) = (paper::rows()?, claims::claims()?);
             print!("{}", report::comparison(&rows, &claims));
             write(options, &Compared { title: report::COMPARISON, rows, claims })
         }
@@ -154,7 +154,7 @@ pub fn run(options: &Options) -> Result<()> {
                 print!("{}", report::figures(&node));
             }
             let predictions =
-                options.scenarios(name).iter().map(predict).collect::<Result<Vec<_>>>()?;
+                options.scenarios(name)?.iter().map(predict).collect::<Result<Vec<_>>>()?;
             print!("{}", report::predictions(&predictions));
             write(options, &Predicted { title: TITLE, node, predictions })
         }
@@ -171,17 +171,10 @@ fn write(options: &Options, what: &impl Serialize) -> Result<()> {
 
 impl Options {
     /// One scenario for each combination.
-    fn scenarios(&self, node: NodeName) -> Vec<Scenario> {
-        let given = |values: &[u64], otherwise: u64| {
-            if values.is_empty() {
-                vec![otherwise]
-            } else {
-                values.to_vec()
-            }
-        };
-        let mut all = vec![Scenario::large_host(node.node(), ApproachName::Ours, 1, 0.0)];
-        vary(&mut all, &given(&self.device_cache, DEVICE_CACHE), |s, v| s.device_cache = v);
-        vary(&mut all, &given(&self.host_cache, HOST_CACHE), |s, v| s.host_cache = v);
+    fn scenarios(&self, node: NodeName) -> Result<Vec<Scenario>> {
+        let mut all = vec![Scenario::large_host(node.node(), ApproachName::Ours, 1, 0.0)?];
+        vary(&mut all, &self.device_cache, |s, v| s.device_cache = v);
+        vary(&mut all, &self.host_cache, |s, v| s.host_cache = v);
         for scenario in &mut all {
             let room = scenario.host_cache.max(scenario.device_cache);
             let fit = (room / self.size.max(1)) as usize;
@@ -193,21 +186,21 @@ impl Options {
         // What only this library has is varied for it alone.
         let ours = |s: &Scenario| s.approach == ApproachName::Ours;
         let (mut own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(ours);
-        let first = own.first().cloned();
         vary(&mut own, &self.touch, |s, v| s.touch = v.key());
         vary(&mut own, &self.pin, |s, v| s.pin = v.key());
-        let chunk = first.as_ref().map_or(CHECKPOINT, |s| s.pin_chunk);
-        vary(&mut own, &given(&self.pin_chunk, chunk), |s, v| s.pin_chunk = v);
-        let chunk = first.as_ref().map_or(CHECKPOINT, |s| s.map_chunk);
-        vary(&mut own, &given(&self.map_chunk, chunk), |s, v| s.map_chunk = v);
+        vary(&mut own, &self.pin_chunk, |s, v| s.pin_chunk = v);
+        vary(&mut own, &self.map_chunk, |s, v| s.map_chunk = v);
         own.extend(others);
         own.sort_by(|a, b| a.processes.cmp(&b.processes).then(a.interval.total_cmp(&b.interval)));
-        own
+        Ok(own)
     }
 }
 
-/// Makes of each scenario one for each value.
+/// Makes of each scenario one for each value. Without values all stay as they are.
 fn vary<V: Copy>(all: &mut Vec<Scenario>, values: &[V], set: impl Fn(&mut Scenario, V)) {
+    if values.is_empty() {
+        return;
+    }
     *all = std::mem::take(all)
         .into_iter()
         .flat_map(|scenario| {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use super::claims::Claim;
 use super::node::Node;
-use super::paper::{Claim, Row};
+use super::paper::Row;
 use super::predict::{Prediction, TITLE};
 
 /// The title of the comparison.

@@ -2,6 +2,7 @@
 
 use anyhow::{ensure, Result};
 use serde::Serialize;
+use veloc_client::config::Config;
 use veloc_client::policy::register::Pin;
 use veloc_client::policy::touch::Touch;
 
@@ -47,8 +48,14 @@ pub const CHECKPOINT: u64 = 128 << 20;
 impl Scenario {
     /// The paper's configuration large-host with uniform checkpoints (V-C), as this library's
     /// defaults treat it.
-    pub fn large_host(node: Node, approach: ApproachName, processes: usize, interval: f64) -> Self {
-        Scenario {
+    pub fn large_host(
+        node: Node,
+        approach: ApproachName,
+        processes: usize,
+        interval: f64,
+    ) -> Result<Self> {
+        let (keys, _) = Config::from_text("mode = async\nephemeral = true\n", |_| None)?;
+        Ok(Scenario {
             node,
             approach,
             processes,
@@ -56,12 +63,12 @@ impl Scenario {
             interval,
             device_cache: DEVICE_CACHE,
             host_cache: HOST_CACHE,
-            map_chunk: 128 << 20,
-            pin_chunk: 64 << 20,
-            touch: Touch::Auto,
-            pin: Pin::Serial,
+            map_chunk: keys.gpu_chunk_size,
+            pin_chunk: keys.pin_chunk_size,
+            touch: keys.touch,
+            pin: keys.pin,
             direct_device: false,
-        }
+        })
     }
 
     /// The paper's configuration large-device (V-C): everything stays in the device cache.
@@ -70,12 +77,12 @@ impl Scenario {
         approach: ApproachName,
         processes: usize,
         interval: f64,
-    ) -> Self {
-        Scenario {
+    ) -> Result<Self> {
+        Ok(Scenario {
             device_cache: HOST_CACHE,
             host_cache: 0,
-            ..Scenario::large_host(node, approach, processes, interval)
-        }
+            ..Scenario::large_host(node, approach, processes, interval)?
+        })
     }
 
     /// The sizes of the checkpoints of one process.
@@ -90,8 +97,13 @@ impl Scenario {
         for process in 0..self.processes.min(self.sizes.len()) {
             let sizes = self.sizes_of(process);
             ensure!(
-                sizes.iter().all(|&bytes| bytes > 0 && bytes <= self.device_cache),
-                "device cache: {} bytes, less than a checkpoint of process {process}, or one is empty",
+                !sizes.is_empty() && sizes.iter().all(|&bytes| bytes > 0),
+                "checkpoints: process {process} has none, or one without bytes"
+            );
+            let largest = sizes.iter().copied().max().unwrap_or(0);
+            ensure!(
+                largest <= self.device_cache,
+                "device cache: {} bytes, but process {process} has a checkpoint of {largest}",
                 self.device_cache
             );
             let all: u64 = sizes.iter().sum();

@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-use super::machine::{Actor, Machine, Motion, Process};
+use super::machine::{Actor, Machine, Process};
+use super::motion::Motion;
 use super::scenario::{Outcome, Scenario};
 use crate::bench::plan::ApproachName;
 

@@ -3,6 +3,7 @@
 use veloc_client::policy::register::Pin;
 use veloc_client::policy::touch::Touch;
 
+use super::claims;
 use super::node::{dgx_a100, gb200, h200, Node};
 use super::paper::{self, blocked, large_host};
 use super::scenario::{per_process, Outcome, Scenario, CHECKPOINT, HOST_CACHE};
@@ -28,7 +29,7 @@ fn small(approach: ApproachName, processes: usize, interval: f64) -> Scenario {
         sizes: vec![vec![64 << 20; 32], vec![(64 << 20) - 512; 32]],
         device_cache: 512 << 20,
         host_cache: 2 << 30,
-        ..Scenario::large_host(dgx_a100(), approach, processes, interval)
+        ..Scenario::large_host(dgx_a100(), approach, processes, interval).unwrap()
     }
 }
 
@@ -81,7 +82,7 @@ fn the_same_run_has_the_same_outcome() {
 fn a_process_alone_takes_bytes_over_rates() {
     let node = dgx_a100();
     let (device, host) = (4u64 << 30, HOST_CACHE);
-    let scenario = large_host(ApproachName::DirectPin, 1, 50e-3);
+    let scenario = large_host(ApproachName::DirectPin, 1, 50e-3).unwrap();
     let outcome = &simulate(&scenario).unwrap()[0];
     let init = device as f64 / node.allocate_device.value + host as f64 / node.allocate_host.value;
     near(outcome.init, init);
@@ -91,7 +92,7 @@ fn a_process_alone_takes_bytes_over_rates() {
     let alone = simulate(&Scenario {
         touch: Touch::Concurrent,
         sizes: vec![vec![CHECKPOINT]],
-        ..large_host(ApproachName::Ours, 1, 60.0)
+        ..large_host(ApproachName::Ours, 1, 60.0).unwrap()
     })
     .unwrap();
     near(
@@ -105,8 +106,9 @@ fn a_process_alone_takes_bytes_over_rates() {
 /// who hold it.
 #[test]
 fn direct_pinning_is_as_many_times_slower_as_there_are_processes() {
-    let init =
-        |processes| blocked(&large_host(ApproachName::DirectPin, processes, 50e-3)).unwrap().init;
+    let init = |processes| {
+        blocked(&large_host(ApproachName::DirectPin, processes, 50e-3).unwrap()).unwrap().init
+    };
     near(init(8), 8.0 * init(1));
 }
 
@@ -114,7 +116,7 @@ fn direct_pinning_is_as_many_times_slower_as_there_are_processes() {
 /// short beside it, a registration must keep the application waiting for about as long as it takes.
 #[test]
 fn no_copy_while_registering() {
-    let ours = large_host(ApproachName::Ours, 1, 60e-3);
+    let ours = large_host(ApproachName::Ours, 1, 60e-3).unwrap();
     let scenario = Scenario { touch: Touch::Concurrent, ..ours };
     let outcome = &simulate(&scenario).unwrap()[0];
     let registering = HOST_CACHE as f64 / scenario.node.register.value;
@@ -134,7 +136,7 @@ fn no_copy_while_registering() {
 #[test]
 fn turns_keep_registrations_apart() {
     let stopped = |pin| {
-        let scenario = Scenario { pin, ..large_host(ApproachName::Ours, 8, 60e-3) };
+        let scenario = Scenario { pin, ..large_host(ApproachName::Ours, 8, 60e-3).unwrap() };
         per_process(&simulate(&scenario).unwrap(), |outcome| outcome.stopped)
     };
     let one = HOST_CACHE as f64 / dgx_a100().register.value;
@@ -187,7 +189,7 @@ fn the_papers_numbers_are_met_or_explained() {
         let of_figure: Vec<_> = rows.iter().filter(|row| row.what.starts_with(figure)).collect();
         assert!(!of_figure.is_empty() && of_figure.iter().all(|row| row.agrees()), "{of_figure:?}");
     }
-    for claim in paper::claims().unwrap() {
+    for claim in claims::claims().unwrap() {
         assert!(claim.holds() == [true, true] || !claim.note.is_empty(), "{claim:?}");
     }
 }
@@ -202,7 +204,7 @@ fn auto_is_as_good_as_the_better_setting() {
             let total = |touch| {
                 let ours = ApproachName::Ours;
                 let scenario = Scenario::large_host(node.clone(), ours, processes, interval);
-                blocked(&Scenario { touch, pin: Pin::Off, ..scenario }).unwrap().total
+                blocked(&Scenario { touch, pin: Pin::Off, ..scenario.unwrap() }).unwrap().total
             };
             let better = total(Touch::Sequential).min(total(Touch::Concurrent));
             let auto = total(Touch::Auto);
@@ -222,7 +224,7 @@ fn sixty_four_processes_take_a_thousand_checkpoints_each() {
         sizes: vec![vec![4 << 20; 1000]],
         device_cache: 256 << 20,
         host_cache: 4 << 30,
-        ..Scenario::large_host(h200(), ApproachName::Ours, 64, 2e-3)
+        ..Scenario::large_host(h200(), ApproachName::Ours, 64, 2e-3).unwrap()
     };
     let outcomes = simulate(&scenario).unwrap();
     assert_eq!(outcomes.len(), 64);
@@ -234,7 +236,7 @@ fn sixty_four_processes_take_a_thousand_checkpoints_each() {
 fn a_coherent_node_registers_nothing() {
     let scenario = Scenario {
         sizes: vec![vec![CHECKPOINT; 64]],
-        ..Scenario::large_host(gb200(), ApproachName::Ours, 2, 50e-3)
+        ..Scenario::large_host(gb200(), ApproachName::Ours, 2, 50e-3).unwrap()
     };
     for outcome in simulate(&scenario).unwrap() {
         assert_eq!((outcome.stopped, outcome.registered_at), (0.0, 0.0));

@@ -6,7 +6,8 @@ use veloc_client::catalog::entry::{Id, Part, Region, Tier};
 use veloc_client::catalog::state::{Acquire, Destination, Reserve};
 use veloc_client::tier::space::Extent;
 
-use super::super::machine::{Actor, Machine, Motion};
+use super::super::machine::{Actor, Machine};
+use super::super::motion::Motion;
 use super::transfer::{Piece, Transfer};
 use super::{Cached, NAME};
 
@@ -174,8 +175,7 @@ impl Cached {
                     let bytes = self.sizes[self.sizes.len() - 1 - self.application.restored];
                     // The device side is the application's own buffer, in one piece.
                     let own = [Extent { offset: 0, len: u64::MAX }];
-                    let transfer =
-                        self.transfer_between(&own, &source.extents, bytes, machine.now());
+                    let transfer = Transfer::new(&own, &source.extents, bytes, machine.now());
                     self.application.doing = Doing::RestoringFromHost(id, transfer);
                     Ok(true)
                 }

@@ -13,11 +13,10 @@ use anyhow::{ensure, Result};
 use veloc_client::catalog::state::{Shape, State};
 use veloc_client::policy::order::RestoreOrder;
 use veloc_client::policy::pace::Pace;
-use veloc_client::policy::register::Pin;
+use veloc_client::policy::register::{self, Pin};
 use veloc_client::policy::slice;
 use veloc_client::policy::touch::{self, Mode, Touch};
 use veloc_client::tier::pages::{Pages, TOUCH_UNIT};
-use veloc_client::tier::space::Extent;
 use veloc_client::tier::{device_cache, host_buffer};
 
 use super::machine::{Actor, Machine, Process};
@@ -25,7 +24,7 @@ use super::scenario::{Outcome, Scenario};
 use crate::bench::plan::ApproachName;
 use application::Application;
 use prepare::{Mapper, Registrar, Toucher};
-use transfer::{Direction, Transfer, Worker};
+use transfer::{Direction, Worker};
 
 /// The name under which the model keeps its checkpoints.
 const NAME: &str = "model";
@@ -52,8 +51,10 @@ impl Setup {
             direct_host: false,
             memset: false,
             touch: scenario.touch,
-            // As the engine: what the device can read anyway needs no registration.
-            pin: if scenario.node.coherent { Pin::Off } else { scenario.pin },
+            pin: match register::is_of_use(scenario.pin, scenario.node.coherent) {
+                true => scenario.pin,
+                false => Pin::Off,
+            },
             threads: touch::threads(0, scenario.node.processors_per_process),
         };
         match scenario.approach {
@@ -151,8 +152,8 @@ impl Cached {
             Actor::Touch => self.touched(machine),
             Actor::Pin => self.registered(machine),
             Actor::Turn => self.woken(),
-            Actor::Flush => self.transferred(Direction::Down, machine),
-            Actor::Fetch => self.transferred(Direction::Up, machine),
+            Actor::Flush => self.transferred(Direction::Down),
+            Actor::Fetch => self.transferred(Direction::Up),
         }
         self.settle(machine)
     }
@@ -217,9 +218,5 @@ impl Cached {
         }
         let to_unit = (at / TOUCH_UNIT + 1) * TOUCH_UNIT - at;
         slice::next(left, to_border).min(to_unit)
-    }
-
-    fn transfer_between(&self, device: &[Extent], host: &[Extent], len: u64, now: f64) -> Transfer {
-        Transfer::new(device, host, len, now)
     }
 }

@@ -6,7 +6,8 @@ use veloc_client::policy::map::may_map;
 use veloc_client::policy::register::{self, Next, Pin};
 use veloc_client::tier::pages::{Closing, TOUCH_UNIT};
 
-use super::super::machine::{Actor, Machine, Motion};
+use super::super::machine::{Actor, Machine};
+use super::super::motion::Motion;
 use super::super::turns::NOTICED_AFTER;
 use super::Cached;
 

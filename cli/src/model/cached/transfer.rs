@@ -9,7 +9,8 @@ use veloc_client::policy::pace::Flush;
 use veloc_client::tier::pages::TOUCH_UNIT;
 use veloc_client::tier::space::{side_by_side, Extent};
 
-use super::super::machine::{Actor, Machine, Motion};
+use super::super::machine::{Actor, Machine};
+use super::super::motion::Motion;
 use super::Cached;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +131,7 @@ impl Cached {
         }
     }
 
-    pub(super) fn transferred(&mut self, direction: Direction, _machine: &mut Machine) {
+    pub(super) fn transferred(&mut self, direction: Direction) {
         if let Some(mut job) = self.worker(direction).job.take() {
             self.end_piece(&mut job.transfer);
             self.worker(direction).job = Some(job);
@@ -182,7 +183,7 @@ impl Cached {
             id: next.id,
             len: next.len,
             untouched,
-            transfer: self.transfer_between(&next.device, &next.host, next.len, machine.now()),
+            transfer: Transfer::new(&next.device, &next.host, next.len, machine.now()),
             host: next.host,
             flush: (direction == Direction::Down).then(|| self.pace.flush()),
         };

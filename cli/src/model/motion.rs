@@ -1,0 +1,78 @@
+//! What moves, and how fast it would by itself.
+
+use super::node::Node;
+
+/// What a flow does, which decides its rate and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Motion {
+    /// A copy within the device.
+    OnDevice,
+    /// A copy from the device to the host.
+    Down {
+        /// To registered memory.
+        registered: bool,
+        /// To pages that exist.
+        touched: bool,
+    },
+    /// A copy from the host to the device.
+    Up {
+        /// From registered memory.
+        registered: bool,
+    },
+    /// Pages are made, of 4 KiB and set to 0 one by one, or of 2 MiB.
+    Touch {
+        /// 4 KiB.
+        small: bool,
+    },
+    /// Pages that exist are registered.
+    Register {
+        /// Of 4 KiB.
+        small: bool,
+    },
+    /// Host memory is allocated and registered in one call.
+    AllocateHost,
+    /// Device memory is allocated by `cuMemAlloc`.
+    AllocateDevice,
+    /// Managed memory is made on the device by faults.
+    FaultOnDevice,
+    /// Managed memory moves to the device by faults.
+    FaultUp,
+    /// A copy through a pinned ring, by the device and then by the processor, to pages that exist
+    /// or not.
+    RingDown,
+    /// The same, back.
+    RingUp,
+}
+
+impl Motion {
+    /// Whether a registration of the same process stops it (HiPC'22, IV-A).
+    pub fn is_copy(self) -> bool {
+        !matches!(self, Motion::Touch { .. } | Motion::Register { .. } | Motion::AllocateHost)
+    }
+
+    /// Whether it holds the driver's lock for registrations.
+    pub fn is_pinning(self) -> bool {
+        matches!(self, Motion::Register { .. } | Motion::AllocateHost)
+    }
+
+    /// Bytes per second that a motion reaches when it has the node to itself.
+    pub fn limit(self, node: &Node) -> f64 {
+        let figure = match self {
+            Motion::OnDevice => &node.device_copy,
+            Motion::Down { registered: true, .. } | Motion::Up { registered: true } => &node.link,
+            Motion::Down { registered: false, touched: true } => &node.down_touched,
+            Motion::Down { registered: false, touched: false } => &node.down_untouched,
+            Motion::Up { registered: false } => &node.up_unregistered,
+            Motion::Touch { small: false } => &node.touch,
+            Motion::Touch { small: true } => &node.memset,
+            Motion::Register { small: false } => &node.register,
+            Motion::Register { small: true } => &node.register_small,
+            Motion::AllocateHost => &node.allocate_host,
+            Motion::AllocateDevice => &node.allocate_device,
+            Motion::FaultOnDevice => &node.fault_on_device,
+            Motion::FaultUp => &node.fault_up,
+            Motion::RingDown | Motion::RingUp => &node.ring,
+        };
+        figure.value
+    }
+}
