@@ -133,8 +133,9 @@ impl Figure {
                 ..base
             }],
             Figure::Processes => {
-                let counts: &[u32] = if full { &[1, 2, 4, 8] } else { &[4] };
-                counts.iter().map(|count| shared(*count, &base)).collect()
+                let (counts, parts): (&[u32], _) =
+                    if full { (&[1, 2, 4, 8], 4) } else { (&[1, 4], 2) };
+                counts.iter().map(|count| shared(*count, parts, &base)).collect()
             }
             Figure::LargeDevice => vec![Options { interval: intervals, ..large_device(&base) }],
             Figure::Compute => vec![Options {
@@ -148,7 +149,7 @@ impl Figure {
                 interval: vec![5.0, 10.0, 20.0, 40.0, 80.0],
                 touch: words(&TOUCHES),
                 pin: words(&PINS),
-                ..shared(4, &base)
+                ..shared(4, 2, &base)
             }],
             // Touching is a matter of one process, registering of several.
             Figure::TouchAndPin => vec![
@@ -158,7 +159,7 @@ impl Figure {
                     touch: words(&TOUCHES),
                     ..base.clone()
                 },
-                Options { approach: vec![Ours], pin: words(&PINS), ..shared(4, &base) },
+                Options { approach: vec![Ours], pin: words(&PINS), ..shared(4, 2, &base) },
             ],
             Figure::PinChunk => vec![Options {
                 approach: vec![Ours],
@@ -219,10 +220,9 @@ fn large_device(base: &Options) -> Options {
     Options { configuration: vec![Configuration::LargeDevice], amounts, ..base.clone() }
 }
 
-/// Several processes at once. More than two have half the work each: one card and the memory of
-/// one machine have to do for all.
-fn shared(processes: u32, base: &Options) -> Options {
-    let parts = if processes > 2 { 2 } else { 1 };
+/// Several processes at once, each with one of so many parts of the work: one card and the memory
+/// of one machine have to do for all.
+fn shared(processes: u32, parts: usize, base: &Options) -> Options {
     let amounts = Amounts {
         count: base.amounts.count.map(|count| count / parts),
         host_cache: base.amounts.host_cache.iter().map(|bytes| bytes / parts as u64).collect(),

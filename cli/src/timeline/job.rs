@@ -51,6 +51,8 @@ pub struct Process {
     pub marks: Vec<Mark>,
     /// Each with its values over time, ascending.
     pub counters: BTreeMap<String, Vec<(f64, f64)>>,
+    /// What it is called beside others of its kind.
+    pub compared_as: Option<String>,
 }
 
 impl Process {
@@ -64,12 +66,31 @@ impl Process {
         self.rank() == Some(number) || self.id == number
     }
 
-    /// `rank 3 (process 17)`.
+    /// What it is called: `rank 3 (process 17)`, or as it is compared with others.
     pub fn title(&self) -> String {
+        if let Some(name) = &self.compared_as {
+            return name.clone();
+        }
         match self.rank() {
             Some(rank) => format!("rank {rank} (process {})", self.id),
             None => format!("process {}", self.id),
         }
+    }
+
+    /// How it keeps checkpoints, in words.
+    fn strategy(&self) -> String {
+        let fact = |key: &str| self.facts.get(key).map(|value| format!("{key} = {value}"));
+        let known: Vec<String> =
+            ["approach", "touch", "pin"].into_iter().filter_map(fact).collect();
+        known.join(", ")
+    }
+
+    fn earlier_by(&mut self, time: f64) {
+        for span in &mut self.spans {
+            (span.start, span.end) = (span.start - time, span.end - time);
+        }
+        self.marks.iter_mut().for_each(|mark| mark.at -= time);
+        self.counters.values_mut().flatten().for_each(|(at, _)| *at -= time);
     }
 
     /// Records that its file lacks.
@@ -131,6 +152,22 @@ pub fn by_process(events: &[Event]) -> Vec<Process> {
     processes
 }
 
+/// The processes of several files, each of which begins at 0 and is called by a letter and what it
+/// says of its strategy.
+pub fn side_by_side(files: &[Vec<Event>]) -> Vec<Process> {
+    let mut all = Vec::new();
+    for (letter, events) in ('A'..).zip(files) {
+        let mut processes = by_process(events);
+        let (first, _) = extent(&processes);
+        for process in &mut processes {
+            process.earlier_by(first);
+            process.compared_as = Some(format!("({letter}) {}", process.strategy()));
+        }
+        all.extend(processes);
+    }
+    all
+}
+
 /// When the first span of all begins, and when the last one ends.
 pub fn extent(processes: &[Process]) -> (f64, f64) {
     let spans = || processes.iter().flat_map(|process| &process.spans);
@@ -188,6 +225,18 @@ pub mod tests {
     }
 
     /// Files of several processes are one picture, in the order of the ranks.
+    #[test]
+    fn files_side_by_side_begin_together_and_keep_their_order() {
+        let later = SMALL.replace("\"pid\":17", "\"pid\":5").replace("\"ts\":", "\"ts\":90");
+        let both = side_by_side(&[events(&later), events(SMALL)]);
+        assert_eq!(both.iter().map(|p| p.id).collect::<Vec<_>>(), [5, 17]);
+        assert!(both[0].title().starts_with("(A)") && both[1].title().starts_with("(B)"));
+        for process in &both {
+            assert_eq!(process.spans[0].start, 0.0);
+        }
+        assert!((both[1].counters["host touched"][0].0 - 0.9).abs() < 1e-9);
+    }
+
     #[test]
     fn files_are_merged() {
         let other =

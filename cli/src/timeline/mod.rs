@@ -43,6 +43,10 @@ pub struct Timeline {
     /// Draw only the process of this rank, or with this process id
     #[arg(long, value_name = "N")]
     process: Option<u64>,
+    /// Let the traces of every file begin at 0, one below the other: strategies side by side, as in
+    /// figure 1 of HiPC'22
+    #[arg(long)]
+    compare: bool,
     /// What to write above the picture [default: what the traces say of the job]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -50,15 +54,16 @@ pub struct Timeline {
 
 /// Draws.
 pub fn run(timeline: &Timeline) -> Result<()> {
-    let mut events = Vec::new();
+    let mut files = Vec::new();
     for file in &timeline.files {
         let (read, cut) = read::events(file)?;
         if cut {
             eprintln!("{}: the end is missing; drawing what is there", file.display());
         }
-        events.extend(read);
+        files.push(read);
     }
-    let mut jobs = job::by_process(&events);
+    let mut jobs =
+        if timeline.compare { job::side_by_side(&files) } else { job::by_process(&files.concat()) };
     if let Some(wanted) = timeline.process {
         let there: Vec<String> = jobs.iter().map(job::Process::title).collect();
         jobs.retain(|process| process.is(wanted));
@@ -115,6 +120,7 @@ mod tests {
             to,
             process,
             title: None,
+            compare: false,
         };
         run(&ask(0.0, None, None)).unwrap();
         for extension in ["svg", "png"] {

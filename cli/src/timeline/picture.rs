@@ -78,8 +78,10 @@ impl Page {
         let fact = |key: &str| first.and_then(|p| p.facts.get(key)).map(String::as_str);
         let made = || {
             let mut parts = vec![fact("device").unwrap_or("no device").to_owned()];
-            for key in ["approach", "touch", "pin"] {
-                parts.extend(fact(key).map(|value| format!("{key} = {value}")));
+            if first.is_some_and(|process| process.compared_as.is_none()) {
+                for key in ["approach", "touch", "pin"] {
+                    parts.extend(fact(key).map(|value| format!("{key} = {value}")));
+                }
             }
             parts.join(", ")
         };

@@ -2,8 +2,10 @@
 //! compares with (HiPC'22, section V-B). From then on the two tiers work at full speed.
 
 use anyhow::{Context, Result};
+use veloc_client::trace::{Activity, Counter};
 
 use super::store::{host_bytes, Memory, Store};
+use super::trace;
 use crate::bench::cuda::{Address, Buffer, Device, Pinned, Stream};
 use crate::bench::plan::Plan;
 
@@ -43,16 +45,26 @@ pub fn start<'a>(
     process: u32,
     (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
 ) -> Result<Store<'a>> {
+    let trace = trace::start(plan, process, device)?;
+    let init = trace.span(Activity::Init);
+    let mut span = trace.span(Activity::Map);
     let cache = Buffer::new(device, plan.device_cache).context("the device cache")?;
+    span.bytes(plan.device_cache);
+    drop(span);
     let host = match plan.host_cache {
         0 => None,
         bytes => {
             let bytes = bytes.max(host_bytes(plan.sizes_of(process)));
-            Some(Pinned::new(device, bytes).context("the host buffer")?)
+            let mut span = trace.span(Activity::Register);
+            let host = Pinned::new(device, bytes).context("the host buffer")?;
+            span.bytes(bytes);
+            trace.counters([Counter::HostTouched, Counter::HostRegistered], [bytes; 2]);
+            Some(host)
         }
     };
     let memory = std::sync::Arc::new(Allocated { device: cache, host });
-    let store = Store::new(plan, process, memory, (device, stream, buffer))?;
+    drop(init);
+    let store = Store::new(plan, process, memory, trace, (device, stream, buffer))?;
     store.shared().grow(plan.device_cache, true);
     Ok(store)
 }

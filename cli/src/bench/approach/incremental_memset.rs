@@ -7,8 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use anyhow::{anyhow, bail, Context, Result};
 use veloc_client::platform::mapping::Mapping;
+use veloc_client::trace::{Activity, Counter, Recorder};
 
 use super::store::{host_bytes, Memory, Shared, Store};
+use super::trace;
 use crate::bench::cuda::{register, unregister, Address, Buffer, Device, Range, Stream};
 use crate::bench::plan::Plan;
 
@@ -50,13 +52,17 @@ impl Pages {
         unsafe { self.mapping.base().as_ptr().add(offset as usize) }
     }
 
-    fn touch_all(&self) {
+    fn touch_all(&self, trace: &Recorder) {
         let mut at = 0;
         while at < self.bytes {
             let step = TOUCH_STEP.min(self.bytes - at);
+            let mut span = trace.span(Activity::Touch);
             // SAFETY: flushes keep behind `touched`, so nobody else uses these bytes.
             unsafe { self.at(at).write_bytes(0, step as usize) };
             at += step;
+            span.bytes(step);
+            drop(span);
+            trace.counter(Counter::HostTouched, at);
             let mut front = self.lock();
             front.touched = at;
             let stopping = front.stopping;
@@ -68,14 +74,18 @@ impl Pages {
         }
     }
 
-    fn register_all(&self, stopping: impl Fn() -> bool) -> Result<()> {
+    fn register_all(&self, trace: &Recorder, stopping: impl Fn() -> bool) -> Result<()> {
         let mut at = 0;
         while at < self.bytes && !stopping() {
             let bytes = REGISTRATION.min(self.bytes - at);
             let mut registered = self.copying.write().unwrap_or_else(PoisonError::into_inner);
+            let mut span = trace.span(Activity::Register);
             // SAFETY: the mapping lives until `drop` has unregistered it; no copy is under way.
             unsafe { register(self.at(at), bytes) }.context("the host buffer")?;
             at += bytes;
+            span.bytes(bytes);
+            drop(span);
+            trace.counter(Counter::HostRegistered, at);
             *registered = at;
         }
         Ok(())
@@ -174,13 +184,17 @@ pub fn start<'a>(
         }
     };
     let memory = Arc::new(Incremental { device: range, host: host.clone() });
-    let mut store = Store::new(plan, process, memory.clone(), (device, stream, buffer))?;
+    let trace = trace::start(plan, process, device)?;
+    let mut store = Store::new(plan, process, memory.clone(), trace, (device, stream, buffer))?;
     let wanted = plan.device_cache;
     store.spawn("map", move |shared: &Arc<Shared>| {
         let mut mapped: u64 = 0;
         while mapped < wanted && !shared.stopping() {
             // The last step may be more than is wanted: memory is mapped in whole granules.
+            let mut span = shared.trace().span(Activity::Map);
             let bytes = memory.device.map_next(MAP_STEP)?.min(wanted - mapped);
+            span.bytes(bytes);
+            drop(span);
             mapped += bytes;
             shared.grow(bytes, mapped == wanted);
         }
@@ -188,8 +202,8 @@ pub fn start<'a>(
     })?;
     if let Some(host) = host {
         store.spawn("touch", move |shared: &Arc<Shared>| {
-            host.touch_all();
-            host.register_all(|| shared.stopping())
+            host.touch_all(shared.trace());
+            host.register_all(shared.trace(), || shared.stopping())
         })?;
     }
     Ok(store)

@@ -9,6 +9,7 @@ mod ring;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod uvm;
 
 use anyhow::Result;

@@ -19,8 +19,13 @@ use super::{Approach, Insight};
 use crate::bench::cuda::{Address, Buffer, Device, Stream};
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
+use veloc_client::metrics::Cause;
+use veloc_client::trace::{Activity, Counter, Recorder};
 
 pub use self::ledger::host_bytes;
+
+/// What checkpoints are called in timelines.
+const NAME: &str = "bench";
 
 /// The memory of the tiers, however it came to be.
 pub trait Memory: Send + Sync {
@@ -63,6 +68,7 @@ pub struct Shared {
     changed: Condvar,
     memory: Arc<dyn Memory>,
     device: Device,
+    trace: Recorder,
 }
 
 /// The store.
@@ -96,10 +102,24 @@ impl Shared {
 
     /// The device cache has so many bytes more; `last`: and will have no more.
     pub fn grow(&self, bytes: u64, last: bool) {
-        self.change(|state| {
+        let mapped = self.change(|state| {
             state.ledger.grow(bytes);
             state.growing = !last;
+            state.ledger.device_bytes()
         });
+        self.trace.counter(Counter::DeviceMapped, mapped);
+    }
+
+    /// The application has waited since then, if it has.
+    fn blocked(&self, cause: Cause, since: Option<Instant>) {
+        if let Some(since) = since {
+            self.trace.blocked(cause, since, since.elapsed());
+        }
+    }
+
+    /// The timeline.
+    pub fn trace(&self) -> &Recorder {
+        &self.trace
     }
 
     /// Something in the background failed: the application's next call says so.
@@ -129,6 +149,7 @@ impl<'a> Store<'a> {
         plan: &Plan,
         process: u32,
         memory: Arc<dyn Memory>,
+        trace: Recorder,
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
     ) -> Result<Store<'a>> {
         let has_host = plan.host_cache > 0;
@@ -147,6 +168,7 @@ impl<'a> Store<'a> {
             changed: Condvar::new(),
             memory,
             device: device.clone(),
+            trace,
         });
         let known = match plan.order {
             Order::Random => Vec::new(),
@@ -169,6 +191,7 @@ impl<'a> Store<'a> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
         let worker = std::thread::Builder::new().name(format!("bench-{name}")).spawn(move || {
+            shared.trace.name_thread(&owned);
             // A panic, too, has to reach the application, which would wait for ever.
             let work = AssertUnwindSafe(|| shared.device.bind().and_then(|()| work(&shared)));
             let ended = catch_unwind(work).unwrap_or_else(|_| Err(anyhow!("it panicked")));
@@ -186,10 +209,12 @@ impl<'a> Store<'a> {
     }
 
     fn place(&self, bytes: u64) -> Result<Vec<Piece>> {
+        let mut waited = None;
         let mut state = self.shared.lock();
         loop {
             sound(&state)?;
             if let Some(place) = state.ledger.place(bytes) {
+                self.shared.blocked(Cause::DeviceRoom, waited);
                 return Ok(place);
             }
             // Nothing is evicted from a cache that is still to grow (HiPC'22, section III).
@@ -204,6 +229,7 @@ impl<'a> Store<'a> {
                     );
                 }
             }
+            waited.get_or_insert_with(Instant::now);
             state = self.shared.wait(state);
         }
     }
@@ -261,6 +287,8 @@ impl Approach for Store<'_> {
             "a checkpoint of {bytes} bytes of a buffer of {}",
             self.buffer.bytes()
         );
+        let trace = &self.shared.trace;
+        let _span = trace.span(Activity::Checkpoint).of(NAME, version as i32);
         let place = self.place(bytes)?;
         let since = Instant::now();
         let (cache, from) = (self.shared.memory.device(), self.buffer.address());
@@ -269,6 +297,7 @@ impl Approach for Store<'_> {
             unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
         }
         self.stream.wait()?;
+        trace.spent(Activity::Capture, since, since.elapsed(), bytes);
         self.kept += 1;
         self.shared.change(|state| {
             state.ledger.captured(bytes, place);
@@ -287,22 +316,30 @@ impl Approach for Store<'_> {
 
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()> {
         self.expect_known();
+        let trace = &self.shared.trace;
+        let _span = trace.span(Activity::Restore).of(NAME, version as i32);
+        let mut waited = None;
         let mut state = self.shared.lock();
         let source = loop {
             sound(&state)?;
             match state.ledger.source(version, bytes)? {
-                Source::Coming => state = self.shared.wait(state),
+                Source::Coming => {
+                    waited.get_or_insert_with(Instant::now);
+                    state = self.shared.wait(state);
+                }
                 source => break source,
             }
         };
         drop(state);
         let since = Instant::now();
+        self.shared.blocked(Cause::Fetch, waited);
         let hop = match &source {
             Source::Device(pieces) => self.restore_from_device(pieces, bytes).map(|()| 0)?,
             Source::Host(place) => self.restore_from_host(*place, bytes).map(|()| 1)?,
             Source::Coming => return Ok(()),
         };
         self.stream.wait()?;
+        trace.spent(Activity::Recover, since, since.elapsed(), bytes);
         self.shared.change(|state| {
             state.ledger.restored(version, &source);
             count(&mut state.restored[hop], bytes, since);
@@ -336,6 +373,7 @@ impl Drop for Store<'_> {
         }
         // After a failure the application's copies may still use the memory.
         let _ = self.stream.wait();
+        self.shared.trace.finish();
     }
 }
 
@@ -384,7 +422,8 @@ mod tests {
                 ((|_| panic!("as the test wants")) as fn(&Arc<Shared>) -> Result<()>, "panicked"),
                 (|_| bail!("the 7th failure"), "the 7th failure"),
             ] {
-                let mut store = Store::new(&plan, 0, Arc::new(Nothing), given).unwrap();
+                let mut store =
+                    Store::new(&plan, 0, Arc::new(Nothing), Recorder::off(), given).unwrap();
                 store.spawn("map", work).unwrap();
                 let error = format!("{:#}", store.checkpoint(0, 4).unwrap_err());
                 assert!(error.contains(said) && error.contains("map"), "{error}");

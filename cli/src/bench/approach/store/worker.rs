@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
+use veloc_client::trace::Activity;
 
 use super::ledger::{Ledger, Move};
 use super::{runs, Shared, State};
@@ -19,6 +20,7 @@ struct Direction {
     next: fn(&mut Ledger) -> Option<Move>,
     queue: fn(&Shared, &Stream, &Move) -> Result<()>,
     done: fn(&mut Ledger, u32),
+    activity: Activity,
     hop: fn(&mut State) -> &mut Hop,
 }
 
@@ -28,6 +30,7 @@ pub fn flush(shared: &Arc<Shared>) -> Result<()> {
         next: Ledger::next_flush,
         queue: queue_flush,
         done: Ledger::flush_done,
+        activity: Activity::Flush,
         hop: |state| &mut state.flushed,
     };
     carry(shared, &direction)
@@ -39,6 +42,7 @@ pub fn fetch(shared: &Arc<Shared>) -> Result<()> {
         next: Ledger::next_fetch,
         queue: queue_fetch,
         done: Ledger::fetch_done,
+        activity: Activity::Fetch,
         hop: |state| &mut state.fetched,
     };
     carry(shared, &direction)
@@ -118,6 +122,7 @@ fn complete(
     event.wait()?;
     events.push(event);
     let now = Instant::now();
+    shared.trace.spent(direction.activity, *since, now.duration_since(*since), done.bytes);
     shared.change(|state| {
         (direction.done)(&mut state.ledger, done.version);
         let hop = (direction.hop)(state);

@@ -1,0 +1,31 @@
+//! The timelines of the baselines, in the form of the library's own: the same variable of the
+//! environment asks for them, and `veloc timeline` draws all alike (HiPC'22, figure 1).
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{anyhow, Result};
+use veloc_client::trace::{Recorder, Setup};
+
+use crate::bench::cuda::Device;
+use crate::bench::plan::Plan;
+use crate::bench::results::SOFTWARE_WARNING;
+
+/// The variable that names the file.
+const VARIABLE: &str = "VELOC_TRACE";
+
+/// Starts recording, if it is wanted.
+pub fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {
+    let file = env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
+    if file.is_none() {
+        return Ok(Recorder::off());
+    }
+    let trace = Recorder::start(&Setup { file, rank: process })
+        .map_err(|error| anyhow!("{VARIABLE}: {error}"))?;
+    trace.fact("approach", plan.approach.text());
+    trace.fact("device", device.name());
+    if device.is_software() {
+        trace.fact("warning", SOFTWARE_WARNING);
+    }
+    Ok(trace)
+}
