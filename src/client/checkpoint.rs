@@ -107,6 +107,7 @@ impl Client {
                     state.commit_file(id, Vec::new(), Some(routed.original));
                 });
                 drop(naming);
+                self.engine.pace.call_ends();
                 self.engine.wait_persistent(id)
             }
             other => {
