@@ -2,7 +2,9 @@
 //! turn, and the others wait in the order in which they came.
 //!
 //! The rules are those of [`policy::turn`](crate::policy::turn); here is what carries them out: a
-//! file that all processes map, locks that tell who exists, a clock, and short sleeps.
+//! file that all processes map, locks that tell who exists, a clock, and short sleeps. Whoever
+//! gives its turn up or leaves the queue wakes those who wait. Whoever dies or stops does not, and
+//! nothing else tells of it, so that nobody sleeps for longer than 5 ms between two looks.
 //! Nothing here can hold a process up for longer than those rules allow: when there is no turn to
 //! be had (no slot, no locks, a page that went away) the process goes on without one and says so.
 
@@ -15,7 +17,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -24,9 +25,13 @@ use crate::policy::turn::{
 };
 use page::{now_ms, Page, SlotLock, SLOTS};
 
-/// The first and the longest sleep between two looks at the page, in ms.
-const SHORTEST_SLEEP_MS: u64 = 1;
+/// The longest sleep between two looks at the page, in ms. It bounds how long a death or the end of
+/// the engine goes unnoticed, and has to be much shorter than [`TURN_STALL_MS`]: each look is a
+/// sign of life.
 const LONGEST_SLEEP_MS: u64 = 5;
+
+/// The sleep after somebody else was faster, or that ends at once by the clock, in ms.
+const SHORTEST_SLEEP_MS: u64 = 1;
 
 /// How often a slot is read again because its owner changed meanwhile.
 const REREADS: usize = 3;
@@ -38,6 +43,17 @@ pub struct Turns {
     path: PathBuf,
     /// [`TURN_STALL_MS`] outside tests.
     stall_ms: u64,
+    /// [`LONGEST_SLEEP_MS`] outside tests.
+    sleep_ms: u64,
+}
+
+/// What a process that has to wait waits for.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// Any other number of departures from the page than before the look at it.
+    departures: u32,
+    /// The time in ms until which the rules say to wait.
+    until_ms: u64,
 }
 
 /// How a process stands that asked for a turn.
@@ -106,7 +122,8 @@ impl Turns {
     /// What is in it does not matter.
     pub fn open_at(path: &Path) -> Result<Turns> {
         let page = Arc::new(Page::open(path)?);
-        Ok(Turns { page, path: path.to_path_buf(), stall_ms: TURN_STALL_MS })
+        let (stall_ms, sleep_ms) = (TURN_STALL_MS, LONGEST_SLEEP_MS);
+        Ok(Turns { page, path: path.to_path_buf(), stall_ms, sleep_ms })
     }
 
     /// The file.
@@ -126,7 +143,6 @@ impl Turns {
             }
         };
         let waiter = place.waiter();
-        let mut sleep_ms = SHORTEST_SLEEP_MS;
         loop {
             if cancel() {
                 return Turn::without(Standing::Cancelled);
@@ -137,12 +153,7 @@ impl Turns {
             }
             match place.attempt(&waiter) {
                 Ok(holder) => return Turn::with(place, holder),
-                Err(until_ms) => {
-                    let left_ms = until_ms.saturating_sub(now_ms());
-                    let sleep_now_ms = sleep_ms.min(left_ms).max(SHORTEST_SLEEP_MS);
-                    thread::sleep(Duration::from_millis(sleep_now_ms));
-                    sleep_ms = (sleep_ms + 1).min(LONGEST_SLEEP_MS);
-                }
+                Err(rest) => self.sleep(rest),
             }
         }
     }
@@ -161,6 +172,12 @@ impl Turns {
                 Some(Turn::with(place, holder))
             }
         }
+    }
+
+    fn sleep(&self, rest: Rest) {
+        let left_ms = rest.until_ms.saturating_sub(now_ms());
+        let sleep_ms = left_ms.min(self.sleep_ms).max(SHORTEST_SLEEP_MS);
+        self.page.await_departure(rest.departures, Duration::from_millis(sleep_ms));
     }
 
     /// Takes a slot and a ticket.
@@ -248,19 +265,23 @@ impl Place {
         self.look(|seen| Waiter::new(self.ticket, seen, self.stall_ms))
     }
 
-    /// Looks at the page and takes the turn if that is what the rules say. Otherwise gives the
-    /// time until which they say to wait, in ms.
-    fn attempt(&self, waiter: &Waiter) -> std::result::Result<Holder, u64> {
+    /// Looks at the page and takes the turn if that is what the rules say. Otherwise tells what
+    /// they say to wait for.
+    fn attempt(&self, waiter: &Waiter) -> std::result::Result<Holder, Rest> {
+        // Before the look, so that whoever leaves during or after it is not slept over.
+        let departures = self.page.departures();
         let beat_ms = now_ms();
         self.publish(beat_ms, None);
         let expected = match self.look(|seen| waiter.decide(seen)) {
-            Decision::Wait { until_ms } => return Err(until_ms),
+            Decision::Wait { until_ms } => return Err(Rest { departures, until_ms }),
             Decision::Go => NOBODY,
             Decision::PassOver { ticket } => ticket,
         };
         let owner = self.page.owner();
         match owner.compare_exchange(expected, self.ticket, Ordering::SeqCst, Ordering::SeqCst) {
-            Err(other) if other != self.ticket => return Err(beat_ms),
+            Err(other) if other != self.ticket => {
+                return Err(Rest { departures, until_ms: beat_ms });
+            }
             _ => {}
         }
         if expected != NOBODY {
@@ -335,5 +356,6 @@ impl Drop for Place {
         // If the word has another ticket, the turn was lost.
         let owner = self.page.owner();
         let _ = owner.compare_exchange(self.ticket, NOBODY, Ordering::SeqCst, Ordering::SeqCst);
+        self.page.note_departure();
     }
 }

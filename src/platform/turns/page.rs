@@ -18,7 +18,9 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 
@@ -27,7 +29,7 @@ pub const SLOTS: usize = 256;
 
 /// The version of the layout. It is part of the file's name too, so that libraries of different
 /// versions do not meet on one page.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// The first word of a page: seven letters and the version.
 const MAGIC: u64 = u64::from_be_bytes(*b"velturn\0") | VERSION;
@@ -43,6 +45,7 @@ const LEN: usize = ((HEAD + SLOTS * SLOT) * 8).next_multiple_of(4096);
 const MAGIC_WORD: usize = 0;
 const NEXT_WORD: usize = 1;
 const OWNER_WORD: usize = 2;
+const DEPARTURES_WORD: usize = 3;
 
 /// The words of one slot.
 pub struct SlotWords<'a> {
@@ -122,6 +125,59 @@ impl Page {
         self.word(OWNER_WORD)
     }
 
+    /// How many have left the queue or given their turn up: for [`await_departure`].
+    ///
+    /// [`await_departure`]: Self::await_departure
+    pub fn departures(&self) -> u32 {
+        self.departures_word().load(Ordering::SeqCst)
+    }
+
+    /// Counts one more, and wakes all who wait for that. To be called after everything that they
+    /// are to see was written.
+    pub fn note_departure(&self) {
+        self.departures_word().fetch_add(1, Ordering::SeqCst);
+        let everybody = i32::MAX;
+        // SAFETY: an aligned word of the mapping, which lives as long as `self`; the call only
+        // wakes. An error means that nobody was woken, and those who wait look by themselves.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.departures_word().as_ptr(),
+                libc::FUTEX_WAKE,
+                everybody,
+            )
+        };
+    }
+
+    /// Sleeps until there have been other than `seen` [`departures`](Self::departures), which may
+    /// be the case already, but not for longer than `longest`. May return earlier.
+    pub fn await_departure(&self, seen: u32, longest: Duration) {
+        let timeout = libc::timespec {
+            tv_sec: longest.as_secs() as libc::time_t,
+            tv_nsec: longest.subsec_nanos() as libc::c_long,
+        };
+        // The kernel compares and falls asleep in one step, so that no departure is missed. Not a
+        // private futex: those who wait are in other processes.
+        // SAFETY: an aligned word of the mapping, which lives as long as `self`, and a time that is
+        // only read.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.departures_word().as_ptr(),
+                libc::FUTEX_WAIT,
+                seen,
+                &raw const timeout,
+            )
+        };
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            _ if result == 0 => {}
+            Some(libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR) => {}
+            // Not allowed here, or the file has just become shorter: nobody will wake this one.
+            _ => thread::sleep(longest),
+        }
+    }
+
     /// The words of slot `index`, which is less than [`SLOTS`].
     pub fn slot(&self, index: usize) -> SlotWords<'_> {
         let first = HEAD + index % SLOTS * SLOT;
@@ -156,11 +212,19 @@ impl Page {
         Ok(None)
     }
 
+    /// A word of 32 bits, as the kernel wants it. The other half of the 64 bits is not used.
+    fn departures_word(&self) -> &AtomicU32 {
+        // SAFETY: the index is below `LEN / 8`, the mapping lives as long as `self`, and these 32
+        // bits are accessed by nothing but this.
+        unsafe { self.words.add(DEPARTURES_WORD).cast::<AtomicU32>().as_ref() }
+    }
+
     fn word(&self, index: usize) -> &AtomicU64 {
         debug_assert!(index < LEN / 8);
         // SAFETY: every index is below `LEN / 8` (the head's are constants, a slot's number is
         // taken modulo `SLOTS`), the mapping is aligned to a page and lives as long as `self`, and
-        // all its users access it only by atomic operations.
+        // all its users access it only by atomic operations of 64 bits (the one word that is not
+        // is not reached through this).
         unsafe { self.words.add(index).as_ref() }
     }
 }
@@ -272,6 +336,9 @@ pub fn now_ms() -> u64 {
 #[cfg(test)]
 pub(super) fn scribble(page: &Page, words: impl Iterator<Item = u64>) {
     for (index, value) in (0..LEN / 8).zip(words) {
-        page.word(index).store(value, Ordering::Relaxed);
+        match index {
+            DEPARTURES_WORD => page.departures_word().store(value as u32, Ordering::Relaxed),
+            _ => page.word(index).store(value, Ordering::Relaxed),
+        }
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! No test depends on how fast the machine is: where a process must not be passed over, the bounds
 //! are hours for its signs of life and ten minutes for its lease (`u64::MAX` bytes), and where it
-//! must, nothing but that can end the waiting.
+//! must, nothing but that can end the waiting. Where a wake-up is tested, the sleeps are as long as
+//! hours too.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::thread;
 
 use super::*;
 
@@ -26,6 +28,35 @@ fn never() -> bool {
 
 fn open(path: &Path, stall_ms: u64) -> Turns {
     Turns { stall_ms, ..Turns::open_at(path).unwrap() }
+}
+
+/// One that sleeps until it is woken.
+fn open_for_sleepers(path: &Path) -> Turns {
+    Turns { stall_ms: NEVER_MS, sleep_ms: NEVER_MS, ..Turns::open_at(path).unwrap() }
+}
+
+/// Enters in a thread, does `then` once that sleeps in the queue, and tells how it came out.
+fn enter_asleep(turns: &Turns, then: impl FnOnce()) -> Standing {
+    let thread_id = AtomicI32::new(0);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            // SAFETY: gettid cannot fail.
+            thread_id.store(unsafe { libc::gettid() }, Ordering::SeqCst);
+            turns.enter(0, &never).standing()
+        });
+        // All else that it does takes no sleep.
+        while !is_asleep(thread_id.load(Ordering::SeqCst)) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        then();
+        waiter.join().unwrap()
+    })
+}
+
+fn is_asleep(thread_id: i32) -> bool {
+    // The state comes after the name, which ends with the last bracket.
+    fs::read_to_string(format!("/proc/self/task/{thread_id}/stat"))
+        .is_ok_and(|stat| stat.rsplit_once(')').unwrap().1.starts_with(" S"))
 }
 
 /// A new page in a directory of its own.
@@ -134,8 +165,9 @@ fn helper() {
             let mut log = OpenOptions::new().append(true).open(page.with_extension("log")).unwrap();
             writeln!(log, "{}", place.ticket).unwrap();
         }
-        // Takes many turns and looks whether it is alone.
+        // Takes many turns and looks whether it is alone. A wake-up that is missed is the end.
         "alternate" => {
+            let turns = open_for_sleepers(&page);
             let inside = page.with_extension("inside");
             for _ in 0..100 {
                 let turn = turns.enter(u64::MAX, &never);
@@ -164,7 +196,7 @@ fn four_processes_never_meet() {
 #[test]
 fn threads_of_one_process_never_meet() {
     let (_directory, page) = scratch();
-    let turns = open(&page, NEVER_MS);
+    let turns = open_for_sleepers(&page);
     let inside = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -230,6 +262,65 @@ fn death_in_the_queue_lets_the_next_go() {
     assert!(helper.says().is_none());
     drop(first);
     assert_eq!(turns.enter(0, &never).standing(), Standing::Held);
+}
+
+#[test]
+fn those_who_sleep_notice_a_death() {
+    let (_directory, page) = scratch();
+    let mut helper = Helper::start("hold", &page, NEVER_MS);
+    helper.expect("held");
+    let standing = enter_asleep(&open(&page, NEVER_MS), || helper.signal(libc::SIGKILL));
+    assert_eq!(standing, Standing::Held);
+}
+
+#[test]
+fn those_behind_notice_a_death_after_the_wake_up() {
+    let (_directory, page) = scratch();
+    let turns = open(&page, NEVER_MS);
+    let first = turns.enter(u64::MAX, &never);
+    let helper = Helper::start("hold", &page, NEVER_MS);
+    while !(0..SLOTS).any(|i| turns.page.slot(i).ticket.load(Ordering::SeqCst) > 1) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // The turn is its, and it does not take it.
+    helper.signal(libc::SIGSTOP);
+    let standing = enter_asleep(&turns, || {
+        drop(first);
+        assert!(turns.try_enter(0).is_none());
+        helper.signal(libc::SIGKILL);
+    });
+    assert_eq!(standing, Standing::Held);
+}
+
+#[test]
+fn leaving_wakes_another_process() {
+    let (_directory, page) = scratch();
+    let mut helper = Helper::start("hold", &page, NEVER_MS);
+    helper.expect("held");
+    let standing = enter_asleep(&open_for_sleepers(&page), || helper.go_on());
+    assert_eq!(standing, Standing::Held);
+    helper.expect("left");
+}
+
+#[test]
+fn leaving_the_queue_wakes_those_behind() {
+    let (_directory, page) = scratch();
+    let turns = open_for_sleepers(&page);
+    let ahead = turns.queue(0).unwrap();
+    assert_eq!(enter_asleep(&turns, || drop(ahead)), Standing::Held);
+}
+
+#[test]
+fn who_leaves_between_a_look_and_the_sleep_is_not_slept_over() {
+    let (_directory, page) = scratch();
+    let turns = open_for_sleepers(&page);
+    let first = turns.enter(0, &never);
+    let place = turns.queue(0).unwrap();
+    let waiter = place.waiter();
+    let rest = place.attempt(&waiter).unwrap_err();
+    drop(first);
+    turns.sleep(rest);
+    assert!(place.attempt(&waiter).is_ok());
 }
 
 #[test]

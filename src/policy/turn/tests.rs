@@ -180,6 +180,8 @@ struct Node {
     stopped: Vec<bool>,
     /// The tickets in the order in which they got the turn.
     granted: Vec<u64>,
+    /// How many have left the queue or given their turn up.
+    departures: u64,
 }
 
 impl Node {
@@ -193,6 +195,7 @@ impl Node {
             states: vec![State::Away; processes],
             stopped: vec![false; processes],
             granted: Vec::new(),
+            departures: 0,
         }
     }
 
@@ -214,6 +217,7 @@ impl Node {
         }
         self.slots[me] = Slot { alive: false, ..slot(NOBODY, 0) };
         self.states[me] = State::Away;
+        self.departures += 1;
     }
 
     fn step(&mut self, me: usize, event: Event) {
@@ -395,6 +399,42 @@ proptest! {
         for pair in node.granted.windows(2) {
             let distance = pair[1].wrapping_sub(pair[0]);
             prop_assert!(distance > 0 && distance < 1 << 32, "{:?}", node.granted);
+        }
+    }
+
+    /// Who sleeps after a look until the next departure misses nothing, as long as nobody dies or
+    /// stops: nothing else that others do makes a wait end.
+    #[test]
+    fn departures_are_all_that_one_needs_to_hear_of(
+        steps in prop::collection::vec((0..4usize, 0..5usize), 0..200),
+    ) {
+        let mut node = Node::new(4, 1);
+        // The departures before the last look that said to wait.
+        let mut heard = [None; 4];
+        let mut step = |node: &mut Node, me: usize, choice: usize| match (choice, node.states[me]) {
+            (0, _) => node.step(me, Event::Arrive),
+            (1, State::Waiting(_)) if heard[me] != Some(node.departures) => {
+                heard[me] = Some(node.departures);
+                node.step(me, Event::Look);
+            }
+            (2, State::Decided(..)) => {
+                // Somebody else was faster: looks again in any case.
+                heard[me] = None;
+                node.step(me, Event::Act);
+            }
+            (3, _) => node.step(me, Event::Leave),
+            (4, State::Waiting(waiter)) => node.leave(me, waiter.ticket),
+            _ => {}
+        };
+        for (me, choice) in steps {
+            step(&mut node, me, choice);
+        }
+        // One gets its turn each time, or acts upon what it saw before.
+        for me in (0..4).cycle().take(4 * 8) {
+            [1, 2, 3].into_iter().for_each(|choice| step(&mut node, me, choice));
+        }
+        for (me, state) in node.states.iter().enumerate() {
+            prop_assert!(matches!(state, State::Away), "{me} sleeps for ever: {state:?}");
         }
     }
 }

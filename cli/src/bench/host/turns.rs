@@ -19,8 +19,12 @@ use super::{Common, Figure, Report};
 use crate::bench::child::Child;
 use member::{now_ns, Turn};
 
-/// How long a holder that is to die or stop has had its turn before.
+/// How long a holder that is to die or stop has had its turn before, at least.
 const SETTLE: Duration = Duration::from_millis(30);
+
+/// What the last repeat adds to that; the others add a part of it. Those who wait look every few
+/// ms, and always the same moment between two looks would tell nothing of the others.
+const SETTLE_SPREAD: Duration = Duration::from_millis(5);
 
 /// Options of the command.
 #[derive(Debug, Args)]
@@ -61,8 +65,9 @@ pub fn run(options: &Options) -> Result<()> {
         for (runs, &processes) in contests.iter_mut().zip(&options.processes) {
             runs.push(contest(&page, processes, options)?);
         }
-        after_death.push(until_the_next_one_goes(&page, libc::SIGKILL)?.0);
-        let (seconds, noticed) = until_the_next_one_goes(&page, libc::SIGSTOP)?;
+        let settle = SETTLE + SETTLE_SPREAD * round / options.common.repeats;
+        after_death.push(until_the_next_one_goes(&page, settle, libc::SIGKILL)?.0);
+        let (seconds, noticed) = until_the_next_one_goes(&page, settle, libc::SIGSTOP)?;
         after_stop.push(seconds);
         lost.push(f64::from(u8::from(noticed)));
         report.points = options
@@ -99,16 +104,16 @@ fn contest(page: &Path, processes: u32, options: &Options) -> Result<Vec<Vec<Tur
     members.into_iter().map(|member| turns_of(member, options.turns)).collect()
 }
 
-/// One process holds the turn and gets `signal`; another waits. Seconds until that one goes, and
-/// whether the first, if it lives, then knows that its turn is over.
-fn until_the_next_one_goes(page: &Path, signal: i32) -> Result<(f64, bool)> {
+/// One process holds the turn and, after `settle`, gets `signal`; another waits. Seconds until that
+/// one goes, and whether the first, if it lives, then knows that its turn is over.
+fn until_the_next_one_goes(page: &Path, settle: Duration, signal: i32) -> Result<(f64, bool)> {
     // A turn held until the process is told to end.
     let mut holder = member(page, 1, 600_000)?;
     holder.go()?;
     ensure!(holder.line()? == member::HELD, "a process did not get a free turn");
     let mut waiter = member(page, 1, 1)?;
     waiter.go()?;
-    sleep(SETTLE);
+    sleep(settle);
     let since = now_ns();
     holder.signal(signal)?;
     let turn = turns_of(waiter, 1)?.pop().context("a process took no turn")?;
