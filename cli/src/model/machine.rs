@@ -31,6 +31,8 @@ pub enum Actor {
     Pin,
     /// Looks whether its turn to register has come.
     Turn,
+    /// Looks whether there is a lull to register in.
+    Lull,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -78,13 +78,15 @@ pub fn blocked(scenario: &Scenario) -> Result<Blocked> {
     })
 }
 
-/// The paper's large-host configuration, with the paper's chunks and settings whatever the
-/// library's defaults are.
+/// The paper's large-host configuration with the paper's way: its chunks of the device cache, and
+/// the whole host buffer registered in one call, whatever the application does meanwhile.
 pub fn large_host(approach: ApproachName, processes: usize, interval: f64) -> Result<Scenario> {
     Ok(Scenario {
         map_chunk: MAP_CHUNK,
         touch: Touch::Auto,
         pin: Pin::Serial,
+        pin_chunk: u64::MAX,
+        lulls: false,
         ..Scenario::large_host(dgx_a100(), approach, processes, interval)?
     })
 }

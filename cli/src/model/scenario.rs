@@ -34,6 +34,9 @@ pub struct Scenario {
     pub touch: Touch,
     /// The key `pin`.
     pub pin: Pin,
+    /// Whether registration keeps to the lulls between the application's calls, as this library's
+    /// does and the paper's does not.
+    pub lulls: bool,
     /// Whether the device cache is allocated at once instead of mapped in chunks.
     pub direct_device: bool,
 }
@@ -67,6 +70,7 @@ impl Scenario {
             pin_chunk: keys.pin_chunk_size,
             touch: keys.touch,
             pin: keys.pin,
+            lulls: true,
             direct_device: false,
         })
     }

@@ -91,6 +91,7 @@ impl Cached {
             }
             Doing::Computing => {
                 self.application.since = now;
+                self.calls.begins(now);
                 if self.application.taken < self.sizes.len() {
                     self.pace.begun(now);
                     let id = self.state.open(NAME, self.application.taken as i32);
@@ -112,6 +113,7 @@ impl Cached {
                 self.outcome.captured += size;
                 self.outcome.checkpoints.push(now - self.application.since);
                 self.application.taken += 1;
+                self.calls.ends(now);
                 self.compute(machine);
             }
             Doing::Restoring(id) => {
@@ -135,6 +137,7 @@ impl Cached {
         self.outcome.restored += self.sizes[version];
         self.outcome.restores.push(machine.now() - self.application.since);
         self.application.restored += 1;
+        self.calls.ends(machine.now());
         if self.application.restored == self.sizes.len() {
             self.application.doing = Doing::Ended;
             self.outcome.end = machine.now();

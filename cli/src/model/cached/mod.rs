@@ -11,6 +11,7 @@ mod transfer;
 
 use anyhow::{ensure, Result};
 use veloc_client::catalog::state::{Shape, State};
+use veloc_client::policy::lull::Forecast;
 use veloc_client::policy::order::RestoreOrder;
 use veloc_client::policy::pace::Pace;
 use veloc_client::policy::register::{self, Pin};
@@ -40,6 +41,8 @@ struct Setup {
     memset: bool,
     touch: Touch,
     pin: Pin,
+    /// Registration keeps to the lulls between the application's calls.
+    lulls: bool,
     /// Threads that touch.
     threads: usize,
 }
@@ -55,6 +58,7 @@ impl Setup {
                 true => scenario.pin,
                 false => Pin::Off,
             },
+            lulls: scenario.lulls,
             threads: touch::threads(0, scenario.node.processors_per_process),
         };
         match scenario.approach {
@@ -65,6 +69,7 @@ impl Setup {
                 memset: true,
                 touch: Touch::Concurrent,
                 pin: Pin::Parallel,
+                lulls: false,
                 threads: 1,
                 ..ours
             },
@@ -89,6 +94,7 @@ pub struct Cached {
     /// What is true of it: the library hears of pages that a flush makes only at its end.
     exists: Vec<bool>,
     pace: Pace,
+    calls: Forecast,
     application: Application,
     map: Mapper,
     touch: Toucher,
@@ -114,8 +120,8 @@ impl Cached {
         });
         state.device_expected(scenario.device_cache);
         let whole = setup.direct_host || scenario.approach == ApproachName::IncrementalMemset;
-        let pin_chunk = if whole { scenario.host_cache } else { scenario.pin_chunk };
         let host = scenario.host_cache;
+        let pin_chunk = if whole { host } else { scenario.pin_chunk.min(host) };
         Cached {
             number,
             sizes: scenario.sizes_of(number).to_vec(),
@@ -125,6 +131,7 @@ impl Cached {
             pages: (host > 0).then(|| Pages::new(host, pin_chunk)),
             exists: vec![false; host.div_ceil(TOUCH_UNIT) as usize],
             pace: Pace::new(setup.touch),
+            calls: Forecast::default(),
             application: Application::default(),
             map: Mapper::new(scenario.device_cache, scenario.map_chunk),
             touch: Toucher::default(),
@@ -152,6 +159,8 @@ impl Cached {
             Actor::Touch => self.touched(machine),
             Actor::Pin => self.registered(machine),
             Actor::Turn => self.woken(),
+            // Whoever waits for a lull is asked whenever anything happens.
+            Actor::Lull => {}
             Actor::Flush => self.transferred(Direction::Down),
             Actor::Fetch => self.transferred(Direction::Up),
         }

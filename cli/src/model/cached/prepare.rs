@@ -36,6 +36,8 @@ pub struct Registrar {
     woken: bool,
     /// When it looks again at the latest, in ms.
     looks_at_ms: u64,
+    /// When it asks again whether there is a lull.
+    asks_at: f64,
     since: f64,
 }
 
@@ -46,6 +48,8 @@ enum Doing {
     Looking,
     /// Waits for its turn to register this chunk.
     Queued(usize),
+    /// Waits for a lull between the application's calls to register this chunk.
+    AwaitingLull(usize),
     /// Waits for the copies in this chunk.
     Closing(usize),
     /// The driver registers this chunk.
@@ -200,7 +204,7 @@ impl Cached {
                     true
                 }
                 Next::Register(chunk) => {
-                    self.pin.doing = Doing::Closing(chunk);
+                    self.pin.doing = Doing::AwaitingLull(chunk);
                     true
                 }
             },
@@ -211,13 +215,33 @@ impl Cached {
                 let now_ms = machine.now_ms();
                 let Err(until_ms) = machine.turns.attempt(self.number, now_ms) else {
                     self.pin.has_turn = true;
-                    self.pin.doing = Doing::Closing(chunk);
+                    self.pin.doing = Doing::AwaitingLull(chunk);
                     return true;
                 };
                 if self.pin.looks_at_ms <= now_ms {
                     self.pin.looks_at_ms = until_ms.max(now_ms + 1);
                     let seconds = (self.pin.looks_at_ms - now_ms) as f64 * 1e-3;
                     machine.timer(self.number, Actor::Turn, seconds);
+                }
+                false
+            }
+            Doing::AwaitingLull(chunk) => {
+                let now = machine.now();
+                let wait = if self.setup.lulls {
+                    let bytes = pages.layout().bytes(chunk);
+                    let before = (pages.registered_bytes(), self.outcome.stopped);
+                    let seconds = register::expected_seconds(bytes.end - bytes.start, before);
+                    self.calls.put_off(now, seconds)
+                } else {
+                    0.0
+                };
+                if wait <= 0.0 {
+                    self.pin.doing = Doing::Closing(chunk);
+                    return true;
+                }
+                if self.pin.asks_at <= now || self.pin.asks_at > now + wait {
+                    self.pin.asks_at = now + wait;
+                    machine.timer(self.number, Actor::Lull, wait);
                 }
                 false
             }
