@@ -43,6 +43,9 @@ pub fn text(results: &Results) -> String {
     text += &format!("{table}\n");
     text += &causes(results);
     for measurement in &results.measurements {
+        text += &details(measurement);
+    }
+    for measurement in &results.measurements {
         for failure in &measurement.failures {
             text += &format!("FAILED: {}: {failure}\n", describe(&measurement.plan));
         }
@@ -164,6 +167,26 @@ fn disturbance(measurement: &Measurement) -> String {
         None => "-".to_owned(),
         Some(spread) => format!("{:+.1} %", 100.0 * spread.median),
     }
+}
+
+/// What one process of the last repeat had and moved: memory, hops, decisions.
+fn details(measurement: &Measurement) -> String {
+    let Some(figures) = measurement.runs.last().and_then(|run| run.processes.first()) else {
+        return String::new();
+    };
+    let mut parts = vec![
+        format!("{} of host memory at the most", size::show(figures.peak_host)),
+        format!("{} of device memory", size::show(figures.device_used)),
+    ];
+    if let Some(decisions) = &figures.decisions {
+        let changes = decisions.changes;
+        parts.push(format!("touching {} at the end ({changes} changes of mind)", decisions.mode));
+    }
+    for hop in figures.hops.iter().filter(|hop| hop.bytes > 0 && hop.seconds > 0.0) {
+        let rate = hop.bytes as f64 / hop.seconds / 1e9;
+        parts.push(format!("{} {} at {rate:.2} GB/s", hop.name, size::show(hop.bytes)));
+    }
+    format!("{}: {}\n", describe(&measurement.plan), parts.join(", "))
 }
 
 /// Why the application waited, for those approaches that know.
