@@ -16,7 +16,7 @@ pub enum Pin {
     Parallel,
     /// Never: transfers stay staged by the driver.
     Off,
-    /// Each chunk as soon as its pages are touched, in this process's turn on the node.
+    /// Each chunk as soon as its pages are touched, in this process's turns on the node.
     Chunked,
 }
 
@@ -80,10 +80,11 @@ pub fn in_turn(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)
 }
 
-/// Whether one turn is kept for all chunks (else each chunk takes its own).
-pub fn keeps_turn(pin: Pin) -> bool {
-    pin == Pin::Serial
-}
+/// How long a turn may be held idle for a lull, in seconds: about as long as it takes to hand it
+/// over, for the others sleep for some milliseconds between two looks. It is given back after that,
+/// and when no chunk is left that could be registered; until then it is kept for one chunk after the
+/// other, of which several take less than handing it over.
+pub const LONGEST_IDLE_TURN: f64 = 2e-3;
 
 #[cfg(test)]
 mod tests {
