@@ -90,6 +90,11 @@ impl Pace {
         self.changed.notify_all();
     }
 
+    /// Work that [`await_lull`](Self::await_lull) was asked for has ended.
+    pub fn worked(&self) {
+        self.now.lock().calls.worked();
+    }
+
     /// Waits until work of about `seconds` can begin that would keep a call of the application
     /// waiting; for `at_most` so many seconds, if there is a limit.
     pub fn await_lull(&self, seconds: f64, at_most: Option<f64>) -> Lull {

@@ -213,6 +213,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     // unregistered (`unpin`).
     let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
     host.settle(chunk, result.is_ok());
+    shared.pace.worked();
     match result {
         Ok(()) => {
             shared.metrics.register.add(len, since.elapsed());

@@ -35,8 +35,10 @@ pub struct Forecast {
     calling: bool,
     interval: Option<f64>,
     deviation: f64,
-    /// What a call takes.
+    /// What a call takes that no registration kept waiting.
     call: f64,
+    /// Whether one kept the call under way waiting.
+    stopped: bool,
 }
 
 impl Forecast {
@@ -58,11 +60,18 @@ impl Forecast {
         }
         self.began = Some(now);
         self.calling = true;
+        self.stopped = false;
+    }
+
+    /// Work that would keep a call waiting has ended: what the call under way takes says nothing
+    /// about its copies.
+    pub fn worked(&mut self) {
+        self.stopped = self.calling;
     }
 
     /// The call has ended.
     pub fn ends(&mut self, now: f64) {
-        if let (Some(began), true) = (self.began, self.calling) {
+        if let (Some(began), true) = (self.began, self.calling && !self.stopped) {
             self.call += NEW * (now - began - self.call);
         }
         self.ended = now;
@@ -181,6 +190,20 @@ mod tests {
         forecast.begins(0.24);
         forecast.ends(0.2401);
         assert!(forecast.put_off(0.259, 0.005) > 0.0, "{forecast:?}");
+    }
+
+    /// Catches a registrar that takes calls which its own work keeps waiting for busy ones, and so
+    /// does more of it.
+    #[test]
+    fn calls_that_the_work_itself_prolongs_make_no_busy_application() {
+        let mut forecast = regular();
+        for call in 0..10 {
+            let began = 0.22 + 0.02 * f64::from(call);
+            forecast.begins(began);
+            forecast.worked();
+            forecast.ends(began + 0.015);
+        }
+        assert!(forecast.put_off(0.419, 0.005) > 0.0, "{forecast:?}");
     }
 
     #[test]
