@@ -141,7 +141,8 @@ pub const KEYS: &[Key] = &[
         name: "pin",
         values: "serial, parallel, off or chunked",
         role: Role::Default("chunked"),
-        meaning: "Registering the host cache with the driver: each chunk as soon as it is touched, \
+        meaning:
+            "Registering the host cache with the driver: each chunk as soon as it is touched, \
                   in turn with the other processes of the node (chunked); once all pages are \
                   touched, in turn (serial) or without turns (parallel); not at all (off).",
     },

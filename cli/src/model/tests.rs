@@ -157,8 +157,8 @@ fn the_default_is_as_good_as_registering_once_all_is_touched() {
     for node in [dgx_a100(), h200()] {
         for (processes, interval) in [(1, 5e-3), (1, 20e-3), (4, 20e-3), (8, 5e-3), (8, 20e-3)] {
             let name = node.name;
-            let ours =
-                Scenario::large_host(node.clone(), ApproachName::Ours, processes, interval).unwrap();
+            let ours = Scenario::large_host(node.clone(), ApproachName::Ours, processes, interval)
+                .unwrap();
             let default = blocked(&ours).unwrap().total;
             let serial = blocked(&Scenario { pin: Pin::Serial, ..ours }).unwrap().total;
             assert!(
