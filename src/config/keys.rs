@@ -140,10 +140,11 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "pin",
         values: "serial, parallel, off or chunked",
-        role: Role::Default("serial"),
-        meaning: "Registering the host cache with the driver: once all pages are touched, in turn \
-                  with the other processes of the node (serial) or without turns (parallel); each \
-                  chunk as soon as it is touched, in turn (chunked); not at all (off).",
+        role: Role::Default("chunked"),
+        meaning:
+            "Registering the host cache with the driver: each chunk as soon as it is touched, \
+                  in turn with the other processes of the node (chunked); once all pages are \
+                  touched, in turn (serial) or without turns (parallel); not at all (off).",
     },
     Key {
         name: "pin_chunk_size",

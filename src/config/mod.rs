@@ -362,7 +362,7 @@ mod tests {
                 touch_threads: 0,
                 touch_method: TouchMethod::Auto,
                 huge_pages: true,
-                pin: Pin::Serial,
+                pin: Pin::Chunked,
                 pin_chunk_size: 64 << 20,
                 trace: None,
             }

@@ -25,6 +25,17 @@ pub struct Pace {
     origin: Instant,
 }
 
+/// What became of waiting for a lull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lull {
+    /// It is there.
+    Now,
+    /// Not within the time that there was.
+    TooLate,
+    /// The engine stops.
+    Never,
+}
+
 /// A flush under way.
 #[derive(Debug)]
 pub struct Flushing<'a> {
@@ -79,17 +90,31 @@ impl Pace {
         self.changed.notify_all();
     }
 
+    /// Work that [`await_lull`](Self::await_lull) was asked for has ended.
+    pub fn worked(&self) {
+        self.now.lock().calls.worked();
+    }
+
     /// Waits until work of about `seconds` can begin that would keep a call of the application
-    /// waiting. False: the engine stops.
-    pub fn await_lull(&self, seconds: f64) -> bool {
+    /// waiting; for `at_most` so many seconds, if there is a limit.
+    pub fn await_lull(&self, seconds: f64, at_most: Option<f64>) -> Lull {
+        let since = self.origin.elapsed().as_secs_f64();
         let mut now = self.now.lock();
         loop {
             if now.done {
-                return false;
+                return Lull::Never;
             }
-            let wait = now.calls.put_off(self.origin.elapsed().as_secs_f64(), seconds);
+            let at = self.origin.elapsed().as_secs_f64();
+            let mut wait = now.calls.put_off(at, seconds);
             if wait <= 0.0 {
-                return true;
+                return Lull::Now;
+            }
+            if let Some(at_most) = at_most {
+                let left = since + at_most - at;
+                if left <= 0.0 {
+                    return Lull::TooLate;
+                }
+                wait = wait.min(left);
             }
             now = self.changed.wait_for(now, Duration::from_secs_f64(wait));
         }

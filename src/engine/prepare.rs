@@ -3,13 +3,14 @@
 
 use std::time::Instant;
 
+use super::pace::Lull;
 use super::shared::Shared;
 use crate::catalog::state::State;
 use crate::config::TouchMethod as Setting;
 use crate::device::register;
 use crate::error::{Error, Kind, Result};
 use crate::platform::mapping::supports_populate;
-use crate::platform::turns::Turns;
+use crate::platform::turns::{Standing, Turn, Turns};
 use crate::platform::{memory, numa};
 use crate::policy::map::may_map;
 use crate::policy::register as policy;
@@ -137,43 +138,65 @@ pub fn pin(shared: &Shared) -> Result<()> {
     } else {
         None
     };
-    let mut turn = None;
-    while let Some(chunk) = host.next_registration(pin) {
-        let bytes = host.chunk(chunk);
-        let len = bytes.end - bytes.start;
+    let mut turn: Option<Turn> = None;
+    loop {
+        if !host.has_registration(pin) {
+            turn = None;
+        }
+        let Some(chunk) = host.next_registration(pin) else {
+            break;
+        };
+        // A registration stops every copy of the process: not when a call of the application is
+        // due, and not while one waits. Nor does anybody else wait for that: the lull is found
+        // before the turn is taken, and if it has passed by then only the next moment is waited for.
+        let held = turn.as_ref().is_some_and(|turn| turn.standing() == Standing::Held);
+        match await_lull(shared, host, chunk, held.then_some(policy::LONGEST_IDLE_TURN)) {
+            Lull::Now => {}
+            Lull::TooLate => {
+                turn = None;
+                continue;
+            }
+            Lull::Never => break,
+        }
         if let (Some(turns), None) = (&turns, &turn) {
-            let since = Instant::now();
-            let span = shared.trace.span(Activity::Turn);
-            let all = if policy::keeps_turn(pin) { host.len() } else { len };
-            turn = Some(turns.enter(all, &|| shared.stopping()));
-            drop(span);
-            shared.metrics.turn.add(0, since.elapsed());
+            turn = Some(enter(shared, turns, host.len()));
             if shared.stopping() {
                 break;
             }
-        }
-        // A registration stops every copy of the process: not when a call of the application is
-        // due, and not while one waits.
-        let before = &shared.metrics.register;
-        let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
-        let span = shared.trace.span(Activity::Lull);
-        let lull = shared.pace.await_lull(policy::expected_seconds(len, measured));
-        drop(span);
-        if !lull {
-            break;
+            continue;
         }
         shared.gate.pass();
         if !register_one(shared, host, chunk)? {
             break;
         }
-        match &mut turn {
-            // A turn that was lost meanwhile (this process was stopped for long) costs others
-            // speed, not correctness: go on.
-            Some(held) if policy::keeps_turn(pin) => drop(held.beat()),
-            _ => turn = None,
+        // A turn that was lost meanwhile (this process was stopped for long) has to be taken anew;
+        // one that was not to be had is done without.
+        if turn.as_mut().is_some_and(|turn| !turn.beat() && turn.standing() == Standing::Lost) {
+            turn = None;
         }
     }
     Ok(())
+}
+
+fn await_lull(shared: &Shared, host: &HostBuffer, chunk: usize, at_most: Option<f64>) -> Lull {
+    let bytes = host.chunk(chunk);
+    let before = &shared.metrics.register;
+    let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
+    let seconds = policy::expected_seconds(bytes.end - bytes.start, measured);
+    let span = shared.trace.span(Activity::Lull);
+    let lull = shared.pace.await_lull(seconds, at_most);
+    drop(span);
+    lull
+}
+
+/// Waits for the turn, for work on so many bytes.
+fn enter(shared: &Shared, turns: &Turns, bytes: u64) -> Turn {
+    let since = Instant::now();
+    let span = shared.trace.span(Activity::Turn);
+    let turn = turns.enter(bytes, &|| shared.stopping());
+    drop(span);
+    shared.metrics.turn.add(0, since.elapsed());
+    turn
 }
 
 /// False: no more should be tried.
@@ -190,6 +213,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     // unregistered (`unpin`).
     let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
     host.settle(chunk, result.is_ok());
+    shared.pace.worked();
     match result {
         Ok(()) => {
             shared.metrics.register.add(len, since.elapsed());

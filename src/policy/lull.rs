@@ -8,6 +8,10 @@
 //!
 //! Where a registration is longer than any lull, the best moment is just after a call. Where calls
 //! are irregular or have ceased, nothing is waited for: this only ever delays by a bounded time.
+//!
+//! An application that spends much of its time in calls waits for copies there. No moment is better
+//! than another then: each registration costs what it lasts, and the earlier it comes the more
+//! copies are faster for it. So nothing is put off.
 
 /// Weight of a new interval in the running means.
 const NEW: f64 = 0.25;
@@ -17,6 +21,9 @@ const EARLY: f64 = 2.0;
 const CEASED: f64 = 2.0;
 /// What does not fit in begins within this share of an interval after a call.
 const JUST_AFTER: f64 = 0.1;
+/// Calls that take more than this share of the time wait for copies: to copy into the device cache
+/// takes a twentieth of what it takes to copy out of it.
+const BUSY: f64 = 0.25;
 /// Intervals longer than this, in seconds, are no pattern worth waiting for.
 const LONGEST_INTERVAL: f64 = 1.0;
 
@@ -28,6 +35,10 @@ pub struct Forecast {
     calling: bool,
     interval: Option<f64>,
     deviation: f64,
+    /// What a call takes that no registration kept waiting.
+    call: f64,
+    /// Whether one kept the call under way waiting.
+    stopped: bool,
 }
 
 impl Forecast {
@@ -37,7 +48,9 @@ impl Forecast {
             let new = (now - before).max(0.0);
             match &mut self.interval {
                 // Such a pause ends a phase; what comes after has its own rhythm.
-                _ if new > LONGEST_INTERVAL => (self.interval, self.deviation) = (None, 0.0),
+                _ if new > LONGEST_INTERVAL => {
+                    (self.interval, self.deviation, self.call) = (None, 0.0, 0.0);
+                }
                 None => self.interval = Some(new),
                 Some(mean) => {
                     self.deviation += NEW * ((new - *mean).abs() - self.deviation);
@@ -47,10 +60,20 @@ impl Forecast {
         }
         self.began = Some(now);
         self.calling = true;
+        self.stopped = false;
+    }
+
+    /// Work that would keep a call waiting has ended: what the call under way takes says nothing
+    /// about its copies.
+    pub fn worked(&mut self) {
+        self.stopped = self.calling;
     }
 
     /// The call has ended.
     pub fn ends(&mut self, now: f64) {
+        if let (Some(began), true) = (self.began, self.calling && !self.stopped) {
+            self.call += NEW * (now - began - self.call);
+        }
         self.ended = now;
         self.calling = false;
     }
@@ -61,6 +84,9 @@ impl Forecast {
         let (Some(began), Some(interval)) = (self.began, self.interval) else {
             return 0.0;
         };
+        if self.call > BUSY * interval {
+            return 0.0;
+        }
         // From here on no call is expected; also the end of a call that takes unusually long.
         let ceased = began + CEASED * interval;
         let next = began + interval - EARLY * self.deviation;
@@ -132,6 +158,52 @@ mod tests {
         // 4 ms after a call, 5 ms of work: at regular calls every 20 ms there is no question.
         assert_eq!(regular().put_off(0.204, 0.005), 0.0);
         assert!(forecast.put_off(0.328, 0.005) > 0.0, "{forecast:?}");
+    }
+
+    /// Catches a registrar that keeps to lulls where every call waits for a flush: it would register
+    /// so little that flushes stay slow.
+    #[test]
+    fn nothing_is_put_off_where_calls_take_much_of_the_time() {
+        let calls = |share: f64| {
+            let mut forecast = Forecast::default();
+            for call in 0..=20 {
+                forecast.begins(f64::from(call) * 0.02);
+                forecast.ends((f64::from(call) + share) * 0.02);
+            }
+            forecast
+        };
+        // 1 ms before the next call, 5 ms of work.
+        assert!(calls(0.1).put_off(0.419, 0.005) > 0.0);
+        assert_eq!(calls(0.6).put_off(0.419, 0.005), 0.0);
+        let mut waits = calls(0.6);
+        waits.begins(0.42);
+        assert_eq!(waits.put_off(0.421, 0.005), 0.0, "nor while a call waits");
+    }
+
+    /// Catches a single long call (the first one that finds no room, a registration that was begun
+    /// too late) that ends all keeping to lulls.
+    #[test]
+    fn one_long_call_makes_no_busy_application() {
+        let mut forecast = regular();
+        forecast.begins(0.22);
+        forecast.ends(0.235);
+        forecast.begins(0.24);
+        forecast.ends(0.2401);
+        assert!(forecast.put_off(0.259, 0.005) > 0.0, "{forecast:?}");
+    }
+
+    /// Catches a registrar that takes calls which its own work keeps waiting for busy ones, and so
+    /// does more of it.
+    #[test]
+    fn calls_that_the_work_itself_prolongs_make_no_busy_application() {
+        let mut forecast = regular();
+        for call in 0..10 {
+            let began = 0.22 + 0.02 * f64::from(call);
+            forecast.begins(began);
+            forecast.worked();
+            forecast.ends(began + 0.015);
+        }
+        assert!(forecast.put_off(0.419, 0.005) > 0.0, "{forecast:?}");
     }
 
     #[test]

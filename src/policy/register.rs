@@ -1,7 +1,8 @@
 //! Which chunk of the host buffer to register next with the driver, and in whose turn.
 //!
 //! Registration comes after touching: pinning pages that exist is several times as fast as making
-//! them (HiPC'22, section IV-A). The paper registers the whole buffer once all of it is touched.
+//! them (HiPC'22, section IV-A). The paper registers the whole buffer once all of it is touched;
+//! here each chunk is, unless `pin` says otherwise, so that what is flushed early is registered early.
 //! One registration call stops every copy of the process while it runs and may not be larger than
 //! 2 GiB on some kernels, so even that is done chunk by chunk here; transfers are cut at the
 //! borders, which the driver demands.
@@ -10,13 +11,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pin {
     /// All chunks once all pages are touched, in this process's turn on the node (the paper's way).
-    #[default]
     Serial,
     /// All chunks once all pages are touched, whatever other processes do.
     Parallel,
     /// Never: transfers stay staged by the driver.
     Off,
-    /// Each chunk as soon as its pages are touched, in this process's turn on the node.
+    /// Each chunk as soon as its pages are touched, in this process's turns on the node.
+    #[default]
     Chunked,
 }
 
@@ -80,10 +81,11 @@ pub fn in_turn(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)
 }
 
-/// Whether one turn is kept for all chunks (else each chunk takes its own).
-pub fn keeps_turn(pin: Pin) -> bool {
-    pin == Pin::Serial
-}
+/// How long a turn may be held idle for a lull, in seconds: about as long as it takes to hand it
+/// over, for the others sleep for some milliseconds between two looks. It is given back after that,
+/// and when no chunk is left that could be registered; until then it is kept for one chunk after the
+/// other, of which several take less than handing it over.
+pub const LONGEST_IDLE_TURN: f64 = 2e-3;
 
 #[cfg(test)]
 mod tests {

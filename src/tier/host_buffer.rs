@@ -203,6 +203,11 @@ impl HostBuffer {
         self.chunks.end(offset)
     }
 
+    /// Whether there is a chunk to register now.
+    pub fn has_registration(&self, pin: Pin) -> bool {
+        matches!(self.guarded.lock().pages.next_registration(pin), Next::Register(_))
+    }
+
     /// Waits until there is a chunk to register. `None`: nothing is left to register, or
     /// [`HostBuffer::stop`] was called.
     pub fn next_registration(&self, pin: Pin) -> Option<usize> {

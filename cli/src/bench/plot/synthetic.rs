@@ -20,7 +20,7 @@ pub fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement
         order: Order::Reverse,
         hints: Hints::All,
         touch: "auto".to_owned(),
-        pin: "serial".to_owned(),
+        pin: "chunked".to_owned(),
         settings: Vec::new(),
         verify: true,
         seed: 1,

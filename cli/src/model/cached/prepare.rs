@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use veloc_client::policy::map::may_map;
 use veloc_client::policy::register::{self, Next, Pin};
-use veloc_client::tier::pages::{Closing, TOUCH_UNIT};
+use veloc_client::tier::pages::{Closing, Pages, TOUCH_UNIT};
 
 use super::super::machine::{Actor, Machine};
 use super::super::motion::Motion;
@@ -38,18 +38,18 @@ pub struct Registrar {
     looks_at_ms: u64,
     /// When it asks again whether there is a lull.
     asks_at: f64,
+    /// Until when it holds its turn without a lull to use it in.
+    idle_until: Option<f64>,
     since: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doing {
-    /// Waits for something to register.
+    /// Waits for something to register, and for a lull to do so.
     #[default]
     Looking,
-    /// Waits for its turn to register this chunk.
-    Queued(usize),
-    /// Waits for a lull between the application's calls to register this chunk.
-    AwaitingLull(usize),
+    /// Waits for its turn.
+    Queued,
     /// Waits for the copies in this chunk.
     Closing(usize),
     /// The driver registers this chunk.
@@ -78,7 +78,7 @@ impl Mapper {
 
 impl Registrar {
     pub fn is_queued(&self) -> bool {
-        matches!(self.doing, Doing::Queued(_))
+        self.doing == Doing::Queued
     }
 
     pub fn ended(&self) -> bool {
@@ -188,60 +188,47 @@ impl Cached {
         };
         match self.pin.doing {
             Doing::Looking => match pages.next_registration(pin) {
-                Next::Wait => false,
+                Next::Wait => {
+                    self.leave_turn(machine);
+                    false
+                }
                 Next::Done => {
                     self.pin.doing = Doing::Ended;
                     self.leave_turn(machine);
                     true
                 }
-                Next::Register(chunk) if register::in_turn(pin) && !self.pin.has_turn => {
-                    let bytes = pages.layout().bytes(chunk);
-                    let chunk_bytes = bytes.end - bytes.start;
-                    let all = if register::keeps_turn(pin) { pages.len() } else { chunk_bytes };
-                    machine.turns.queue(self.number, all, machine.now_ms());
-                    self.pin.doing = Doing::Queued(chunk);
-                    self.pin.woken = true;
-                    true
-                }
                 Next::Register(chunk) => {
-                    self.pin.doing = Doing::AwaitingLull(chunk);
+                    let bytes = pages.layout().bytes(chunk);
+                    let wait = self.until_lull(machine.now(), bytes.end - bytes.start);
+                    if wait > 0.0 {
+                        return self.await_lull(machine, wait);
+                    }
+                    self.pin.idle_until = None;
+                    if register::in_turn(pin) && !self.pin.has_turn {
+                        let all = self.pages.as_ref().map_or(0, Pages::len);
+                        machine.turns.queue(self.number, all, machine.now_ms());
+                        self.pin.doing = Doing::Queued;
+                        self.pin.woken = true;
+                    } else {
+                        self.pin.doing = Doing::Closing(chunk);
+                    }
                     true
                 }
             },
-            Doing::Queued(chunk) => {
+            Doing::Queued => {
                 if !std::mem::take(&mut self.pin.woken) {
                     return false;
                 }
                 let now_ms = machine.now_ms();
                 let Err(until_ms) = machine.turns.attempt(self.number, now_ms) else {
                     self.pin.has_turn = true;
-                    self.pin.doing = Doing::AwaitingLull(chunk);
+                    self.pin.doing = Doing::Looking;
                     return true;
                 };
                 if self.pin.looks_at_ms <= now_ms {
                     self.pin.looks_at_ms = until_ms.max(now_ms + 1);
                     let seconds = (self.pin.looks_at_ms - now_ms) as f64 * 1e-3;
                     machine.timer(self.number, Actor::Turn, seconds);
-                }
-                false
-            }
-            Doing::AwaitingLull(chunk) => {
-                let now = machine.now();
-                let wait = if self.setup.lulls {
-                    let bytes = pages.layout().bytes(chunk);
-                    let before = (pages.registered_bytes(), self.outcome.stopped);
-                    let seconds = register::expected_seconds(bytes.end - bytes.start, before);
-                    self.calls.put_off(now, seconds)
-                } else {
-                    0.0
-                };
-                if wait <= 0.0 {
-                    self.pin.doing = Doing::Closing(chunk);
-                    return true;
-                }
-                if self.pin.asks_at <= now || self.pin.asks_at > now + wait {
-                    self.pin.asks_at = now + wait;
-                    machine.timer(self.number, Actor::Lull, wait);
                 }
                 false
             }
@@ -265,6 +252,34 @@ impl Cached {
         }
     }
 
+    /// How long to put off the registration of `bytes`, as the engine asks.
+    fn until_lull(&self, now: f64, bytes: u64) -> f64 {
+        if !self.setup.lulls {
+            return 0.0;
+        }
+        let before = self.pages.as_ref().map_or(0, Pages::registered_bytes);
+        self.calls.put_off(now, register::expected_seconds(bytes, (before, self.outcome.stopped)))
+    }
+
+    /// Asks again after `wait` seconds, or gives back the turn that was held idle for too long.
+    fn await_lull(&mut self, machine: &mut Machine, mut wait: f64) -> bool {
+        let now = machine.now();
+        if self.pin.has_turn {
+            let until = *self.pin.idle_until.get_or_insert(now + register::LONGEST_IDLE_TURN);
+            if now >= until {
+                self.pin.idle_until = None;
+                self.leave_turn(machine);
+                return true;
+            }
+            wait = wait.min(until - now);
+        }
+        if self.pin.asks_at <= now || self.pin.asks_at > now + wait {
+            self.pin.asks_at = now + wait;
+            machine.timer(self.number, Actor::Lull, wait);
+        }
+        false
+    }
+
     /// Told to look whether its turn has come.
     pub(super) fn woken(&mut self) {
         self.pin.woken = true;
@@ -280,13 +295,10 @@ impl Cached {
         }
         self.outcome.stopped += machine.now() - self.pin.since;
         machine.stop_copies(self.number, false);
+        self.calls.worked();
         self.pin.doing = Doing::Looking;
-        if register::keeps_turn(self.setup.pin) {
-            // A turn that was lost meanwhile costs others speed, not correctness: go on.
-            machine.turns.beat(self.number, machine.now_ms());
-        } else {
-            self.leave_turn(machine);
-        }
+        // A turn that was lost meanwhile has to be taken anew.
+        self.pin.has_turn &= machine.turns.beat(self.number, machine.now_ms());
     }
 
     fn leave_turn(&mut self, machine: &mut Machine) {
