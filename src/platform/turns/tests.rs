@@ -37,14 +37,18 @@ fn open_for_sleepers(path: &Path) -> Turns {
 
 /// Enters in a thread, does `then` once that sleeps in the queue, and tells how it came out.
 fn enter_asleep(turns: &Turns, then: impl FnOnce()) -> Standing {
+    once_asleep(|| turns.enter(0, &never).standing(), then)
+}
+
+/// Runs `wait`, which must block on nothing but a turn, and does `then` once it sleeps.
+fn once_asleep<T: Send>(wait: impl FnOnce() -> T + Send, then: impl FnOnce()) -> T {
     let thread_id = AtomicI32::new(0);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             // SAFETY: gettid cannot fail.
             thread_id.store(unsafe { libc::gettid() }, Ordering::SeqCst);
-            turns.enter(0, &never).standing()
+            wait()
         });
-        // All else that it does takes no sleep.
         while !is_asleep(thread_id.load(Ordering::SeqCst)) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -308,6 +312,25 @@ fn leaving_the_queue_wakes_those_behind() {
     let turns = open_for_sleepers(&page);
     let ahead = turns.queue(0).unwrap();
     assert_eq!(enter_asleep(&turns, || drop(ahead)), Standing::Held);
+}
+
+#[test]
+fn leaving_wakes_the_next_although_it_fell_asleep_last() {
+    let (_directory, page) = scratch();
+    let turns = open_for_sleepers(&page);
+    let first = turns.enter(0, &never);
+    let second = turns.queue(0).unwrap();
+    let third = enter_asleep(&turns, || {
+        let wait = || {
+            let waiter = second.waiter();
+            while let Err(rest) = second.attempt(&waiter) {
+                turns.sleep(rest);
+            }
+            drop(second);
+        };
+        once_asleep(wait, || drop(first));
+    });
+    assert_eq!(third, Standing::Held);
 }
 
 #[test]
