@@ -37,14 +37,18 @@ fn open_for_sleepers(path: &Path) -> Turns {
 
 /// Enters in a thread, does `then` once that sleeps in the queue, and tells how it came out.
 fn enter_asleep(turns: &Turns, then: impl FnOnce()) -> Standing {
+    once_asleep(|| turns.enter(u64::MAX, &never).standing(), then)
+}
+
+/// Runs `wait`, which must block on nothing but a turn, and does `then` once it sleeps.
+fn once_asleep<T: Send>(wait: impl FnOnce() -> T + Send, then: impl FnOnce()) -> T {
     let thread_id = AtomicI32::new(0);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             // SAFETY: gettid cannot fail.
             thread_id.store(unsafe { libc::gettid() }, Ordering::SeqCst);
-            turns.enter(0, &never).standing()
+            wait()
         });
-        // All else that it does takes no sleep.
         while !is_asleep(thread_id.load(Ordering::SeqCst)) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -306,16 +310,35 @@ fn leaving_wakes_another_process() {
 fn leaving_the_queue_wakes_those_behind() {
     let (_directory, page) = scratch();
     let turns = open_for_sleepers(&page);
-    let ahead = turns.queue(0).unwrap();
+    let ahead = turns.queue(u64::MAX).unwrap();
     assert_eq!(enter_asleep(&turns, || drop(ahead)), Standing::Held);
+}
+
+#[test]
+fn leaving_wakes_the_next_although_it_fell_asleep_last() {
+    let (_directory, page) = scratch();
+    let turns = open_for_sleepers(&page);
+    let first = turns.enter(u64::MAX, &never);
+    let second = turns.queue(u64::MAX).unwrap();
+    let third = enter_asleep(&turns, || {
+        let wait = || {
+            let waiter = second.waiter();
+            while let Err(rest) = second.attempt(&waiter) {
+                turns.sleep(rest);
+            }
+            drop(second);
+        };
+        once_asleep(wait, || drop(first));
+    });
+    assert_eq!(third, Standing::Held);
 }
 
 #[test]
 fn who_leaves_between_a_look_and_the_sleep_is_not_slept_over() {
     let (_directory, page) = scratch();
     let turns = open_for_sleepers(&page);
-    let first = turns.enter(0, &never);
-    let place = turns.queue(0).unwrap();
+    let first = turns.enter(u64::MAX, &never);
+    let place = turns.queue(u64::MAX).unwrap();
     let waiter = place.waiter();
     let rest = place.attempt(&waiter).unwrap_err();
     drop(first);
