@@ -11,6 +11,7 @@
  *   managed=0        bytes of a managed region beside the device region
  *   late=0           1: the context is made after VELOC_Init_single
  *   wait=0           1: VELOC_Checkpoint_wait between the two passes
+ *   registered=0     1: waits between the two passes until all of the host buffer is registered
  *   again=0          1: restores everything a second time
  *   wall=0           1: an ephemeral job that must run out of room: the checkpoint that finds none
  *                    is refused, and what was taken before is all there; once that is restored,
@@ -24,10 +25,12 @@
  */
 #include "cuda.h"
 
+#include <time.h>
+
 enum { MOST = 1000 };
 
 static struct {
-    int versions, stream, late, wait, again, wall, drain;
+    int versions, stream, late, wait, registered, again, wall, drain;
     size_t bytes, host, managed;
     const char *order, *hints;
     uint64_t seed;
@@ -133,6 +136,16 @@ static void print_metrics(void)
            (unsigned long long)metrics.device_capacity);
 }
 
+static void await_registration(void)
+{
+    VELOC_Metrics metrics;
+    do {
+        struct timespec pause = {0, 1000000};
+        nanosleep(&pause, NULL);
+        OK(VELOC_Get_metrics(&metrics, sizeof metrics));
+    } while (metrics.host_registered < metrics.host_capacity);
+}
+
 int main(int argc, char **argv)
 {
     CUcontext context;
@@ -145,6 +158,7 @@ int main(int argc, char **argv)
     options.stream = (int)number(argc, argv, "stream", 0);
     options.late = (int)number(argc, argv, "late", 0);
     options.wait = (int)number(argc, argv, "wait", 0);
+    options.registered = (int)number(argc, argv, "registered", 0);
     options.again = (int)number(argc, argv, "again", 0);
     options.wall = (int)number(argc, argv, "wall", 0);
     options.drain = (int)number(argc, argv, "drain", 1);
@@ -184,6 +198,8 @@ int main(int argc, char **argv)
     }
     if (options.wait)
         OK(VELOC_Checkpoint_wait());
+    if (options.registered)
+        await_registration();
     restore_all(options.hints);
     if (options.again)
         restore_all("none");
