@@ -25,7 +25,8 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Nothing measured yet. `title`: see [`Results::title`]; `limit`: the longest that one repeat
+    /// Nothing measured yet, and nothing written: an older file stays until there is something to
+    /// take its place. `title`: see [`Results::title`]; `limit`: the longest that one repeat
     /// may take, if not by its plan.
     pub fn new(
         title: String,
@@ -33,7 +34,7 @@ impl Campaign {
         device: &Device,
         output: PathBuf,
         limit: Option<Duration>,
-    ) -> Result<Campaign> {
+    ) -> Campaign {
         let measurement =
             |plan| Measurement { plan, runs: Vec::new(), failures: Vec::new(), notes: Vec::new() };
         let results = Results {
@@ -46,8 +47,7 @@ impl Campaign {
             measurements: plans.into_iter().map(measurement).collect(),
             initialisation: Vec::new(),
         };
-        results.write(&output)?;
-        Ok(Campaign { output, limit, results })
+        Campaign { output, limit, results }
     }
 
     /// Measures every plan once more, in turn; begins none after `until`. What has failed once is

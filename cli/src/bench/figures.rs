@@ -36,7 +36,7 @@ pub struct Choice {
     #[command(flatten)]
     pub amounts: Amounts,
     /// How often each point is measured
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: u32,
     /// Begin no further measurement after so many seconds
     #[arg(long, value_name = "SECONDS")]
@@ -247,7 +247,7 @@ pub fn run(choice: &Choice) -> Result<()> {
             plans.extend(options.plans(&device)?);
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
-        campaigns.push(Campaign::new(figure.name(), plans, &device, output, None)?);
+        campaigns.push(Campaign::new(figure.name(), plans, &device, output, None));
     }
     'measuring: for _ in 0..choice.repeats {
         for campaign in &mut campaigns {

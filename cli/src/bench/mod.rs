@@ -96,7 +96,7 @@ pub fn run(bench: Bench) -> Result<()> {
             let plans = arguments.options.plans(&device)?;
             let limit = arguments.limit.map(Duration::from_secs);
             let mut campaign =
-                Campaign::new(arguments.title, plans, &device, arguments.output, limit)?;
+                Campaign::new(arguments.title, plans, &device, arguments.output, limit);
             for _ in 0..arguments.options.repeats {
                 campaign.pass(None)?;
             }

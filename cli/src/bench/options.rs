@@ -28,7 +28,7 @@ pub struct Amounts {
     /// Rows of the file to use, from the start again after the last
     #[arg(long, requires = "trace")]
     pub rows: Option<usize>,
-    /// Multiplies the sizes of the trace [default: 1; on the software device 0.002]
+    /// Multiplies the sizes of the trace [default: 1; generated, on the software device 0.002]
     #[arg(long, requires = "trace")]
     pub scale: Option<f64>,
     /// Bytes of the device cache of each process [default: 4G, or what all checkpoints need in the
@@ -85,9 +85,15 @@ pub struct Options {
     #[arg(long, value_name = "KEY=LIST")]
     pub vary: Vec<String>,
     /// How often each point is measured
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: u32,
 }
+
+/// The longest interval in ms: an hour.
+const LONGEST_INTERVAL: f64 = 3.6e6;
+
+/// The most checkpoints of a process.
+const MOST_CHECKPOINTS: usize = 10_000_000;
 
 /// The sizes that go without saying.
 struct Defaults {
@@ -155,7 +161,10 @@ impl Options {
                 let sizes = self.sizes(processes, &defaults)?;
                 for &host_cache in &host_caches {
                     for &interval in &self.interval {
-                        ensure!(interval >= 0.0, "--interval {interval}: less than 0");
+                        ensure!(
+                            (0.0..=LONGEST_INTERVAL).contains(&interval),
+                            "--interval {interval}: wanted is 0 to {LONGEST_INTERVAL} ms"
+                        );
                         for &approach in &self.approach {
                             let base = Plan {
                                 approach,
@@ -205,12 +214,18 @@ impl Options {
         match self.amounts.trace.as_deref() {
             None => {
                 let size = self.amounts.size.unwrap_or(defaults.size);
-                Ok(workload::uniform(size, self.amounts.count.unwrap_or(defaults.count)))
+                let count = self.amounts.count.unwrap_or(defaults.count);
+                ensure!(count <= MOST_CHECKPOINTS, "--count {count}: more than {MOST_CHECKPOINTS}");
+                Ok(workload::uniform(size, count))
             }
             Some(workload::GENERATED) => {
                 Ok(workload::generated(processes, scale, self.amounts.seed))
             }
-            Some(file) => workload::from_csv(Path::new(file), self.amounts.rows, scale),
+            Some(file) => {
+                // A file's sizes are meant as they stand, on whatever device.
+                let scale = self.amounts.scale.unwrap_or(1.0);
+                workload::from_csv(Path::new(file), self.amounts.rows, scale)
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
+use veloc_client::config::KEYS;
 
 use super::message::{Barrier, Message, Request};
 use super::plan::Plan;
@@ -31,7 +32,12 @@ impl Process {
     fn start(number: usize, request: &Request, said: Sender<Said>) -> Result<Process> {
         let program = std::env::current_exe().context("finding this program's own file")?;
         let errors = tempfile::tempfile().context("a temporary file for messages")?;
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        // What is measured is what the plan says, whatever this shell has set for other jobs.
+        for key in KEYS.iter().filter(|key| key.name != "trace") {
+            command.env_remove(key.variable());
+        }
+        let mut child = command
             .args(["bench", "worker"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -207,13 +207,13 @@ impl Figures {
         self.checkpoint_total() + self.restores.iter().sum::<f64>()
     }
 
-    /// How much longer the median compute interval took than one with nothing in the background,
-    /// as a share of that.
+    /// How much longer the compute intervals took than with nothing in the background, as a share of
+    /// that. By the mean: a rare stop is as much of a disturbance as many small ones.
     pub fn disturbance(&self) -> f64 {
-        let mut intervals = [&self.forward_intervals[..], &self.backward_intervals].concat();
-        intervals.sort_by(f64::total_cmp);
+        let intervals = [&self.forward_intervals[..], &self.backward_intervals].concat();
+        let mean = intervals.iter().sum::<f64>() / intervals.len().max(1) as f64;
         if self.quiet_interval > 0.0 {
-            quantile(&intervals, 0.5) / self.quiet_interval - 1.0
+            mean / self.quiet_interval - 1.0
         } else {
             0.0
         }
