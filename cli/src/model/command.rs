@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use veloc_client::config::LARGEST_PIN_CHUNK;
 use veloc_client::policy::register::Pin;
 use veloc_client::policy::touch::Touch;
 
@@ -170,8 +171,31 @@ fn write(options: &Options, what: &impl Serialize) -> Result<()> {
 }
 
 impl Options {
+    /// Refuses what would take all memory or all time, or what the library would refuse.
+    fn check(&self) -> Result<()> {
+        let mib = 1 << 20;
+        ensure!(self.size >= mib, "--size {} bytes: less than 1 MiB", self.size);
+        let most = 100_000;
+        let checkpoints = self.checkpoints.unwrap_or(1);
+        ensure!((1..=most).contains(&checkpoints), "--checkpoints {checkpoints}: not 1 to {most}");
+        for interval in &self.interval {
+            ensure!((0.0..=3.6e6).contains(interval), "--interval {interval}: not 0 to 3600000 ms");
+        }
+        for chunk in &self.pin_chunk {
+            let fits = (1..=LARGEST_PIN_CHUNK).contains(chunk);
+            ensure!(fits, "--pin-chunk {chunk} bytes: not 1 to {LARGEST_PIN_CHUNK}");
+        }
+        ensure!(self.map_chunk.iter().all(|chunk| *chunk > 0), "--map-chunk 0: nothing is mapped");
+        ensure!(
+            self.processes.iter().all(|n| (1..=4096).contains(n)),
+            "--processes: not 1 to 4096"
+        );
+        Ok(())
+    }
+
     /// One scenario for each combination.
     fn scenarios(&self, node: NodeName) -> Result<Vec<Scenario>> {
+        self.check()?;
         let mut all = vec![Scenario::large_host(node.node(), ApproachName::Ours, 1, 0.0)?];
         vary(&mut all, &self.device_cache, |s, v| s.device_cache = v);
         vary(&mut all, &self.host_cache, |s, v| s.host_cache = v);
