@@ -132,7 +132,7 @@ fn no_copy_while_registering() {
 }
 
 /// Catches a registrar that does not keep to lulls, or a model that does not ask: where a chunk fits
-/// between two calls, none waits for the better part of one, however the chunks come.
+/// between two calls, none waits for one, however the chunks come.
 #[test]
 fn registration_keeps_to_the_lulls() {
     for (pin, processes) in [(Pin::Serial, 1), (Pin::Chunked, 1), (Pin::Chunked, 8)] {
@@ -140,14 +140,14 @@ fn registration_keeps_to_the_lulls() {
             let ours = Scenario::large_host(dgx_a100(), ApproachName::Ours, processes, 60e-3);
             let outcomes = simulate(&Scenario { pin, lulls, ..ours.unwrap() }).unwrap();
             assert!(outcomes.iter().all(|outcome| outcome.registered_at > 0.0));
-            let all = outcomes.into_iter().flat_map(|outcome| outcome.checkpoints);
+            // Before there was one interval, no call can be expected.
+            let all = outcomes.into_iter().flat_map(|o| o.checkpoints.into_iter().skip(2));
             all.fold(0.0, f64::max)
         };
         let (with, without) = (longest(true), longest(false));
-        // A chunk may end a little late where several processes share the node's memory.
-        let little = 2.0 * CHECKPOINT as f64 / dgx_a100().device_copy.value;
+        let little = 1.2 * CHECKPOINT as f64 / dgx_a100().device_copy.value;
         assert!(with < little, "{pin:?}, {processes}: {with} s");
-        assert!(without > with, "{pin:?}, {processes}: {without} s without, {with} s with");
+        assert!(without > little, "{pin:?}, {processes}: {without} s");
     }
 }
 
