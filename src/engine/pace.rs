@@ -92,7 +92,8 @@ impl Pace {
 
     /// Work that [`await_lull`](Self::await_lull) was asked for has ended.
     pub fn worked(&self) {
-        self.now.lock().calls.worked();
+        let now = self.origin.elapsed().as_secs_f64();
+        self.now.lock().calls.worked(now);
     }
 
     /// Waits until work of about `seconds` can begin that would keep a call of the application

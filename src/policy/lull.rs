@@ -11,7 +11,10 @@
 //!
 //! An application that spends much of its time in calls waits for copies there. No moment is better
 //! than another then: each registration costs what it lasts, and the earlier it comes the more
-//! copies are faster for it. So nothing is put off.
+//! copies are faster for it. So nothing is put off, but that a call which waited for one registration
+//! has a while for its copies before it waits for the next: no call waits for all of them.
+//!
+//! The first call of all cannot be expected. The second one tells the interval, and is waited for.
 
 /// Weight of a new interval in the running means.
 const NEW: f64 = 0.25;
@@ -24,7 +27,12 @@ const JUST_AFTER: f64 = 0.1;
 /// Calls that take more than this share of the time wait for copies: to copy into the device cache
 /// takes a twentieth of what it takes to copy out of it.
 const BUSY: f64 = 0.25;
-/// Intervals longer than this, in seconds, are no pattern worth waiting for.
+/// A call that waited for one registration has this share of its duration for copies before the
+/// next: so it takes five times its copies and one registration at the most. More of it puts off
+/// what makes the copies of all later calls faster (`docs/model.md` has the figures).
+const LEFT_TO_COPIES: f64 = 0.25;
+/// Intervals longer than this, in seconds, are no pattern worth waiting for, and for as long a
+/// second call is.
 const LONGEST_INTERVAL: f64 = 1.0;
 
 /// Expects the next call from the times of the last ones. Times are in seconds from any origin.
@@ -37,8 +45,8 @@ pub struct Forecast {
     deviation: f64,
     /// What a call takes that no registration kept waiting.
     call: f64,
-    /// Whether one kept the call under way waiting.
-    stopped: bool,
+    /// When the last one ended that kept the call under way waiting.
+    stopped: Option<f64>,
 }
 
 impl Forecast {
@@ -60,18 +68,18 @@ impl Forecast {
         }
         self.began = Some(now);
         self.calling = true;
-        self.stopped = false;
+        self.stopped = None;
     }
 
     /// Work that would keep a call waiting has ended: what the call under way takes says nothing
     /// about its copies.
-    pub fn worked(&mut self) {
-        self.stopped = self.calling;
+    pub fn worked(&mut self, now: f64) {
+        self.stopped = self.calling.then_some(now);
     }
 
     /// The call has ended.
     pub fn ends(&mut self, now: f64) {
-        if let (Some(began), true) = (self.began, self.calling && !self.stopped) {
+        if let (Some(began), true) = (self.began, self.calling && self.stopped.is_none()) {
             self.call += NEW * (now - began - self.call);
         }
         self.ended = now;
@@ -81,8 +89,17 @@ impl Forecast {
     /// How long to put off work of `duration` that would keep a call waiting: 0 to begin now. Ask
     /// again after that time, or after the next call.
     pub fn put_off(&self, now: f64, duration: f64) -> f64 {
-        let (Some(began), Some(interval)) = (self.began, self.interval) else {
+        let Some(began) = self.began else {
             return 0.0;
+        };
+        // So much the call under way has for its copies.
+        if let Some(left) = self.stopped.map(|stopped| stopped + LEFT_TO_COPIES * duration - now) {
+            if self.calling && left > 0.0 {
+                return left;
+            }
+        }
+        let Some(interval) = self.interval else {
+            return (began + LONGEST_INTERVAL - now).max(0.0);
         };
         if self.call > BUSY * interval {
             return 0.0;
@@ -180,6 +197,42 @@ mod tests {
         assert_eq!(waits.put_off(0.421, 0.005), 0.0, "nor while a call waits");
     }
 
+    /// Catches a registrar that goes through all its chunks while one call waits, and one that leaves
+    /// a call that waits for long nothing but its copies.
+    #[test]
+    fn between_two_registrations_a_call_has_time_for_its_copies() {
+        let mut forecast = Forecast::default();
+        for call in 0..=20 {
+            forecast.begins(f64::from(call) * 0.02);
+            forecast.ends((f64::from(call) + 0.6) * 0.02);
+        }
+        forecast.begins(0.42);
+        assert_eq!(forecast.put_off(0.421, 0.004), 0.0);
+        forecast.worked(0.425);
+        assert!(forecast.put_off(0.425, 0.004) > 0.0);
+        assert_eq!(forecast.put_off(0.4261, 0.004), 0.0);
+        forecast.worked(0.43);
+        forecast.ends(0.4305);
+        assert_eq!(forecast.put_off(0.4305, 0.004), 0.0, "nobody waits any more");
+    }
+
+    /// Catches a registration that is begun between the first two calls: it may hit the second one,
+    /// of which nothing is known, and one that waits for a second call for ever.
+    #[test]
+    fn the_second_call_is_waited_for() {
+        let mut forecast = Forecast::default();
+        assert_eq!(forecast.put_off(0.0, 0.005), 0.0, "the first cannot be expected");
+        forecast.begins(0.1);
+        assert!(forecast.put_off(0.1, 0.005) > 0.0);
+        forecast.ends(0.101);
+        let wait = forecast.put_off(0.102, 0.005);
+        assert!(wait > 0.0 && wait <= LONGEST_INTERVAL, "{wait}");
+        assert_eq!(forecast.put_off(0.102 + wait, 0.005), 0.0);
+        forecast.begins(0.12);
+        forecast.ends(0.121);
+        assert_eq!(forecast.put_off(0.122, 0.005), 0.0);
+    }
+
     /// Catches a single long call (the first one that finds no room, a registration that was begun
     /// too late) that ends all keeping to lulls.
     #[test]
@@ -200,7 +253,7 @@ mod tests {
         for call in 0..10 {
             let began = 0.22 + 0.02 * f64::from(call);
             forecast.begins(began);
-            forecast.worked();
+            forecast.worked(began + 0.014);
             forecast.ends(began + 0.015);
         }
         assert!(forecast.put_off(0.419, 0.005) > 0.0, "{forecast:?}");
@@ -211,6 +264,8 @@ mod tests {
         let mut forecast = regular();
         forecast.begins(100.0);
         forecast.ends(100.1);
-        assert_eq!(forecast.put_off(100.15, 0.5), 0.0);
+        let wait = forecast.put_off(100.15, 0.5);
+        assert!(wait <= LONGEST_INTERVAL, "{wait}");
+        assert_eq!(forecast.put_off(100.15 + wait, 0.5), 0.0);
     }
 }

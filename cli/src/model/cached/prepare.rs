@@ -295,7 +295,7 @@ impl Cached {
         }
         self.outcome.stopped += machine.now() - self.pin.since;
         machine.stop_copies(self.number, false);
-        self.calls.worked();
+        self.calls.worked(machine.now());
         self.pin.doing = Doing::Looking;
         // A turn that was lost meanwhile has to be taken anew.
         self.pin.has_turn &= machine.turns.beat(self.number, machine.now_ms());
