@@ -201,14 +201,19 @@ impl Shared {
             };
             match self.reserve(open.id, part, len, tier) {
                 Ok((base, extents)) => return Ok((tier, base, extents)),
-                Err(error) if error.kind() != Kind::NoRoom || retried => return Err(Some(error)),
+                Err(error) if error.kind() != Kind::NoRoom => return Err(Some(error)),
                 Err(error) => {
-                    // The device cache may have come out smaller than asked for; and what failed
-                    // to move on before may move on now.
-                    retried = true;
-                    let smaller = tier == Tier::Device
-                        && self.catalog.look(|state| state.device_room().0 < len);
-                    if !smaller && !self.catalog.step(State::retry) {
+                    // The tier may have become too small meanwhile: the device had less memory than
+                    // the cache was to have, or the machine's became short. Else what failed to
+                    // move on before may move on now.
+                    let (capacity, _) = self.catalog.look(|state| match tier {
+                        Tier::Device => state.device_room(),
+                        Tier::Host => state.host_room(),
+                    });
+                    if capacity < len {
+                        continue;
+                    }
+                    if std::mem::replace(&mut retried, true) || !self.catalog.step(State::retry) {
                         return Err(Some(error));
                     }
                 }
@@ -280,5 +285,50 @@ impl Shared {
             offset: 0,
         }));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::device::PLAIN;
+    use crate::engine::Engine;
+
+    /// Catches a checkpoint that is refused because memory became short while it waited for room,
+    /// although a file could take it.
+    #[test]
+    fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!(
+            "mode = async\nscratch = {}\nhost_cache_size = 4M\n",
+            directory.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, 0, None).unwrap();
+        let bytes = vec![7u8; 3 << 20];
+        let place =
+            |len: u64| Place { id: 1, address: bytes.as_ptr() as u64, len: len << 20, kind: PLAIN };
+        let mut first = engine.begin("x", 1);
+        let mut second = engine.begin("x", 2);
+        // The first one's file gets no name, so that its room stays taken.
+        let naming = engine.naming.lock();
+        engine.capture(&mut first, &[place(2)]).unwrap();
+        engine.commit(first).unwrap();
+        while engine.catalog.look(|state| state.work().write) {
+            std::thread::yield_now();
+        }
+        let before = engine.catalog.look(State::changes);
+        std::thread::scope(|scope| {
+            let captured = scope.spawn(|| engine.capture(&mut second, &[place(3)]));
+            while engine.catalog.look(State::changes) == before {
+                std::thread::yield_now();
+            }
+            engine.catalog.step(|state| state.limit_host(0));
+            drop(naming);
+            captured.join().unwrap().unwrap();
+        });
+        assert!(second.spool.is_some());
+        engine.commit(second).unwrap();
     }
 }

@@ -201,10 +201,10 @@ fn enter(shared: &Shared, turns: &Turns, bytes: u64) -> Turn {
 
 /// False: no more should be tried.
 fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool> {
-    if !host.close(chunk) {
-        return Ok(false);
-    }
     let side = shared.device_side()?;
+    let Some(closed) = host.close(chunk) else {
+        return Ok(false);
+    };
     let bytes = host.chunk(chunk);
     let len = bytes.end - bytes.start;
     let since = Instant::now();
@@ -212,7 +212,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     // SAFETY: the chunk is closed, so no copy uses it; the mapping lives until every chunk was
     // unregistered (`unpin`).
     let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
-    host.settle(chunk, result.is_ok());
+    closed.settle(result.is_ok());
     shared.pace.worked();
     match result {
         Ok(()) => {

@@ -70,6 +70,28 @@ impl Drop for Lease<'_> {
     }
 }
 
+/// A chunk that no copy uses or will use, to be registered. It is open again when this is dropped; if
+/// nobody has said by then what came of the registration, it counts as refused.
+#[derive(Debug)]
+pub struct Closed<'a> {
+    buffer: &'a HostBuffer,
+    chunk: usize,
+    registered: bool,
+}
+
+impl Closed<'_> {
+    /// Opens the chunk: registered, or refused by the driver.
+    pub fn settle(mut self, registered: bool) {
+        self.registered = registered;
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.buffer.change(|pages| pages.settle(self.chunk, self.registered));
+    }
+}
+
 impl HostBuffer {
     /// Reserves `bytes` of addresses; registration will go by `chunk` bytes. Touches nothing.
     pub fn reserve(bytes: u64, chunk: u64, huge_pages: bool) -> Result<HostBuffer> {
@@ -224,28 +246,23 @@ impl HostBuffer {
         }
     }
 
-    /// Keeps copies from using the chunk, and waits for those that do. False if the engine stops
-    /// meanwhile; then the chunk is as it was.
-    pub fn close(&self, chunk: usize) -> bool {
+    /// Keeps copies from using the chunk, and waits for those that do. `None` if it is not to be
+    /// registered after all, or the engine stops meanwhile; then the chunk is as it was.
+    pub fn close(&self, chunk: usize) -> Option<Closed<'_>> {
         let mut guarded = self.guarded.lock();
         loop {
             match guarded.pages.close(chunk) {
-                Closing::Closed => return true,
-                Closing::Settled => return false,
+                Closing::Closed => return Some(Closed { buffer: self, chunk, registered: false }),
+                Closing::Settled => return None,
                 Closing::InUse if guarded.stopping => {
                     guarded.pages.reopen(chunk);
                     drop(guarded);
                     self.changed.notify_all();
-                    return false;
+                    return None;
                 }
                 Closing::InUse => guarded = self.changed.wait(guarded),
             }
         }
-    }
-
-    /// Opens a chunk again: registered, or refused by the driver.
-    pub fn settle(&self, chunk: usize, registered: bool) {
-        self.change(|pages| pages.settle(chunk, registered));
     }
 
     /// The chunks that are registered, each of which must be unregistered before the end.
@@ -349,7 +366,7 @@ mod tests {
                 std::thread::yield_now();
             }
             lease.strand();
-            assert!(!closing.join().unwrap(), "nothing is to be registered");
+            assert!(closing.join().unwrap().is_none(), "nothing is to be registered");
         });
         assert!(buffer.try_lease(0).is_some());
     }
@@ -363,18 +380,18 @@ mod tests {
         let chunk = buffer.next_registration(Pin::Serial).unwrap();
         assert_eq!(chunk, 0);
         let lease = buffer.lease(0);
-        std::thread::scope(|scope| {
+        let closed = std::thread::scope(|scope| {
             let closing = scope.spawn(|| buffer.close(0));
             while buffer.try_lease(0).is_some() {
                 std::thread::yield_now();
             }
             assert!(!closing.is_finished(), "a lease is still held");
             drop(lease);
-            assert!(closing.join().unwrap());
+            closing.join().unwrap().unwrap()
         });
         assert!(buffer.try_lease(0).is_none());
         assert!(buffer.try_lease(2 * U).is_some());
-        buffer.settle(0, true);
+        closed.settle(true);
         assert_eq!(buffer.registered_bytes(), 2 * U);
         assert!(buffer.try_lease(0).is_some());
         assert_eq!(buffer.next_registration(Pin::Serial), Some(1));

@@ -1,10 +1,12 @@
-//! Leases and registrations of the host buffer, model-checked.
+//! Touching, flushing and registering the host buffer, model-checked: every order of steps is tried at
+//! random. A wait that nobody ends is a deadlock, which shuttle reports.
 //!
 //! Run with `cargo test --features model-check --lib model`.
 #![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
 
 use std::sync::Arc;
 
+use shuttle::rand::{thread_rng, Rng};
 use shuttle::sync::Mutex;
 use shuttle::thread;
 
@@ -57,13 +59,11 @@ fn copies_beside_registration(pin: Pin) {
         let (buffer, copying) = (buffer.clone(), copying.clone());
         thread::spawn(move || {
             while let Some(chunk) = buffer.next_registration(pin) {
-                if !buffer.close(chunk) {
-                    return;
-                }
+                let Some(closed) = buffer.close(chunk) else { return };
                 assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
                 thread::yield_now();
                 assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
-                buffer.settle(chunk, true);
+                closed.settle(true);
             }
         })
     };
@@ -90,4 +90,142 @@ fn chunked_registration_and_copies_keep_apart() {
 #[test]
 fn serial_registration_and_copies_keep_apart() {
     shuttle::check_random(|| copies_beside_registration(Pin::Serial), ITERATIONS);
+}
+
+/// What goes wrong while the caches are prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Nothing but a flush here and there.
+    Flushes,
+    /// Those who touch find that memory is short, or get none.
+    Touching,
+    /// The driver refuses a registration, or the registrar dies in one.
+    Registering,
+    /// The engine stops at any moment.
+    Stop,
+}
+
+/// Bytes that are flushed, one after the other: units by halves, across chunks, the short one at the
+/// end.
+fn flushes() -> [Extent; 4] {
+    let half = TOUCH_UNIT / 2;
+    [(1, 4), (5, 1), (0, 2), (6, 1)]
+        .map(|(first, halves)| Extent { offset: first * half, len: halves * half })
+}
+
+/// All that happens to the buffer while it is being prepared, to its end: two that touch, a flush
+/// worker, whose flushes may fail, and the registrar, each as the engine has it.
+fn prepared(pin: Pin, trouble: Trouble) {
+    let len = 3 * TOUCH_UNIT + TOUCH_UNIT / 2;
+    let buffer = Arc::new(HostBuffer::reserve(len, 2 * TOUCH_UNIT, false).unwrap());
+    let copying = Arc::new(Mutex::new([0i32; 2]));
+    let touch = || {
+        let buffer = buffer.clone();
+        move || {
+            let short = || trouble == Trouble::Touching && thread_rng().gen_bool(0.2);
+            while !short() {
+                let Some(unit) = buffer.claim() else { return };
+                if short() {
+                    break;
+                }
+                buffer.touch(&unit, TouchMethod::Write(TOUCH_UNIT as usize)).unwrap();
+            }
+            buffer.give_up();
+        }
+    };
+    let flush = {
+        let (buffer, copying) = (buffer.clone(), copying.clone());
+        move || {
+            for extent in flushes().into_iter().take(thread_rng().gen_range(0..=4)) {
+                buffer.writing(&[extent]);
+                let mut at = extent.offset;
+                while at < extent.offset + extent.len {
+                    let lease = buffer.try_lease(at).unwrap_or_else(|| buffer.lease(at));
+                    let chunk = (at / (2 * TOUCH_UNIT)) as usize;
+                    copying.lock().unwrap()[chunk] += 1;
+                    thread::yield_now();
+                    copying.lock().unwrap()[chunk] -= 1;
+                    drop(lease);
+                    at = buffer.chunk_end(at);
+                }
+                if thread_rng().gen_bool(0.5) {
+                    buffer.written(&[extent]);
+                } else {
+                    buffer.not_written(&[extent]);
+                }
+            }
+        }
+    };
+    let register = {
+        let (buffer, copying) = (buffer.clone(), copying.clone());
+        move || {
+            while let Some(chunk) = buffer.next_registration(pin) {
+                let Some(closed) = buffer.close(chunk) else { return };
+                assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
+                thread::yield_now();
+                assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
+                if trouble == Trouble::Registering && thread_rng().gen_bool(0.5) {
+                    if thread_rng().gen_bool(0.5) {
+                        closed.settle(false);
+                    }
+                    return;
+                }
+                closed.settle(true);
+            }
+        }
+    };
+    let mut threads = vec![
+        thread::spawn(touch()),
+        thread::spawn(touch()),
+        thread::spawn(flush),
+        thread::spawn(register),
+    ];
+    if trouble == Trouble::Stop {
+        let buffer = buffer.clone();
+        threads.push(thread::spawn(move || buffer.stop()));
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    for chunk in 0..2 {
+        assert!(buffer.try_lease(chunk * 2 * TOUCH_UNIT).is_some(), "chunk {chunk} stays closed");
+    }
+    if trouble == Trouble::Flushes {
+        assert_eq!(buffer.touched_bytes(), len, "pages that nobody makes");
+        assert_eq!(buffer.registered_bytes(), len, "chunks that nobody registers");
+    }
+}
+
+/// Catches pages that nobody makes after a flush that failed, and a registrar or one who touches that
+/// waits although all is done: nobody stops them here.
+#[test]
+fn preparation_comes_to_its_end_beside_flushes_that_fail() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Flushes), ITERATIONS);
+    }
+}
+
+/// Catches a registrar that waits for pages which those who touch have given up, at whatever moment
+/// they do.
+#[test]
+fn pages_given_up_keep_nobody_waiting() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Touching), ITERATIONS);
+    }
+}
+
+/// Catches a flush that waits for a chunk whose registration has failed, or whose registrar has died.
+#[test]
+fn a_registration_that_fails_keeps_no_flush_waiting() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Registering), ITERATIONS);
+    }
+}
+
+/// Catches a wait that the stop does not end, and a chunk that it leaves closed.
+#[test]
+fn a_stop_ends_all_preparation() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Stop), ITERATIONS);
+    }
 }
