@@ -97,8 +97,16 @@ impl Pace {
     }
 
     /// Waits until work of about `seconds` can begin that would keep a call of the application
-    /// waiting; for `at_most` so many seconds, if there is a limit.
-    pub fn await_lull(&self, seconds: f64, at_most: Option<f64>) -> Lull {
+    /// waiting; for `at_most` so many seconds, if there is a limit. Adds what it took to `waited`,
+    /// the time for which the work was put off before.
+    pub fn await_lull(&self, seconds: f64, at_most: Option<f64>, waited: &mut f64) -> Lull {
+        let since = self.origin.elapsed().as_secs_f64();
+        let lull = self.find_lull(seconds, at_most, *waited);
+        *waited += self.origin.elapsed().as_secs_f64() - since;
+        lull
+    }
+
+    fn find_lull(&self, seconds: f64, at_most: Option<f64>, waited: f64) -> Lull {
         let since = self.origin.elapsed().as_secs_f64();
         let mut now = self.now.lock();
         loop {
@@ -106,7 +114,7 @@ impl Pace {
                 return Lull::Never;
             }
             let at = self.origin.elapsed().as_secs_f64();
-            let mut wait = now.calls.put_off(at, seconds);
+            let mut wait = now.calls.put_off(at, seconds, waited + at - since);
             if wait <= 0.0 {
                 return Lull::Now;
             }

@@ -139,6 +139,8 @@ pub fn pin(shared: &Shared) -> Result<()> {
         None
     };
     let mut turn: Option<Turn> = None;
+    // For how long the next chunk has waited for a lull, in seconds.
+    let mut waited = 0.0;
     loop {
         if !host.has_registration(pin) {
             turn = None;
@@ -150,7 +152,8 @@ pub fn pin(shared: &Shared) -> Result<()> {
         // due, and not while one waits. Nor does anybody else wait for that: the lull is found
         // before the turn is taken, and if it has passed by then only the next moment is waited for.
         let held = turn.as_ref().is_some_and(|turn| turn.standing() == Standing::Held);
-        match await_lull(shared, host, chunk, held.then_some(policy::LONGEST_IDLE_TURN)) {
+        let at_most = held.then_some(policy::LONGEST_IDLE_TURN);
+        match await_lull(shared, host, chunk, at_most, &mut waited) {
             Lull::Now => {}
             Lull::TooLate => {
                 turn = None;
@@ -165,10 +168,17 @@ pub fn pin(shared: &Shared) -> Result<()> {
             }
             continue;
         }
+        if turn.is_some() && shared.gate.is_closed() {
+            // A capture may wait for the device for long, and no turn is held idle meanwhile.
+            turn = None;
+            shared.gate.pass();
+            continue;
+        }
         shared.gate.pass();
         if !register_one(shared, host, chunk)? {
             break;
         }
+        waited = 0.0;
         // A turn that was lost meanwhile (this process was stopped for long) has to be taken anew;
         // one that was not to be had is done without.
         if turn.as_mut().is_some_and(|turn| !turn.beat() && turn.standing() == Standing::Lost) {
@@ -178,13 +188,19 @@ pub fn pin(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-fn await_lull(shared: &Shared, host: &HostBuffer, chunk: usize, at_most: Option<f64>) -> Lull {
+fn await_lull(
+    shared: &Shared,
+    host: &HostBuffer,
+    chunk: usize,
+    at_most: Option<f64>,
+    waited: &mut f64,
+) -> Lull {
     let bytes = host.chunk(chunk);
     let before = &shared.metrics.register;
     let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
     let seconds = policy::expected_seconds(bytes.end - bytes.start, measured);
     let span = shared.trace.span(Activity::Lull);
-    let lull = shared.pace.await_lull(seconds, at_most);
+    let lull = shared.pace.await_lull(seconds, at_most, waited);
     drop(span);
     lull
 }

@@ -7,7 +7,8 @@
 //! last into the next call. (The paper registers whenever its turn has come.)
 //!
 //! Where a registration is longer than any lull, the best moment is just after a call. Where calls
-//! are irregular or have ceased, nothing is waited for: this only ever delays by a bounded time.
+//! are irregular or have ceased, nothing is waited for; nor after many lulls that were all missed:
+//! this only ever delays by a bounded time.
 //!
 //! An application that spends much of its time in calls waits for copies there. No moment is better
 //! than another then: each registration costs what it lasts, and the earlier it comes the more
@@ -31,9 +32,14 @@ const BUSY: f64 = 0.25;
 /// next: so it takes five times its copies and one registration at the most. More of it puts off
 /// what makes the copies of all later calls faster (`docs/model.md` has the figures).
 const LEFT_TO_COPIES: f64 = 0.25;
-/// Intervals longer than this, in seconds, are no pattern worth waiting for, and for as long a
-/// second call is.
+/// Who has waited for a lull for so many intervals begins at any moment: who is late because the
+/// processors are taken may find that every lull has begun without it.
+const PATIENCE: f64 = 32.0;
+/// Intervals longer than this, in seconds, are no pattern worth waiting for.
 const LONGEST_INTERVAL: f64 = 1.0;
+/// For so long, in seconds, the call after the first one is waited for. Less than the longest
+/// interval, or calls just behind that would leave next to no time to register.
+const SECOND_CALL: f64 = 0.5;
 
 /// Expects the next call from the times of the last ones. Times are in seconds from any origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -86,9 +92,9 @@ impl Forecast {
         self.calling = false;
     }
 
-    /// How long to put off work of `duration` that would keep a call waiting: 0 to begin now. Ask
-    /// again after that time, or after the next call.
-    pub fn put_off(&self, now: f64, duration: f64) -> f64 {
+    /// How long to put off work of `duration` that would keep a call waiting, and that was put off for
+    /// `waited` already: 0 to begin now. Ask again after that time, or after the next call.
+    pub fn put_off(&self, now: f64, duration: f64, waited: f64) -> f64 {
         let Some(began) = self.began else {
             return 0.0;
         };
@@ -99,9 +105,9 @@ impl Forecast {
             }
         }
         let Some(interval) = self.interval else {
-            return (began + LONGEST_INTERVAL - now).max(0.0);
+            return (began + SECOND_CALL - now).max(0.0);
         };
-        if self.call > BUSY * interval {
+        if self.call > BUSY * interval || waited > PATIENCE * interval {
             return 0.0;
         }
         // From here on no call is expected; also the end of a call that takes unusually long.
@@ -134,34 +140,34 @@ mod tests {
 
     #[test]
     fn what_fits_before_the_next_call_begins_at_once() {
-        assert_eq!(regular().put_off(0.201, 0.015), 0.0);
-        assert_eq!(regular().put_off(0.216, 0.003), 0.0);
+        assert_eq!(regular().put_off(0.201, 0.015, 0.0), 0.0);
+        assert_eq!(regular().put_off(0.216, 0.003, 0.0), 0.0);
     }
 
     #[test]
     fn what_would_last_into_the_next_call_waits_for_its_end() {
         let mut forecast = regular();
-        let wait = forecast.put_off(0.216, 0.006);
+        let wait = forecast.put_off(0.216, 0.006, 0.0);
         assert!(wait > 0.0);
         forecast.begins(0.22);
-        assert!(forecast.put_off(0.2201, 0.006) > 0.0, "a call is under way");
+        assert!(forecast.put_off(0.2201, 0.006, 0.0) > 0.0, "a call is under way");
         forecast.ends(0.2202);
-        assert_eq!(forecast.put_off(0.2202, 0.006), 0.0);
+        assert_eq!(forecast.put_off(0.2202, 0.006, 0.0), 0.0);
     }
 
     #[test]
     fn what_fits_nowhere_begins_just_after_a_call() {
-        assert_eq!(regular().put_off(0.2005, 0.5), 0.0);
-        assert!(regular().put_off(0.21, 0.5) > 0.0);
+        assert_eq!(regular().put_off(0.2005, 0.5, 0.0), 0.0);
+        assert!(regular().put_off(0.21, 0.5, 0.0) > 0.0);
     }
 
     #[test]
     fn nothing_is_waited_for_once_calls_have_ceased_and_never_for_longer() {
-        assert_eq!(regular().put_off(0.25, 0.5), 0.0);
-        let wait = regular().put_off(0.21, 0.5);
+        assert_eq!(regular().put_off(0.25, 0.5, 0.0), 0.0);
+        let wait = regular().put_off(0.21, 0.5, 0.0);
         assert!(wait <= 0.03 + 1e-9, "{wait}");
-        assert_eq!(regular().put_off(0.21 + wait, 0.5), 0.0);
-        assert_eq!(Forecast::default().put_off(1.0, 0.5), 0.0);
+        assert_eq!(regular().put_off(0.21 + wait, 0.5, 0.0), 0.0);
+        assert_eq!(Forecast::default().put_off(1.0, 0.5, 0.0), 0.0);
     }
 
     #[test]
@@ -173,8 +179,8 @@ mod tests {
             forecast.ends(now + 0.0001);
         }
         // 4 ms after a call, 5 ms of work: at regular calls every 20 ms there is no question.
-        assert_eq!(regular().put_off(0.204, 0.005), 0.0);
-        assert!(forecast.put_off(0.328, 0.005) > 0.0, "{forecast:?}");
+        assert_eq!(regular().put_off(0.204, 0.005, 0.0), 0.0);
+        assert!(forecast.put_off(0.328, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
     /// Catches a registrar that keeps to lulls where every call waits for a flush: it would register
@@ -190,11 +196,11 @@ mod tests {
             forecast
         };
         // 1 ms before the next call, 5 ms of work.
-        assert!(calls(0.1).put_off(0.419, 0.005) > 0.0);
-        assert_eq!(calls(0.6).put_off(0.419, 0.005), 0.0);
+        assert!(calls(0.1).put_off(0.419, 0.005, 0.0) > 0.0);
+        assert_eq!(calls(0.6).put_off(0.419, 0.005, 0.0), 0.0);
         let mut waits = calls(0.6);
         waits.begins(0.42);
-        assert_eq!(waits.put_off(0.421, 0.005), 0.0, "nor while a call waits");
+        assert_eq!(waits.put_off(0.421, 0.005, 0.0), 0.0, "nor while a call waits");
     }
 
     /// Catches a registrar that goes through all its chunks while one call waits, and one that leaves
@@ -207,13 +213,13 @@ mod tests {
             forecast.ends((f64::from(call) + 0.6) * 0.02);
         }
         forecast.begins(0.42);
-        assert_eq!(forecast.put_off(0.421, 0.004), 0.0);
+        assert_eq!(forecast.put_off(0.421, 0.004, 0.0), 0.0);
         forecast.worked(0.425);
-        assert!(forecast.put_off(0.425, 0.004) > 0.0);
-        assert_eq!(forecast.put_off(0.4261, 0.004), 0.0);
+        assert!(forecast.put_off(0.425, 0.004, 0.0) > 0.0);
+        assert_eq!(forecast.put_off(0.4261, 0.004, 0.0), 0.0);
         forecast.worked(0.43);
         forecast.ends(0.4305);
-        assert_eq!(forecast.put_off(0.4305, 0.004), 0.0, "nobody waits any more");
+        assert_eq!(forecast.put_off(0.4305, 0.004, 0.0), 0.0, "nobody waits any more");
     }
 
     /// Catches a registration that is begun between the first two calls: it may hit the second one,
@@ -221,16 +227,16 @@ mod tests {
     #[test]
     fn the_second_call_is_waited_for() {
         let mut forecast = Forecast::default();
-        assert_eq!(forecast.put_off(0.0, 0.005), 0.0, "the first cannot be expected");
+        assert_eq!(forecast.put_off(0.0, 0.005, 0.0), 0.0, "the first cannot be expected");
         forecast.begins(0.1);
-        assert!(forecast.put_off(0.1, 0.005) > 0.0);
+        assert!(forecast.put_off(0.1, 0.005, 0.0) > 0.0);
         forecast.ends(0.101);
-        let wait = forecast.put_off(0.102, 0.005);
-        assert!(wait > 0.0 && wait <= LONGEST_INTERVAL, "{wait}");
-        assert_eq!(forecast.put_off(0.102 + wait, 0.005), 0.0);
+        let wait = forecast.put_off(0.102, 0.005, 0.0);
+        assert!(wait > 0.0 && wait <= SECOND_CALL, "{wait}");
+        assert_eq!(forecast.put_off(0.102 + wait, 0.005, 0.0), 0.0);
         forecast.begins(0.12);
         forecast.ends(0.121);
-        assert_eq!(forecast.put_off(0.122, 0.005), 0.0);
+        assert_eq!(forecast.put_off(0.122, 0.005, 0.0), 0.0);
     }
 
     /// Catches a single long call (the first one that finds no room, a registration that was begun
@@ -242,7 +248,7 @@ mod tests {
         forecast.ends(0.235);
         forecast.begins(0.24);
         forecast.ends(0.2401);
-        assert!(forecast.put_off(0.259, 0.005) > 0.0, "{forecast:?}");
+        assert!(forecast.put_off(0.259, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
     /// Catches a registrar that takes calls which its own work keeps waiting for busy ones, and so
@@ -256,7 +262,7 @@ mod tests {
             forecast.worked(began + 0.014);
             forecast.ends(began + 0.015);
         }
-        assert!(forecast.put_off(0.419, 0.005) > 0.0, "{forecast:?}");
+        assert!(forecast.put_off(0.419, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
     #[test]
@@ -264,8 +270,25 @@ mod tests {
         let mut forecast = regular();
         forecast.begins(100.0);
         forecast.ends(100.1);
-        let wait = forecast.put_off(100.15, 0.5);
-        assert!(wait <= LONGEST_INTERVAL, "{wait}");
-        assert_eq!(forecast.put_off(100.15 + wait, 0.5), 0.0);
+        let wait = forecast.put_off(100.15, 0.5, 0.0);
+        assert!(wait <= SECOND_CALL, "{wait}");
+        assert_eq!(forecast.put_off(100.15 + wait, 0.5, 0.0), 0.0);
+    }
+
+    /// Catches work that every lull begins without: it asks a little late after each call, is longer
+    /// than any lull, or fits only into a whole one, and so would wait as long as there are calls.
+    #[test]
+    fn who_is_late_for_every_lull_begins_some_time() {
+        for duration in [0.5, 0.0195] {
+            let mut forecast = regular();
+            let (mut waited, mut calls) = (0.0, 0);
+            while forecast.put_off(0.2 + 0.02 * f64::from(calls) + 0.0025, duration, waited) > 0.0 {
+                calls += 1;
+                assert!(calls < 100, "{duration} s of work: no lull in {calls} calls");
+                forecast.begins(0.2 + 0.02 * f64::from(calls));
+                forecast.ends(0.2 + 0.02 * f64::from(calls) + 0.0001);
+                waited += 0.02;
+            }
+        }
     }
 }

@@ -40,6 +40,8 @@ pub struct Registrar {
     asks_at: f64,
     /// Until when it holds its turn without a lull to use it in.
     idle_until: Option<f64>,
+    /// For how long the next chunk has been put off, and since when it is again.
+    put_off: (f64, Option<f64>),
     since: f64,
 }
 
@@ -253,12 +255,17 @@ impl Cached {
     }
 
     /// How long to put off the registration of `bytes`, as the engine asks.
-    fn until_lull(&self, now: f64, bytes: u64) -> f64 {
+    fn until_lull(&mut self, now: f64, bytes: u64) -> f64 {
         if !self.setup.lulls {
             return 0.0;
         }
+        let (waited, since) = &mut self.pin.put_off;
+        *waited += since.take().map_or(0.0, |since| now - since);
         let before = self.pages.as_ref().map_or(0, Pages::registered_bytes);
-        self.calls.put_off(now, register::expected_seconds(bytes, (before, self.outcome.stopped)))
+        let seconds = register::expected_seconds(bytes, (before, self.outcome.stopped));
+        let wait = self.calls.put_off(now, seconds, self.pin.put_off.0);
+        self.pin.put_off.1 = (wait > 0.0).then_some(now);
+        wait
     }
 
     /// Asks again after `wait` seconds, or gives back the turn that was held idle for too long.
@@ -297,6 +304,7 @@ impl Cached {
         machine.stop_copies(self.number, false);
         self.calls.worked(machine.now());
         self.pin.doing = Doing::Looking;
+        self.pin.put_off = (0.0, None);
         // A turn that was lost meanwhile has to be taken anew.
         self.pin.has_turn &= machine.turns.beat(self.number, machine.now_ms());
     }
