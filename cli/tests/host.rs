@@ -47,7 +47,7 @@ fn values(results: &Value, what: &str) -> Vec<f64> {
 /// stopped holder that takes its turn for its own when it goes on.
 #[test]
 fn processes_take_turns() {
-    let results = results("turns --processes 1,3 --turns 4 --hold-ms 2 --repeats 1", "--json");
+    let results = results("turns --processes 1,3 --turns 4 --hold-ms 2 --repeats 1", "--output");
     assert_eq!(values(&results, "3 processes: turns that overlapped another"), [0.0]);
     assert!(values(&results, "3 processes: later turns of one that came first, most")[0] <= 1.0);
     let lost = "the holder that went on knew that it had lost its turn";
@@ -57,7 +57,7 @@ fn processes_take_turns() {
 /// Catches a way of touching that is left out, or that breaks off.
 #[test]
 fn every_way_of_touching_is_measured() {
-    let results = results("pages --bytes 8M --threads 1,3 --repeats 2", "--json");
+    let results = results("pages --bytes 8M --threads 1,3 --repeats 2", "--output");
     assert_eq!(points(&results).len(), 2 * 2 * 5);
     for point in points(&results) {
         assert_eq!(point["bytes"], 8 << 20);
@@ -97,7 +97,7 @@ fn caches_are_made_by_several_processes_at_once() {
 #[test]
 fn the_device_cache_takes_what_it_was_given() {
     let softcuda = format!("--softcuda {}", SOFTCUDA.display());
-    let results = results(&format!("engine --parts device-memory {softcuda}"), "--json");
+    let results = results(&format!("engine --parts device-memory {softcuda}"), "--output");
     assert_eq!(values(&results, "device memory, cache of 1 GiB"), [1.0]);
 }
 

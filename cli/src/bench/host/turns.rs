@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(page) = &options.member_of {
         return member::run(page, options.turns, options.hold_ms);
     }
-    let mut report = Report::new("turns", options.common.json.as_deref());
+    let mut report = Report::new("turns", options.common.output.as_deref());
     report.print_machine();
     println!(
         "turns of {} ms, {} of each process, {} repeats",
