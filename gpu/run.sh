@@ -198,6 +198,7 @@ run_figures() {
 }
 
 main() {
+    trap interrupted INT TERM
     if $software; then
         echo "The software device stands in for the GPU: no time of this run means anything."
     fi
@@ -215,5 +216,14 @@ main() {
     return "$failed"
 }
 
-main 2>&1 | tee "$out/run.log"
+# An interruption ends the step under way; what was done until then is told all the same.
+interrupted() {
+    failed=1
+    note "interrupted" "no further step was begun" 0
+    echo "INTERRUPTED: the steps above are all that ran"
+    exit 130
+}
+
+# tee has to outlive an interruption, to have its last words.
+main 2>&1 | (trap '' INT TERM; tee "$out/run.log")
 exit "${PIPESTATUS[0]}"
