@@ -22,19 +22,23 @@ impl Folder {
     pub fn in_memory(prefix: &str) -> Result<Folder> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(prefix);
-        Self::keep(builder.tempdir_in("/dev/shm").or_else(|_| builder.tempdir()))
+        Self::make(|| builder.tempdir_in("/dev/shm").or_else(|_| builder.tempdir()))
     }
 
     /// Makes one among the temporary files.
     pub fn on_disk(prefix: &str) -> Result<Folder> {
-        Self::keep(tempfile::Builder::new().prefix(prefix).tempdir())
+        Self::make(|| tempfile::Builder::new().prefix(prefix).tempdir())
     }
 
-    fn keep(made: std::io::Result<TempDir>) -> Result<Folder> {
+    fn make(make: impl FnOnce() -> std::io::Result<TempDir>) -> Result<Folder> {
         remove_when_interrupted();
-        let folder = made.context("making a folder for temporary files")?;
-        open(|open| open.push(folder.path().to_owned()));
-        Ok(Folder(folder))
+        // An interruption waits until the folder is in the list.
+        let made = open(|open| {
+            let made = make();
+            open.extend(made.iter().map(|folder| folder.path().to_owned()));
+            made
+        });
+        made.map(Folder).context("making a folder for temporary files")
     }
 
     /// Where it is.
