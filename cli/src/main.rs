@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod draw;
+mod folder;
 mod model;
 mod size;
 #[cfg(test)]
