@@ -8,6 +8,7 @@ pub mod files;
 pub mod mapping;
 pub mod memory;
 pub mod numa;
+pub mod shared;
 pub mod turns;
 
 /// The calling thread's number in the system.
