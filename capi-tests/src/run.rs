@@ -62,6 +62,8 @@ impl Run {
         }
         command
             .env("LD_LIBRARY_PATH", staged().lib())
+            // A program that has the library within itself is nowhere near it.
+            .env("VELOC_BIN", staged().bin())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -263,6 +263,7 @@ impl Client {
                 )));
             }
         }
+        self.engine.settle();
         let _naming = self.engine.naming.lock();
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
             if self.engine.files.has_scratch() {

@@ -9,6 +9,7 @@ pub mod mapping;
 pub mod memory;
 pub mod numa;
 pub mod shared;
+pub mod socket;
 pub mod turns;
 
 /// The calling thread's number in the system.
