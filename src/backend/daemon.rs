@@ -1,7 +1,7 @@
 //! The backend's side: the process `veloc-backend`.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -53,11 +53,11 @@ pub enum Outcome {
 /// # Errors
 /// The configuration is wrong, or needs no backend; the name cannot be taken.
 pub fn run(start: &Start<'_>) -> Result<Outcome> {
-    let (listener, config) = match start {
+    let listener = match start {
         Start::HandedOver => {
             let socket = std::io::stdin().as_fd().try_clone_to_owned();
             let socket = socket.map_err(|error| Error::system("taking the socket over", &error))?;
-            (Listener::from_file(socket), None)
+            Listener::from_file(socket)
         }
         Start::Configuration { path, .. } => {
             let config = portable(&Config::load(path)?)?;
@@ -71,13 +71,15 @@ pub fn run(start: &Start<'_>) -> Result<Outcome> {
             let Some(listener) = listen_as(&name(&config)?)? else {
                 return Ok(Outcome::AlreadyThere);
             };
-            (listener, Some(config))
+            log_file::place(&config);
+            listener
         }
     };
     let on_demand = matches!(start, Start::HandedOver);
     if !matches!(start, Start::Configuration { foreground: true, .. }) {
         detach()?;
-        log_file::start(config.as_ref());
+        close_others(&listener);
+        log_file::start();
     }
     handle_signals();
     Backend::default().serve(&listener, on_demand);
@@ -91,6 +93,20 @@ fn detach() -> Result<()> {
         return Err(Error::errno("becoming a process of its own"));
     }
     Ok(())
+}
+
+/// Closes what the application had open and did not keep to itself: who waits for the end of a pipe
+/// of the application's must not wait for the backend's.
+fn close_others(listener: &Listener) {
+    let kept = listener.as_fd().as_raw_fd();
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> =
+        open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|&number| number > 2 && number != kept) {
+        // SAFETY: nothing in this process has opened anything yet but the listener and the list
+        // itself, which is closed already.
+        unsafe { libc::close(number) };
+    }
 }
 
 fn handle_signals() {
@@ -203,6 +219,7 @@ fn attend(clients: &(Mutex<Clients>, Condvar), number: u64, client: &Client) -> 
         return Ok(());
     };
     let hello: Hello = decode(&message.bytes)?;
+    log_file::place(&hello.config);
     if hello.protocol != PROTOCOL {
         return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
     }

@@ -109,6 +109,12 @@ impl Listener {
     }
 }
 
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Socket {
     /// Sends a message. What is sent is kept for the receiver, whatever becomes of this process.
     ///
