@@ -86,6 +86,11 @@ impl Link {
         now.settled
     }
 
+    /// Whether there is a backend.
+    pub fn is_up(&self) -> bool {
+        self.shared.now.lock().socket.is_some()
+    }
+
     /// Ends the waiting of [`Link::settle`]: the job ends.
     pub fn hurry(&self) {
         self.shared.now.lock().hurried = true;

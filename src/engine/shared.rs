@@ -139,6 +139,11 @@ impl Shared {
         self.link.as_ref().is_none_or(Link::settle)
     }
 
+    /// Whether somebody writes what is in the host buffer when this process ends.
+    pub fn has_heir(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_up)
+    }
+
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
     /// and the buffer has been limited to the pages it has.
     pub fn memory_is_short(&self, bytes: u64) -> bool {
