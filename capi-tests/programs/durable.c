@@ -2,7 +2,8 @@
  * A job that is killed: durable <configuration> write|read [key=value ...]
  *
  *   write   takes checkpoints for ever, of sizes that depend on the version, and prints
- *           "durable v" when VELOC_Checkpoint_wait has returned with v as the newest
+ *           "taken v" when VELOC_Checkpoint has returned, and "durable v" when
+ *           VELOC_Checkpoint_wait has returned with v as the newest
  *   read    restores every version that there is, newest first, and checks it; prints
  *           "newest v" and "restored v"
  */
@@ -23,6 +24,8 @@ static void write_for_ever(unsigned char *memory, int first)
         fill(memory, bytes, 1, version);
         OK(VELOC_Mem_protect(1, memory, bytes, 1));
         OK(VELOC_Checkpoint("durable", version));
+        printf("taken %d\n", version);
+        fflush(stdout);
         if (version % 3 == 0) {
             OK(VELOC_Checkpoint_wait());
             printf("durable %d\n", version);

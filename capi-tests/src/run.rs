@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -62,6 +62,8 @@ impl Run {
         }
         command
             .env("LD_LIBRARY_PATH", staged().lib())
+            // A program that has the library within itself is nowhere near it.
+            .env("VELOC_BIN", staged().bin())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -160,6 +162,11 @@ impl Running {
     pub fn signal(&self, signal: i32) {
         // SAFETY: a child that has not been waited for, so its number is still its own.
         assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, signal) }, 0);
+    }
+
+    /// Its standard input, which [`Run::with`] must have made a pipe.
+    pub fn input(&mut self) -> &mut ChildStdin {
+        self.child.stdin.as_mut().unwrap()
     }
 
     /// Its process id.

@@ -87,7 +87,9 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
 /// Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can
 /// be initialised again.
 ///
-/// @param drain  not 0: first waits for everything that is to reach a file; 0: gives it up
+/// @param drain  not 0: first waits for everything that is to reach a file; 0: leaves it to
+///         veloc-backend, which writes it; without one (`mode = sync`, `threaded = true`,
+///         `ephemeral = true`, or none to be had) it is given up
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
 ///         be written (the job has ended all the same)
 ///

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use crate::tier::ledger;
 use crate::tier::space::Extent;
 
 /// Names one capture. Larger is younger: the order of eviction and of flushes.
@@ -11,7 +14,7 @@ pub type Id = u64;
 ///
 /// Device memory is captured into the device cache and flushed to the host buffer; host memory is
 /// captured into the host buffer directly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Part {
     /// Captured from device or managed memory.
     Device = 0,
@@ -32,7 +35,7 @@ pub enum Tier {
 }
 
 /// One protected region as it was captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
     /// The id of `VELOC_Mem_protect`.
     pub id: i32,
@@ -190,6 +193,8 @@ pub struct Entry {
     pub doomed: bool,
     /// The lists it stands in.
     pub lists: Lists,
+    /// Its record in the ledger, and what that says.
+    pub noted: Option<(ledger::Slot, ledger::Standing)>,
 }
 
 impl Entry {
@@ -213,6 +218,7 @@ impl Entry {
             fetch_failed: false,
             doomed: false,
             lists: Lists::default(),
+            noted: None,
         }
     }
 

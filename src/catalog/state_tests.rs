@@ -10,10 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
-use super::entry::{Id, Part, Region, Tier, PARTS};
+use super::entry::{FileCopy, Id, Part, Region, Stage, Tier, PARTS};
 use super::state::*;
 use crate::error::{Error, Kind};
+use crate::platform::shared::SharedMemory;
 use crate::policy::order::RestoreOrder;
+use crate::tier::ledger::{self, Ledger};
 use crate::tier::space::{cut, side_by_side};
 
 const GRANULE: u64 = 4;
@@ -29,6 +31,7 @@ enum Job {
 
 struct World {
     state: State,
+    ledger: SharedMemory,
     device: Vec<u8>,
     host: Vec<u8>,
     scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
@@ -73,8 +76,13 @@ impl World {
             host_granule: GRANULE,
         });
         state.device_expected(job.device);
+        let ledger = SharedMemory::create("ledger", 1 << 20).unwrap();
+        if !job.ephemeral {
+            state.note_to(Ledger::new(&ledger).unwrap());
+        }
         World {
             state,
+            ledger,
             device: vec![0; job.device as usize],
             host: vec![0; job.host as usize],
             scratch: HashMap::new(),
@@ -87,6 +95,27 @@ impl World {
             scratch_wanted: job.scratch,
             fill: 0,
         }
+    }
+
+    /// What goes on if the process is killed now: its host buffer, its files and its ledger.
+    fn heir(&self, job: Job0) -> World {
+        let mut heir = World::new(Job0 { device: 0, ..job });
+        heir.host = self.host.clone();
+        heir.scratch = self.scratch.clone();
+        heir.persistent = self.persistent.clone();
+        for (record, standing) in ledger::read(&self.ledger).unwrap() {
+            heir.state.inherit(&record, standing).unwrap();
+        }
+        heir
+    }
+
+    /// Whether all of a version has left the device.
+    fn left_the_device(&self, version: i32) -> bool {
+        let file = (NAME.to_string(), version);
+        let Some(id) = self.state.find(NAME, version) else { return false };
+        let entry = self.state.entry(id).unwrap();
+        entry.scratch == FileCopy::Present && self.scratch.contains_key(&file)
+            || entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready)
     }
 
     fn map(&mut self) {
@@ -414,6 +443,27 @@ proptest! {
             }
             if let Err(broken) = world.state.check() {
                 return Err(TestCaseError::fail(broken));
+            }
+        }
+        if !job.ephemeral {
+            // Should the process be killed now, its heir writes all that has left the device.
+            let mut heir = world.heir(job);
+            if let Err(broken) = heir.state.check() {
+                return Err(TestCaseError::fail(broken));
+            }
+            for _ in 0..400 {
+                heir.everybody_works();
+            }
+            prop_assert!(heir.state.drained(), "the heir leaves work undone");
+            for (&version, content) in &world.expected {
+                if !world.left_the_device(version) || world.cleaned.contains(&version) {
+                    continue;
+                }
+                let file = (NAME.to_string(), version);
+                prop_assert_eq!(heir.scratch.get(&file), Some(content), "version {}", version);
+                if job.persistent {
+                    prop_assert_eq!(heir.persistent.get(&file), Some(content), "{}", version);
+                }
             }
         }
         // Everything comes to rest, and everything is still there.

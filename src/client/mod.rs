@@ -108,7 +108,7 @@ impl Client {
     /// reached its file is said to be lost.
     pub fn leave(&mut self) {
         let drained = self.engine.catalog.look(crate::catalog::state::State::drained);
-        if !drained && !self.engine.config.ephemeral {
+        if !drained && !self.engine.config.ephemeral && !self.engine.has_heir() {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \
                  files are lost"
@@ -263,6 +263,7 @@ impl Client {
                 )));
             }
         }
+        self.engine.settle();
         let _naming = self.engine.naming.lock();
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
             if self.engine.files.has_scratch() {

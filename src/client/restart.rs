@@ -44,6 +44,7 @@ impl Client {
             // No file can have a newer one, and a folder of many takes long to read.
             return Ok(in_memory);
         }
+        self.engine.settle();
         let on_disk = self.engine.files.versions(name)?;
         for &version in on_disk.range(..=bound).rev() {
             if in_memory.is_some_and(|in_memory| in_memory >= version) {

@@ -160,14 +160,25 @@ pub const KEYS: &[Key] = &[
                   stands for the rank, %p for the process.",
     },
     Key {
+        name: "threaded",
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "With mode = async: no veloc-backend is started, so that what is not in a file \
+                  yet is lost if the application is killed.",
+    },
+    Key {
+        name: "watchdog_interval",
+        values: "seconds, at most 86400",
+        role: Role::Default("5"),
+        meaning: "How often veloc-backend looks whether a client lives where the system does not \
+                  tell of its end.",
+    },
+    Key {
         name: "log_prefix",
-        values: "text",
-        role: Role::NoEffect {
-            instead: Some(
-                "the environment variable VELOC_LOG for what is said; it goes to standard error",
-            ),
-        },
-        meaning: "Upstream: where the log file goes.",
+        values: "path",
+        role: Role::Optional,
+        meaning: "Directory for the log file of veloc-backend, veloc-backend-<host>-<user>.log; \
+                  without it that for temporary files. VELOC_LOG says how much is logged.",
     },
     Key {
         name: "persistent_interval",
@@ -180,12 +191,6 @@ pub const KEYS: &[Key] = &[
         values: "seconds",
         role: Role::NoEffect { instead: None },
         meaning: "Upstream: least time between two erasure encodings.",
-    },
-    Key {
-        name: "watchdog_interval",
-        values: "seconds",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: how often the daemon looks for clients that ended.",
     },
     Key {
         name: "max_versions",
@@ -204,12 +209,6 @@ pub const KEYS: &[Key] = &[
         values: "number",
         role: Role::NoEffect { instead: None },
         meaning: "Upstream: how many transfers the daemon runs at once.",
-    },
-    Key {
-        name: "threaded",
-        values: "true or false",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: transfers by a thread of the application instead of a daemon.",
     },
     Key {
         name: "failure_domain",

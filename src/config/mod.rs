@@ -16,6 +16,8 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use value::Allowed;
 
@@ -27,11 +29,14 @@ pub use keys::{markdown, Key, Role, KEYS};
 /// The most bytes that one registration may cover.
 pub const LARGEST_PIN_CHUNK: u64 = 1 << 30;
 
+/// The most seconds between two looks at a client: a day.
+pub const LONGEST_WATCHDOG: usize = 86_400;
+
 /// The most threads that touch pages.
 pub const MOST_TOUCH_THREADS: usize = 256;
 
 /// When a checkpoint call returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// When the last tier has the bytes.
     Sync,
@@ -40,7 +45,7 @@ pub enum Mode {
 }
 
 /// By which means a page is touched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TouchMethod {
     /// The library chooses.
     Auto,
@@ -51,7 +56,7 @@ pub enum TouchMethod {
 }
 
 /// The configuration of one client. Sizes are in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// When a checkpoint call returns.
     pub mode: Mode,
@@ -83,9 +88,21 @@ pub struct Config {
     pub pin_chunk_size: u64,
     /// The file for the timeline, if one is wanted.
     pub trace: Option<PathBuf>,
+    /// Files are written by threads of the application alone; there is no backend.
+    pub threaded: bool,
+    /// Seconds between two looks of the backend at whether a client lives, at least 1.
+    pub watchdog_interval: u64,
+    /// Directory of the backend's log file.
+    pub log_prefix: Option<PathBuf>,
 }
 
 impl Config {
+    /// Whether what is in the host buffer is to be written even if the application is killed: only
+    /// then is there a backend.
+    pub fn outlives_application(&self) -> bool {
+        self.mode == Mode::Async && !self.ephemeral && !self.threaded
+    }
+
     /// Reads the file at `path` and the environment, and logs the warnings.
     ///
     /// # Errors
@@ -275,6 +292,11 @@ impl Settings {
                 value::size_up_to(text, LARGEST_PIN_CHUNK)
             })?,
             trace: self.read("trace", path)?,
+            threaded: self.required("threaded", origin, value::switch)?,
+            watchdog_interval: self.required("watchdog_interval", origin, |text| {
+                value::count(text, LONGEST_WATCHDOG).map(|seconds| seconds as u64)
+            })?,
+            log_prefix: self.read("log_prefix", path)?,
         };
         if config.scratch.is_none() && !config.ephemeral {
             return Err(Error::invalid(format!(
@@ -365,6 +387,9 @@ mod tests {
                 pin: Pin::Chunked,
                 pin_chunk_size: 64 << 20,
                 trace: None,
+                threaded: false,
+                watchdog_interval: 5,
+                log_prefix: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -398,6 +423,9 @@ mod tests {
                 pin: Pin::Chunked,
                 pin_chunk_size: 1 << 30,
                 trace: Some("/t.json".into()),
+                threaded: false,
+                watchdog_interval: 5,
+                log_prefix: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");

@@ -7,18 +7,22 @@ use std::time::Instant;
 
 use super::shared::{DeviceSide, Shared};
 use super::{prepare, storage, transfer};
+use crate::backend::link::{Estate, Link};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use crate::config::{Config, Mode};
 use crate::device::{Device, Event, Stream};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
+use crate::platform::mapping::Mapping;
+use crate::platform::shared::SharedMemory;
 use crate::platform::{affinity, memory};
 use crate::policy::{register, touch};
 use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
 use crate::tier::files::Files;
 use crate::tier::host_buffer::{self, HostBuffer};
+use crate::tier::ledger::{Ledger, Record, Standing};
 use crate::trace::{Activity, Recorder, Setup};
 
 /// Without `gpu_cache_size`, the device cache has this share of the device's memory at the most.
@@ -61,19 +65,26 @@ impl Engine {
             rank,
             config.ephemeral,
         )?;
-        let host = host_buffer(&config)?;
-        let mut state = State::new(Shape {
-            device: 0,
-            host: host.as_ref().map_or(0, HostBuffer::len),
-            scratch: files.has_scratch(),
-            persistent: files.has_persistent(),
-            ephemeral: config.ephemeral,
-            order: config.restore_order,
-            device_granule: device_cache::GRANULE,
-            host_granule: host_buffer::GRANULE,
-        });
+        let (host, estate) = host_buffer(&config)?;
+        let mut state = State::new(shape(&config, &files, host.as_ref()));
         state.record_to(trace.clone());
-        let shared = Arc::new(Shared::new(config, Catalog::new(state), host, files, trace));
+        let link = estate.and_then(|estate| {
+            let ledger = Ledger::new(&estate.ledger);
+            let opened = ledger.and_then(|ledger| Ok((ledger, Link::open(&config, rank, estate)?)));
+            opened
+                .map_err(|error| {
+                    log::warn!(
+                        "going on without veloc-backend, so that what is not in a file yet is lost \
+                         if the application is killed: {error}"
+                    );
+                })
+                .ok()
+        });
+        let link = link.map(|(ledger, link)| {
+            state.note_to(ledger);
+            link
+        });
+        let shared = Arc::new(Shared::new(config, Catalog::new(state), host, files, link, trace));
         log::info!(
             "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
             shared.host.as_ref().map_or(0, HostBuffer::len),
@@ -83,6 +94,30 @@ impl Engine {
         );
         let engine = Engine { shared, workers: Mutex::new(Vec::new()) };
         engine.start_workers(device)?;
+        Ok(engine)
+    }
+
+    /// Goes on where another process has ended: with its host buffer, and with the checkpoints in
+    /// it or in scratch that have still to reach a file. Only writes them.
+    pub fn inherit(
+        config: Config,
+        rank: u32,
+        host: HostBuffer,
+        left: &[(Record<'_>, Standing)],
+    ) -> Result<Engine> {
+        let files =
+            Files::open(config.scratch.as_deref(), config.persistent.as_deref(), rank, false)?;
+        let mut state = State::new(shape(&config, &files, Some(&host)));
+        for (record, standing) in left {
+            if let Err(error) = state.inherit(record, *standing) {
+                log::error!("{error}");
+            }
+        }
+        let catalog = Catalog::new(state);
+        let shared = Shared::new(config, catalog, Some(host), files, None, Recorder::off());
+        let engine = Engine { shared: Arc::new(shared), workers: Mutex::new(Vec::new()) };
+        engine.spawn("write", storage::write)?;
+        engine.spawn("persist", storage::persist)?;
         Ok(engine)
     }
 
@@ -330,7 +365,22 @@ fn warn_of_unused(config: &Config) {
     }
 }
 
-fn host_buffer(config: &Config) -> Result<Option<HostBuffer>> {
+/// The tiers of a job.
+fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
+    Shape {
+        device: 0,
+        host: host.map_or(0, HostBuffer::len),
+        scratch: files.has_scratch(),
+        persistent: files.has_persistent(),
+        ephemeral: config.ephemeral,
+        order: config.restore_order,
+        device_granule: device_cache::GRANULE,
+        host_granule: host_buffer::GRANULE,
+    }
+}
+
+/// The host buffer, and what the backend is to hold of it.
+fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<Estate>)> {
     let physical = memory::physical()?;
     let direct = config.mode == Mode::Sync && !config.ephemeral;
     let bytes = match config.host_cache_size {
@@ -352,9 +402,31 @@ fn host_buffer(config: &Config) -> Result<Option<HostBuffer>> {
                  ephemeral job has no place for a checkpoint",
             ));
         }
-        return Ok(None);
+        return Ok((None, None));
     }
-    HostBuffer::reserve(bytes, config.pin_chunk_size, config.huge_pages)
-        .map(Some)
-        .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))
+    let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
+    if config.outlives_application() {
+        let shared = SharedMemory::create("veloc-host", bytes).and_then(|host| {
+            let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
+            Ok((Mapping::of(&host)?, Estate { host, ledger }))
+        });
+        match shared {
+            Ok((mapping, estate)) => {
+                return Ok((Some(HostBuffer::over(mapping, chunk, huge)), Some(estate)));
+            }
+            Err(error) => log::warn!(
+                "no shared memory for the host buffer, so that what is not in a file yet is lost \
+                 if the application is killed: {error}"
+            ),
+        }
+    }
+    let buffer = HostBuffer::reserve(bytes, chunk, huge)
+        .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
+    Ok((Some(buffer), None))
+}
+
+/// Bytes of a ledger for a host buffer of so many: a record for each of the smallest checkpoints.
+/// No page of it exists before it is used.
+fn ledger_size(host: u64) -> u64 {
+    (host / 4).clamp(1 << 20, 1 << 30)
 }

@@ -37,6 +37,7 @@ impl Shared {
         if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
             return Ok(id);
         }
+        self.settle();
         let found = self.files.look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
             _ => error,

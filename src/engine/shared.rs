@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::gate::Gate;
 use super::guard::Guard;
 use super::pace::{Flushing, Pace};
+use crate::backend::link::Link;
 use crate::catalog::monitor::Catalog;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
@@ -33,6 +34,8 @@ pub struct Shared {
     pub device: OnceLock<DeviceSide>,
     /// The directories.
     pub files: Files,
+    /// The process that goes on should this one be killed.
+    pub link: Option<Link>,
     /// The counters.
     pub metrics: Metrics,
     /// The timeline.
@@ -71,6 +74,7 @@ impl Shared {
         catalog: Catalog,
         host: Option<HostBuffer>,
         files: Files,
+        link: Option<Link>,
         trace: Recorder,
     ) -> Self {
         let pace = Pace::new(config.touch);
@@ -80,6 +84,7 @@ impl Shared {
             host,
             device: OnceLock::new(),
             files,
+            link,
             metrics: Metrics::new(trace.clone()),
             trace,
             pace,
@@ -118,11 +123,25 @@ impl Shared {
         if let Some(host) = &self.host {
             host.stop();
         }
+        if let Some(link) = &self.link {
+            link.hurry();
+        }
     }
 
     /// Whether the job ends.
     pub fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Waits until nothing of an earlier job of this rank is left to be written: before files are
+    /// looked at or written. False: the job ends.
+    pub fn settle(&self) -> bool {
+        self.link.as_ref().is_none_or(Link::settle)
+    }
+
+    /// Whether somebody writes what is in the host buffer when this process ends.
+    pub fn has_heir(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_up)
     }
 
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,

@@ -48,6 +48,7 @@ impl Complete {
 impl Spool {
     /// Starts the file of a checkpoint that is expected to have so many regions.
     pub fn create(shared: &Shared, name: &str, version: i32, regions: usize) -> Result<Spool> {
+        shared.settle();
         let complete = shared.files.scratch_path(name, version)?;
         let temporary = shared.files.temporary(&complete);
         let file = files::create(&temporary)?;

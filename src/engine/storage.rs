@@ -18,6 +18,9 @@ use crate::trace::Activity;
 /// Writes scratch files until the engine stops.
 pub fn write(shared: &Shared) -> Result<()> {
     bind(shared)?;
+    if !shared.settle() {
+        return Ok(());
+    }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
         let written = write_temporary(shared, &job);
         let naming = shared.naming.lock();

@@ -1,4 +1,4 @@
-//! Anonymous memory that is reserved at once and gets its pages later.
+//! Memory that is reserved at once and gets its pages later: the process's own, or shared.
 //!
 //! A [`Mapping`] promises: its address is a multiple of [`ALIGNMENT`], its length never changes,
 //! bytes that nobody wrote read as zero, and populating or touching a page never changes what is
@@ -6,18 +6,20 @@
 //! write which bytes when is up to the code above.
 
 use std::ops::Range;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::OnceLock;
 
 use crate::error::{Error, Kind, Result};
 use crate::platform::memory::page_size;
+use crate::platform::shared::SharedMemory;
 
 /// The alignment of every mapping in bytes: that of the huge pages of x86-64, and of aarch64 with
 /// 4 KiB pages.
 pub const ALIGNMENT: usize = 2 << 20;
 
-/// Private anonymous memory of this process, unmapped when dropped.
+/// Memory of this process, unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -74,6 +76,25 @@ impl Mapping {
             Some(base) => Ok(Mapping { base, len }),
             None => Err(Error::new(Kind::Internal, "mmap gave the null address")),
         }
+    }
+
+    /// Maps the whole of `memory`, rounded up to whole pages. Its bytes are those of every other
+    /// mapping of it, in any process.
+    ///
+    /// # Errors
+    /// There are no addresses left for it.
+    pub fn of(memory: &SharedMemory) -> Result<Mapping> {
+        let mapping = Mapping::reserve(memory.len() as usize)?;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let file = memory.as_fd().as_raw_fd();
+        let at = mapping.base.as_ptr().cast();
+        // SAFETY: replaces exactly the addresses that were just reserved, which nobody knows of.
+        let start = unsafe { libc::mmap(at, mapping.len, access, flags, file, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(Error::errno(format!("mmap of {} shared bytes", mapping.len)));
+        }
+        Ok(mapping)
     }
 
     /// The first byte. Valid for reads and writes of [`len`](Self::len) bytes while the mapping
@@ -170,26 +191,6 @@ impl Mapping {
             }
         }
         Ok(())
-    }
-
-    /// Gives the pages that lie wholly within `range` (bytes from the base) back to the system.
-    /// They read as zero afterwards and can be used again.
-    ///
-    /// # Errors
-    /// A range that is not within the mapping, or pages that are locked.
-    ///
-    /// # Safety
-    /// The bytes change under whoever reads them, so nobody may hold a reference into `range`, and
-    /// no driver may have it registered: the device would go on using the old pages.
-    pub unsafe fn release(&self, range: Range<usize>) -> Result<()> {
-        self.addresses(&range)?;
-        let page = page_size();
-        let inner = range.start.next_multiple_of(page)..range.end / page * page;
-        if inner.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the pages are wholly within the range that the caller gives up.
-        unsafe { self.advise(&inner, libc::MADV_DONTNEED, "MADV_DONTNEED") }
     }
 
     /// `madvise` on the pages that `range` touches, repeated when a signal interrupts it.
@@ -304,8 +305,6 @@ mod tests {
         let reversed = 2..1;
         assert!(mapping.touch(reversed, page_size()).is_err());
         assert!(mapping.touch(0..len, 0).is_err());
-        // SAFETY: nothing is released: the range is refused.
-        assert!(unsafe { mapping.release(0..len + 1) }.is_err());
         assert!(mapping.touch(len..len, page_size()).is_ok());
         assert!(mapping.touch(0..len, usize::MAX).is_ok());
     }
@@ -340,19 +339,6 @@ mod tests {
         let byte = unsafe { mapping.base().as_ptr().add(2 * page).read() };
         assert_eq!(byte, 0xa5);
         mapping.populate(5..5).unwrap();
-    }
-
-    #[test]
-    fn releasing_gives_back_whole_pages_only() {
-        let page = page_size();
-        let mapping = small_pages(4 * page);
-        mapping.touch(0..4 * page, page).unwrap();
-        // SAFETY: nobody holds a reference.
-        unsafe {
-            mapping.release(1..3 * page - 1).unwrap();
-            mapping.release(3 * page + 1..4 * page - 1).unwrap();
-        }
-        assert_eq!(resident(&mapping, 0..4 * page), [true, false, true, true]);
     }
 
     #[test]

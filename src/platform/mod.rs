@@ -8,10 +8,45 @@ pub mod files;
 pub mod mapping;
 pub mod memory;
 pub mod numa;
+pub mod shared;
+pub mod socket;
 pub mod turns;
 
 /// The calling thread's number in the system.
 pub fn thread_id() -> u32 {
     // SAFETY: without arguments, and cannot fail.
     unsafe { libc::gettid() }.unsigned_abs()
+}
+
+/// Whether a process exists that may still do something: one that has ended and was not waited for
+/// by its parent does not.
+pub fn is_alive(process: u32) -> bool {
+    // SAFETY: signal 0 only asks whether the process exists.
+    let exists = process == std::process::id()
+        || unsafe { libc::kill(process as libc::pid_t, 0) } == 0
+        || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name, which is in parentheses and may have any letters.
+    let state = status.rsplit_once(") ").and_then(|(_, behind)| behind.chars().next());
+    exists && !matches!(state, Some('Z' | 'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn who_is_alive() {
+        assert!(is_alive(std::process::id()));
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        assert!(is_alive(child.id()));
+        child.kill().unwrap();
+        // It has ended, and nobody has waited for it.
+        while is_alive(child.id()) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!is_alive(child.id()));
+    }
 }

@@ -3,8 +3,10 @@
 //! Hints come first, in the order they were given. Without hints, a job reads the versions of a
 //! name in reverse (adjoints), in the order they were written, or in no order that can be told.
 
+use serde::{Deserialize, Serialize};
+
 /// The key `restore_order`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestoreOrder {
     /// Newest first: the backward pass of an adjoint computation.
     #[default]

@@ -7,8 +7,10 @@
 //! 2 GiB on some kernels, so even that is done chunk by chunk here; transfers are cut at the
 //! borders, which the driver demands.
 
+use serde::{Deserialize, Serialize};
+
 /// The key `pin`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pin {
     /// All chunks once all pages are touched, in this process's turn on the node (the paper's way).
     Serial,

@@ -14,8 +14,10 @@
 //! the shorter flush wins; the other must be better by a tenth to replace the one in force, so that
 //! noise does not make it flip.
 
+use serde::{Deserialize, Serialize};
+
 /// The key `touch`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Touch {
     /// Decide by the model, again after each flush.
     #[default]

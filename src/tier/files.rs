@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Kind, Result};
 use crate::format::header::{Decoded, Header};
 use crate::format::names;
-use crate::platform::files::{self, Durability};
+use crate::platform::{
+    self,
+    files::{self, Durability},
+};
 
 /// The end of the name of the note that a checkpoint is a file of the application's own.
 const ROUTED: &str = ".routed";
@@ -269,7 +272,8 @@ impl Files {
             let temporary = names::parse_temporary(name)?;
             let complete = names::parse(temporary.complete)?;
             // Another process may be writing: only a dead one's are leftovers.
-            (complete.rank == self.rank && !alive(temporary.pid)).then(|| name.to_owned())
+            (complete.rank == self.rank && !platform::is_alive(temporary.pid))
+                .then(|| name.to_owned())
         })?;
         remove_unused(directory, leftovers)?;
         self.remove_routed_leftovers(directory)
@@ -289,7 +293,7 @@ impl Files {
             };
             let leftovers = files::list(folder, |name| {
                 let temporary = names::parse_temporary(name)?;
-                (file.to_str() == Some(temporary.complete) && !alive(temporary.pid))
+                (file.to_str() == Some(temporary.complete) && !platform::is_alive(temporary.pid))
                     .then(|| name.to_owned())
             })?;
             remove_unused(folder, leftovers)?;
@@ -306,13 +310,6 @@ fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn alive(pid: u32) -> bool {
-    // SAFETY: signal 0 only asks whether the process exists.
-    pid == std::process::id()
-        || unsafe { libc::kill(pid as libc::pid_t, 0) } == 0
-        || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
 fn no_scratch() -> Error {

@@ -96,6 +96,11 @@ impl HostBuffer {
     /// Reserves `bytes` of addresses; registration will go by `chunk` bytes. Touches nothing.
     pub fn reserve(bytes: u64, chunk: u64, huge_pages: bool) -> Result<HostBuffer> {
         let mapping = Mapping::reserve(bytes as usize)?;
+        Ok(HostBuffer::over(mapping, chunk, huge_pages))
+    }
+
+    /// The same over memory that is mapped already.
+    pub fn over(mapping: Mapping, chunk: u64, huge_pages: bool) -> HostBuffer {
         if let Err(error) = mapping.advise_huge(huge_pages) {
             log::warn!("the host buffer goes without huge pages: {error}");
         }
@@ -104,13 +109,13 @@ impl HostBuffer {
         }
         let len = mapping.len() as u64;
         let pages = Pages::new(len, chunk);
-        Ok(HostBuffer {
+        HostBuffer {
             len,
             chunks: pages.layout(),
             mapping,
             guarded: Mutex::new(Guarded { pages, stopping: false }),
             changed: Condvar::new(),
-        })
+        }
     }
 
     /// Its bytes.

@@ -9,5 +9,6 @@ pub mod files;
 pub mod host_buffer;
 #[cfg(all(test, feature = "model-check"))]
 mod host_buffer_model;
+pub mod ledger;
 pub mod pages;
 pub mod space;

@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// A run of bytes in a tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// First byte, counted from the start of the tier.
     pub offset: u64,
@@ -108,6 +110,32 @@ impl Space {
             taken.push(Extent { offset, len });
         }
         Some(taken)
+    }
+
+    /// Takes exactly these extents. False, and nothing is taken, if they are not all free, or not
+    /// such as [`Space::allocate`] gives.
+    pub fn take(&mut self, extents: &[Extent]) -> bool {
+        for (done, extent) in extents.iter().enumerate() {
+            let hole = self.holes.range(..=extent.offset).next_back().map(|(&o, &l)| (o, o + l));
+            let end = extent.offset.checked_add(extent.len);
+            let whole = extent.offset % self.granule == 0 && extent.len % self.granule == 0;
+            let (Some((start, hole_end)), Some(end)) = (hole, end.filter(|_| whole)) else {
+                self.release(&extents[..done]);
+                return false;
+            };
+            if extent.len == 0 || end > hole_end {
+                self.release(&extents[..done]);
+                return false;
+            }
+            self.holes.remove(&start);
+            for (from, to) in [(start, extent.offset), (end, hole_end)] {
+                if to > from {
+                    self.holes.insert(from, to - from);
+                }
+            }
+            self.free_bytes -= extent.len;
+        }
+        true
     }
 
     /// Gives back what [`Space::allocate`] gave.

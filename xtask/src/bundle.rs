@@ -6,12 +6,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy_folder, folder, link};
+use crate::files::{copy, copy_folder, folder, link};
 use crate::project::{root, run, target_directory};
 use crate::stage::{build, stage, Profile};
 
 /// The most that a bundle may take, in bytes.
 const LARGEST: u64 = 60 << 20;
+
+/// What a reader needs beside the programs.
+const DOCUMENTS: [&str; 6] = [
+    "README.md",
+    "docs/guide.md",
+    "docs/bench.md",
+    "docs/configuration.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+];
 
 /// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of what was there.
 pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
@@ -25,6 +35,8 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
         let built = build(&[package], Profile::Release)?;
         strip(built.find(program)?, &out.join("bin").join(program), "--strip-all")?;
     }
+    let backend = "bin/veloc-backend";
+    strip(&stage.folder.join(backend), &out.join(backend), "--strip-all")?;
     strip(&stage.shared_library(), &out.join("lib/libveloc-client.so"), "--strip-unneeded")?;
     let device = "softcuda/libcuda.so.1";
     strip(&stage.folder.join(device), &out.join(device), "--strip-unneeded")?;
@@ -32,6 +44,9 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     copy_folder(&stage.include(), &out.join("include"))?;
     copy_folder(&root().join("gpu"), &out.join("gpu"))?;
     copy_folder(&root().join("capi-tests/programs"), &out.join("programs"))?;
+    for document in DOCUMENTS {
+        copy(&root().join(document), &out.join(document))?;
+    }
     fs::rename(out.join("gpu/run.sh"), out.join("run.sh"))
         .when(|| format!("moving run.sh to {}", out.display()))?;
 

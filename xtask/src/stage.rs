@@ -3,6 +3,7 @@
 //! ```text
 //! <target>/stage/<profile>/
 //!     lib/        libveloc-client.so, libveloc-client.a
+//!     bin/        veloc-backend, which the library starts
 //!     include/    veloc.h, veloc/defs.h, softcuda.h
 //!     softcuda/   libcuda.so, libcuda.so.1: the software device, for LD_LIBRARY_PATH
 //! ```
@@ -53,6 +54,11 @@ impl Stage {
         self.folder.join("lib")
     }
 
+    /// Where the programs are.
+    pub fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
     /// Where the headers are: for `-I`.
     pub fn include(&self) -> PathBuf {
         self.folder.join("include")
@@ -85,6 +91,7 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     let stage = Stage { folder: stages.join(profile.name()) };
     copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
     copy(built.find("libveloc_client.a")?, &stage.static_library())?;
+    copy(built.find("veloc-backend")?, &stage.bin().join("veloc-backend"))?;
     copy_folder(&root().join("include"), &stage.include())?;
     copy_folder(&root().join("softcuda/include"), &stage.include())?;
     copy(built.find("libsoftcuda.so")?, &stage.softcuda().join("libcuda.so.1"))?;

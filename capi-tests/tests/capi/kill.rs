@@ -10,9 +10,9 @@ use capi_tests::random::Random;
 /// How often each kind of job is killed.
 const KILLS: u64 = 8;
 
-/// Nothing that was reported durable is lost or damaged; nothing half written is offered; the next
+/// Nothing of which `kept` was printed is lost or damaged; nothing half written is offered; the next
 /// job of the rank removes what the dead one left.
-fn killed_at_any_moment(what: &str, configuration: &str, persistent_alone: bool) {
+fn killed_at_any_moment(what: &str, configuration: &str, kept: &str, persistent_alone: bool) {
     let mut random = Random::seeded(what);
     let job = Job::new(configuration);
     let mut first: u64 = 1;
@@ -24,7 +24,7 @@ fn killed_at_any_moment(what: &str, configuration: &str, persistent_alone: bool)
         thread::sleep(Duration::from_micros(random.below(120_000)));
         writer.signal(libc::SIGKILL);
         let ended = writer.end();
-        let durable = ended.figures("durable").last().copied().unwrap_or(first - 1);
+        let durable = ended.figures(kept).last().copied().unwrap_or(first - 1);
 
         let directories = [job.scratch(), job.persistent()];
         for (name, bytes) in directories.iter().flat_map(|directory| files(directory)) {
@@ -38,7 +38,7 @@ fn killed_at_any_moment(what: &str, configuration: &str, persistent_alone: bool)
         let reader = job.run("durable", "read").succeed();
         let restored = reader.figures("restored");
         for version in 1..=durable {
-            assert!(restored.contains(&version), "version {version} was durable and is lost");
+            assert!(restored.contains(&version), "version {version} was {kept} and is lost");
         }
         for directory in &directories {
             let left: Vec<_> =
@@ -50,11 +50,23 @@ fn killed_at_any_moment(what: &str, configuration: &str, persistent_alone: bool)
     println!("{what}: killed {KILLS} times, {} versions", first - 1);
 }
 
+/// What was taken is kept by the backend: nothing need have been waited for.
 #[test]
 fn async_jobs() {
     killed_at_any_moment(
         "kill::async_jobs",
         "mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n",
+        "taken",
+        false,
+    );
+}
+
+#[test]
+fn async_jobs_without_a_backend() {
+    killed_at_any_moment(
+        "kill::async_jobs_without_a_backend",
+        "mode = async\nthreaded = true\nscratch = DIR/scratch\nhost_cache_size = 2M\n",
+        "durable",
         false,
     );
 }
@@ -64,11 +76,13 @@ fn async_jobs_with_persistent() {
     killed_at_any_moment(
         "kill::async_jobs_with_persistent",
         "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 2M\n",
+        "taken",
         true,
     );
 }
 
 #[test]
 fn sync_jobs() {
-    killed_at_any_moment("kill::sync_jobs", "mode = sync\nscratch = DIR/scratch\n", false);
+    let sync = "mode = sync\nscratch = DIR/scratch\n";
+    killed_at_any_moment("kill::sync_jobs", sync, "taken", false);
 }

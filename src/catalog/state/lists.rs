@@ -19,6 +19,7 @@ impl State {
 
     /// Brings the lists in line with the entry.
     pub(super) fn reindex(&mut self, id: Id) {
+        self.note(id);
         let Some(entry) = self.entries.get(&id) else {
             return;
         };

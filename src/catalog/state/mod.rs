@@ -7,6 +7,7 @@
 
 mod capture;
 mod down;
+mod heir;
 mod invariants;
 mod lists;
 mod removal;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use super::entry::{Entry, FileCopy, Id, Life, Readable, Tier};
 use crate::error::Error;
 use crate::policy::evict::Rank;
+use crate::tier::ledger::Ledger;
 use crate::tier::space::Space;
 use crate::trace::Recorder;
 
@@ -79,6 +81,8 @@ pub struct State {
     failures: VecDeque<Error>,
     counts: Counts,
     trace: Recorder,
+    /// What is not in files yet, for whoever goes on should this process be killed.
+    ledger: Option<Ledger>,
     /// Goes up with everything that could let somebody go on who waits.
     changes: u64,
 }
@@ -115,6 +119,7 @@ impl State {
             failures: VecDeque::new(),
             counts: Counts::default(),
             trace: Recorder::off(),
+            ledger: None,
             changes: 0,
         }
     }
@@ -238,6 +243,12 @@ impl State {
         }
     }
 
+    /// A checkpoint's entry, for a look at it.
+    #[cfg(test)]
+    pub(in crate::catalog) fn entry(&self, id: Id) -> Option<&Entry> {
+        self.entries.get(&id).map(|entry| &**entry)
+    }
+
     /// What was counted.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -304,6 +315,7 @@ impl State {
     fn settle(&mut self, id: Id) {
         match self.entries.get(&id) {
             Some(entry) if entry.life == Life::Dropped && entry.busy == 0 => {
+                self.note(id);
                 self.release_memory(id);
                 self.entries.remove(&id);
                 self.changes += 1;

@@ -1,0 +1,218 @@
+//! Jobs that end with work undone, the backend that does it, and the end of backends.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use capi_tests::job::{names, Job};
+use capi_tests::run::{Ended, Run, Running};
+
+const SCRATCH: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 128M\n";
+
+fn job(more: &str) -> Job {
+    Job::new(&format!("{SCRATCH}log_prefix = DIR\n{more}"))
+}
+
+/// A run that all its descendants can be told by.
+fn run(job: &Job, arguments: &str) -> Run {
+    job.run("left", arguments).env("LEFT_TEST", job.path(""))
+}
+
+/// A run that has taken its checkpoints and waits.
+fn stays(job: &Job, more: &str) -> Running {
+    let input = |command: &mut Command| {
+        command.stdin(Stdio::piped());
+    };
+    let mut running = run(job, &format!("stay {more}")).with(input).start();
+    running.wait_for_line("taken");
+    running
+}
+
+/// The living backends that were started by this job's runs.
+fn backends(job: &Job) -> Vec<u32> {
+    let mark = format!("LEFT_TEST={}", job.path("").display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(number) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+        let is_backend = read("comm").starts_with(b"veloc-backend");
+        let environment = read("environ");
+        if is_backend && environment.split(|&byte| byte == 0).any(|v| v == mark.as_bytes()) {
+            found.push(number);
+        }
+    }
+    found
+}
+
+/// Waits for something that has to come. A test that waits for so long has failed.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < Duration::from_secs(120), "still waiting: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn kill(process: u32, signal: i32) {
+    // SAFETY: sends a signal to a process that this test has started.
+    assert_eq!(unsafe { libc::kill(process as libc::pid_t, signal) }, 0);
+}
+
+fn dies(ended: &Ended) {
+    use std::os::unix::process::ExitStatusExt as _;
+    assert_eq!(ended.status.signal(), Some(libc::SIGKILL), "{}", ended.stdout);
+}
+
+/// All that was taken is restored by the next job, which waits until it is written; and then there
+/// are no backends and nothing half written any more.
+fn nothing_is_lost(job: &Job, how: &str, more: &str) {
+    let ended = run(job, &format!("{how} {more}")).end();
+    if how == "kill" {
+        dies(&ended);
+    }
+    let restored = run(job, &format!("read {more}")).succeed();
+    assert_eq!(restored.figure("descriptors"), 0);
+    until("the backend ends with its last client", || backends(job).is_empty());
+    let hidden: Vec<_> =
+        names(&job.scratch()).into_iter().filter(|name| name.starts_with('.')).collect();
+    assert!(hidden.is_empty(), "{hidden:?}");
+}
+
+#[test]
+fn a_killed_job_loses_nothing_that_it_has_taken() {
+    nothing_is_lost(&job(""), "kill", "");
+    nothing_is_lost(&job("persistent = DIR/persistent\n"), "kill", "");
+    nothing_is_lost(&job(""), "kill", "bytes=100 versions=5000");
+}
+
+#[test]
+fn a_job_that_exits_or_does_not_drain_leaves_its_work_to_the_backend() {
+    nothing_is_lost(&job(""), "exit", "");
+    let job = job("");
+    nothing_is_lost(&job, "finalize", "");
+}
+
+/// What the backend does is what the job would have done: the same files everywhere.
+#[test]
+fn the_backend_persists_as_well() {
+    let job = job("persistent = DIR/persistent\n");
+    dies(&run(&job, "kill").end());
+    until("the backend ends", || backends(&job).is_empty());
+    assert_eq!(names(&job.persistent()), names(&job.scratch()));
+    assert_eq!(names(&job.scratch()).len(), 40);
+    for name in names(&job.scratch()) {
+        let copies = [job.scratch(), job.persistent()].map(|d| fs::read(d.join(&name)).unwrap());
+        assert!(copies[0] == copies[1], "{name}");
+    }
+    let said = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
+    let logs: Vec<_> = said.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    assert_eq!(logs.len(), 1, "{logs:?}");
+    let text = fs::read_to_string(&logs[0]).unwrap();
+    assert!(text.contains("not in their files"), "{text}");
+}
+
+/// Catches a backend that learns of a client's end only from the connection: a child has it open.
+#[test]
+fn a_child_of_the_killed_job_holds_nothing_up() {
+    let job = job("");
+    let ended = run(&job, "fork").end();
+    dies(&ended);
+    let restored = run(&job, "read").end();
+    kill(ended.figure("child") as u32, libc::SIGKILL);
+    let _ = restored.succeeded();
+}
+
+/// A job goes on without its backend, says so, and has another one before long.
+#[test]
+fn a_killed_backend_is_replaced() {
+    let job = job("");
+    let mut running = stays(&job, "");
+    let first = backends(&job);
+    assert_eq!(first.len(), 1);
+    kill(first[0], libc::SIGKILL);
+    until("another backend", || backends(&job).iter().any(|number| *number != first[0]));
+    running.input().write_all(b"go on\n").unwrap();
+    running.wait_for_line("more");
+    // The new one has been given what the old one had: it writes what is left.
+    running.signal(libc::SIGKILL);
+    let ended = running.end();
+    dies(&ended);
+    assert!(ended.stderr.contains("veloc-backend has ended"), "{}", ended.stderr);
+    let _ = run(&job, "read versions=80").succeed();
+}
+
+#[test]
+fn one_backend_for_each_configuration() {
+    let other = job("touch = concurrent\n");
+    let job = job("");
+    let running = [stays(&job, "rank=0"), stays(&job, "rank=1"), stays(&other, "")];
+    assert_eq!((backends(&job).len(), backends(&other).len()), (1, 1));
+    for mut process in running {
+        process.input().write_all(b"go on\nend\n").unwrap();
+        let ended = process.end().succeeded();
+        assert_eq!(ended.figure("descriptors"), 0);
+        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+    }
+    until("both end", || backends(&job).is_empty() && backends(&other).is_empty());
+}
+
+#[test]
+fn without_the_program_a_job_goes_on_and_says_so() {
+    let job = job("");
+    let ended = run(&job, "finalize").env("VELOC_BIN", "/nowhere").succeed();
+    assert!(ended.stderr.contains("/nowhere/veloc-backend"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("going on without"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_program_is_found_beside_the_library() {
+    let job = job("");
+    let bare = |command: &mut Command| {
+        command.env_remove("VELOC_BIN").env("PATH", "/nowhere");
+    };
+    let ended = run(&job, "kill").with(bare).end();
+    dies(&ended);
+    assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+    let _ = run(&job, "read").succeed();
+}
+
+/// A backend that was started by hand serves the same jobs, one after the other.
+#[test]
+fn started_by_hand() {
+    let job = job("");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let by_hand = || Run::new(&program).arg(job.path("veloc.cfg")).env("LEFT_TEST", job.path(""));
+    assert!(by_hand().end().status.success());
+    let first = backends(&job);
+    assert_eq!(first.len(), 1);
+    let again = by_hand().end();
+    assert!(again.status.success() && again.stdout.contains("already"), "{}", again.stdout);
+    for _ in 0..2 {
+        dies(&run(&job, "kill").end());
+        let _ = run(&job, "read").succeed();
+        assert_eq!(backends(&job), first);
+    }
+    kill(first[0], libc::SIGTERM);
+    until("it ends", || backends(&job).is_empty());
+}
+
+#[test]
+fn what_needs_no_backend_has_none() {
+    for more in ["mode = sync\n", "threaded = true\n"] {
+        let job = Job::new(&format!("{SCRATCH}{more}"));
+        let mut running = stays(&job, "");
+        assert!(backends(&job).is_empty());
+        running.input().write_all(b"go on\nend\n").unwrap();
+        let _ = running.end().succeeded();
+        refused(&job.path("veloc.cfg"), "mode = async");
+    }
+    refused(Path::new("/nowhere.cfg"), "/nowhere.cfg");
+}
+
+fn refused(configuration: &Path, why: &str) {
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let ended = Run::new(&program).arg(configuration).end();
+    assert!(!ended.status.success() && ended.stderr.contains(why), "{}", ended.stderr);
+}

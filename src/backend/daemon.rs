@@ -1,0 +1,268 @@
+//! The backend's side: the process `veloc-backend`.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, PROTOCOL};
+use crate::config::Config;
+use crate::error::{Error, Kind, Result};
+use crate::platform::shared::SharedMemory;
+use crate::platform::socket::{listen_as, wait_for, Listener, Socket};
+use crate::sync::{Condvar, Mutex};
+
+/// The option that says that standard input is the listening socket.
+pub const SOCKET_OPTION: &str = "--socket";
+
+/// How often a look is taken at whether there is anything left to do.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Set by SIGTERM: end as soon as no client is left.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Where the backend's socket comes from.
+#[derive(Clone, Debug)]
+pub enum Start<'a> {
+    /// A client has made it and handed it over as standard input. The backend ends with its last
+    /// client.
+    HandedOver,
+    /// Started by hand for this configuration: the backend stays until SIGTERM.
+    Configuration {
+        /// The configuration file.
+        path: &'a Path,
+        /// Stay in the foreground, instead of becoming a process without a terminal.
+        foreground: bool,
+    },
+}
+
+/// What became of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The backend has served, and has ended.
+    Served,
+    /// There was one for this configuration already.
+    AlreadyThere,
+}
+
+/// Runs a backend. Called by the program, whose only thread this is.
+///
+/// # Errors
+/// The configuration is wrong, or needs no backend; the name cannot be taken.
+pub fn run(start: &Start<'_>) -> Result<Outcome> {
+    let listener = match start {
+        Start::HandedOver => {
+            let socket = std::io::stdin().as_fd().try_clone_to_owned();
+            let socket = socket.map_err(|error| Error::system("taking the socket over", &error))?;
+            Listener::from_file(socket)
+        }
+        Start::Configuration { path, .. } => {
+            let config = portable(&Config::load(path)?)?;
+            if !config.outlives_application() {
+                return Err(Error::invalid(format!(
+                    "{}: only a job with mode = async that writes files has a backend, and not \
+                     with threaded = true",
+                    path.display()
+                )));
+            }
+            let Some(listener) = listen_as(&name(&config)?)? else {
+                return Ok(Outcome::AlreadyThere);
+            };
+            log_file::place(&config);
+            listener
+        }
+    };
+    let on_demand = matches!(start, Start::HandedOver);
+    if !matches!(start, Start::Configuration { foreground: true, .. }) {
+        detach()?;
+        close_others(&listener);
+        log_file::start();
+    }
+    handle_signals();
+    Backend::default().serve(&listener, on_demand);
+    Ok(Outcome::Served)
+}
+
+/// Becomes a process of its own, without terminal, session or working directory.
+fn detach() -> Result<()> {
+    // SAFETY: this is the only thread, so the child of the fork has everything it needs.
+    if unsafe { libc::daemon(0, 0) } != 0 {
+        return Err(Error::errno("becoming a process of its own"));
+    }
+    Ok(())
+}
+
+/// Closes what the application had open and did not keep to itself: who waits for the end of a pipe
+/// of the application's must not wait for the backend's.
+fn close_others(listener: &Listener) {
+    let kept = listener.as_fd().as_raw_fd();
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> =
+        open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|&number| number > 2 && number != kept) {
+        // SAFETY: nothing in this process has opened anything yet but the listener and the list
+        // itself, which is closed already.
+        unsafe { libc::close(number) };
+    }
+}
+
+fn handle_signals() {
+    extern "C" fn on_term(_: libc::c_int) {
+        ENDING.store(true, Ordering::Relaxed);
+    }
+    let handler: extern "C" fn(libc::c_int) = on_term;
+    // SAFETY: the handler only stores to an atomic. No flag asks for a restart, so that a wait ends
+    // with the signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as libc::sighandler_t;
+        libc::sigaction(libc::SIGTERM, &action, std::ptr::null_mut());
+        // The terminal's signals are meant for the application.
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
+
+/// One client.
+#[derive(Debug)]
+struct Client {
+    socket: Socket,
+    /// Tells its end also where a forked child keeps the connection open.
+    process: Option<OwnedFd>,
+    /// Kept for messages.
+    number: i32,
+}
+
+impl Client {
+    /// Whether it has ended, waited for at most so long.
+    fn has_ended(&self, at_most: Duration) -> bool {
+        let files: Vec<_> = [Some(self.socket.as_fd()), self.process.as_ref().map(|p| p.as_fd())]
+            .into_iter()
+            .flatten()
+            .collect();
+        // A client says nothing after its hello: what can be received is the end.
+        wait_for(&files, at_most).contains(&true)
+    }
+}
+
+/// All clients that have not ended, or whose work is not finished, by rank.
+#[derive(Debug, Default)]
+struct Clients {
+    by_number: HashMap<u64, (u32, Arc<Client>)>,
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Backend {
+    clients: Arc<(Mutex<Clients>, Condvar)>,
+}
+
+impl Backend {
+    /// Accepts clients until there is nothing left to do.
+    fn serve(&self, listener: &Listener, on_demand: bool) {
+        let mut had_clients = false;
+        loop {
+            match listener.accept(TICK) {
+                Ok(Some(socket)) => {
+                    had_clients = true;
+                    self.welcome(socket);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    log::error!("{error}");
+                    thread::sleep(TICK);
+                }
+            }
+            let nobody = self.clients.0.lock().by_number.is_empty();
+            let ends = ENDING.load(Ordering::Relaxed) || (on_demand && had_clients);
+            if nobody && ends {
+                return;
+            }
+        }
+    }
+
+    fn welcome(&self, socket: Socket) {
+        let clients = self.clients.clone();
+        let number = {
+            let mut all = clients.0.lock();
+            all.next += 1;
+            all.next
+        };
+        // In the list before its hello is read: the backend does not end meanwhile.
+        let process = socket.peer();
+        let client = Arc::new(Client { number: socket.peer_number(), socket, process });
+        let entered = clients.clone();
+        entered.0.lock().by_number.insert(number, (u32::MAX, client.clone()));
+        let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
+            if let Err(error) = attend(&clients, number, &client) {
+                log::error!("process {}: {error}", client.number);
+            }
+            clients.0.lock().by_number.remove(&number);
+            clients.1.notify_all();
+        });
+        if let Err(error) = spawned {
+            log::error!("a client is turned away: {error}");
+            entered.0.lock().by_number.remove(&number);
+        }
+    }
+}
+
+/// Attends to one client until its end and its will.
+fn attend(clients: &(Mutex<Clients>, Condvar), number: u64, client: &Client) -> Result<()> {
+    client.socket.check_user()?;
+    let Some(message) = client.socket.receive()? else {
+        return Ok(());
+    };
+    let hello: Hello = decode(&message.bytes)?;
+    log_file::place(&hello.config);
+    if hello.protocol != PROTOCOL {
+        return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
+    }
+    let [host, ledger]: [OwnedFd; 2] = message.files.try_into().map_err(|files: Vec<_>| {
+        Error::new(Kind::Corrupt, format!("{} files instead of 2", files.len()))
+    })?;
+    let host = SharedMemory::from_file(host)?;
+    let ledger = SharedMemory::from_file(ledger)?;
+    log::info!("process {}: rank {} is here", client.number, hello.rank);
+
+    wait_for_earlier(clients, number, hello.rank);
+    // One that has ended meanwhile does not hear it.
+    let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
+    let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
+    while !client.has_ended(look) {}
+    let left = will::execute(&hello.config, hello.rank, &host, &ledger)
+        .map_err(|error| error.within(format!("rank {}: writing what it left", hello.rank)))?;
+    if left > 0 {
+        log::warn!(
+            "process {}, rank {}, ended with {left} checkpoints not in their files: written now",
+            client.number,
+            hello.rank
+        );
+    }
+    Ok(())
+}
+
+/// Waits until what ended clients of this rank have left is written. Those that live are left
+/// alone: two that use one rank at a time are no predecessor and successor.
+fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32) {
+    let mut all = clients.0.lock();
+    if let Some(mine) = all.by_number.get_mut(&number) {
+        mine.0 = rank;
+    }
+    let earlier: Vec<u64> = all
+        .by_number
+        .iter()
+        .filter(|(&other, (of, client))| {
+            other < number && *of == rank && client.has_ended(Duration::ZERO)
+        })
+        .map(|(&other, _)| other)
+        .collect();
+    while earlier.iter().any(|other| all.by_number.contains_key(other)) {
+        all = clients.1.wait(all);
+    }
+}

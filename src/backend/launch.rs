@@ -1,0 +1,70 @@
+//! Starting the backend.
+
+use std::ffi::CStr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::{env, ptr};
+
+use super::daemon::SOCKET_OPTION;
+use crate::error::{Error, Result};
+use crate::platform::socket::Listener;
+
+/// The program.
+const PROGRAM: &str = "veloc-backend";
+
+/// Starts a backend that serves this socket. The child is gone as soon as the backend is one of
+/// its own, and is to be waited for.
+pub(super) fn launch(listener: Listener) -> Result<Child> {
+    let program = program();
+    Command::new(&program)
+        .arg(SOCKET_OPTION)
+        // What the application has loaded in addition is not for the backend.
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::from(listener.into_file()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| {
+            Error::system(
+                format!(
+                    "starting {} (looked for in VELOC_BIN, beside the library and in PATH)",
+                    program.display()
+                ),
+                &error,
+            )
+        })
+}
+
+/// In the directory that `VELOC_BIN` names (as upstream), beside the library or where it is
+/// installed with it, or else wherever `PATH` has it.
+fn program() -> PathBuf {
+    if let Some(directory) = env::var_os("VELOC_BIN") {
+        return PathBuf::from(directory).join(PROGRAM);
+    }
+    let library = library_directory();
+    let installed = library
+        .iter()
+        .flat_map(|directory| [directory.join(PROGRAM), directory.join("../bin").join(PROGRAM)]);
+    installed.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
+}
+
+/// The directory of the file that this code was loaded from.
+fn library_directory() -> Option<PathBuf> {
+    let mut info = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    let here: fn() -> Option<PathBuf> = library_directory;
+    // SAFETY: any address may be asked about; `info` is a place for the answer.
+    if unsafe { libc::dladdr(here as *const libc::c_void, &mut info) } == 0
+        || info.dli_fname.is_null()
+    {
+        return None;
+    }
+    // SAFETY: the loader's name of the file, which ends with NUL and stays while the code does.
+    let file = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = PathBuf::from(file.to_str().ok()?);
+    Some(std::path::absolute(path).ok()?.parent()?.to_owned())
+}

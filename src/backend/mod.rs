@@ -1,0 +1,78 @@
+//! What outlives the application: a process of its own on each node, which holds the host buffers
+//! of the jobs and writes what is in them, should a job be killed.
+//!
+//! As long as an application lives it writes its files itself. The backend (`veloc-backend`) only
+//! holds the memory and waits; when a client has ended, it reads the [ledger](crate::tier::ledger)
+//! and goes on as an engine without an application ([`will`]). So it costs no message per
+//! checkpoint, and an application whose backend was killed goes on unharmed: it says so and starts
+//! another one ([`link`]).
+//!
+//! There is one backend for each user and configuration. It is started by the first client that
+//! finds none: that client listens under the backend's name, hands the socket to the program it
+//! starts, and connects like everybody else. What is sent to a listening socket is kept by the
+//! system, so that nobody waits for the program to be up.
+
+pub mod daemon;
+pub mod link;
+
+mod launch;
+mod log;
+mod will;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::config::Config;
+use crate::error::{Error, Kind, Result};
+
+/// Goes up with every change of the messages or of what lies in shared memory.
+const PROTOCOL: u32 = 1;
+
+/// The first and only message of a client. Two files come with it: its host buffer and its ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Hello {
+    protocol: u32,
+    config: Config,
+    rank: u32,
+}
+
+/// What a backend tells a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Reply {
+    /// Nothing of an earlier client of that rank is left to be written.
+    Settled,
+}
+
+/// The configuration as another process needs it: no path depends on the working directory, and
+/// what concerns the application alone is left out.
+fn portable(config: &Config) -> Result<Config> {
+    let absolute = |path: &Path| {
+        std::path::absolute(path)
+            .map_err(|error| Error::system(format!("the path {}", path.display()), &error))
+    };
+    let mut config = config.clone();
+    for path in [&mut config.scratch, &mut config.persistent, &mut config.log_prefix] {
+        *path = path.as_deref().map(absolute).transpose()?;
+    }
+    config.trace = None;
+    Ok(config)
+}
+
+/// The name under which the backend of this user and (portable) configuration is found.
+fn name(config: &Config) -> Result<String> {
+    let digest = Sha256::digest(encode(config)?);
+    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let user = rustix::process::geteuid().as_raw();
+    Ok(format!("veloc-backend-{PROTOCOL}-{user}-{digits}"))
+}
+
+fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
+}
+
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    postcard::from_bytes(bytes)
+        .map_err(|error| Error::new(Kind::Corrupt, format!("a message of the backend: {error}")))
+}

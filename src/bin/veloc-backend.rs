@@ -1,0 +1,61 @@
+//! The program `veloc-backend`: holds the host buffers of a node's jobs, and writes what a job
+//! leaves that was killed.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use veloc_client::backend::daemon::{run, Outcome, Start, SOCKET_OPTION};
+
+const USAGE: &str = "usage: veloc-backend <configuration> [--foreground] [--disable-ec]
+
+Holds the host buffers of the jobs of this configuration (mode = async), and writes
+what is in them should a job be killed. The library starts it by itself; one that is
+started by hand stays until SIGTERM.
+
+  --foreground  stay in the terminal, with messages on standard error
+  --disable-ec  taken as upstream's does, without effect: erasure codes are the job's";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut path = None;
+    let (mut foreground, mut handed_over) = (false, false);
+    for argument in &arguments {
+        match argument.as_str() {
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                return ExitCode::SUCCESS;
+            }
+            "--disable-ec" => {}
+            "--foreground" => foreground = true,
+            SOCKET_OPTION => handed_over = true,
+            option if option.starts_with('-') => return misuse(&format!("no option {option}")),
+            given if path.is_none() => path = Some(given),
+            given => return misuse(&format!("one configuration only, not also {given}")),
+        }
+    }
+    let start = match (path, handed_over) {
+        (Some(path), false) => Start::Configuration { path: Path::new(path), foreground },
+        (None, true) => Start::HandedOver,
+        _ => return misuse("which configuration?"),
+    };
+    if foreground {
+        let settings = env_logger::Env::default().filter_or("VELOC_LOG", "info");
+        env_logger::Builder::from_env(settings).format_target(false).init();
+    }
+    match run(&start) {
+        Ok(Outcome::Served) => ExitCode::SUCCESS,
+        Ok(Outcome::AlreadyThere) => {
+            println!("veloc-backend: there is one for this configuration already");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("veloc-backend: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn misuse(what: &str) -> ExitCode {
+    eprintln!("veloc-backend: {what}\n{USAGE}");
+    ExitCode::from(2)
+}

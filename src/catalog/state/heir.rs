@@ -1,0 +1,110 @@
+//! What another process needs to know to go on where this one ends, and going on there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::State;
+use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
+use crate::error::{Error, Kind, Result};
+use crate::tier::ledger::{Ledger, Record, Standing};
+
+impl State {
+    /// Writes down from here on what is not in files yet.
+    pub fn note_to(&mut self, ledger: Ledger) {
+        self.ledger = Some(ledger);
+    }
+
+    /// Brings the ledger in line with an entry.
+    pub(super) fn note(&mut self, id: Id) {
+        let (Some(ledger), Some(entry)) = (&mut self.ledger, self.entries.get_mut(&id)) else {
+            return;
+        };
+        let wanted = standing(entry);
+        match (entry.noted, wanted.is_of_use()) {
+            (None, false) => {}
+            (None, true) => {
+                let slot = ledger.put(&record(id, entry), wanted);
+                entry.noted = slot.map(|slot| (slot, wanted));
+            }
+            (Some((slot, _)), false) => {
+                ledger.remove(slot);
+                entry.noted = None;
+            }
+            (Some((_, now)), true) if now == wanted => {}
+            (Some((slot, _)), true) => {
+                ledger.set(slot, wanted);
+                entry.noted = Some((slot, wanted));
+            }
+        }
+    }
+
+    /// Takes a checkpoint over that another process has left in the host buffer or in scratch.
+    ///
+    /// # Errors
+    /// Its bytes lie where there is no room, or where another one's are.
+    pub fn inherit(&mut self, record: &Record<'_>, standing: Standing) -> Result<()> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut entry = Entry::new(self.interned(&record.name), record.version);
+        entry.regions = Arc::from(&*record.regions);
+        for part in PARTS {
+            let (len, extents) = &record.parts[part as usize];
+            let state = entry.part_mut(part);
+            state.len = *len;
+            if !standing.in_host || *len == 0 {
+                continue;
+            }
+            if !self.host.take(extents) {
+                return Err(Error::new(
+                    Kind::Corrupt,
+                    format!(
+                        "checkpoint \"{}\" version {}: its bytes are not where its record says",
+                        record.name, record.version
+                    ),
+                ));
+            }
+            state.host =
+                MemoryCopy { stage: Stage::Ready, extents: Arc::from(&**extents), readers: 0 };
+        }
+        entry.scratch = if standing.in_scratch { FileCopy::Present } else { FileCopy::Wanted };
+        if standing.persist {
+            entry.persistent = FileCopy::Wanted;
+        }
+        entry.routed = record.routed.as_deref().map(Arc::from);
+        entry.doomed = standing.doomed;
+        self.entries.insert(id, Box::new(entry));
+        self.enliven(id);
+        Ok(())
+    }
+}
+
+/// What the ledger is to say of an entry.
+fn standing(entry: &Entry) -> Standing {
+    if entry.life != Life::Live {
+        return Standing::default();
+    }
+    let due = |file| matches!(file, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed);
+    let in_scratch = entry.scratch == FileCopy::Present;
+    Standing {
+        in_host: due(entry.scratch)
+            && entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready),
+        in_scratch,
+        persist: due(entry.persistent),
+        doomed: entry.doomed,
+    }
+}
+
+fn record(id: Id, entry: &Entry) -> Record<'_> {
+    let part = |part: Part| {
+        let part = entry.part(part);
+        (part.len, Cow::Borrowed(&*part.host.extents))
+    };
+    Record {
+        id,
+        name: Cow::Borrowed(&entry.name),
+        version: entry.version,
+        routed: entry.routed.as_deref().map(Cow::Borrowed),
+        regions: Cow::Borrowed(&entry.regions),
+        parts: PARTS.map(part),
+    }
+}

@@ -1,0 +1,106 @@
+//! Memory that can be handed to another process: a file without a name, which lives as long as
+//! somebody has it open or mapped.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create, MemfdFlags, SealFlags,
+};
+
+use crate::error::{Error, Kind, Result};
+
+/// Its length never changes, so nobody who maps it can be met by pages that have gone.
+#[derive(Debug)]
+pub struct SharedMemory {
+    file: OwnedFd,
+    len: u64,
+}
+
+impl SharedMemory {
+    /// Makes memory of `len` bytes, which read as zero. No page is there yet. `name` shows in
+    /// `/proc`.
+    ///
+    /// # Errors
+    /// The length is 0, or the system has no such memory.
+    pub fn create(name: &str, len: u64) -> Result<SharedMemory> {
+        if len == 0 {
+            return Err(Error::invalid(format!("shared memory \"{name}\" of 0 bytes")));
+        }
+        let what = |call: &str| format!("{call} of \"{name}\", {len} bytes");
+        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(|error| Error::system(what("memfd_create"), &error.into()))?;
+        ftruncate(&file, len).map_err(|error| Error::system(what("ftruncate"), &error.into()))?;
+        fcntl_add_seals(&file, sealed())
+            .map_err(|error| Error::system(what("F_ADD_SEALS"), &error.into()))?;
+        Ok(SharedMemory { file, len })
+    }
+
+    /// Memory that another process made by [`SharedMemory::create`].
+    ///
+    /// # Errors
+    /// It is something else, or its length could change.
+    pub fn from_file(file: OwnedFd) -> Result<SharedMemory> {
+        let seals = fcntl_get_seals(&file)
+            .map_err(|error| Error::system("F_GET_SEALS of received memory", &error.into()))?;
+        let found = fstat(&file)
+            .map_err(|error| Error::system("fstat of received memory", &error.into()))?;
+        let len = u64::try_from(found.st_size).unwrap_or(0);
+        if !seals.contains(sealed()) || len == 0 {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!("received memory of {len} bytes, whose length may change"),
+            ));
+        }
+        Ok(SharedMemory { file, len })
+    }
+
+    /// Its bytes.
+    #[allow(clippy::len_without_is_empty)] // Never empty.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl AsFd for SharedMemory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn sealed() -> SealFlags {
+    SealFlags::SHRINK | SealFlags::GROW
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::mapping::{Mapping, ALIGNMENT};
+
+    #[test]
+    fn two_mappings_see_the_same_bytes() {
+        let memory = SharedMemory::create("veloc-test", 3 * ALIGNMENT as u64 + 5).unwrap();
+        let first = Mapping::of(&memory).unwrap();
+        let other = SharedMemory::from_file(memory.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let second = Mapping::of(&other).unwrap();
+        assert_eq!(first.len(), second.len());
+        assert_eq!(first.base().as_ptr() as usize % ALIGNMENT, 0);
+        let last = first.len() - 1;
+        // SAFETY: within the mappings, which only this test uses.
+        unsafe {
+            first.base().as_ptr().add(last).write(7);
+            drop(first);
+            assert_eq!(second.base().as_ptr().add(last).read(), 7);
+            assert_eq!(second.base().as_ptr().read(), 0);
+        }
+    }
+
+    #[test]
+    fn its_length_is_fixed() {
+        let memory = SharedMemory::create("veloc-test", 4096).unwrap();
+        assert!(ftruncate(&memory, 0).is_err(), "readers would be ended by SIGBUS");
+        let open = memfd_create("veloc-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&open, 4096).unwrap();
+        assert!(SharedMemory::from_file(open).is_err());
+        assert!(SharedMemory::create("veloc-test", 0).is_err());
+    }
+}

@@ -1,0 +1,360 @@
+//! What of a job is not in its files yet, written down in shared memory: enough for another process
+//! to write it, should this one be killed.
+//!
+//! A record stands for a checkpoint whose bytes are complete in the host buffer, which is shared
+//! memory as well, or in scratch, and which has still to reach a file. The writer changes the
+//! ledger at every step; the reader reads it once, when the writer has ended. So the only question
+//! is what a writer leaves that is ended between any two instructions, and the answer is one word:
+//! a record counts from the moment its state is stored, and the state is stored last.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::space::Extent;
+use crate::catalog::entry::{Id, Region};
+use crate::error::{Error, Kind, Result};
+use crate::platform::mapping::Mapping;
+use crate::platform::shared::SharedMemory;
+
+/// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
+const MAGIC: u64 = 0x0001_0063_6f6c_6576;
+/// Words of a slot: its state, its link, and content.
+const SLOT: usize = 32;
+/// Words of content in a slot.
+const CONTENT: usize = SLOT - 2;
+/// Words before the first slot: the magic, and how many slots were ever used.
+const HEAD: usize = SLOT;
+
+/// One checkpoint, as its heir needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record<'a> {
+    /// Larger is younger.
+    pub id: Id,
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Its version.
+    pub version: i32,
+    /// For a file-based checkpoint, the path that was routed.
+    pub routed: Option<Cow<'a, str>>,
+    /// Its regions, ascending by id.
+    pub regions: Cow<'a, [Region]>,
+    /// Its parts: their bytes, and where these are in the host buffer.
+    pub parts: [(u64, Cow<'a, [Extent]>); 2],
+}
+
+/// How far a checkpoint in the ledger has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its bytes are complete in the host buffer.
+    pub in_host: bool,
+    /// Its scratch file is complete.
+    pub in_scratch: bool,
+    /// A persistent copy is still to be made.
+    pub persist: bool,
+    /// Its scratch file goes once it is persistent.
+    pub doomed: bool,
+}
+
+impl Standing {
+    /// There is something left to do, and somebody else could do it.
+    pub fn is_of_use(self) -> bool {
+        match self.in_scratch {
+            true => self.persist,
+            false => self.in_host,
+        }
+    }
+
+    fn word(self) -> u64 {
+        1 | u64::from(self.in_host) << 1
+            | u64::from(self.in_scratch) << 2
+            | u64::from(self.persist) << 3
+            | u64::from(self.doomed) << 4
+    }
+
+    fn of(word: u64) -> Standing {
+        let bit = |at: u32| word >> at & 1 == 1;
+        Standing { in_host: bit(1), in_scratch: bit(2), persist: bit(3), doomed: bit(4) }
+    }
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+/// The writer's side.
+#[derive(Debug)]
+pub struct Ledger {
+    words: Words,
+    free: Vec<u32>,
+    used: u32,
+    said_full: bool,
+}
+
+impl Ledger {
+    /// An empty ledger in `memory`, which nobody else writes to.
+    ///
+    /// # Errors
+    /// The memory cannot be mapped, or has no room for one record.
+    pub fn new(memory: &SharedMemory) -> Result<Ledger> {
+        let words = Words::map(memory)?;
+        words.get(0).store(MAGIC, Ordering::Relaxed);
+        Ok(Ledger { words, free: Vec::new(), used: 0, said_full: false })
+    }
+
+    /// Writes a record down. `None`: there is no room for it, which is said once.
+    pub fn put(&mut self, record: &Record<'_>, standing: Standing) -> Option<Slot> {
+        let written = postcard::to_stdvec(record)
+            .map_err(|error| Error::new(Kind::Internal, error.to_string()))
+            .and_then(|bytes| self.write(&bytes, standing));
+        match written {
+            Ok(slot) => Some(slot),
+            Err(error) => {
+                if !std::mem::replace(&mut self.said_full, true) {
+                    log::warn!(
+                        "checkpoint \"{}\" version {} would be lost if this process were killed \
+                         before it is written: {error}",
+                        record.name,
+                        record.version
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    /// Changes how far a checkpoint has come.
+    pub fn set(&self, slot: Slot, standing: Standing) {
+        self.words.slot(slot.0, 0).store(standing.word(), Ordering::Release);
+    }
+
+    /// Strikes a record out.
+    pub fn remove(&mut self, slot: Slot) {
+        self.words.slot(slot.0, 0).store(0, Ordering::Release);
+        let mut next = Some(slot.0);
+        while let Some(index) = next {
+            self.free.push(index);
+            next = Link::of(self.words.slot(index, 1).load(Ordering::Relaxed)).next;
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], standing: Standing) -> Result<Slot> {
+        let pieces: Vec<&[u8]> = bytes.chunks(CONTENT * 8).collect();
+        let missing = pieces.len().saturating_sub(self.free.len());
+        if missing > (self.words.slots() - self.used) as usize {
+            return Err(Error::new(
+                Kind::NoRoom,
+                format!("no room for {} bytes in the ledger", bytes.len()),
+            ));
+        }
+        let mut next = None;
+        // From the last to the first, so that each knows its successor.
+        for piece in pieces.into_iter().rev() {
+            let index = self.free.pop().unwrap_or_else(|| {
+                self.used += 1;
+                self.words.get(1).store(u64::from(self.used), Ordering::Relaxed);
+                self.used - 1
+            });
+            let link = Link { next, len: piece.len() as u32 };
+            self.words.slot(index, 1).store(link.word(), Ordering::Relaxed);
+            for (at, word) in piece.chunks(8).enumerate() {
+                let mut whole = [0; 8];
+                whole[..word.len()].copy_from_slice(word);
+                let whole = u64::from_le_bytes(whole);
+                self.words.slot(index, 2 + at).store(whole, Ordering::Relaxed);
+            }
+            next = Some(index);
+        }
+        let head = Slot(next.ok_or_else(|| Error::new(Kind::Internal, "an empty record"))?);
+        self.set(head, standing);
+        Ok(head)
+    }
+}
+
+/// Reads what a writer has left, the oldest checkpoint first. What cannot be read is said and left
+/// out.
+///
+/// # Errors
+/// The memory is no ledger, or one of another version of this library.
+pub fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
+    let words = Words::map(memory)?;
+    let magic = words.get(0).load(Ordering::Acquire);
+    if magic != MAGIC {
+        return Err(Error::new(Kind::Corrupt, format!("{magic:#x} is no ledger of this version")));
+    }
+    let used = words.get(1).load(Ordering::Relaxed).min(u64::from(words.slots())) as u32;
+    let mut found = Vec::new();
+    for index in 0..used {
+        let state = words.slot(index, 0).load(Ordering::Acquire);
+        if state == 0 {
+            continue;
+        }
+        match words.record(index, used) {
+            Ok(record) => found.push((record, Standing::of(state))),
+            Err(error) => log::error!("a checkpoint in the ledger is lost: {error}"),
+        }
+    }
+    found.sort_by_key(|(record, _)| record.id);
+    Ok(found)
+}
+
+/// The second word of a slot: where the content goes on, and how many bytes of it are here.
+struct Link {
+    next: Option<u32>,
+    len: u32,
+}
+
+impl Link {
+    fn word(&self) -> u64 {
+        u64::from(self.next.map_or(0, |next| next + 1)) << 32 | u64::from(self.len)
+    }
+
+    fn of(word: u64) -> Link {
+        Link { next: ((word >> 32) as u32).checked_sub(1), len: word as u32 }
+    }
+}
+
+/// Shared memory as words, each of which is written and read as a whole.
+#[derive(Debug)]
+struct Words {
+    mapping: Mapping,
+    len: usize,
+}
+
+impl Words {
+    fn map(memory: &SharedMemory) -> Result<Words> {
+        let mapping = Mapping::of(memory)?;
+        let len = memory.len() as usize / 8;
+        if len < HEAD + SLOT {
+            return Err(Error::invalid(format!("{} bytes are no ledger", memory.len())));
+        }
+        Ok(Words { mapping, len })
+    }
+
+    fn get(&self, at: usize) -> &AtomicU64 {
+        let first = self.mapping.base().as_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping has that many words, is aligned for any type and lives as long as
+        // `self`; everybody who uses the memory uses it as atomic words.
+        let words = unsafe { std::slice::from_raw_parts(first, self.len) };
+        &words[at]
+    }
+
+    fn slot(&self, index: u32, word: usize) -> &AtomicU64 {
+        self.get(HEAD + index as usize * SLOT + word)
+    }
+
+    fn slots(&self) -> u32 {
+        ((self.len - HEAD) / SLOT).min(u32::MAX as usize - 1) as u32
+    }
+
+    fn record(&self, head: u32, used: u32) -> Result<Record<'static>> {
+        let corrupt = |text: &str| Error::new(Kind::Corrupt, format!("slot {head}: {text}"));
+        let mut bytes = Vec::new();
+        let mut next = Some(head);
+        while let Some(index) = next {
+            let link = Link::of(self.slot(index, 1).load(Ordering::Relaxed));
+            let len = link.len as usize;
+            if index >= used || len > CONTENT * 8 || bytes.len() > used as usize * CONTENT * 8 {
+                return Err(corrupt("its links lead nowhere"));
+            }
+            for at in 0..len.div_ceil(8) {
+                let word = self.slot(index, 2 + at).load(Ordering::Relaxed).to_le_bytes();
+                bytes.extend_from_slice(&word[..(len - at * 8).min(8)]);
+            }
+            next = link.next.filter(|&next| next < used);
+        }
+        postcard::from_bytes::<Record<'static>>(&bytes).map_err(|e| corrupt(&e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::entry::Part;
+    use proptest::prelude::*;
+
+    fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
+        let region =
+            |i| Region { id: i as i32 - 3, size: 7 * i as u64, part: Part::Host, offset: 1 };
+        let extent = |i| Extent { offset: 512 * i as u64, len: 512 };
+        Record {
+            id,
+            name: format!("wave.{id}").into(),
+            version: id as i32,
+            routed: (id % 2 == 0).then(|| Cow::from("/a/b")),
+            regions: (0..regions).map(region).collect(),
+            parts: [(0, Cow::from(vec![])), (99, (0..extents).map(extent).collect())],
+        }
+    }
+
+    const HELD: Standing =
+        Standing { in_host: true, in_scratch: false, persist: true, doomed: false };
+
+    #[test]
+    fn what_is_written_is_read_in_the_order_of_age() {
+        let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
+        let mut ledger = Ledger::new(&memory).unwrap();
+        let young = ledger.put(&record(9, 1, 1), HELD).unwrap();
+        ledger.put(&record(4, 500, 70), Standing { doomed: true, ..HELD }).unwrap();
+        let found = read(&memory).unwrap();
+        assert_eq!(
+            found,
+            [(record(4, 500, 70), Standing { doomed: true, ..HELD }), (record(9, 1, 1), HELD)]
+        );
+        ledger.set(young, Standing { in_host: false, in_scratch: true, ..HELD });
+        assert_eq!(
+            read(&memory).unwrap()[1].1,
+            Standing { in_scratch: true, in_host: false, ..HELD }
+        );
+        ledger.remove(young);
+        assert_eq!(read(&memory).unwrap().len(), 1);
+    }
+
+    /// Catches a record that counts before it is whole: what is left by a writer that ends before
+    /// it stores the state must not be read.
+    #[test]
+    fn a_record_without_a_state_does_not_count() {
+        let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
+        let mut ledger = Ledger::new(&memory).unwrap();
+        let slot = ledger.put(&record(1, 100, 1), HELD).unwrap();
+        ledger.words.slot(slot.0, 0).store(0, Ordering::Relaxed);
+        assert_eq!(read(&memory).unwrap(), []);
+    }
+
+    #[test]
+    fn room_is_used_again_and_may_run_out() {
+        let memory = SharedMemory::create("ledger", 16 << 10).unwrap();
+        let mut ledger = Ledger::new(&memory).unwrap();
+        for id in 0..1000 {
+            let slot = ledger.put(&record(id, 60, 3), HELD).unwrap();
+            ledger.remove(slot);
+        }
+        let kept = ledger.put(&record(1, 60, 3), HELD).unwrap();
+        assert_eq!(ledger.put(&record(2, 5000, 3), HELD), None);
+        assert_eq!(read(&memory).unwrap(), [(record(1, 60, 3), HELD)]);
+        ledger.remove(kept);
+        assert!(ledger.put(&record(2, 60, 3), HELD).is_some());
+    }
+
+    #[test]
+    fn other_memory_is_no_ledger() {
+        assert!(read(&SharedMemory::create("x", 1 << 20).unwrap()).is_err());
+        assert!(read(&SharedMemory::create("x", 64).unwrap()).is_err());
+    }
+
+    proptest! {
+        /// A backend must survive whatever a dying client has left.
+        #[test]
+        fn any_bytes_are_answered(words in prop::collection::vec((0..400usize, any::<u64>()), 1..40)) {
+            let memory = SharedMemory::create("ledger", 4 << 10).unwrap();
+            let mut ledger = Ledger::new(&memory).unwrap();
+            ledger.put(&record(1, 20, 3), HELD).unwrap();
+            ledger.put(&record(2, 1, 3), HELD).unwrap();
+            for (at, word) in words {
+                ledger.words.get(1 + at).store(word, Ordering::Relaxed);
+            }
+            let _ = read(&memory);
+        }
+    }
+}
