@@ -9,6 +9,7 @@
  *   fork       leaves a child that keeps everything open, and kills itself
  *   stay       prints "taken", takes more checkpoints when there is a line on standard input, and
  *              prints "more"; ends with VELOC_Finalize(1) at the next line
+ *   again      ends with VELOC_Finalize(0), starts once more, and restores all
  *   read       takes none: restores all that the one before has taken, and prints "restored N"
  *
  * Prints "descriptors N" if VELOC_Init_single and VELOC_Finalize have left N of them open.
@@ -105,6 +106,12 @@ int main(int argc, char **argv)
         }
         printf("child %d\n", (int)child);
         die();
+    }
+    if (strcmp(how, "again") == 0) {
+        OK(VELOC_Finalize(0));
+        OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
+        OK(VELOC_Mem_protect(1, memory, (size_t)bytes, 1));
+        read_all();
     }
     if (strcmp(how, "stay") == 0) {
         puts("taken");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::backends::MARK;
 use crate::program::{program, Flavour};
 use crate::run::Run;
 
@@ -53,7 +54,10 @@ impl Job {
     /// The same of another flavour.
     pub fn run_flavour(&self, name: &str, flavour: Flavour, arguments: &str) -> Run {
         let arguments = arguments.replace("DIR", &self.path("").display().to_string());
-        Run::new(&program(name, flavour)).arg(self.path("veloc.cfg")).args(&arguments)
+        Run::new(&program(name, flavour))
+            .env(MARK, self.path(""))
+            .arg(self.path("veloc.cfg"))
+            .args(&arguments)
     }
 
     /// A run of a program in this job with the software device.

@@ -7,6 +7,7 @@
 // A helper of tests fails by panicking, like the test that calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod backends;
 pub mod checkpoint_file;
 pub mod job;
 pub mod program;

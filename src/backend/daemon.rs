@@ -21,6 +21,9 @@ pub const SOCKET_OPTION: &str = "--socket";
 /// How often a look is taken at whether there is anything left to do.
 const TICK: Duration = Duration::from_millis(500);
 
+/// How long a process may take to end that is ending.
+const LONGEST_DEATH: Duration = Duration::from_secs(60);
+
 /// Set by SIGTERM: end as soon as no client is left.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
@@ -138,14 +141,30 @@ struct Client {
 }
 
 impl Client {
-    /// Whether it has ended, waited for at most so long.
+    /// Whether it has ended or says so, waited for at most so long.
     fn has_ended(&self, at_most: Duration) -> bool {
         let files: Vec<_> = [Some(self.socket.as_fd()), self.process.as_ref().map(|p| p.as_fd())]
             .into_iter()
             .flatten()
             .collect();
-        // A client says nothing after its hello: what can be received is the end.
+        // After its hello a client says nothing but that it ends.
         wait_for(&files, at_most).contains(&true)
+    }
+
+    /// Waits for its end. The connection of a process that is killed may end before the process
+    /// does, which still has files open then that are nobody's a moment later.
+    fn await_end(&self, look: Duration) -> Result<()> {
+        while !self.has_ended(look) {}
+        let in_order = self.has_word() && self.socket.receive()?.is_some();
+        match &self.process {
+            Some(process) if !in_order => drop(wait_for(&[process.as_fd()], LONGEST_DEATH)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn has_word(&self) -> bool {
+        wait_for(&[self.socket.as_fd()], Duration::ZERO).contains(&true)
     }
 }
 
@@ -234,7 +253,7 @@ fn attend(clients: &(Mutex<Clients>, Condvar), number: u64, client: &Client) -> 
     // One that has ended meanwhile does not hear it.
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
-    while !client.has_ended(look) {}
+    client.await_end(look)?;
     let left = will::execute(&hello.config, hello.rank, &host, &ledger)
         .map_err(|error| error.within(format!("rank {}: writing what it left", hello.rank)))?;
     if left > 0 {

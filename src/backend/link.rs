@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
-use super::{decode, encode, launch, name, portable, Hello, Reply, PROTOCOL};
+use super::{decode, encode, launch, name, portable, Hello, Reply, Word, PROTOCOL};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::shared::SharedMemory;
@@ -103,6 +103,8 @@ impl Drop for Link {
         let mut now = self.shared.now.lock();
         now.leaving = true;
         if let Some(socket) = &now.socket {
+            // One that has ended already needs no word.
+            let _ = encode(&Word::Goodbye).and_then(|word| socket.send(&word, &[]));
             socket.close();
         }
         drop(now);

@@ -3,7 +3,7 @@
 //!
 //! As long as an application lives it writes its files itself. The backend (`veloc-backend`) only
 //! holds the memory and waits; when a client has ended, it reads the [ledger](crate::tier::ledger)
-//! and goes on as an engine without an application ([`will`]). So it costs no message per
+//! and goes on as an engine without an application (`will`). So it costs no message per
 //! checkpoint, and an application whose backend was killed goes on unharmed: it says so and starts
 //! another one ([`link`]).
 //!
@@ -30,12 +30,19 @@ use crate::error::{Error, Kind, Result};
 /// Goes up with every change of the messages or of what lies in shared memory.
 const PROTOCOL: u32 = 1;
 
-/// The first and only message of a client. Two files come with it: its host buffer and its ledger.
+/// The first message of a client. Two files come with it: its host buffer and its ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Hello {
     protocol: u32,
     config: Config,
     rank: u32,
+}
+
+/// What a client tells its backend after its hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Word {
+    /// It ends in order; one that is killed says nothing.
+    Goodbye,
 }
 
 /// What a backend tells a client.
@@ -75,4 +82,28 @@ fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
 fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     postcard::from_bytes(bytes)
         .map_err(|error| Error::new(Kind::Corrupt, format!("a message of the backend: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a message without a byte: it cannot be told from the end of the connection.
+    #[test]
+    fn every_message_has_bytes() {
+        assert!(!encode(&Word::Goodbye).unwrap().is_empty());
+        assert!(!encode(&Reply::Settled).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_name_is_of_one_configuration() {
+        let config = |more: &str| {
+            let text = format!("mode = async\nscratch = /s\n{more}");
+            let (config, _) = Config::from_text(&text, |_| None).unwrap();
+            name(&portable(&config).unwrap()).unwrap()
+        };
+        assert_eq!(config(""), config("trace = /t.json\n"));
+        assert_ne!(config(""), config("persistent = /p\n"));
+        assert!(config("").len() < 100, "the names of sockets are short");
+    }
 }

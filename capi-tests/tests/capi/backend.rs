@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+use capi_tests::backends::{backends, until, wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run, Running};
 
@@ -15,9 +15,8 @@ fn job(more: &str) -> Job {
     Job::new(&format!("{SCRATCH}log_prefix = DIR\n{more}"))
 }
 
-/// A run that all its descendants can be told by.
 fn run(job: &Job, arguments: &str) -> Run {
-    job.run("left", arguments).env("LEFT_TEST", job.path(""))
+    job.run("left", arguments)
 }
 
 /// A run that has taken its checkpoints and waits.
@@ -28,31 +27,6 @@ fn stays(job: &Job, more: &str) -> Running {
     let mut running = run(job, &format!("stay {more}")).with(input).start();
     running.wait_for_line("taken");
     running
-}
-
-/// The living backends that were started by this job's runs.
-fn backends(job: &Job) -> Vec<u32> {
-    let mark = format!("LEFT_TEST={}", job.path("").display());
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(number) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
-        let is_backend = read("comm").starts_with(b"veloc-backend");
-        let environment = read("environ");
-        if is_backend && environment.split(|&byte| byte == 0).any(|v| v == mark.as_bytes()) {
-            found.push(number);
-        }
-    }
-    found
-}
-
-/// Waits for something that has to come. A test that waits for so long has failed.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "still waiting: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn kill(process: u32, signal: i32) {
@@ -74,7 +48,7 @@ fn nothing_is_lost(job: &Job, how: &str, more: &str) {
     }
     let restored = run(job, &format!("read {more}")).succeed();
     assert_eq!(restored.figure("descriptors"), 0);
-    until("the backend ends with its last client", || backends(job).is_empty());
+    wait_for_backends(job);
     let hidden: Vec<_> =
         names(&job.scratch()).into_iter().filter(|name| name.starts_with('.')).collect();
     assert!(hidden.is_empty(), "{hidden:?}");
@@ -94,12 +68,19 @@ fn a_job_that_exits_or_does_not_drain_leaves_its_work_to_the_backend() {
     nothing_is_lost(&job, "finalize", "");
 }
 
+/// The next job may be of the same process, which has not ended.
+#[test]
+fn a_process_finds_what_its_own_last_job_has_left() {
+    let ended = run(&job(""), "again").succeed();
+    assert_eq!(ended.figure("descriptors"), 0);
+}
+
 /// What the backend does is what the job would have done: the same files everywhere.
 #[test]
 fn the_backend_persists_as_well() {
     let job = job("persistent = DIR/persistent\n");
     dies(&run(&job, "kill").end());
-    until("the backend ends", || backends(&job).is_empty());
+    wait_for_backends(&job);
     assert_eq!(names(&job.persistent()), names(&job.scratch()));
     assert_eq!(names(&job.scratch()).len(), 40);
     for name in names(&job.scratch()) {
@@ -183,7 +164,7 @@ fn the_program_is_found_beside_the_library() {
 fn started_by_hand() {
     let job = job("");
     let program = capi_tests::program::staged().bin().join("veloc-backend");
-    let by_hand = || Run::new(&program).arg(job.path("veloc.cfg")).env("LEFT_TEST", job.path(""));
+    let by_hand = || Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path(""));
     assert!(by_hand().end().status.success());
     let first = backends(&job);
     assert_eq!(first.len(), 1);

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use capi_tests::backends::wait_for_backends;
 use capi_tests::checkpoint_file::parse;
 use capi_tests::job::{files, names, Job};
 use capi_tests::random::Random;
@@ -33,6 +34,8 @@ fn killed_at_any_moment(what: &str, configuration: &str, kept: &str, persistent_
             }
         }
         if persistent_alone {
+            // A node that has lost its scratch has lost its backend, too.
+            wait_for_backends(&job);
             let _ = std::fs::remove_dir_all(job.scratch());
         }
         let reader = job.run("durable", "read").succeed();
