@@ -264,7 +264,8 @@ int VELOC_Set_stream(void *stream);
 const char *VELOC_Last_error(void);
 
 /**
- * Protects a region of memory: it is part of checkpoints from here on.
+ * Protects a region of memory: it is part of checkpoints from here on, except of names that have
+ * regions of their own (`VELOC_Region_protect`).
  *
  * Device memory, managed memory and host memory are told apart by the driver; a checkpoint may
  * have regions of every kind. An id that is protected already gets the new region.
@@ -291,13 +292,59 @@ int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
 int VELOC_Mem_unprotect(int id);
 
 /**
- * Ends the protection of all regions.
+ * Ends the protection of all regions but those of `VELOC_Region_protect`.
  *
  * @return VELOC_SUCCESS; VELOC_FAILURE outside a job
  *
  * Source: VELOC_Mem_clear of VELOC 1.8.
  */
 int VELOC_Mem_clear(void);
+
+/**
+ * Protects a region of memory for the checkpoints of one name alone.
+ *
+ * A name that has regions of its own has no others: `VELOC_Mem_protect` then concerns only other
+ * names. Ids are counted for each name by itself.
+ *
+ * @param id         names the region in checkpoints of that name
+ * @param ptr        its first byte, on the host or the device
+ * @param count      number of elements
+ * @param base_size  bytes of an element
+ * @param name       the name of the checkpoints
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Mem_protect, or if the name is NULL or not allowed
+ *
+ * Source: VELOC_Region_protect of VELOC 1.8 (where later changes of other regions are ignored once
+ * a name has had its first checkpoint; here they count).
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Region_protect(int id, void *ptr, size_t count, size_t base_size, const char *name);
+
+/**
+ * Ends the protection of a region of a name's own. With the last one the name has again those of
+ * `VELOC_Mem_protect`.
+ *
+ * @param id    the region
+ * @param name  the name of the checkpoints
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is not protected for that name
+ *
+ * Source: VELOC_Region_unprotect of VELOC 1.8.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Region_unprotect(int id, const char *name);
+
+/**
+ * Ends the protection of all regions of a name's own.
+ *
+ * @param name  the name of the checkpoints
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the name is NULL or not allowed
+ *
+ * Source: VELOC_Region_clear of VELOC 1.8.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Region_clear(const char *name);
 
 /**
  * Takes a checkpoint of all protected regions.

@@ -181,6 +181,44 @@ static void protected_again(void)
     CHECK(VELOC_Restart_test("x", 4) == 3);
 }
 
+static void own_regions(void)
+{
+    void *common = protect(1, 100, 1), *own = get_memory(300);
+    OK(VELOC_Checkpoint("mine", 1));
+    /* From here on "mine" has a region of its own, under an id that others use, too. */
+    fill(own, 300, 1, 2);
+    OK(VELOC_Region_protect(1, own, 300, 1, "mine"));
+    OK(VELOC_Checkpoint("mine", 2));
+    OK(VELOC_Checkpoint("other", 2));
+    EQUAL(VELOC_Recover_ckpt_size("mine", 1, 1), 100);
+    EQUAL(VELOC_Recover_ckpt_size("mine", 2, 1), 300);
+    EQUAL(VELOC_Recover_ckpt_size("other", 2, 1), 100);
+    memset(common, 0, 100);
+    memset(own, 0, 300);
+    OK(VELOC_Restart("mine", 2));
+    CONTENT(own, 300, 1, 2);
+    OK(VELOC_Restart("other", 2));
+    CONTENT(common, 100, 1, 1);
+    /* Changed again after a checkpoint, and gone. */
+    OK(VELOC_Region_protect(1, own, 200, 1, "mine"));
+    OK(VELOC_Region_protect(2, own, 10, 1, "mine"));
+    OK(VELOC_Checkpoint("mine", 3));
+    EQUAL(VELOC_Recover_ckpt_size("mine", 3, 1), 200);
+    EQUAL(VELOC_Recover_ckpt_size("mine", 3, 2), 10);
+    OK(VELOC_Region_unprotect(1, "mine"));
+    REFUSED(VELOC_Region_unprotect(1, "mine"), "mine|region 1");
+    REFUSED(VELOC_Region_unprotect(2, "other"), "other|region 2");
+    OK(VELOC_Region_clear("mine"));
+    OK(VELOC_Checkpoint("mine", 4));
+    EQUAL(VELOC_Recover_ckpt_size("mine", 4, 1), 100);
+    /* The regions of all come and go without touching those of a name. */
+    OK(VELOC_Region_protect(5, own, 7, 1, "mine"));
+    OK(VELOC_Mem_clear());
+    OK(VELOC_Checkpoint("mine", 5));
+    EQUAL(VELOC_Recover_ckpt_size("mine", 5, 5), 7);
+    REFUSED(VELOC_Checkpoint("other", 5), "no region is protected");
+}
+
 static void replaced_by_less(void)
 {
     void *memory = protect(1, 1 << 20, 1);
@@ -505,6 +543,7 @@ int main(int argc, char **argv)
         {"selective", selective},
         {"given-up", given_up},
         {"protected-again", protected_again},
+        {"own-regions", own_regions},
         {"replaced-by-less", replaced_by_less},
         {"newest", newest},
         {"all-or-nothing", all_or_nothing},

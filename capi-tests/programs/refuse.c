@@ -94,6 +94,9 @@ static void outside_a_job(const char *when)
     REFUSED(VELOC_Mem_protect(1, text, 4, 1), "VELOC_Init");
     REFUSED(VELOC_Mem_unprotect(1), "VELOC_Init");
     REFUSED(VELOC_Mem_clear(), "VELOC_Init");
+    REFUSED(VELOC_Region_protect(1, text, 4, 1, "x"), "VELOC_Init");
+    REFUSED(VELOC_Region_unprotect(1, "x"), "VELOC_Init");
+    REFUSED(VELOC_Region_clear("x"), "VELOC_Init");
     REFUSED(VELOC_Route_file("/tmp/x", text), "VELOC_Init");
     REFUSED(VELOC_Cleanup("x"), "VELOC_Init");
     REFUSED(VELOC_Checkpoint("x", 1), "VELOC_Init");
@@ -139,6 +142,9 @@ static void names_and_versions(void)
         REFUSED(VELOC_Restart(bad[i], 1), "name");
         REFUSED(VELOC_Restart_begin(bad[i], 1), "name");
         REFUSED(VELOC_Cleanup(bad[i]), "name");
+        REFUSED(VELOC_Region_protect(1, longest, 1, 1, bad[i]), "name");
+        REFUSED(VELOC_Region_unprotect(1, bad[i]), "name");
+        REFUSED(VELOC_Region_clear(bad[i]), "name");
         REFUSED(VELOC_Prefetch_enqueue(bad[i], 1), "name");
         CHECK(!VELOC_Next_prefetched(bad[i], 1, 1));
         EQUAL(VELOC_Recover_ckpt_size(bad[i], 1, 1), 0);
@@ -149,6 +155,9 @@ static void names_and_versions(void)
     REFUSED(VELOC_Restart(NULL, 1), "name|NULL");
     REFUSED(VELOC_Restart_begin(NULL, 1), "name|NULL");
     REFUSED(VELOC_Cleanup(NULL), "name|NULL");
+    REFUSED(VELOC_Region_protect(1, longest, 1, 1, NULL), "name|NULL");
+    REFUSED(VELOC_Region_unprotect(1, NULL), "name|NULL");
+    REFUSED(VELOC_Region_clear(NULL), "name|NULL");
     REFUSED(VELOC_Prefetch_enqueue(NULL, 1), "name|NULL");
     CHECK(!VELOC_Next_prefetched(NULL, 1, 1));
     EQUAL(VELOC_Recover_ckpt_size(NULL, 1, 1), 0);

@@ -1,10 +1,11 @@
 //! Protected regions.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
-use super::boundary::{status, with_client};
+use super::boundary::{status, string, with_client};
 
-/// Protects a region of memory: it is part of checkpoints from here on.
+/// Protects a region of memory: it is part of checkpoints from here on, except of names that have
+/// regions of their own (`VELOC_Region_protect`).
 ///
 /// Device memory, managed memory and host memory are told apart by the driver; a checkpoint may
 /// have regions of every kind. An id that is protected already gets the new region.
@@ -25,7 +26,7 @@ pub extern "C" fn VELOC_Mem_protect(
     base_size: usize,
 ) -> c_int {
     status("VELOC_Mem_protect", || {
-        with_client(|client| client.protect(id, ptr as u64, count, base_size))
+        with_client(|client| client.protect(None, id, ptr as u64, count, base_size))
     })
 }
 
@@ -37,20 +38,85 @@ pub extern "C" fn VELOC_Mem_protect(
 /// Source: VELOC_Mem_unprotect of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Mem_unprotect(id: c_int) -> c_int {
-    status("VELOC_Mem_unprotect", || with_client(|client| client.unprotect(id)))
+    status("VELOC_Mem_unprotect", || with_client(|client| client.unprotect(None, id)))
 }
 
-/// Ends the protection of all regions.
+/// Ends the protection of all regions but those of `VELOC_Region_protect`.
 ///
 /// @return VELOC_SUCCESS; VELOC_FAILURE outside a job
 ///
 /// Source: VELOC_Mem_clear of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Mem_clear() -> c_int {
-    status("VELOC_Mem_clear", || {
-        with_client(|client| {
-            client.unprotect_all();
-            Ok(())
-        })
+    status("VELOC_Mem_clear", || with_client(|client| client.unprotect_all(None)))
+}
+
+/// Protects a region of memory for the checkpoints of one name alone.
+///
+/// A name that has regions of its own has no others: `VELOC_Mem_protect` then concerns only other
+/// names. Ids are counted for each name by itself.
+///
+/// @param id         names the region in checkpoints of that name
+/// @param ptr        its first byte, on the host or the device
+/// @param count      number of elements
+/// @param base_size  bytes of an element
+/// @param name       the name of the checkpoints
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Mem_protect, or if the name is NULL or not allowed
+///
+/// Source: VELOC_Region_protect of VELOC 1.8 (where later changes of other regions are ignored once
+/// a name has had its first checkpoint; here they count).
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Region_protect(
+    id: c_int,
+    ptr: *mut c_void,
+    count: usize,
+    base_size: usize,
+    name: *const c_char,
+) -> c_int {
+    status("VELOC_Region_protect", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.protect(Some(name), id, ptr as u64, count, base_size))
+    })
+}
+
+/// Ends the protection of a region of a name's own. With the last one the name has again those of
+/// `VELOC_Mem_protect`.
+///
+/// @param id    the region
+/// @param name  the name of the checkpoints
+/// @return VELOC_SUCCESS; VELOC_FAILURE if it is not protected for that name
+///
+/// Source: VELOC_Region_unprotect of VELOC 1.8.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Region_unprotect(id: c_int, name: *const c_char) -> c_int {
+    status("VELOC_Region_unprotect", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.unprotect(Some(name), id))
+    })
+}
+
+/// Ends the protection of all regions of a name's own.
+///
+/// @param name  the name of the checkpoints
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the name is NULL or not allowed
+///
+/// Source: VELOC_Region_clear of VELOC 1.8.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Region_clear(name: *const c_char) -> c_int {
+    status("VELOC_Region_clear", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.unprotect_all(Some(name)))
     })
 }

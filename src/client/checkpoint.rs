@@ -48,10 +48,10 @@ impl Client {
     }
 
     fn capture(&mut self, selection: &Selection) -> Result<()> {
-        if !matches!(self.phase, Phase::Checkpoint { .. }) {
+        let Phase::Checkpoint { open, .. } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
-        }
-        let selected = self.regions.select(selection)?;
+        };
+        let selected = self.regions.of(&open.name).select(selection)?;
         // Asked again each time: memory may have been freed meanwhile.
         let places: Vec<Place> = selected
             .iter()

@@ -132,8 +132,17 @@ impl Client {
 
     // ---- regions -------------------------------------------------------------------------
 
-    /// Protects `count` elements of `size` bytes at `address`, or changes an id's region.
-    pub fn protect(&mut self, id: i32, address: u64, count: usize, size: usize) -> Result<()> {
+    /// Protects `count` elements of `size` bytes at `address`, or changes an id's region: for the
+    /// checkpoints of a name alone, or for any.
+    pub fn protect(
+        &mut self,
+        group: Option<&str>,
+        id: i32,
+        address: u64,
+        count: usize,
+        size: usize,
+    ) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
         let mut region = regions::Protected::new(id, address, count, size)?;
         let kind = self.kind(address, region.len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
@@ -147,18 +156,25 @@ impl Client {
                 region.len
             )));
         }
-        self.regions.protect(id, region);
+        self.regions.group_mut(group).protect(id, region);
         Ok(())
     }
 
     /// Ends the protection of an id.
-    pub fn unprotect(&mut self, id: i32) -> Result<()> {
-        self.regions.unprotect(id)
+    pub fn unprotect(&mut self, group: Option<&str>, id: i32) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        let found = self.regions.group_mut(group).unprotect(id);
+        found.map_err(|error| match group {
+            None => error,
+            Some(name) => error.within(format!("the regions of \"{name}\"")),
+        })
     }
 
-    /// Ends the protection of every id.
-    pub fn unprotect_all(&mut self) {
-        self.regions.clear();
+    /// Ends the protection of every id of a group.
+    pub fn unprotect_all(&mut self, group: Option<&str>) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        self.regions.group_mut(group).clear();
+        Ok(())
     }
 
     /// What kind of memory is at an address. The first device memory that is met makes its device
@@ -232,7 +248,7 @@ impl Client {
     /// Says that this checkpoint will be read after those said before.
     pub fn prefetch_enqueue(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version)?;
-        let id = self.engine.find(name, version, |id| self.regions.part(id))?;
+        let id = self.engine.find(name, version, |id| self.regions.of(name).part(id))?;
         self.engine.catalog.step(|state| state.hint(id));
         Ok(())
     }

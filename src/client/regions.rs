@@ -1,6 +1,6 @@
 //! The memory that the application has protected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Selection;
 use crate::catalog::entry::Part;
@@ -38,13 +38,36 @@ impl Protected {
     }
 }
 
-/// All protected regions.
+/// All protected regions: those of any checkpoint, and those that are private to the checkpoints of
+/// a name. A name that has regions of its own does without the others.
 #[derive(Debug, Default)]
 pub struct Regions {
-    by_id: BTreeMap<i32, Protected>,
+    common: Group,
+    private: HashMap<String, Group>,
 }
 
 impl Regions {
+    /// The regions of a name's own, or those of any checkpoint, to be changed.
+    pub fn group_mut(&mut self, name: Option<&str>) -> &mut Group {
+        match name {
+            None => &mut self.common,
+            Some(name) => self.private.entry(name.to_owned()).or_default(),
+        }
+    }
+
+    /// The regions that a checkpoint of this name has.
+    pub fn of(&self, name: &str) -> &Group {
+        self.private.get(name).filter(|group| !group.by_id.is_empty()).unwrap_or(&self.common)
+    }
+}
+
+/// Regions that make a checkpoint together.
+#[derive(Debug, Default)]
+pub struct Group {
+    by_id: BTreeMap<i32, Protected>,
+}
+
+impl Group {
     /// Adds or changes a region.
     pub fn protect(&mut self, id: i32, region: Protected) {
         self.by_id.insert(id, region);
@@ -110,8 +133,8 @@ fn unknown(id: i32) -> Error {
 mod tests {
     use super::*;
 
-    fn regions() -> Regions {
-        let mut regions = Regions::default();
+    fn regions() -> Group {
+        let mut regions = Group::default();
         for id in [3, 1, 2] {
             regions.protect(id, Protected::new(id, 0x1000, 4, 8).unwrap());
         }
@@ -133,7 +156,23 @@ mod tests {
         let text = regions().select(&Selection::Some(vec![1, 7])).unwrap_err().to_string();
         assert!(text.contains('7'), "{text}");
         assert!(regions().select(&Selection::Rest(vec![1, 2, 3])).is_err());
-        assert!(Regions::default().select(&Selection::All).is_err());
+        assert!(Group::default().select(&Selection::All).is_err());
+    }
+
+    /// Catches a group that is frozen by its first use, or that a name keeps without regions.
+    #[test]
+    fn a_name_has_its_own_regions_or_those_of_all() {
+        let region = |len| Protected::new(0, 0x1000, len, 1).unwrap();
+        let mut regions = Regions::default();
+        regions.group_mut(None).protect(1, region(1));
+        assert_eq!(regions.of("a").get(1), Some(&region(1)));
+        regions.group_mut(None).protect(1, region(2));
+        assert_eq!(regions.of("a").get(1), Some(&region(2)));
+        regions.group_mut(Some("a")).protect(7, region(3));
+        assert_eq!((regions.of("a").get(7), regions.of("a").get(1)), (Some(&region(3)), None));
+        assert_eq!(regions.of("b").get(7), None);
+        regions.group_mut(Some("a")).unprotect(7).unwrap();
+        assert_eq!(regions.of("a").get(1), Some(&region(2)));
     }
 
     #[test]

@@ -70,9 +70,9 @@ impl Client {
 
     /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none.
     pub fn restart_begin(&mut self, name: &str, version: i32) -> Result<()> {
-        let begun = check_name(name, version)
-            .and_then(|()| self.must_be_idle())
-            .and_then(|()| self.engine.begin_restore(name, version, |id| self.regions.part(id)));
+        let begun = check_name(name, version).and_then(|()| self.must_be_idle()).and_then(|()| {
+            self.engine.begin_restore(name, version, |id| self.regions.of(name).part(id))
+        });
         let all = self.all_agree(begun.is_ok());
         match (begun, all) {
             (Ok(restoring), Ok(true)) => {
@@ -110,7 +110,7 @@ impl Client {
     /// Bytes of a region in any checkpoint.
     pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
         check_name(name, version)?;
-        let id = self.engine.find(name, version, |id| self.regions.part(id))?;
+        let id = self.engine.find(name, version, |id| self.regions.of(name).part(id))?;
         let regions = self.engine.catalog.look(|state| state.regions(id));
         regions
             .iter()
@@ -160,7 +160,7 @@ impl Client {
             if !wanted {
                 continue;
             }
-            let Some(memory) = self.regions.get(region.id) else {
+            let Some(memory) = self.regions.of(&restoring.name).get(region.id) else {
                 return Err(Error::new(
                     Kind::NotFound,
                     about(format!("no memory is protected for its region {}", region.id)),

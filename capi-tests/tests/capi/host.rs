@@ -5,11 +5,12 @@ use capi_tests::job::Job;
 use capi_tests::program::maimed_driver;
 
 /// Cases that need no file to outlive the job.
-const CASES: [&str; 12] = [
+const CASES: [&str; 13] = [
     "round-trip",       // wrong offsets, order by unsigned id, version 0 lost
     "selective",        // upstream's crash in SOME; a region captured late or twice
     "given-up",         // upstream keeps a checkpoint that ended with 0
     "protected-again",  // upstream freezes the regions at a name's first checkpoint
+    "own-regions",      // a name's own regions taken for everybody's, or frozen
     "replaced-by-less", // upstream leaves the old tail; an old file over a new one
     "newest",           // names and versions taken for others'
     "all-or-nothing",   // upstream overwrites regions before it finds that one does not fit
