@@ -99,6 +99,35 @@ pub fn mpi_program(compiler: &str) -> PathBuf {
     executable
 }
 
+/// The executable of a Fortran program in `fortran/`, made with these modules of the library's by a
+/// compiler that a user may have.
+pub fn fortran_program(compiler: &str, name: &str, modules: &[&str]) -> PathBuf {
+    let stage = staged();
+    let folder = stage.folder.join(format!("capi-tests/{compiler}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let interface = stage.fortran();
+    let shim = folder.join("descriptor.o");
+    let mut command = self::compiler();
+    command.args(["-Wall", "-Wextra", "-Werror", "-c", "-o"]);
+    command.arg(&shim).arg(interface.join("descriptor.c"));
+    finish(command);
+    let executable = folder.join(name);
+    let mut command = Command::new(compiler);
+    command.args(["-std=f2018", "-Wall", "-Wextra", "-g", "-J"]).arg(&folder);
+    command.args(modules.iter().map(|module| interface.join(format!("{module}.f90"))));
+    command.arg(sources().join(format!("../fortran/{name}.f90")));
+    command.arg(&shim).arg("-o").arg(&executable);
+    command.arg("-L").arg(stage.lib()).arg("-lveloc-client");
+    finish(command);
+    executable
+}
+
+/// The command of this name, if there is one.
+pub fn found(command: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|file| file.exists())
+}
+
 /// A driver library that has one function and lacks the rest, in a folder of its own.
 pub fn maimed_driver(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("maimed.c"), folder.join("libcuda.so.1"));

@@ -7,12 +7,12 @@ use std::time::Instant;
 use super::boundary::{last_error, start_client, status, string, take_client, with_client};
 use crate::client::Client;
 use crate::config::Config;
-use crate::error::Error;
-use crate::mpi::Mpi;
+use crate::error::{Error, Result};
+use crate::mpi::{Comm, Mpi};
 
 /// Messages go to stderr unless the application has a logger of its own: warnings and errors, or
 /// what `VELOC_LOG` says.
-fn start_logging() {
+pub(super) fn start_logging() {
     let settings = env_logger::Env::default().filter_or("VELOC_LOG", "warn");
     // That there is a logger already is no error.
     let _ = env_logger::Builder::from_env(settings).format_target(false).try_init();
@@ -66,22 +66,26 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
     status("VELOC_Init", || {
         let since = Instant::now();
         start_logging();
-        let mpi = Mpi::find().ok_or_else(|| {
-            Error::invalid("there is no MPI in this process; VELOC_Init_single works without")
-        })?;
+        let mpi = Mpi::find().ok_or_else(Mpi::missing)?;
         start_client(|| {
             // SAFETY: the caller's promise.
-            let comm = unsafe { mpi.comm(comm as usize) }?.dup()?;
-            // What is wrong on one process is agreed on by all: nobody waits for those that failed.
-            let config = || {
-                // SAFETY: the caller's promise.
-                Config::load(Path::new(unsafe { string("cfg_file", cfg_file) }?))
-            };
-            let client = Client::start_mpi(config, comm)?;
-            client.count_init(since);
-            Ok(client)
+            let comm = unsafe { mpi.comm(comm as usize) }?;
+            // SAFETY: as above.
+            start_over(comm, since, || Ok(Path::new(unsafe { string("cfg_file", cfg_file) }?)))
         })
     })
+}
+
+/// Starts a job over the application's communicator. What is wrong on one process is agreed on by
+/// all: nobody waits for those that failed.
+pub(super) fn start_over<'a>(
+    comm: Comm,
+    since: Instant,
+    path: impl FnOnce() -> Result<&'a Path>,
+) -> Result<Client> {
+    let client = Client::start_mpi(|| Config::load(path()?), comm.dup()?)?;
+    client.count_init(since);
+    Ok(client)
 }
 
 /// Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can

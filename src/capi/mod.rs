@@ -6,6 +6,7 @@
 
 mod boundary;
 mod checkpoint;
+mod fortran;
 mod job;
 mod metrics;
 mod prefetch;
@@ -13,6 +14,7 @@ mod regions;
 mod restart;
 
 pub use checkpoint::*;
+pub use fortran::*;
 pub use job::*;
 pub use metrics::*;
 pub use prefetch::*;

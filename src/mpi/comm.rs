@@ -96,6 +96,34 @@ impl Mpi {
         })
     }
 
+    /// What is wrong where there is none.
+    pub fn missing() -> Error {
+        Error::invalid("there is no MPI in this process; VELOC_Init_single works without")
+    }
+
+    /// The handle of a communicator that Fortran has as an integer.
+    ///
+    /// # Errors
+    /// The library lacks the function that translates.
+    pub fn comm_of_fortran(&self, comm: c_int) -> Result<usize> {
+        let name = match self.abi {
+            // Handles are integers; what translates is a macro.
+            Abi::Mpich => return Ok(comm.bits()),
+            Abi::OpenMpi => c"MPI_Comm_f2c",
+            Abi::Standard => c"MPI_Comm_fromint",
+        };
+        let missing = || {
+            let name = name.to_string_lossy();
+            Error::new(Kind::NotFound, format!("the MPI library has no {name}"))
+        };
+        let found = Library::find().and_then(|library| library.symbol(name)).ok_or_else(missing)?;
+        // SAFETY: both libraries declare the function of that name like this.
+        let translate: unsafe extern "C" fn(c_int) -> *mut c_void =
+            unsafe { std::mem::transmute(found.as_ptr()) };
+        // SAFETY: any integer may be passed; one that is no communicator gives a null handle.
+        Ok(unsafe { translate(comm) } as usize)
+    }
+
     /// Which binary interface it has.
     pub fn abi(&self) -> Abi {
         self.abi

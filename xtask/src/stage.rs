@@ -5,6 +5,7 @@
 //!     lib/        libveloc-client.so, libveloc-client.a
 //!     bin/        veloc-backend, which the library starts
 //!     include/    veloc.h, veloc/defs.h, softcuda.h
+//!     fortran/    the sources of the Fortran module, for the user's compiler
 //!     softcuda/   libcuda.so, libcuda.so.1: the software device, for LD_LIBRARY_PATH
 //! ```
 
@@ -64,6 +65,11 @@ impl Stage {
         self.folder.join("include")
     }
 
+    /// Where the sources of the Fortran module are.
+    pub fn fortran(&self) -> PathBuf {
+        self.folder.join("fortran")
+    }
+
     /// Where the software device is: for `LD_LIBRARY_PATH`.
     pub fn softcuda(&self) -> PathBuf {
         self.folder.join("softcuda")
@@ -93,6 +99,7 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     copy(built.find("libveloc_client.a")?, &stage.static_library())?;
     copy(built.find("veloc-backend")?, &stage.bin().join("veloc-backend"))?;
     copy_folder(&root().join("include"), &stage.include())?;
+    copy_folder(&root().join("fortran"), &stage.fortran())?;
     copy_folder(&root().join("softcuda/include"), &stage.include())?;
     copy(built.find("libsoftcuda.so")?, &stage.softcuda().join("libcuda.so.1"))?;
     // One file under both names: a process that opens both must not get two drivers.

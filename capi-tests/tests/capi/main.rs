@@ -7,6 +7,7 @@ mod backend;
 mod device;
 mod ends;
 mod files;
+mod fortran;
 mod host;
 mod injection;
 mod instrumented;

@@ -1,10 +1,8 @@
 //! The library over MPI: one and the same binary of ours under Open MPI and under MPICH, neither of
 //! which it is linked to. What is checked stands in `mpi/together.c`.
 
-use std::path::PathBuf;
-
 use capi_tests::job::Job;
-use capi_tests::program::mpi_program;
+use capi_tests::program::{found, mpi_program};
 use capi_tests::run::Run;
 
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
@@ -22,11 +20,6 @@ const OPEN_MPI: Mpi = Mpi {
     arguments: "--allow-run-as-root --oversubscribe -n 3",
 };
 const MPICH: Mpi = Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "-n 3" };
-
-fn found(command: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(command)).find(|file| file.exists())
-}
 
 fn under(mpi: &Mpi) {
     let (Some(_), Some(starter)) = (found(mpi.compiler), found(mpi.starter)) else {

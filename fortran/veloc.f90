@@ -1,0 +1,519 @@
+! The Fortran interface: module veloc.
+!
+! Names and argument orders are those of VELOC's own module of 2018; what it had not is named after
+! the C function that it calls, with its result as the last argument. Every text is trimmed.
+! The reason of a failure is given by VELOC_Last_error.
+!
+! Needs no MPI: VELOC_Init takes the communicator as an integer, as `use mpi` has it; with
+! `use mpi_f08` pass comm%MPI_VAL, or use the module veloc_f08.
+!
+! To be compiled by the compiler of the program that uses it, together with descriptor.c.
+module veloc
+  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_f_pointer, c_int, c_int64_t, c_loc, &
+      c_null_char, c_ptr, c_size_t
+  implicit none
+  private
+
+  ! The call did what it says.
+  integer, parameter, public :: VELOC_SCES = 0
+  ! The call failed, and changed nothing that it does not say.
+  integer, parameter, public :: VELOC_NSCS = -1
+  ! Which regions a selective call is about: all, those listed, those not listed.
+  integer, parameter, public :: VELOC_CKPT_ALL = 0, VELOC_CKPT_SOME = 1, VELOC_CKPT_REST = 2
+  integer, parameter, public :: VELOC_RECOVER_ALL = 0, VELOC_RECOVER_SOME = 1, &
+      VELOC_RECOVER_REST = 2
+  ! Bytes of an element, for the form of VELOC_Mem_protect that takes an address.
+  integer, parameter, public :: VELOC_CHARACTER1 = 1, VELOC_COMPLEX4 = 8, VELOC_COMPLEX8 = 16, &
+      VELOC_INTEGER1 = 1, VELOC_INTEGER2 = 2, VELOC_INTEGER4 = 4, VELOC_INTEGER8 = 8, &
+      VELOC_LOGICAL1 = 1, VELOC_REAL4 = 4, VELOC_REAL8 = 8
+
+  public :: VELOC_Init, VELOC_Init_single, VELOC_Finalize, VELOC_Last_error, VELOC_Set_stream
+  public :: VELOC_Mem_protect, VELOC_Mem_unprotect, VELOC_Mem_clear
+  public :: VELOC_Region_protect, VELOC_Region_unprotect, VELOC_Region_clear
+  public :: VELOC_Route_file, VELOC_Cleanup
+  public :: VELOC_Checkpoint, VELOC_Checkpoint_begin, VELOC_Checkpoint_mem, &
+      VELOC_Checkpoint_selective, VELOC_Checkpoint_end, VELOC_Checkpoint_wait, &
+      VELOC_Checkpoint_finished
+  public :: VELOC_Restart_test, VELOC_Restart, VELOC_Restart_begin, VELOC_Recover_size, &
+      VELOC_Recover_mem, VELOC_Recover_selective, VELOC_Restart_end
+  public :: VELOC_Prefetch_enqueue, VELOC_Prefetch_start, VELOC_Next_prefetched, &
+      VELOC_Recover_ckpt_size
+
+  ! Protects an array or scalar of any type and rank: (id, array, err). It must have the attribute
+  ! target or live as long as it is protected; a section with gaps is refused.
+  ! Or so many elements at an address, of the device for example: (id, c_ptr, count, size, err).
+  interface VELOC_Mem_protect
+    module procedure protect_array, protect_address, protect_address_long
+  end interface
+
+  ! The same for the checkpoints of one name alone, which is the last argument but err.
+  interface VELOC_Region_protect
+    module procedure protect_own_array, protect_own_address, protect_own_address_long
+  end interface
+
+  interface
+    integer(c_int) function c_init(comm, config) bind(c, name='VELOC_Init_fortran')
+      import :: c_int, c_char
+      integer(c_int), value :: comm
+      character(kind=c_char), intent(in) :: config(*)
+    end function
+    integer(c_int) function c_init_single(id, config) bind(c, name='VELOC_Init_single')
+      import :: c_int, c_char
+      integer(c_int), value :: id
+      character(kind=c_char), intent(in) :: config(*)
+    end function
+    integer(c_int) function c_finalize(drain) bind(c, name='VELOC_Finalize')
+      import :: c_int
+      integer(c_int), value :: drain
+    end function
+    type(c_ptr) function c_last_error() bind(c, name='VELOC_Last_error')
+      import :: c_ptr
+    end function
+    integer(c_int) function c_set_stream(stream) bind(c, name='VELOC_Set_stream')
+      import :: c_int, c_ptr
+      type(c_ptr), value :: stream
+    end function
+    integer(c_int) function c_protect(id, address, count, size, name) &
+        bind(c, name='VELOC_Fortran_protect')
+      import :: c_int, c_ptr, c_int64_t, c_char
+      integer(c_int), value :: id
+      type(c_ptr), value :: address
+      integer(c_int64_t), value :: count, size
+      character(kind=c_char), intent(in) :: name(*)
+    end function
+    integer(c_int) function c_refuse_section(id) bind(c, name='VELOC_Fortran_refuse_section')
+      import :: c_int
+      integer(c_int), value :: id
+    end function
+    ! In descriptor.c.
+    integer(c_size_t) function element_size(array) bind(c, name='veloc_fortran_element_size')
+      import :: c_size_t
+      type(*), dimension(..), intent(in) :: array
+    end function
+    integer(c_int) function c_unprotect(id) bind(c, name='VELOC_Mem_unprotect')
+      import :: c_int
+      integer(c_int), value :: id
+    end function
+    integer(c_int) function c_clear() bind(c, name='VELOC_Mem_clear')
+      import :: c_int
+    end function
+    integer(c_int) function c_region_unprotect(id, name) bind(c, name='VELOC_Region_unprotect')
+      import :: c_int, c_char
+      integer(c_int), value :: id
+      character(kind=c_char), intent(in) :: name(*)
+    end function
+    integer(c_int) function c_region_clear(name) bind(c, name='VELOC_Region_clear')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+    end function
+    integer(c_int) function c_route_file(original, routed) bind(c, name='VELOC_Route_file')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: original(*)
+      character(kind=c_char), intent(out) :: routed(*)
+    end function
+    integer(c_int) function c_cleanup(name) bind(c, name='VELOC_Cleanup')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+    end function
+    integer(c_int) function c_checkpoint(name, version) bind(c, name='VELOC_Checkpoint')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version
+    end function
+    integer(c_int) function c_checkpoint_begin(name, version) bind(c, name='VELOC_Checkpoint_begin')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version
+    end function
+    integer(c_int) function c_checkpoint_mem() bind(c, name='VELOC_Checkpoint_mem')
+      import :: c_int
+    end function
+    integer(c_int) function c_checkpoint_selective(mode, ids, count) &
+        bind(c, name='VELOC_Checkpoint_selective')
+      import :: c_int
+      integer(c_int), value :: mode, count
+      integer(c_int), intent(in) :: ids(*)
+    end function
+    integer(c_int) function c_checkpoint_end(success) bind(c, name='VELOC_Checkpoint_end')
+      import :: c_int
+      integer(c_int), value :: success
+    end function
+    integer(c_int) function c_checkpoint_wait() bind(c, name='VELOC_Checkpoint_wait')
+      import :: c_int
+    end function
+    integer(c_int) function c_checkpoint_finished() bind(c, name='VELOC_Checkpoint_finished')
+      import :: c_int
+    end function
+    integer(c_int) function c_restart_test(name, version) bind(c, name='VELOC_Restart_test')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version
+    end function
+    integer(c_int) function c_restart(name, version) bind(c, name='VELOC_Restart')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version
+    end function
+    integer(c_int) function c_restart_begin(name, version) bind(c, name='VELOC_Restart_begin')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version
+    end function
+    integer(c_int) function c_recover_size(id) bind(c, name='VELOC_Recover_size')
+      import :: c_int
+      integer(c_int), value :: id
+    end function
+    integer(c_int) function c_recover_mem() bind(c, name='VELOC_Recover_mem')
+      import :: c_int
+    end function
+    integer(c_int) function c_recover_selective(mode, ids, count) &
+        bind(c, name='VELOC_Recover_selective')
+      import :: c_int
+      integer(c_int), value :: mode, count
+      integer(c_int), intent(in) :: ids(*)
+    end function
+    integer(c_int) function c_restart_end(success) bind(c, name='VELOC_Restart_end')
+      import :: c_int
+      integer(c_int), value :: success
+    end function
+    integer(c_int) function c_prefetch_enqueue(name, version) bind(c, name='VELOC_Prefetch_enqueue')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version
+    end function
+    integer(c_int) function c_prefetch_start() bind(c, name='VELOC_Prefetch_start')
+      import :: c_int
+    end function
+    logical(c_bool) function c_next_prefetched(name, version, id) &
+        bind(c, name='VELOC_Next_prefetched')
+      import :: c_int, c_char, c_bool
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version, id
+    end function
+    integer(c_size_t) function c_recover_ckpt_size(name, version, id) &
+        bind(c, name='VELOC_Recover_ckpt_size')
+      import :: c_int, c_char, c_size_t
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: version, id
+    end function
+    integer(c_size_t) function c_strlen(text) bind(c, name='strlen')
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+  ! Bytes of the longest name or path, the end of the text included.
+  integer, parameter :: LONGEST = 1024
+  ! The name of no checkpoint: the regions of any.
+  character(kind=c_char), parameter :: ANY_NAME(1) = [c_null_char]
+
+contains
+
+  ! A text as C has it.
+  pure function c_text(text)
+    character(len=*), intent(in) :: text
+    character(kind=c_char) :: c_text(len_trim(text) + 1)
+    integer :: i
+    do i = 1, len_trim(text)
+      c_text(i) = text(i:i)
+    end do
+    c_text(len_trim(text) + 1) = c_null_char
+  end function
+
+  ! --- the job --------------------------------------------------------------------------------
+
+  subroutine VELOC_Init(comm, config_file, err)
+    integer, intent(in) :: comm
+    character(len=*), intent(in) :: config_file
+    integer, intent(out) :: err
+    err = c_init(int(comm, c_int), c_text(config_file))
+  end subroutine
+
+  subroutine VELOC_Init_single(id, config_file, err)
+    integer, intent(in) :: id
+    character(len=*), intent(in) :: config_file
+    integer, intent(out) :: err
+    err = c_init_single(int(id, c_int), c_text(config_file))
+  end subroutine
+
+  subroutine VELOC_Finalize(drain, err)
+    integer, intent(in) :: drain
+    integer, intent(out) :: err
+    err = c_finalize(int(drain, c_int))
+  end subroutine
+
+  ! The reason of this thread's last failure, cut or filled with blanks.
+  subroutine VELOC_Last_error(text)
+    character(len=*), intent(out) :: text
+    type(c_ptr) :: reason
+    character(kind=c_char), pointer :: letters(:)
+    integer :: i
+    text = ''
+    reason = c_last_error()
+    call c_f_pointer(reason, letters, [c_strlen(reason)])
+    do i = 1, min(size(letters), len(text))
+      text(i:i) = letters(i)
+    end do
+  end subroutine
+
+  ! The stream in which the program computes, a cudaStream_t or CUstream.
+  subroutine VELOC_Set_stream(stream, err)
+    type(c_ptr), intent(in) :: stream
+    integer, intent(out) :: err
+    err = c_set_stream(stream)
+  end subroutine
+
+  ! --- regions --------------------------------------------------------------------------------
+
+  subroutine protect_array(id, array, err)
+    integer, intent(in) :: id
+    type(*), dimension(..), target, intent(in) :: array
+    integer, intent(out) :: err
+    if (.not. is_contiguous(array)) then
+      err = c_refuse_section(int(id, c_int))
+      return
+    end if
+    err = c_protect(int(id, c_int), c_loc(array), int(size(array), c_int64_t), &
+        int(element_size(array), c_int64_t), ANY_NAME)
+  end subroutine
+
+  subroutine protect_address(id, address, count, base_size, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int), intent(in) :: count
+    integer, intent(in) :: base_size
+    integer, intent(out) :: err
+    err = c_protect(int(id, c_int), address, int(count, c_int64_t), int(base_size, c_int64_t), &
+        ANY_NAME)
+  end subroutine
+
+  subroutine protect_address_long(id, address, count, base_size, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count
+    integer, intent(in) :: base_size
+    integer, intent(out) :: err
+    err = c_protect(int(id, c_int), address, count, int(base_size, c_int64_t), ANY_NAME)
+  end subroutine
+
+  subroutine protect_own_array(id, array, name, err)
+    integer, intent(in) :: id
+    type(*), dimension(..), target, intent(in) :: array
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    if (.not. is_contiguous(array)) then
+      err = c_refuse_section(int(id, c_int))
+      return
+    end if
+    err = c_protect(int(id, c_int), c_loc(array), int(size(array), c_int64_t), &
+        int(element_size(array), c_int64_t), own_name(name))
+  end subroutine
+
+  subroutine protect_own_address(id, address, count, base_size, name, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int), intent(in) :: count
+    integer, intent(in) :: base_size
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    err = c_protect(int(id, c_int), address, int(count, c_int64_t), int(base_size, c_int64_t), &
+        own_name(name))
+  end subroutine
+
+  subroutine protect_own_address_long(id, address, count, base_size, name, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count
+    integer, intent(in) :: base_size
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    err = c_protect(int(id, c_int), address, count, int(base_size, c_int64_t), own_name(name))
+  end subroutine
+
+  ! A name as C has it; one of blanks alone is no name, and must not stand for any.
+  pure function own_name(name)
+    character(len=*), intent(in) :: name
+    character(kind=c_char) :: own_name(max(len_trim(name), 1) + 1)
+    own_name = ' '
+    own_name(1:len_trim(name) + 1) = c_text(name)
+    if (len_trim(name) == 0) own_name = [character(kind=c_char) :: ' ', c_null_char]
+  end function
+
+  subroutine VELOC_Mem_unprotect(id, err)
+    integer, intent(in) :: id
+    integer, intent(out) :: err
+    err = c_unprotect(int(id, c_int))
+  end subroutine
+
+  subroutine VELOC_Mem_clear(err)
+    integer, intent(out) :: err
+    err = c_clear()
+  end subroutine
+
+  subroutine VELOC_Region_unprotect(id, name, err)
+    integer, intent(in) :: id
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    err = c_region_unprotect(int(id, c_int), c_text(name))
+  end subroutine
+
+  subroutine VELOC_Region_clear(name, err)
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    err = c_region_clear(c_text(name))
+  end subroutine
+
+  ! --- files ----------------------------------------------------------------------------------
+
+  ! The path to write to or read from in place of `original`, filled with blanks.
+  subroutine VELOC_Route_file(original, routed, err)
+    character(len=*), intent(in) :: original
+    character(len=*), intent(out) :: routed
+    integer, intent(out) :: err
+    character(kind=c_char) :: path(LONGEST)
+    integer :: i
+    routed = ''
+    path(1) = c_null_char
+    err = c_route_file(c_text(original), path)
+    if (err /= VELOC_SCES) return
+    do i = 1, LONGEST
+      if (path(i) == c_null_char) return
+      if (i > len(routed)) then
+        ! Half a path would be the path of something else.
+        routed = ''
+        err = VELOC_NSCS
+        return
+      end if
+      routed(i:i) = path(i)
+    end do
+  end subroutine
+
+  subroutine VELOC_Cleanup(name, err)
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    err = c_cleanup(c_text(name))
+  end subroutine
+
+  ! --- checkpoints ----------------------------------------------------------------------------
+
+  subroutine VELOC_Checkpoint(name, version, err)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: version
+    integer, intent(out) :: err
+    err = c_checkpoint(c_text(name), int(version, c_int))
+  end subroutine
+
+  subroutine VELOC_Checkpoint_begin(name, version, err)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: version
+    integer, intent(out) :: err
+    err = c_checkpoint_begin(c_text(name), int(version, c_int))
+  end subroutine
+
+  subroutine VELOC_Checkpoint_mem(err)
+    integer, intent(out) :: err
+    err = c_checkpoint_mem()
+  end subroutine
+
+  subroutine VELOC_Checkpoint_selective(mode, ids, err)
+    integer, intent(in) :: mode, ids(:)
+    integer, intent(out) :: err
+    err = c_checkpoint_selective(int(mode, c_int), int(ids, c_int), size(ids, kind=c_int))
+  end subroutine
+
+  subroutine VELOC_Checkpoint_end(success, err)
+    integer, intent(in) :: success
+    integer, intent(out) :: err
+    err = c_checkpoint_end(int(success, c_int))
+  end subroutine
+
+  subroutine VELOC_Checkpoint_wait(err)
+    integer, intent(out) :: err
+    err = c_checkpoint_wait()
+  end subroutine
+
+  ! 1: done; 0: still going; VELOC_NSCS: something failed in the background.
+  subroutine VELOC_Checkpoint_finished(finished)
+    integer, intent(out) :: finished
+    finished = c_checkpoint_finished()
+  end subroutine
+
+  ! --- restarts -------------------------------------------------------------------------------
+
+  ! The newest version up to `needed_version` (0: of all) that can be restored; negative: none.
+  subroutine VELOC_Restart_test(name, needed_version, version)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: needed_version
+    integer, intent(out) :: version
+    version = c_restart_test(c_text(name), int(needed_version, c_int))
+  end subroutine
+
+  subroutine VELOC_Restart(name, version, err)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: version
+    integer, intent(out) :: err
+    err = c_restart(c_text(name), int(version, c_int))
+  end subroutine
+
+  subroutine VELOC_Restart_begin(name, version, err)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: version
+    integer, intent(out) :: err
+    err = c_restart_begin(c_text(name), int(version, c_int))
+  end subroutine
+
+  ! Bytes of a region in the checkpoint that is open for recovery; negative: it has no such region.
+  subroutine VELOC_Recover_size(id, bytes)
+    integer, intent(in) :: id
+    integer, intent(out) :: bytes
+    bytes = c_recover_size(int(id, c_int))
+  end subroutine
+
+  subroutine VELOC_Recover_mem(err)
+    integer, intent(out) :: err
+    err = c_recover_mem()
+  end subroutine
+
+  subroutine VELOC_Recover_selective(mode, ids, err)
+    integer, intent(in) :: mode, ids(:)
+    integer, intent(out) :: err
+    err = c_recover_selective(int(mode, c_int), int(ids, c_int), size(ids, kind=c_int))
+  end subroutine
+
+  subroutine VELOC_Restart_end(success, err)
+    integer, intent(in) :: success
+    integer, intent(out) :: err
+    err = c_restart_end(int(success, c_int))
+  end subroutine
+
+  ! --- hints ----------------------------------------------------------------------------------
+
+  subroutine VELOC_Prefetch_enqueue(name, version, err)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: version
+    integer, intent(out) :: err
+    err = c_prefetch_enqueue(c_text(name), int(version, c_int))
+  end subroutine
+
+  subroutine VELOC_Prefetch_start(err)
+    integer, intent(out) :: err
+    err = c_prefetch_start()
+  end subroutine
+
+  ! Whether a region is wholly in the device cache.
+  subroutine VELOC_Next_prefetched(name, version, id, prefetched)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: version, id
+    logical, intent(out) :: prefetched
+    prefetched = c_next_prefetched(c_text(name), int(version, c_int), int(id, c_int))
+  end subroutine
+
+  ! Bytes of a region in any checkpoint; 0: there is none.
+  subroutine VELOC_Recover_ckpt_size(name, version, id, bytes)
+    character(len=*), intent(in) :: name
+    integer, intent(in) :: version, id
+    integer(c_int64_t), intent(out) :: bytes
+    bytes = int(c_recover_ckpt_size(c_text(name), int(version, c_int), int(id, c_int)), c_int64_t)
+  end subroutine
+
+end module

@@ -1,0 +1,23 @@
+! VELOC_Init for programs that `use mpi_f08`, whose communicators are of a type of their own.
+! Everything else is in the module veloc, which this one hands on.
+module veloc_f08
+  use mpi_f08, only: MPI_Comm
+  use veloc, init_integer => VELOC_Init
+  implicit none
+
+  interface VELOC_Init
+    module procedure init_comm
+  end interface
+
+  private :: init_comm
+
+contains
+
+  subroutine init_comm(comm, config_file, err)
+    type(MPI_Comm), intent(in) :: comm
+    character(len=*), intent(in) :: config_file
+    integer, intent(out) :: err
+    call init_integer(comm%MPI_VAL, config_file, err)
+  end subroutine
+
+end module

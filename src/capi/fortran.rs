@@ -1,0 +1,66 @@
+//! What the module in `fortran/veloc.f90` needs beyond the C interface. Not in the header: the
+//! module is the only caller.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::path::Path;
+use std::time::Instant;
+
+use super::boundary::{start_client, status, string, with_client};
+use super::job::{start_logging, start_over};
+use crate::error::{Error, Result};
+use crate::mpi::Mpi;
+
+/// `VELOC_Init` with a communicator as `use mpi` has it, an integer.
+///
+/// # Safety
+/// `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Init_fortran(comm: c_int, cfg_file: *const c_char) -> c_int {
+    status("VELOC_Init", || {
+        let since = Instant::now();
+        start_logging();
+        let mpi = Mpi::find().ok_or_else(Mpi::missing)?;
+        start_client(|| {
+            // SAFETY: the caller's promise.
+            let comm = unsafe { mpi.comm(mpi.comm_of_fortran(comm)?) }?;
+            // SAFETY: as above.
+            start_over(comm, since, || Ok(Path::new(unsafe { string("cfg_file", cfg_file) }?)))
+        })
+    })
+}
+
+/// `VELOC_Mem_protect`, or `VELOC_Region_protect` if the name has letters.
+///
+/// # Safety
+/// `name` is a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Fortran_protect(
+    id: c_int,
+    address: *mut c_void,
+    count: i64,
+    base_size: i64,
+    name: *const c_char,
+) -> c_int {
+    status("VELOC_Mem_protect", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        let (count, base_size) = (size(id, "count", count)?, size(id, "base_size", base_size)?);
+        let group = (!name.is_empty()).then_some(name);
+        with_client(|client| client.protect(group, id, address as u64, count, base_size))
+    })
+}
+
+/// Refuses a section of an array that has gaps: its bytes are no range of memory.
+#[no_mangle]
+pub extern "C" fn VELOC_Fortran_refuse_section(id: c_int) -> c_int {
+    status("VELOC_Mem_protect", || {
+        Err(Error::invalid(format!(
+            "region {id}: a section of an array with gaps between its elements is no range of \
+             memory; protect the whole array, or a copy"
+        )))
+    })
+}
+
+fn size(id: c_int, what: &str, given: i64) -> Result<usize> {
+    usize::try_from(given).map_err(|_| Error::invalid(format!("region {id}: {what} is {given}")))
+}
