@@ -5,6 +5,7 @@ use super::job::{Mark, Process, Span};
 use super::lanes::{self, Lane};
 use super::occupancy;
 use super::svg::{text_width, Anchor, Svg};
+use crate::draw::sizes;
 
 const WIDTH: f64 = 1180.0;
 const LEFT: f64 = 118.0;
@@ -212,9 +213,9 @@ impl Page {
 
     fn occupancy(&mut self, process: &Process, most: f64) {
         let (from, to) = self.window.ends();
-        let (unit, name) = occupancy::unit(most);
+        let sizes::Unit { name, bytes: unit } = sizes::unit(most);
         let top = self.y + 10.0;
-        let scale = ticks(0.0, most / unit, 5.0);
+        let scale = sizes::ticks(most / unit, 5.0);
         let highest = scale.last().copied().unwrap_or(1.0).max(most / unit) * 1.04;
         let y_of = |bytes: f64| top + (OCCUPANCY - 10.0) * (1.0 - bytes / unit / highest);
         for tick in scale {
