@@ -25,6 +25,16 @@ pub struct Span {
     pub untouched: bool,
 }
 
+/// What the application calls.
+const CALLS: [&str; 4] = ["init", "checkpoint", "restore", "drain"];
+
+impl Span {
+    /// Whether it is a call of the application's.
+    pub fn is_call(&self) -> bool {
+        !self.blocked && CALLS.contains(&self.name.as_str())
+    }
+}
+
 /// Something that took no time.
 #[derive(Clone, Debug)]
 pub struct Mark {
@@ -93,6 +103,19 @@ impl Process {
             untouched: false,
         };
         decisions.iter().zip(ends).map(span).collect()
+    }
+
+    /// The waits for the application's copies, of a program that records the copies alone: what
+    /// its calling threads copy, they wait for.
+    fn copy_waits(&self) -> Vec<Span> {
+        if self.spans.iter().any(|span| span.blocked && span.name == "copy") {
+            return Vec::new();
+        }
+        let calls = |thread| self.spans.iter().any(|s| s.thread == thread && s.is_call());
+        let copies =
+            self.spans.iter().filter(|s| ["capture", "recover"].contains(&s.name.as_str()));
+        let waits = copies.filter(|span| !span.blocked && calls(span.thread));
+        waits.map(|s| Span { name: "copy".to_owned(), blocked: true, ..s.clone() }).collect()
     }
 
     /// What it is called: `rank 3 (process 17)`, or as it is compared with others.
@@ -173,8 +196,8 @@ pub fn by_process(events: &[Event]) -> Vec<Process> {
         processes.into_values().filter(|process| !process.spans.is_empty()).collect();
     for process in &mut processes {
         process.marks.sort_by(|a, b| a.at.total_cmp(&b.at));
-        let modes = process.modes();
-        process.spans.extend(modes);
+        let told = [process.modes(), process.copy_waits()].concat();
+        process.spans.extend(told);
         // Each thread's stand in the order of their ends.
         process.spans.sort_by(|a, b| a.start.total_cmp(&b.start).then(b.end.total_cmp(&a.end)));
         process.counters.values_mut().for_each(|line| line.sort_by(|a, b| a.0.total_cmp(&b.0)));
@@ -274,6 +297,21 @@ pub mod tests {
             (span.start, span.end)
         };
         assert_eq!((held(SEQUENTIAL), held(CONCURRENT)), ((1.1, 1.15), (1.15, 1.9)));
+    }
+
+    #[test]
+    fn copies_on_a_calling_thread_are_waited_for_unless_waits_are_recorded() {
+        let waits = |text: &str| {
+            let jobs = by_process(&events(text));
+            let copies = jobs[0].spans.iter().filter(|s| s.blocked && s.name == "copy");
+            copies.map(|span| (span.start, span.end, span.version)).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(SMALL), [(1.0, 1.4, Some(1))]);
+        let alone = SMALL.replace(r#""copy","cat":"blocked""#, r#""capture","cat":"veloc""#);
+        assert_eq!(waits(&alone), [(1.0, 1.4, Some(1))]);
+        let elsewhere =
+            alone.replace(r#""dur":400,"pid":17,"tid":1"#, r#""dur":400,"pid":17,"tid":7"#);
+        assert_eq!(waits(&elsewhere), []);
     }
 
     /// Files of several processes are one picture, in the order of the ranks.

@@ -35,13 +35,10 @@ const LANES: [Plan; 9] = [
 /// The lane of what other programs have recorded, and this one does not know.
 const OTHER: &str = "other";
 
-/// What the application calls.
-const CALLS: [&str; 4] = ["init", "checkpoint", "restore", "drain"];
-
 /// The lanes of a process that have anything between `from` and `to`.
 pub fn of(process: &Process, from: f64, to: f64) -> Vec<Lane<'_>> {
     let seen = |span: &&Span| span.end >= from && span.start <= to;
-    let own = |span: &&Span| span.blocked || CALLS.contains(&span.name.as_str());
+    let own = |span: &&Span| span.blocked || span.is_call();
     let application: Vec<&Span> = process.spans.iter().filter(own).filter(seen).collect();
     let mut lanes =
         vec![Lane { label: "application", rows: vec![application], application: true, place: "" }];
@@ -58,8 +55,7 @@ pub fn of(process: &Process, from: f64, to: f64) -> Vec<Lane<'_>> {
     lanes.push(Lane { label: OTHER, rows, application: false, place: "" });
     let evicts = |place: &str| {
         let within = |at: f64| (from..=to).contains(&at);
-        !place.is_empty()
-            && process.evictions().any(|mark| mark.detail == place && within(mark.at))
+        !place.is_empty() && process.evictions().any(|mark| mark.detail == place && within(mark.at))
     };
     lanes.retain(|lane| lane.rows.iter().any(|row| !row.is_empty()) || evicts(lane.place));
     lanes
@@ -85,7 +81,7 @@ fn pack<'a>(spans: impl Iterator<Item = &'a Span>) -> Vec<Vec<&'a Span>> {
 
 /// The time between the application's calls, from the first call to the last.
 pub fn computing(process: &Process) -> Vec<(f64, f64)> {
-    let calls = process.spans.iter().filter(|s| !s.blocked && CALLS.contains(&s.name.as_str()));
+    let calls = process.spans.iter().filter(|span| span.is_call());
     let mut gaps = Vec::new();
     let mut end: Option<f64> = None;
     for call in calls {
