@@ -1,6 +1,6 @@
 //! What has which colour, and what it is called in the legend.
 
-use super::job::Span;
+use super::job::{Span, CONCURRENT, SEQUENTIAL};
 
 /// Colour and legend.
 pub type Look = (&'static str, &'static str);
@@ -8,9 +8,15 @@ pub type Look = (&'static str, &'static str);
 /// The time between the calls.
 pub const COMPUTE: Look = ("#e3e7ea", "compute");
 
+/// What this program does not know.
+pub const OTHER: Look = ("#a67c52", "other");
+
+/// What marks an eviction.
+pub const EVICTION: Look = ("#111111", "eviction");
+
 /// The looks, in the order of the legend: whether it is a wait, the name, whether it is about
 /// untouched pages, and the look.
-const LOOKS: [(bool, &str, bool, Look); 27] = [
+const LOOKS: [(bool, &str, bool, Look); 28] = [
     (false, "init", false, ("#1f2933", "initialisation")),
     (false, "checkpoint", false, ("#52606d", "rest of a checkpoint call")),
     (false, "restore", false, ("#7b8794", "rest of a restore call")),
@@ -36,8 +42,9 @@ const LOOKS: [(bool, &str, bool, Look); 27] = [
     (false, "write", false, ("#7a5af8", "write")),
     (false, "persist", false, ("#b9a9fb", "persist")),
     (false, "read", false, ("#5fc6bb", "read ahead")),
-    (false, "evict", false, ("#111111", "eviction")),
-    (false, "touch mode", false, ("#111111", "touch mode")),
+    (false, "evict", false, EVICTION),
+    (false, SEQUENTIAL, false, ("#9c4221", "touch between flushes")),
+    (false, CONCURRENT, false, ("#f6c39b", "touch beside flushes")),
 ];
 
 /// What a span looks like.
@@ -49,7 +56,7 @@ pub fn of(span: &Span) -> Look {
             .map(|l| l.3)
     };
     let special = if span.untouched { plain(true) } else { None };
-    special.or_else(|| plain(false)).unwrap_or(("#cccccc", "other"))
+    special.or_else(|| plain(false)).unwrap_or(OTHER)
 }
 
 /// The legend's order of a look.
@@ -77,7 +84,7 @@ mod tests {
         let waits = veloc_client::metrics::CAUSES.iter().map(|(_, name)| (*name, true));
         for (name, blocked) in spans.chain(waits) {
             let span = Span { name: name.to_owned(), blocked, untouched: false, ..base.clone() };
-            assert_ne!(of(&span).1, "other", "{name}");
+            assert_ne!(of(&span), OTHER, "{name}");
         }
     }
 
@@ -87,6 +94,16 @@ mod tests {
         let flush = jobs[0].spans.iter().find(|span| span.name == "flush").unwrap();
         assert_eq!(of(flush).1, "flush to untouched pages");
         assert_eq!(of(&Span { untouched: false, ..flush.clone() }).1, "flush");
+    }
+
+    /// A wait may look like the work that is waited for.
+    #[test]
+    fn no_two_activities_look_alike() {
+        let mut own = std::collections::HashSet::new();
+        for (blocked, name, _, look) in LOOKS {
+            assert!(own.insert((blocked, look.0)), "{name}");
+        }
+        assert!(own.insert((false, OTHER.0)) && own.insert((false, COMPUTE.0)));
     }
 
     #[test]

@@ -25,6 +25,16 @@ pub struct Span {
     pub untouched: bool,
 }
 
+/// What the application calls.
+const CALLS: [&str; 4] = ["init", "checkpoint", "restore", "drain"];
+
+impl Span {
+    /// Whether it is a call of the application's.
+    pub fn is_call(&self) -> bool {
+        !self.blocked && CALLS.contains(&self.name.as_str())
+    }
+}
+
 /// Something that took no time.
 #[derive(Clone, Debug)]
 pub struct Mark {
@@ -35,6 +45,11 @@ pub struct Mark {
     /// The tier that was left, or the mode that was chosen.
     pub detail: String,
 }
+
+/// The activity that is the time from one decision of `touch = auto` to the next, by its outcome.
+pub const SEQUENTIAL: &str = "sequential";
+/// The other outcome.
+pub const CONCURRENT: &str = "concurrent";
 
 /// One process.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +79,43 @@ impl Process {
     /// Whether it has this rank or this process id.
     pub fn is(&self, number: u64) -> bool {
         self.rank() == Some(number) || self.id == number
+    }
+
+    /// The copies that left a tier, ascending by time.
+    pub fn evictions(&self) -> impl Iterator<Item = &Mark> {
+        self.marks.iter().filter(|mark| mark.name == "evict")
+    }
+
+    /// The time that each decision of `touch = auto` held: until the next one, or until nothing
+    /// was touched any more.
+    fn modes(&self) -> Vec<Span> {
+        let decisions: Vec<&Mark> = self.marks.iter().filter(|m| m.name == "touch mode").collect();
+        let touches = self.spans.iter().filter(|span| span.name == "touch");
+        let over = touches.map(|span| span.end).fold(f64::NEG_INFINITY, f64::max);
+        let ends = decisions.iter().skip(1).map(|next| next.at).chain([over]);
+        let span = |(mark, end): (&&Mark, f64)| Span {
+            name: mark.detail.clone(),
+            blocked: false,
+            start: mark.at,
+            end: end.max(mark.at),
+            thread: 0,
+            version: None,
+            untouched: false,
+        };
+        decisions.iter().zip(ends).map(span).collect()
+    }
+
+    /// The waits for the application's copies, of a program that records the copies alone: what
+    /// its calling threads copy, they wait for.
+    fn copy_waits(&self) -> Vec<Span> {
+        if self.spans.iter().any(|span| span.blocked && span.name == "copy") {
+            return Vec::new();
+        }
+        let calls = |thread| self.spans.iter().any(|s| s.thread == thread && s.is_call());
+        let copies =
+            self.spans.iter().filter(|s| ["capture", "recover"].contains(&s.name.as_str()));
+        let waits = copies.filter(|span| !span.blocked && calls(span.thread));
+        waits.map(|s| Span { name: "copy".to_owned(), blocked: true, ..s.clone() }).collect()
     }
 
     /// What it is called: `rank 3 (process 17)`, or as it is compared with others.
@@ -143,9 +195,11 @@ pub fn by_process(events: &[Event]) -> Vec<Process> {
     let mut processes: Vec<Process> =
         processes.into_values().filter(|process| !process.spans.is_empty()).collect();
     for process in &mut processes {
+        process.marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+        let told = [process.modes(), process.copy_waits()].concat();
+        process.spans.extend(told);
         // Each thread's stand in the order of their ends.
         process.spans.sort_by(|a, b| a.start.total_cmp(&b.start).then(b.end.total_cmp(&a.end)));
-        process.marks.sort_by(|a, b| a.at.total_cmp(&b.at));
         process.counters.values_mut().for_each(|line| line.sort_by(|a, b| a.0.total_cmp(&b.0)));
     }
     processes.sort_by_key(|process| (process.rank(), process.id));
@@ -222,6 +276,42 @@ pub mod tests {
         );
         assert_eq!(extent(&jobs), (1.0, 3.5));
         assert_eq!(process.counters["host touched"], [(1.9, 1048576.0)]);
+    }
+
+    #[test]
+    fn a_decision_holds_until_the_next_or_until_all_is_touched() {
+        let decide = |ts: f64, mode: &str| {
+            format!(
+                r#"{{"name":"touch mode","ph":"i","ts":{ts},"pid":17,"tid":3,"args":{{"mode":"{mode}"}}}},"#
+            )
+        };
+        let text = format!(
+            "[\n{}\n{}\n{}",
+            decide(1100.0, SEQUENTIAL),
+            decide(1150.0, CONCURRENT),
+            SMALL.trim_start_matches('[')
+        );
+        let jobs = by_process(&events(&text));
+        let held = |name: &str| {
+            let span = jobs[0].spans.iter().find(|span| span.name == name).unwrap();
+            (span.start, span.end)
+        };
+        assert_eq!((held(SEQUENTIAL), held(CONCURRENT)), ((1.1, 1.15), (1.15, 1.9)));
+    }
+
+    #[test]
+    fn copies_on_a_calling_thread_are_waited_for_unless_waits_are_recorded() {
+        let waits = |text: &str| {
+            let jobs = by_process(&events(text));
+            let copies = jobs[0].spans.iter().filter(|s| s.blocked && s.name == "copy");
+            copies.map(|span| (span.start, span.end, span.version)).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(SMALL), [(1.0, 1.4, Some(1))]);
+        let alone = SMALL.replace(r#""copy","cat":"blocked""#, r#""capture","cat":"veloc""#);
+        assert_eq!(waits(&alone), [(1.0, 1.4, Some(1))]);
+        let elsewhere =
+            alone.replace(r#""dur":400,"pid":17,"tid":1"#, r#""dur":400,"pid":17,"tid":7"#);
+        assert_eq!(waits(&elsewhere), []);
     }
 
     /// Files of several processes are one picture, in the order of the ranks.

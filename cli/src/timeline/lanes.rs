@@ -1,6 +1,6 @@
 //! Which spans go to which row of the picture.
 
-use super::job::{Process, Span};
+use super::job::{Process, Span, CONCURRENT, SEQUENTIAL};
 
 /// Rows that belong together.
 #[derive(Debug)]
@@ -20,23 +20,25 @@ pub struct Lane<'a> {
 type Plan = (&'static str, &'static str, &'static [&'static [&'static str]]);
 
 /// The lanes from top to bottom.
-const LANES: [Plan; 7] = [
-    ("device cache", "device", &[&["map"], &["capture", "recover"]]),
+const LANES: [Plan; 9] = [
+    ("device cache", "device", &[&["map"]]),
+    ("copies", "", &[&["capture", "recover"]]),
     ("flush (D2H)", "", &[&["flush"]]),
-    ("touch", "host", &[&["touch"]]),
+    ("host buffer", "host", &[&["touch"]]),
+    ("touch mode", "", &[&[SEQUENTIAL, CONCURRENT]]),
     ("register", "", &[&["register", "turn", "lull"]]),
     ("prefetch (H2D)", "", &[&["fetch"]]),
     ("files", "", &[&["write"], &["persist"]]),
     ("read ahead", "", &[&["read"]]),
 ];
 
-/// What the application calls.
-const CALLS: [&str; 4] = ["init", "checkpoint", "restore", "drain"];
+/// The lane of what other programs have recorded, and this one does not know.
+const OTHER: &str = "other";
 
 /// The lanes of a process that have anything between `from` and `to`.
 pub fn of(process: &Process, from: f64, to: f64) -> Vec<Lane<'_>> {
     let seen = |span: &&Span| span.end >= from && span.start <= to;
-    let own = |span: &&Span| span.blocked || CALLS.contains(&span.name.as_str());
+    let own = |span: &&Span| span.blocked || span.is_call();
     let application: Vec<&Span> = process.spans.iter().filter(own).filter(seen).collect();
     let mut lanes =
         vec![Lane { label: "application", rows: vec![application], application: true, place: "" }];
@@ -48,8 +50,20 @@ pub fn of(process: &Process, from: f64, to: f64) -> Vec<Lane<'_>> {
         }
         lanes.push(Lane { label, rows, application: false, place });
     }
-    lanes.retain(|lane| lane.rows.iter().any(|row| !row.is_empty()));
+    let unknown = |span: &&Span| !own(span) && !is_planned(&span.name);
+    let rows = pack(process.spans.iter().filter(unknown).filter(seen));
+    lanes.push(Lane { label: OTHER, rows, application: false, place: "" });
+    let evicts = |place: &str| {
+        let within = |at: f64| (from..=to).contains(&at);
+        !place.is_empty() && process.evictions().any(|mark| mark.detail == place && within(mark.at))
+    };
+    lanes.retain(|lane| lane.rows.iter().any(|row| !row.is_empty()) || evicts(lane.place));
     lanes
+}
+
+/// Whether an activity has a lane.
+fn is_planned(name: &str) -> bool {
+    LANES.iter().flat_map(|(_, _, groups)| *groups).any(|group| group.contains(&name))
 }
 
 /// Puts each span into the first row that is free. They ascend by their starts.
@@ -67,7 +81,7 @@ fn pack<'a>(spans: impl Iterator<Item = &'a Span>) -> Vec<Vec<&'a Span>> {
 
 /// The time between the application's calls, from the first call to the last.
 pub fn computing(process: &Process) -> Vec<(f64, f64)> {
-    let calls = process.spans.iter().filter(|s| !s.blocked && CALLS.contains(&s.name.as_str()));
+    let calls = process.spans.iter().filter(|span| span.is_call());
     let mut gaps = Vec::new();
     let mut end: Option<f64> = None;
     for call in calls {
@@ -100,11 +114,37 @@ mod tests {
         let jobs = small();
         let lanes = of(&jobs[0], 0.0, 10.0);
         let labels: Vec<&str> = lanes.iter().map(|lane| lane.label).collect();
-        assert_eq!(labels, ["application", "flush (D2H)", "touch"]);
+        assert_eq!(labels, ["application", "device cache", "flush (D2H)", "host buffer"]);
         assert_eq!(lanes[0].rows[0].len(), 4, "two calls and two waits");
-        assert_eq!(lanes[2].rows.len(), 2, "two threads touch at once");
+        assert!(lanes[1].rows.is_empty(), "nothing is mapped, but something evicted");
+        assert_eq!(lanes[3].rows.len(), 2, "two threads touch at once");
         let later = of(&jobs[0], 2.0, 10.0);
-        assert!(later.iter().all(|lane| lane.label != "touch"), "it is over by then");
+        assert!(later.iter().all(|lane| lane.label != "host buffer"), "it is over by then");
+    }
+
+    #[test]
+    fn every_activity_of_the_library_has_a_lane_and_what_is_unknown_too() {
+        let base = Span { blocked: false, ..small()[0].spans[0].clone() };
+        let named = |name: &str| Process {
+            spans: vec![Span { name: name.to_owned(), ..base.clone() }],
+            ..Process::default()
+        };
+        for (_, name) in veloc_client::trace::activity::ACTIVITIES {
+            let process = named(name.to_str().unwrap());
+            let lanes = of(&process, 0.0, 10.0);
+            assert!(lanes.len() == 1 && lanes[0].label != OTHER, "{name:?}: {lanes:?}");
+        }
+        let process = named("solve");
+        assert_eq!(of(&process, 0.0, 10.0)[0].label, OTHER);
+    }
+
+    #[test]
+    fn evictions_alone_make_a_lane() {
+        let mut jobs = small();
+        jobs[0].marks[0].detail = "host".to_owned();
+        let labels = |from| of(&jobs[0], from, 10.0).iter().map(|l| l.label).collect::<Vec<_>>();
+        assert!(labels(3.3).contains(&"host buffer"), "{:?}", labels(3.3));
+        assert!(!labels(3.45).contains(&"host buffer"), "it is over");
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub struct Timeline {
     /// Traces; those of several processes of a node share one axis
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Where to draw: STEM.svg and STEM.png [default: the first file's name]
+    /// Where to draw: STEM.svg and STEM.png [default: the first file's name, less its .json, with
+    /// -timeline behind it]
     #[arg(long, value_name = "STEM")]
     out: Option<PathBuf>,
     /// Begin so many ms after the first event
@@ -89,12 +90,15 @@ pub fn run(timeline: &Timeline) -> Result<()> {
     Ok(())
 }
 
-/// The name of a trace without its `.json`.
+/// The name of a trace without its `.json`, and what tells the picture from others of the same job.
 fn stem(file: &Path) -> PathBuf {
-    match file.extension() {
+    let mut name = match file.extension() {
         Some(extension) if extension == "json" => file.with_extension(""),
         _ => file.to_owned(),
     }
+    .into_os_string();
+    name.push("-timeline");
+    name.into()
 }
 
 #[cfg(test)]
@@ -103,8 +107,8 @@ mod tests {
 
     #[test]
     fn pictures_lie_beside_their_traces() {
-        assert_eq!(stem(Path::new("a/t.json")), Path::new("a/t"));
-        assert_eq!(stem(Path::new("a/t.json.1")), Path::new("a/t.json.1"));
+        assert_eq!(stem(Path::new("a/t.json")), Path::new("a/t-timeline"));
+        assert_eq!(stem(Path::new("a/t.json.1")), Path::new("a/t.json.1-timeline"));
     }
 
     /// From the file to both pictures, and the refusals on the way.

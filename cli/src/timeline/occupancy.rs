@@ -32,18 +32,6 @@ pub fn most(process: &Process, from: f64, to: f64) -> f64 {
     lines.flat_map(|values| steps(values, from, to)).map(|(_, bytes)| bytes).fold(0.0, f64::max)
 }
 
-/// The unit in which so many bytes are best said, and its name.
-pub fn unit(bytes: f64) -> (f64, &'static str) {
-    let kib = 1024.0;
-    if bytes >= kib * kib * kib {
-        (kib * kib * kib, "GiB")
-    } else if bytes >= kib * kib {
-        (kib * kib, "MiB")
-    } else {
-        (kib, "KiB")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,12 +44,5 @@ mod tests {
             [(0.0, 0.0), (1.0, 0.0), (1.0, 10.0), (2.0, 10.0), (2.0, 20.0), (3.0, 20.0)]
         );
         assert_eq!(steps(&values, 3.0, 5.0), [(3.0, 20.0), (5.0, 20.0)], "within the window");
-    }
-
-    #[test]
-    fn units() {
-        assert_eq!(unit(3e9).1, "GiB");
-        assert_eq!(unit(3e6).1, "MiB");
-        assert_eq!(unit(3.0).1, "KiB");
     }
 }

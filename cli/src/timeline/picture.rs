@@ -1,10 +1,11 @@
 //! The picture: for each process its lanes and the lines of occupancy, over one axis of time.
 
-use super::colours::{self, Look, COMPUTE};
+use super::colours::{self, Look, COMPUTE, EVICTION, OTHER};
 use super::job::{Mark, Process, Span};
 use super::lanes::{self, Lane};
 use super::occupancy;
 use super::svg::{text_width, Anchor, Svg};
+use crate::draw::sizes;
 
 const WIDTH: f64 = 1180.0;
 const LEFT: f64 = 118.0;
@@ -110,7 +111,6 @@ impl Page {
             self.lane(process, lane, height);
             self.y += height + LANE_GAP;
         }
-        self.decisions(process, all);
         if memory > 0.0 {
             self.occupancy(process, memory);
         }
@@ -130,13 +130,12 @@ impl Page {
             self.row(row, self.y + i as f64 * row_height, row_height, lane.application);
         }
         let left: Vec<&Mark> = process
-            .marks
-            .iter()
-            .filter(|mark| mark.name == "evict" && mark.detail == lane.place && self.sees(mark.at))
+            .evictions()
+            .filter(|mark| mark.detail == lane.place && self.sees(mark.at))
             .collect();
         for mark in left {
             self.svg.triangle(self.window.x(mark.at), self.y + 1.0, INK);
-            self.uses(("#111111", "eviction"));
+            self.uses(EVICTION);
         }
         let bottom = self.y + height + LANE_GAP / 2.0;
         self.svg.line([LEFT, bottom, WIDTH - RIGHT, bottom], GRID, 1.0, false);
@@ -186,8 +185,7 @@ impl Page {
     }
 
     fn label(&mut self, span: &Span, y: f64, height: f64) {
-        let Some(version) = span.version else { return };
-        let text = version.to_string();
+        let Some(text) = text_of(span) else { return };
         let (left, right) = (self.window.x(span.start), self.window.x(span.end));
         if right - left < text_width(&text, SMALL) + 3.0 {
             return;
@@ -198,23 +196,11 @@ impl Page {
         self.svg.text(x, y, SMALL, colour, Anchor::Middle, &text);
     }
 
-    /// When `touch = auto` has changed its mind.
-    fn decisions(&mut self, process: &Process, height: f64) {
-        let decided = process.marks.iter().filter(|mark| mark.name == "touch mode");
-        let seen: Vec<&Mark> = decided.filter(|mark| self.sees(mark.at)).collect();
-        for mark in seen {
-            let x = self.window.x(mark.at);
-            self.svg.line([x, self.y - height, x, self.y], INK, 0.8, true);
-            let text = format!("touch: {}", mark.detail);
-            self.svg.text(x + 3.0, self.y - height - 1.0, 9.0, INK, Anchor::Start, &text);
-        }
-    }
-
     fn occupancy(&mut self, process: &Process, most: f64) {
         let (from, to) = self.window.ends();
-        let (unit, name) = occupancy::unit(most);
+        let sizes::Unit { name, bytes: unit } = sizes::unit(most);
         let top = self.y + 10.0;
-        let scale = ticks(0.0, most / unit, 5.0);
+        let scale = sizes::ticks(most / unit, 5.0);
         let highest = scale.last().copied().unwrap_or(1.0).max(most / unit) * 1.04;
         let y_of = |bytes: f64| top + (OCCUPANCY - 10.0) * (1.0 - bytes / unit / highest);
         for tick in scale {
@@ -226,6 +212,9 @@ impl Page {
         self.svg.text(LEFT - 40.0, top + OCCUPANCY / 2.0, 11.0, INK, Anchor::End, name);
         for (counter, colour, legend) in occupancy::LINES {
             let Some(values) = process.counters.get(counter) else { continue };
+            if values.iter().all(|(_, bytes)| *bytes == 0.0) {
+                continue;
+            }
             let corners = thin(&occupancy::steps(values, from, to), |at| self.window.x(at), y_of);
             self.svg.path(&corners, colour, 1.6);
             self.uses((colour, legend));
@@ -260,7 +249,7 @@ impl Page {
             }
             match line(look) {
                 Some(_) => self.svg.line([x, row - 3.5, x + 12.0, row - 3.5], look.0, 2.0, false),
-                None if look.1 == "eviction" => self.svg.triangle(x + 6.0, row - 1.0, look.0),
+                None if *look == EVICTION => self.svg.triangle(x + 6.0, row - 1.0, look.0),
                 None => self.svg.rectangle([x, row - 8.0, 12.0, 9.0], look.0),
             }
             self.svg.text(x + 16.0, row, SMALL, INK, Anchor::Start, look.1);
@@ -281,10 +270,16 @@ impl Page {
     }
 }
 
-/// Whether a span has a version and is wide enough to be told from its neighbours.
+/// What is written in a span: its version, or its name if there is no colour for it.
+fn text_of(span: &Span) -> Option<String> {
+    let name = || (colours::of(span) == OTHER).then(|| span.name.clone());
+    span.version.map(|version| version.to_string()).or_else(name)
+}
+
+/// Whether a span has a text and is wide enough to be told from its neighbours.
 fn labelled(span: &Span, scale: f64) -> bool {
-    let text = |version: i64| text_width(&version.to_string(), SMALL) + 3.0;
-    span.version.is_some_and(|version| (span.end - span.start) * scale >= text(version))
+    let room = (span.end - span.start) * scale;
+    text_of(span).is_some_and(|text| room >= text_width(&text, SMALL) + 3.0)
 }
 
 fn height_of_row(lane: &Lane) -> f64 {
