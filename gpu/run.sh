@@ -179,7 +179,7 @@ run_figures() {
         --output "$out/registration.json"
     step "the paper's figures and more" $((budget + 90)) \
         "$veloc" bench figures --budget $budget --repeats $repeats "${amounts[@]}" \
-        --output "$out/figures"
+        --out "$out/figures"
     step "their pictures" 60 "$veloc" bench plot "$out"/figures/*.json --out "$out/pictures"
     VELOC_TRACE=$out/timeline.json step "a job with its timeline" 60 \
         "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --output "$work/job.json"
@@ -190,15 +190,14 @@ run_figures() {
     step "initialisation of caches" 90 \
         "$veloc" bench init "${init[@]}" --repeats $rounds --output "$out/init.json"
     step "touching of pages" 60 \
-        "$veloc" bench pages "${pages[@]}" --repeats $rounds --output "$out/pages.json"
+        "$veloc" bench pages "${pages[@]}" --repeats $rounds --json "$out/pages.json"
     step "turns between processes" 60 \
-        "$veloc" bench turns --repeats $rounds --output "$out/turns.json"
+        "$veloc" bench turns --repeats $rounds --json "$out/turns.json"
     step "the library's own cost" 120 \
-        "$veloc" bench engine --repeats $rounds --output "$out/engine.json"
+        "$veloc" bench engine --repeats $rounds --json "$out/engine.json"
 }
 
 main() {
-    trap interrupted INT TERM
     if $software; then
         echo "The software device stands in for the GPU: no time of this run means anything."
     fi
@@ -216,14 +215,5 @@ main() {
     return "$failed"
 }
 
-# An interruption ends the step under way; what was done until then is told all the same.
-interrupted() {
-    failed=1
-    note "interrupted" "no further step was begun" 0
-    echo "INTERRUPTED: the steps above are all that ran"
-    exit 130
-}
-
-# tee has to outlive an interruption, to have its last words.
-main 2>&1 | (trap '' INT TERM; tee "$out/run.log")
+main 2>&1 | tee "$out/run.log"
 exit "${PIPESTATUS[0]}"

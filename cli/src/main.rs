@@ -8,7 +8,6 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod draw;
-mod folder;
 mod model;
 mod size;
 #[cfg(test)]

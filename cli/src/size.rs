@@ -41,15 +41,6 @@ pub fn show(bytes: u64) -> String {
     }
 }
 
-/// A size as it can be given: `128M`, `77`.
-pub fn exact(bytes: u64) -> String {
-    let whole = |&&(_, shift): &&(char, u32)| shift > 0 && bytes % (1 << shift) == 0 && bytes > 0;
-    match UNITS.iter().rev().find(whole) {
-        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
-        None => bytes.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,16 +52,6 @@ mod tests {
         assert_eq!(parse("77").unwrap(), 77);
         for wrong in ["", "x", "-1M", "1Q", "nanG", "1e30T"] {
             assert!(parse(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn exact_sizes_can_be_given_again() {
-        for (bytes, text) in
-            [(0, "0"), (77, "77"), (4096, "4K"), (3 << 29, "1536M"), (1 << 40, "1T")]
-        {
-            assert_eq!(exact(bytes), text);
-            assert_eq!(parse(text).unwrap(), bytes);
         }
     }
 

@@ -182,7 +182,7 @@ fn what_does_not_get_done_is_ended() {
 fn what_cannot_be_is_refused_before_anything_is_measured() {
     for (arguments, named) in [
         ("--size 10", "multiple of 4"),
-        ("--device-cache 1K", "--device-cache 1K"),
+        ("--device-cache 1K", "1024"),
         ("--vary pni=serial", "pin"),
         ("--interval x", "x"),
         ("--trace nowhere.csv", "nowhere.csv"),

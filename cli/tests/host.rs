@@ -4,11 +4,9 @@
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use xtask::stage::{stage, Profile};
@@ -25,11 +23,11 @@ fn run(arguments: &str) -> Output {
         .expect("veloc")
 }
 
-/// What a run has written to its file.
-fn results(arguments: &str) -> Value {
+/// What a run has written to the file that `option` names.
+fn results(arguments: &str, option: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.json");
-    let output = run(&format!("{arguments} --output {}", file.display()));
+    let output = run(&format!("{arguments} {option} {}", file.display()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap()
 }
@@ -49,7 +47,7 @@ fn values(results: &Value, what: &str) -> Vec<f64> {
 /// stopped holder that takes its turn for its own when it goes on.
 #[test]
 fn processes_take_turns() {
-    let results = results("turns --processes 1,3 --turns 4 --hold-ms 2 --repeats 1");
+    let results = results("turns --processes 1,3 --turns 4 --hold-ms 2 --repeats 1", "--json");
     assert_eq!(values(&results, "3 processes: turns that overlapped another"), [0.0]);
     assert!(values(&results, "3 processes: later turns of one that came first, most")[0] <= 1.0);
     let lost = "the holder that went on knew that it had lost its turn";
@@ -59,7 +57,7 @@ fn processes_take_turns() {
 /// Catches a way of touching that is left out, or that breaks off.
 #[test]
 fn every_way_of_touching_is_measured() {
-    let results = results("pages --bytes 8M --threads 1,3 --repeats 2");
+    let results = results("pages --bytes 8M --threads 1,3 --repeats 2", "--json");
     assert_eq!(points(&results).len(), 2 * 2 * 5);
     for point in points(&results) {
         assert_eq!(point["bytes"], 8 << 20);
@@ -71,7 +69,7 @@ fn every_way_of_touching_is_measured() {
 /// Catches a lead that breaks the rules of the driver: the software device checks them.
 #[test]
 fn every_lead_is_followed() {
-    let results = results("leads --total 16M --repeats 1");
+    let results = results("leads --total 16M --repeats 1", "--output");
     assert!(results["warning"].as_str().unwrap().contains("software device"));
     assert_eq!(results["device"]["software"], true);
     for lead in ["facts", "registration", "staging", "copies", "mapping"] {
@@ -84,7 +82,7 @@ fn every_lead_is_followed() {
 #[test]
 fn caches_are_made_by_several_processes_at_once() {
     let sizes = "--device-bytes 8M --host-bytes 8M --steps 2M,8M";
-    let results = results(&format!("init {sizes} --processes 1,3 --repeats 2"));
+    let results = results(&format!("init {sizes} --processes 1,3 --repeats 2"), "--output");
     let points = results["initialisation"].as_array().unwrap();
     assert_eq!(points.len(), 2 * 6);
     for point in points {
@@ -99,7 +97,7 @@ fn caches_are_made_by_several_processes_at_once() {
 #[test]
 fn the_device_cache_takes_what_it_was_given() {
     let softcuda = format!("--softcuda {}", SOFTCUDA.display());
-    let results = results(&format!("engine --parts device-memory {softcuda}"));
+    let results = results(&format!("engine --parts device-memory {softcuda}"), "--json");
     assert_eq!(values(&results, "device memory, cache of 1 GiB"), [1.0]);
 }
 
@@ -117,34 +115,4 @@ fn what_the_machine_cannot_give_is_refused_by_name() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains(named), "{arguments}: {said}");
     }
-}
-
-/// Catches files that nobody removes when a measurement is interrupted, as by Ctrl-C: its signal
-/// goes to all of its processes.
-#[test]
-fn an_interruption_leaves_nothing_behind() {
-    let folder = tempfile::tempdir().unwrap();
-    let left = || std::fs::read_dir(folder.path()).unwrap().count();
-    let mut running = Command::new(env!("CARGO_BIN_EXE_veloc"))
-        .args(["bench", "engine", "--parts", "small", "--repeats", "100000"])
-        .env("TMPDIR", folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .unwrap();
-    let group = -libc::pid_t::try_from(running.id()).unwrap();
-    let since = Instant::now();
-    let wait_until = |what: &str, holds: &dyn Fn() -> bool| {
-        while !holds() {
-            assert!(since.elapsed().as_secs() < 120, "{what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
-    wait_until("it makes its files", &|| left() > 0);
-    assert!(running.try_wait().unwrap().is_none());
-    // SAFETY: sends a signal to the processes that this test has started.
-    assert_eq!(unsafe { libc::kill(group, libc::SIGINT) }, 0);
-    assert!(!running.wait().unwrap().success());
-    wait_until("all of them are gone", &|| left() == 0);
 }

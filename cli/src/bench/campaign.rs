@@ -2,21 +2,16 @@
 //! goes meets all alike. The file is written after each measurement.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::plan::{ApproachName, Configuration, Plan};
+use super::plan::{ApproachName, Plan};
 use super::results::{Device, Measurement, Results, SCHEMA, SOFTWARE_WARNING};
 use super::{machine, processes, table};
 use crate::size;
-
-/// What the library says of the software device in each process.
-const SOFTWARE_NOTE: &str = "no figure of this run says anything about a GPU";
 
 /// The share of the memory that is available that all host buffers together may have.
 const MEMORY_SHARE: f64 = 0.85;
@@ -105,15 +100,11 @@ fn measure(limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
     let plan = &measurement.plan;
     let steps: usize = (0..plan.processes).map(|process| 2 * plan.sizes_of(process).len()).sum();
     let bar = progress_bar(what, steps as u64);
-    let timeline = timeline();
     let result = fits(plan).and_then(|()| {
         let limit = limit.unwrap_or_else(|| longest(plan));
-        processes::repeat(plan, limit, timeline.as_deref(), |done| bar.set_position(done))
+        processes::repeat(plan, limit, |done| bar.set_position(done))
     });
     bar.finish_and_clear();
-    if let Some(file) = &timeline {
-        eprintln!("{what}: timeline in {}", file.display());
-    }
     match result {
         Ok((run, notes)) => {
             let ms = |figure: f64| format!("{:.1} ms", 1e3 * figure);
@@ -124,9 +115,7 @@ fn measure(limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
             );
             measurement.runs.push(run);
             for note in notes {
-                // That the device is none is said once, of all of them.
-                let known = note.contains(SOFTWARE_NOTE) || measurement.notes.contains(&note);
-                if !known {
+                if !measurement.notes.contains(&note) {
                     measurement.notes.push(note);
                 }
             }
@@ -136,27 +125,6 @@ fn measure(limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
             measurement.failures.push(format!("{error:#}"));
         }
     }
-}
-
-/// The file for the timeline of the next repeat, if timelines are wanted: that which `VELOC_TRACE`
-/// names for the first one, and with a number in its name for each further one.
-fn timeline() -> Option<PathBuf> {
-    static REPEATS: AtomicUsize = AtomicUsize::new(0);
-    let given = std::env::var_os("VELOC_TRACE").filter(|given| !given.is_empty())?;
-    Some(numbered(Path::new(&given), 1 + REPEATS.fetch_add(1, Ordering::Relaxed)))
-}
-
-fn numbered(file: &Path, number: usize) -> PathBuf {
-    let (Some(stem), true) = (file.file_stem(), number > 1) else {
-        return file.to_owned();
-    };
-    let mut name = stem.to_owned();
-    name.push(format!("-{number}"));
-    if let Some(extension) = file.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    file.with_file_name(name)
 }
 
 fn progress_bar(what: &str, steps: u64) -> ProgressBar {
@@ -177,17 +145,7 @@ pub fn describe(plan: &Plan) -> String {
         1 => "1 process".to_owned(),
         many => format!("{many} processes"),
     };
-    let tiers = match plan.configuration {
-        Configuration::LargeDevice => "large device".to_owned(),
-        Configuration::LargeHost => format!("{} of host buffer", size::exact(plan.host_cache)),
-    };
-    let (order, hints) = (name(&plan.order), name(&plan.hints));
-    let mut text = format!(
-        "{}, {processes}, every {} ms, {tiers}, {} checkpoints, {order} order, hints: {hints}",
-        plan.approach.text(),
-        plan.interval_ms,
-        plan.sizes_of(0).len(),
-    );
+    let mut text = format!("{}, {processes}, every {} ms", plan.approach.text(), plan.interval_ms);
     if plan.approach == ApproachName::Ours {
         text += &format!(", touch {}, pin {}", plan.touch, plan.pin);
     }
@@ -195,11 +153,6 @@ pub fn describe(plan: &Plan) -> String {
         text += &format!(", {setting}");
     }
     text
-}
-
-/// A value as it stands on the command line.
-fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Refuses what this machine has no memory for.
@@ -220,20 +173,4 @@ fn longest(plan: &Plan) -> Duration {
     let steps = (0..plan.processes).map(|p| plan.sizes_of(p).len()).max().unwrap_or(0) as f64;
     let bytes = (plan.host_cache + plan.device_cache) as f64 * f64::from(plan.processes);
     Duration::from_secs_f64(60.0 + 20.0 * steps * plan.interval_ms / 1e3 + bytes / 0.5e9)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_timeline_takes_the_place_of_another() {
-        for (given, number, file) in [
-            ("a/trace.json", 1, "a/trace.json"),
-            ("a/trace.json", 2, "a/trace-2.json"),
-            ("trace-%r", 10, "trace-%r-10"),
-        ] {
-            assert_eq!(numbered(Path::new(given), number), Path::new(file));
-        }
-    }
 }

@@ -43,7 +43,7 @@ pub struct Choice {
     pub budget: Option<u64>,
     /// The folder that gets one file of results for each figure
     #[arg(long, value_name = "DIR", default_value = "results")]
-    pub output: PathBuf,
+    pub out: PathBuf,
 }
 
 /// A series of measurements. The paper's have its numbers.
@@ -234,8 +234,8 @@ fn shared(processes: u32, parts: usize, base: &Options) -> Options {
 /// Measures the chosen figures, each into a file of its own: all of them once, then all of them
 /// again, so that whoever runs out of time has something of each.
 pub fn run(choice: &Choice) -> Result<()> {
-    std::fs::create_dir_all(&choice.output)
-        .with_context(|| format!("making the folder {}", choice.output.display()))?;
+    std::fs::create_dir_all(&choice.out)
+        .with_context(|| format!("making the folder {}", choice.out.display()))?;
     let until = choice.budget.map(|budget| Instant::now() + Duration::from_secs(budget));
     let device = processes::device()?;
     let amounts = fitting(&choice.amounts, &device);
@@ -246,7 +246,7 @@ pub fn run(choice: &Choice) -> Result<()> {
         for options in figure.options(choice.extent, &amounts) {
             plans.extend(options.plans(&device)?);
         }
-        let output = choice.output.join(format!("figure-{}.json", figure.name()));
+        let output = choice.out.join(format!("figure-{}.json", figure.name()));
         campaigns.push(Campaign::new(figure.name(), plans, &device, output, None));
     }
     'measuring: for _ in 0..choice.repeats {

@@ -1,7 +1,6 @@
 //! `veloc bench init`: how fast caches become usable, and nothing else (figure 4a). Each process
 //! makes one cache, all start together, and none gives its back before all have theirs.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -120,12 +119,7 @@ fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
     let most = options.processes.iter().copied().max().unwrap_or(1);
     let available = memory::physical()?.available;
     let all = options.host_bytes.saturating_mul(u64::from(most));
-    for (option, bytes) in
-        [("--host-bytes", options.host_bytes), ("--device-bytes", options.device_bytes)]
-    {
-        ensure!(bytes > 0, "{option} 0: a cache without a byte");
-    }
-    ensure!(!options.steps.contains(&0), "--steps 0: a step without a byte");
+    ensure!(options.host_bytes > 0 && options.device_bytes > 0, "a cache without a byte");
     ensure!(
         all / MOST_TENTHS <= available / 10,
         "--host-bytes {} for {most} processes: only {} of memory are available",
@@ -133,7 +127,7 @@ fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
         size::show(available)
     );
     let mut points = Vec::new();
-    for processes in options.processes.iter().copied().collect::<BTreeSet<_>>() {
+    for &processes in &options.processes {
         let mut add = |kind: Kind, step| {
             let bytes = if kind.is_of_device() { options.device_bytes } else { options.host_bytes };
             let what = kind.text().to_owned();
@@ -141,17 +135,9 @@ fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
                 .push((kind, Initialisation { what, processes, bytes, step, seconds: Vec::new() }));
         };
         add(Kind::Alloc, 0);
-        let steps: BTreeSet<u64> = options.steps.iter().copied().collect();
-        for step in steps {
-            match step <= options.device_bytes {
-                true => add(Kind::Map, step),
-                false => eprintln!(
-                    "left out: --steps {} is more than --device-bytes {}",
-                    size::exact(step),
-                    size::exact(options.device_bytes)
-                ),
-            }
-        }
+        let steps =
+            options.steps.iter().filter(|step| **step > 0 && **step <= options.device_bytes);
+        steps.for_each(|step| add(Kind::Map, *step));
         add(Kind::Touch, 0);
         add(Kind::TouchAndPin, HOST_STEP);
         add(Kind::PinAtOnce, 0);

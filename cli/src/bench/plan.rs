@@ -4,8 +4,6 @@ use anyhow::{ensure, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::size;
-
 /// In the library's tiers a checkpoint takes a multiple of this many bytes.
 const GRANULE: u64 = 512;
 
@@ -38,19 +36,6 @@ impl ApproachName {
             ApproachName::UvmBudget => "uvm-budget",
             ApproachName::IncrementalMemset => "incremental-memset",
             ApproachName::Ring => "ring",
-        }
-    }
-}
-
-impl ApproachName {
-    /// Why it cannot keep its checkpoints in this configuration, if it cannot.
-    pub fn cannot(self, configuration: Configuration) -> Option<&'static str> {
-        match (self, configuration) {
-            (ApproachName::Ring, Configuration::LargeDevice) => Some(
-                "the approach ring has no device cache, so there is none of it in the \
-                 configuration large-device",
-            ),
-            _ => None,
         }
     }
 }
@@ -156,7 +141,7 @@ impl Plan {
 
     /// Refuses what no approach could do, with the value that is wrong.
     pub fn check(&self) -> Result<()> {
-        ensure!(self.processes > 0, "--processes 0: wanted is 1 or more");
+        ensure!(self.processes > 0, "processes: 0");
         ensure!(
             !self.sizes.is_empty() && self.sizes.iter().all(|sizes| !sizes.is_empty()),
             "{}: there is no checkpoint",
@@ -170,22 +155,19 @@ impl Plan {
         );
         ensure!(
             self.device_cache >= largest,
-            "--device-cache {}: a checkpoint of {} does not fit",
-            size::exact(self.device_cache),
-            size::exact(largest)
+            "device cache: {} bytes, but a checkpoint has {largest}",
+            self.device_cache
         );
         for process in 0..self.processes {
             let all: u64 =
                 self.sizes_of(process).iter().map(|size| size.next_multiple_of(GRANULE)).sum();
-            let (room, option) = match self.configuration {
-                Configuration::LargeDevice => (self.device_cache, "--device-cache"),
-                Configuration::LargeHost => (self.host_cache, "--host-cache"),
+            let (room, what) = match self.configuration {
+                Configuration::LargeDevice => (self.device_cache, "device cache"),
+                Configuration::LargeHost => (self.host_cache, "host buffer"),
             };
             ensure!(
                 all <= room,
-                "{option} {}: the checkpoints of process {process} come to {}",
-                size::exact(room),
-                size::exact(all)
+                "{what}: {room} bytes, but the checkpoints of process {process} come to {all}"
             );
         }
         Ok(())

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -30,21 +29,13 @@ struct Process {
 type Said = (usize, Option<Message>);
 
 impl Process {
-    fn start(
-        number: usize,
-        request: &Request,
-        timeline: Option<&Path>,
-        said: Sender<Said>,
-    ) -> Result<Process> {
+    fn start(number: usize, request: &Request, said: Sender<Said>) -> Result<Process> {
         let program = std::env::current_exe().context("finding this program's own file")?;
         let errors = tempfile::tempfile().context("a temporary file for messages")?;
         let mut command = Command::new(program);
         // What is measured is what the plan says, whatever this shell has set for other jobs.
-        for key in KEYS {
+        for key in KEYS.iter().filter(|key| key.name != "trace") {
             command.env_remove(key.variable());
-        }
-        if let Some(file) = timeline {
-            command.env("VELOC_TRACE", file);
         }
         let mut child = command
             .args(["bench", "worker"])
@@ -113,7 +104,7 @@ impl Drop for Process {
 /// The device that measuring processes use.
 pub fn device() -> Result<Device> {
     let (said, hear) = channel();
-    let mut process = Process::start(0, &Request::Device, None, said)?;
+    let mut process = Process::start(0, &Request::Device, said)?;
     loop {
         match hear.recv_timeout(DEVICE_LIMIT) {
             Ok((_, Some(Message::Device(device)))) => return Ok(device),
@@ -126,18 +117,17 @@ pub fn device() -> Result<Device> {
 }
 
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
-/// are done, over all processes. `timeline`: where they record theirs. Returns the warnings that the processes gave beside the figures.
+/// are done, over all processes. Returns the warnings that the processes gave beside the figures.
 pub fn repeat(
     plan: &Plan,
     limit: Duration,
-    timeline: Option<&Path>,
     mut progress: impl FnMut(u64),
 ) -> Result<(Run, Vec<String>)> {
     let (said, hear) = channel();
     let mut processes = (0..plan.processes)
         .map(|process| {
             let request = Request::Measure { plan: Box::new(plan.clone()), process };
-            Process::start(process as usize, &request, timeline, said.clone())
+            Process::start(process as usize, &request, said.clone())
         })
         .collect::<Result<Vec<_>>>()?;
     drop(said);

@@ -1,8 +1,6 @@
 //! What was measured, as it stands in the files. All times are in seconds, all sizes in bytes.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{ensure, Context, Result};
@@ -290,41 +288,18 @@ impl Results {
     }
 }
 
-/// Writes a file, whole or not at all, in a folder that is made if there is none.
+/// Writes a file, whole or not at all.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec_pretty(value)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let write = || {
-        let folder = folder.unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)?;
-        // Gone if anything fails; at an interruption it has no name that looks like results.
-        let mut temporary = tempfile::Builder::new()
-            .prefix(".veloc-")
-            .permissions(fs::Permissions::from_mode(0o644))
-            .tempfile_in(folder)?;
-        temporary.write_all(&text)?;
-        temporary.persist(path).map(drop).map_err(|error| error.error)
-    };
-    write().with_context(|| format!("writing {}", path.display()))
+    let temporary = path.with_extension("json.tmp");
+    fs::write(&temporary, text)
+        .and_then(|()| fs::rename(&temporary, path))
+        .with_context(|| format!("writing {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_is_written_whole_and_leaves_nothing_beside_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("new/r.json");
-        write_json(&file, &1).unwrap();
-        write_json(&file, &2).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "2");
-        // A folder stands where the file is to be.
-        let error = write_json(folder.path(), &3).unwrap_err();
-        assert!(format!("{error:#}").contains("writing"), "{error:#}");
-        let names = |folder: &Path| fs::read_dir(folder).unwrap().count();
-        assert_eq!((names(folder.path()), names(&folder.path().join("new"))), (1, 1));
-    }
 
     #[test]
     fn quantiles_are_interpolated() {

@@ -81,13 +81,8 @@ fn parse(text: &str) -> Result<Vec<Vec<f64>>> {
             .split(',')
             .map(|cell| {
                 let size: Option<u64> = cell.trim().parse().ok().filter(|size| *size > 0);
-                size.map(|size| size as f64).with_context(|| {
-                    let hint = match number {
-                        1 => "; a trace has no line of headings",
-                        _ => "",
-                    };
-                    format!("line {number}: {cell:?} is no number of bytes{hint}")
-                })
+                size.map(|size| size as f64)
+                    .with_context(|| format!("line {number}: {cell:?} is no number of bytes"))
             })
             .collect::<Result<Vec<_>>>()?;
         let columns = table.first().map_or(row.len(), Vec::len);

@@ -61,7 +61,7 @@ pub struct Options {
     figures: bool,
     /// Write everything to this file, too
     #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    json: Option<PathBuf>,
 }
 
 /// The key `pin`.
@@ -163,7 +163,7 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn write(options: &Options, what: &impl Serialize) -> Result<()> {
-    let Some(path) = &options.output else {
+    let Some(path) = &options.json else {
         return Ok(());
     };
     let text = serde_json::to_vec_pretty(what)?;

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void, CStr, CString};
 use std::io::Write;
-use std::os::fd::AsRawFd as _;
 
 use anyhow::{ensure, Context, Result};
+use tempfile::NamedTempFile;
 use veloc_client::capi::{
     VELOC_Checkpoint, VELOC_Finalize, VELOC_Get_metrics, VELOC_Init_single, VELOC_Last_error,
     VELOC_Mem_protect, VELOC_Metrics, VELOC_Prefetch_enqueue, VELOC_Prefetch_start, VELOC_Restart,
@@ -61,10 +61,10 @@ fn configuration(plan: &Plan) -> String {
 impl Ours {
     /// Starts the job.
     pub fn start(plan: &Plan, process: u32, stream: &Stream, buffer: &Buffer) -> Result<Ours> {
-        // A file without a name, which needs nobody to remove it.
-        let mut file = tempfile::tempfile().context("a file for the library's configuration")?;
+        let mut file = NamedTempFile::new().context("a file for the library's configuration")?;
         file.write_all(configuration(plan).as_bytes()).context("the library's configuration")?;
-        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let path = CString::new(file.path().as_os_str().as_encoded_bytes())
+            .context("the configuration's path holds a zero byte")?;
         // SAFETY: the path is a text that ends with a zero.
         checked(unsafe { VELOC_Init_single(process, path.as_ptr()) })?;
         let mut ours = Ours { buffer: buffer.address() as *mut c_void, protected: 0, open: true };

@@ -26,7 +26,7 @@ pub struct Common {
     pub repeats: u32,
     /// Write what was measured to this file
     #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub json: Option<PathBuf>,
 }
 
 /// One file of results.

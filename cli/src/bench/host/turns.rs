@@ -17,7 +17,6 @@ use clap::Args;
 
 use super::{Common, Figure, Report};
 use crate::bench::child::Child;
-use crate::folder::Folder;
 use member::{now_ns, Turn};
 
 /// How long a holder that is to die or stop has had its turn before, at least.
@@ -52,13 +51,13 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(page) = &options.member_of {
         return member::run(page, options.turns, options.hold_ms);
     }
-    let mut report = Report::new("turns", options.common.output.as_deref());
+    let mut report = Report::new("turns", options.common.json.as_deref());
     report.print_machine();
     println!(
         "turns of {} ms, {} of each process, {} repeats",
         options.hold_ms, options.turns, options.common.repeats
     );
-    let folder = Folder::in_memory("veloc-bench-turns-")?;
+    let folder = folder()?;
     let page = folder.path().join("turns");
     let mut contests: Vec<Vec<Vec<Vec<Turn>>>> = vec![Vec::new(); options.processes.len()];
     let (mut after_death, mut after_stop, mut lost) = (Vec::new(), Vec::new(), Vec::new());
@@ -84,6 +83,16 @@ pub fn run(options: &Options) -> Result<()> {
     Figure::print_title();
     report.points.iter().for_each(Figure::print);
     Ok(())
+}
+
+/// A folder like that of the library's own page: in memory, where there is such a place.
+fn folder() -> Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("veloc-bench-turns-");
+    builder
+        .tempdir_in("/dev/shm")
+        .or_else(|_| builder.tempdir())
+        .context("making a folder for the page of turns")
 }
 
 /// The turns of each process.

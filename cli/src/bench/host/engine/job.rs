@@ -6,9 +6,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
+use tempfile::TempDir;
 use veloc_client::capi::*;
-
-use crate::folder::Folder;
 
 /// The name of its checkpoints.
 pub const NAME: &CStr = c"bench";
@@ -20,7 +19,7 @@ const STUCK: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct Job {
     /// Has its configuration and its files.
-    _folder: Folder,
+    _folder: TempDir,
     /// How long `VELOC_Init_single` took, in seconds.
     pub init: f64,
 }
@@ -28,7 +27,7 @@ pub struct Job {
 impl Job {
     /// Starts one with these lines of configuration, in which `DIR` stands for a folder of its own.
     pub fn start(configuration: &str) -> Result<Job> {
-        let folder = Folder::on_disk("veloc-bench-engine-")?;
+        let folder = TempDir::new().context("making a folder")?;
         let path = folder.path().join("veloc.cfg");
         let text = configuration.replace("DIR", &folder.path().to_string_lossy());
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
