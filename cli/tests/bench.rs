@@ -68,7 +68,7 @@ fn veloc(folder: &Path, arguments: &str, environment: &[(&str, &str)]) -> Output
 
 fn bench(arguments: &str, environment: &[(&str, &str)]) -> Ran {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = format!("bench run --repeats 1 --output r.json {arguments}");
+    let arguments = format!("bench run --repeats 1 --out r.json {arguments}");
     let output = veloc(folder.path(), &arguments, environment);
     let text = std::fs::read(folder.path().join("r.json"));
     let results = text.map_or(Value::Null, |text| serde_json::from_slice(&text).expect("JSON"));
@@ -183,7 +183,7 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
     for (arguments, named) in [
         ("--size 10", "multiple of 4"),
         ("--device-cache 1K", "1024"),
-        ("--vary pni=serial", "pin"),
+        ("--vary pni=serial", "no key pni"),
         ("--interval x", "x"),
         ("--trace nowhere.csv", "nowhere.csv"),
     ] {
@@ -197,7 +197,7 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
 fn results_say_that_they_are_of_the_software_device_and_can_be_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let run = "bench run --repeats 2 --count 24 --size 60K --device-cache 512K --host-cache 2M \
-               --interval 0.2,0.4 --output r.json";
+               --interval 0.2,0.4 --out r.json";
     let output = veloc(folder.path(), run, &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("its times mean nothing"), "{text}");

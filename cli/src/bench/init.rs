@@ -45,8 +45,8 @@ pub struct Options {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
     /// The file of results
-    #[arg(long, value_name = "FILE", default_value = "init.json")]
-    output: PathBuf,
+    #[arg(long, value_name = "FILE", default_value = "out/init.json")]
+    out: PathBuf,
     /// Be a process that makes this cache
     #[arg(long, hide = true)]
     member: Option<Kind>,
@@ -106,7 +106,7 @@ pub fn run(options: &Options) -> Result<()> {
         for (index, (kind, point)) in plan(options)?.into_iter().enumerate() {
             let seconds = together(kind, &point)?;
             results.initialisation[index].seconds.push(seconds);
-            results.write(&options.output)?;
+            results.write(&options.out)?;
         }
         eprintln!("round {round} of {}", options.repeats);
     }

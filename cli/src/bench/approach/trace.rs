@@ -10,9 +10,7 @@ use veloc_client::trace::{Recorder, Setup};
 use crate::bench::cuda::Device;
 use crate::bench::plan::Plan;
 use crate::bench::results::SOFTWARE_WARNING;
-
-/// The variable that names the file.
-const VARIABLE: &str = "VELOC_TRACE";
+use crate::bench::timelines::VARIABLE;
 
 /// Starts recording, if it is wanted.
 pub fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {

@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let (Some(detail), [part]) = (options.detail, parts) {
         return measure(*part, detail, options.common.repeats);
     }
-    let mut report = Report::new("engine", options.common.json.as_deref());
+    let mut report = Report::new("engine", options.common.out.as_deref())?;
     report.print_machine();
     if parts.iter().any(|part| part.on_device()) {
         report.warn(software::WARNING);

@@ -10,9 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use veloc_client::config::KEYS;
 
+use super::child::ends_with_this;
 use super::machine;
-use super::results::{write_json, Device, Machine, Program, Spread, SCHEMA};
+use super::results::{prepare, write_json, Device, Machine, Program, Spread, SCHEMA};
+use super::temporary::Folder;
 
 pub mod engine;
 pub mod pages;
@@ -26,7 +29,7 @@ pub struct Common {
     pub repeats: u32,
     /// Write what was measured to this file
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub out: Option<PathBuf>,
 }
 
 /// One file of results.
@@ -47,9 +50,11 @@ pub struct Report<T> {
 }
 
 impl<T: Serialize> Report<T> {
-    /// An empty one about `title`, for the file that was asked for, if one was.
-    pub fn new(title: &'static str, file: Option<&Path>) -> Self {
-        Report {
+    /// An empty one about `title`, for the file that was asked for, if one was. An error if that
+    /// cannot be written.
+    pub fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
+        file.map_or(Ok(()), prepare)?;
+        Ok(Report {
             schema: SCHEMA,
             title,
             program: machine::program(),
@@ -58,7 +63,7 @@ impl<T: Serialize> Report<T> {
             warning: None,
             points: Vec::new(),
             file: file.map(Path::to_path_buf),
-        }
+        })
     }
 
     /// Has the file say which device was used.
@@ -171,8 +176,9 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Runs this program again with other arguments, with `settings` in its environment, and gives the
-/// lines that it prints, each as soon as it is there.
+/// Runs this program again with other arguments, with `settings` in its environment and none of the
+/// library's keys, and gives the lines that it prints, each as soon as it is there. Its temporary
+/// files are removed when it has ended, however it does.
 pub fn in_own_process(
     arguments: &[String],
     settings: &[(&str, String)],
@@ -182,12 +188,18 @@ pub fn in_own_process(
     use std::process::{Command, Stdio};
 
     let program = std::env::current_exe().context("finding this program")?;
-    let mut child = Command::new(program)
+    let temporary = Folder::new(&std::env::temp_dir())?;
+    let mut command = Command::new(program);
+    // What is measured is what the bench asks for, whatever this shell has set for other jobs.
+    for key in KEYS {
+        command.env_remove(key.variable());
+    }
+    command
         .args(arguments)
         .envs(settings.iter().map(|(name, value)| (name, value)))
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("starting this program again")?;
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::piped());
+    let mut child = ends_with_this(&mut command).spawn().context("starting this program again")?;
     let mut read = Ok(());
     if let Some(output) = child.stdout.take() {
         read = BufReader::new(output)

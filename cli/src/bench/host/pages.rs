@@ -109,7 +109,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         given => given.to_vec(),
     };
-    let mut report = Report::new("pages", options.common.json.as_deref());
+    let mut report = Report::new("pages", options.common.out.as_deref())?;
     report.print_machine();
     println!("host buffer of {}, {} repeats in turns", size::show(bytes), options.common.repeats);
     for &threads in &threads {

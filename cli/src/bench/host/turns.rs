@@ -17,6 +17,7 @@ use clap::Args;
 
 use super::{Common, Figure, Report};
 use crate::bench::child::Child;
+use crate::bench::temporary::Folder;
 use member::{now_ns, Turn};
 
 /// How long a holder that is to die or stop has had its turn before, at least.
@@ -51,7 +52,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(page) = &options.member_of {
         return member::run(page, options.turns, options.hold_ms);
     }
-    let mut report = Report::new("turns", options.common.json.as_deref());
+    let mut report = Report::new("turns", options.common.out.as_deref())?;
     report.print_machine();
     println!(
         "turns of {} ms, {} of each process, {} repeats",
@@ -86,13 +87,11 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// A folder like that of the library's own page: in memory, where there is such a place.
-fn folder() -> Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("veloc-bench-turns-");
-    builder
-        .tempdir_in("/dev/shm")
-        .or_else(|_| builder.tempdir())
-        .context("making a folder for the page of turns")
+fn folder() -> Result<Folder> {
+    let memory = Path::new("/dev/shm");
+    let temporary = std::env::temp_dir();
+    let parent = if memory.is_dir() { memory } else { &temporary };
+    Folder::new(parent).context("making a folder for the page of turns")
 }
 
 /// The turns of each process.

@@ -45,8 +45,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Lead>,
     /// The file of results
-    #[arg(long, value_name = "FILE", default_value = "leads.json")]
-    output: PathBuf,
+    #[arg(long, value_name = "FILE", default_value = "out/leads.json")]
+    out: PathBuf,
 }
 
 /// What is measured.
@@ -126,7 +126,7 @@ pub fn run(options: &Options) -> Result<()> {
     if leads.iter().any(|lead| *lead != Lead::Facts) {
         check(options.total, &device)?;
     }
-    let mut report = Report::new("leads", Some(&options.output));
+    let mut report = Report::new("leads", Some(&options.out))?;
     report.print_machine();
     println!("{}, {}", device.name(), size::show(device.memory()));
     report.on_device(describe(&device));
