@@ -97,7 +97,8 @@ impl Campaign {
         print!("{}", table::text(&self.results));
         println!("written: {}", self.output.display());
         if let Some(timelines) = &self.timelines {
-            println!("timelines: by the name {}", timelines.file().display());
+            let runs = self.results.measurements.len() * self.repeats as usize;
+            println!("timelines: {}", timelines.names(runs));
         }
         self.results
     }

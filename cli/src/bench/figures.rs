@@ -11,7 +11,7 @@ use super::campaign::{self, Campaign};
 use super::options::{distinct, Amounts, Options};
 use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
 use super::plan::{Compute, Configuration, Hints, Order};
-use super::results::{Device, Results};
+use super::results::{prepare, Device, Results};
 use super::timelines::Timelines;
 use super::workload::{GENERATED, LARGEST_SHOT};
 use super::{machine, processes};
@@ -249,6 +249,7 @@ pub fn run(choice: &Choice) -> Result<()> {
             plans.extend(options.plans(&device)?);
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
+        prepare(&output)?;
         let campaign = Campaign::new(figure.name(), plans, &device, output);
         let timelines = Timelines::wanted(Some(figure.name()));
         campaigns.push(campaign.repeated(choice.repeats).with_timelines(timelines));

@@ -122,6 +122,9 @@ fn run_series(arguments: RunArguments) -> Result<()> {
     for left_out in options.left_out() {
         eprintln!("left out: {left_out}");
     }
+    for option in options::without_effect(&options) {
+        eprintln!("note: {option}");
+    }
     let mut campaign = Campaign::new(arguments.title, plans, &device, arguments.out)
         .repeated(options.repeats)
         .limited(arguments.limit.map(Duration::from_secs))

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure, Result};
 use clap::Args;
 
-pub use self::effect::{check as check_effect, distinct, name_of};
+pub use self::effect::{check as check_effect, distinct, name_of, without_effect};
 use self::keys::{check_keys, default_of, variants, with_keys};
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use super::results::Device;
@@ -396,8 +396,6 @@ mod tests {
         for (arguments, named) in [
             ("--approach direct-pin --pin off", "--pin off: a setting of ours"),
             ("--approach ring --vary touch_threads=1", "--vary touch_threads=1"),
-            ("--approach uvm,ring --device-cache 8M", "--device-cache 8 MiB"),
-            ("--approach uvm --host-cache 64M", "--host-cache 64 MiB"),
             ("--configuration large-device --host-cache 1G", "large-device"),
             ("--approach ring --hints one", "--hints one"),
             ("--seed 7", "--seed 7"),
@@ -416,5 +414,10 @@ mod tests {
         ] {
             check_effect(&options(effective).unwrap()).unwrap();
         }
+        let given = options("--approach ours,uvm,ring --device-cache 8M --hints one").unwrap();
+        assert_eq!(
+            without_effect(&given),
+            ["--device-cache has no effect on uvm, ring", "--hints has no effect on uvm, ring"]
+        );
     }
 }

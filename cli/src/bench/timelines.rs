@@ -2,7 +2,8 @@
 //! own.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use super::plan::ApproachName;
 
@@ -44,19 +45,27 @@ impl Timelines {
         if parts.is_empty() {
             return self.file.clone();
         }
-        let text = |part: Option<&std::ffi::OsStr>| {
-            part.map_or_else(String::new, |part| part.to_string_lossy().into_owned())
-        };
-        let mut name = text(self.file.file_stem()) + "-" + &parts.join("-");
-        if let Some(extension) = self.file.extension() {
-            name += &format!(".{}", text(Some(extension)));
-        }
-        self.file.with_file_name(name)
+        self.with_suffix(&parts.join("-"))
     }
 
-    /// The file that was named.
-    pub fn file(&self) -> &Path {
-        &self.file
+    /// What the files of so many runs are called.
+    pub fn names(&self, runs: usize) -> String {
+        if runs == 1 && self.series.is_none() {
+            return self.file.display().to_string();
+        }
+        let series = self.series.as_ref().map_or_else(String::new, |series| format!("{series}-"));
+        self.with_suffix(&format!("{series}*")).display().to_string()
+    }
+
+    /// The name with something before its extension.
+    fn with_suffix(&self, suffix: &str) -> PathBuf {
+        let text = |part: &OsStr| part.to_string_lossy().into_owned();
+        let mut name = self.file.file_stem().map_or_else(String::new, text);
+        name += &format!("-{suffix}");
+        if let Some(extension) = self.file.extension() {
+            name += &format!(".{}", text(extension));
+        }
+        self.file.with_file_name(name)
     }
 }
 
@@ -77,5 +86,7 @@ mod tests {
         assert_eq!(of(None, "t-%r", 1, 3), "t-%r-3");
         assert_eq!(of(Some("5ab"), "t.json", 1, 1), "t-5ab.json");
         assert_eq!(of(None, "a/t.json", 1, 1), "a/t.json");
+        let timelines = Timelines { file: PathBuf::from("a/t.json"), series: None };
+        assert_eq!([timelines.names(1), timelines.names(6)], ["a/t.json", "a/t-*.json"]);
     }
 }

@@ -12,6 +12,9 @@ use crate::bench::plan::Plan;
 use crate::bench::results::SOFTWARE_WARNING;
 use crate::bench::timelines::VARIABLE;
 
+/// What checkpoints are called.
+pub const NAME: &str = "bench";
+
 /// Starts recording, if it is wanted.
 pub fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {
     let file = env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);

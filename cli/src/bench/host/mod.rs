@@ -14,7 +14,9 @@ use veloc_client::config::KEYS;
 
 use super::child::ends_with_this;
 use super::machine;
-use super::results::{prepare, write_json, Device, Machine, Program, Spread, SCHEMA};
+use super::results::{
+    prepare, write_json, Device, Machine, Program, Spread, SCHEMA, SOFTWARE_NOTE,
+};
 use super::temporary::Folder;
 
 pub mod engine;
@@ -132,6 +134,15 @@ impl Figure {
         self
     }
 
+    /// Whether the median reaches the goal; `None` without a goal or a value.
+    fn reached(&self) -> Option<bool> {
+        let median = Spread::of(self.values.clone())?.median;
+        self.goal.map(|goal| match goal {
+            Goal::AtMost(most) => median <= most,
+            Goal::AtLeast(least) => median >= least,
+        })
+    }
+
     /// The title of the columns that [`Figure::print`] fills.
     pub fn print_title() {
         println!(
@@ -147,10 +158,11 @@ impl Figure {
             return;
         };
         let range = format!("{} .. {}", number(spread.least), number(spread.greatest));
+        let reached = self.reached() != Some(false);
         let goal = match self.goal {
             None => String::new(),
-            Some(Goal::AtMost(most)) => verdict("at most", most, spread.median <= most),
-            Some(Goal::AtLeast(least)) => verdict("at least", least, spread.median >= least),
+            Some(Goal::AtMost(most)) => verdict("at most", most, reached),
+            Some(Goal::AtLeast(least)) => verdict("at least", least, reached),
         };
         let line = format!(
             "{:<72} {:>10} {range:>23}  {:<11} {goal}",
@@ -159,6 +171,36 @@ impl Figure {
             self.unit
         );
         println!("{}", line.trim_end());
+    }
+}
+
+/// For commands whose figures have goals.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Judge {
+    /// End with 1 if a figure misses what it has to reach; without this, the table alone says so
+    #[arg(long)]
+    check: bool,
+}
+
+impl Judge {
+    /// Says how many figures have missed their goals; with `--check`, that is an error.
+    pub fn judge(self, figures: &[Figure]) -> Result<()> {
+        let goals = figures.iter().filter(|figure| figure.goal.is_some()).count();
+        let missed: Vec<&str> = figures
+            .iter()
+            .filter(|figure| figure.reached() == Some(false))
+            .map(|figure| figure.what.as_str())
+            .collect();
+        if missed.is_empty() {
+            println!("all {goals} figures with a goal reach it");
+            return Ok(());
+        }
+        println!("{} of {goals} figures with a goal have MISSED it", missed.len());
+        if self.check {
+            bail!("missed: {}", missed.join("; "));
+        }
+        println!("(a measurement all the same: with --check the command would end with 1)");
+        Ok(())
     }
 }
 
@@ -198,8 +240,10 @@ pub fn in_own_process(
         .args(arguments)
         .envs(settings.iter().map(|(name, value)| (name, value)))
         .env("TMPDIR", temporary.path())
-        .stdout(Stdio::piped());
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = ends_with_this(&mut command).spawn().context("starting this program again")?;
+    let errors = child.stderr.take().map(|errors| std::thread::spawn(|| pass_on(errors)));
     let mut read = Ok(());
     if let Some(output) = child.stdout.take() {
         read = BufReader::new(output)
@@ -211,6 +255,10 @@ pub fn in_own_process(
         let _ = child.kill();
     }
     let status = child.wait().context("waiting for a process")?;
+    if let Some(errors) = errors {
+        // It only passes lines on.
+        let _ = errors.join();
+    }
     read?;
     if !status.success() {
         bail!("the process \"{}\" ended with {status}", arguments.join(" "));
@@ -218,9 +266,34 @@ pub fn in_own_process(
     Ok(())
 }
 
+/// Passes lines of a process's standard error on, but for those of the software device: the command
+/// has said so once, for all of its processes.
+fn pass_on(errors: impl std::io::Read) {
+    use std::io::{BufRead as _, BufReader};
+
+    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if !line.contains(SOFTWARE_NOTE) && !line.starts_with("softcuda: SOFTCUDA_COPY=none") {
+            eprintln!("{line}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_with_check_is_a_missed_goal_an_error() {
+        let figure = |value, goal| Figure::new("a call", "us", vec![value]).with_goal(goal);
+        let (met, missed) = (figure(1.0, Goal::AtMost(2.0)), figure(1.0, Goal::AtLeast(2.0)));
+        let plain = Figure::new("another", "us", vec![9.0]);
+        let judge = |check, figures: &[Figure]| Judge { check }.judge(figures);
+        judge(true, &[met.clone(), plain.clone()]).unwrap();
+        judge(false, &[met.clone(), missed.clone()]).unwrap();
+        let error = judge(true, &[met, missed, plain]).unwrap_err().to_string();
+        assert_eq!(error, "missed: a call");
+    }
 
     #[test]
     fn numbers_have_three_digits_or_all() {

@@ -15,8 +15,9 @@ use std::time::Duration;
 use anyhow::{ensure, Context, Result};
 use clap::Args;
 
-use super::{Common, Figure, Report};
+use super::{Common, Figure, Judge, Report};
 use crate::bench::child::Child;
+use crate::bench::options::distinct;
 use crate::bench::temporary::Folder;
 use member::{now_ns, Turn};
 
@@ -42,6 +43,8 @@ pub struct Options {
     hold_ms: u64,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    judge: Judge,
     /// What a process of this measurement is: the page that it shares with the others
     #[arg(long, hide = true)]
     member_of: Option<PathBuf>,
@@ -52,6 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(page) = &options.member_of {
         return member::run(page, options.turns, options.hold_ms);
     }
+    distinct("--processes", &options.processes)?;
     let mut report = Report::new("turns", options.common.out.as_deref())?;
     report.print_machine();
     println!(
@@ -83,7 +87,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     Figure::print_title();
     report.points.iter().for_each(Figure::print);
-    Ok(())
+    options.judge.judge(&report.points)
 }
 
 /// A folder like that of the library's own page: in memory, where there is such a place.

@@ -52,19 +52,12 @@ pub fn check(options: &Options) -> Result<()> {
             }
         }
     }
-    if let Some(bytes) = amounts.device_cache {
-        ensure!(
-            any(has_device_cache),
-            "--device-cache {}: there is none with {approaches}",
-            size::show(bytes)
-        );
-    }
     if let Some(bytes) = amounts.host_cache.first() {
         ensure!(
-            any(has_host_buffer) && options.configuration.contains(&Configuration::LargeHost),
-            "--host-cache {}: there is no host buffer with {approaches} in the configuration {}",
+            options.configuration.contains(&Configuration::LargeHost),
+            "--host-cache {}: there is no host buffer in the configuration {}",
             size::show(*bytes),
-            options.configuration.iter().map(name_of).collect::<Vec<_>>().join(",")
+            Configuration::LargeDevice.text()
         );
     }
     if let Some(hints) = &options.hints {
@@ -82,6 +75,25 @@ pub fn check(options: &Options) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What is without effect on some of the approaches, for the user to know. Not refused: the same sizes
+/// are given to one approach after the other.
+pub fn without_effect(options: &Options) -> Vec<String> {
+    let amounts = &options.amounts;
+    let without = |has: fn(ApproachName) -> bool| {
+        let names = options.approach.iter().filter(|name| !has(**name)).map(name_of);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    [
+        ("--device-cache", amounts.device_cache.is_some(), without(has_device_cache)),
+        ("--host-cache", !amounts.host_cache.is_empty(), without(has_host_buffer)),
+        ("--hints", options.hints.is_some(), without(fetches_ahead)),
+    ]
+    .into_iter()
+    .filter(|(_, given, names)| *given && !names.is_empty())
+    .map(|(option, _, names)| format!("{option} has no effect on {names}"))
+    .collect()
 }
 
 fn has_device_cache(approach: ApproachName) -> bool {
