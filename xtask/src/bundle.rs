@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy_folder, folder, link};
+use crate::files::{copy, copy_folder, folder, link};
 use crate::project::{root, run, target_directory};
 use crate::stage::{build, stage, Profile};
 
 /// The most that a bundle may take, in bytes.
 const LARGEST: u64 = 60 << 20;
+
+/// The files of the project's first folder that a bundle has, too.
+const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of what was there.
 pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
@@ -35,6 +38,8 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     fs::rename(out.join("gpu/run.sh"), out.join("run.sh"))
         .when(|| format!("moving run.sh to {}", out.display()))?;
 
+    documents(&out)?;
+
     for source in sources(&out.join("programs"))? {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         compile(&out, &name, &[source])?;
@@ -48,6 +53,14 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
         )));
     }
     Ok(out)
+}
+
+/// What a reader needs beside the programs, and what they must be accompanied by.
+fn documents(out: &Path) -> Result<()> {
+    for name in DOCUMENTS {
+        copy(&root().join(name), &out.join(name))?;
+    }
+    copy_folder(&root().join("docs"), &out.join("docs"))
 }
 
 /// Removes an older bundle. Anything else stays, and is an error.
@@ -115,7 +128,7 @@ fn size(folder: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::write;
+    use crate::files::{read, write};
 
     #[test]
     fn only_a_bundle_is_replaced() {
@@ -128,5 +141,30 @@ mod tests {
         write(&out.join("run.sh"), "x").unwrap();
         clear(&out).unwrap();
         assert!(!out.exists());
+    }
+
+    /// Catches a document that is left out: the others point to it.
+    #[test]
+    fn what_the_documents_point_to_is_in_the_bundle() {
+        let out = tempfile::tempdir().unwrap();
+        documents(out.path()).unwrap();
+        // Put there by other steps.
+        folder(&out.path().join("include")).unwrap();
+        write(&out.path().join("include/veloc.h"), "").unwrap();
+        for (document, at_least) in
+            [("README.md", 6), ("docs/bench.md", 1), ("docs/guide.md", 2), ("docs/model.md", 0)]
+        {
+            let text = read(&out.path().join(document)).unwrap();
+            let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            let local: Vec<&str> = links
+                .filter(|link| !link.contains("://") && !link.starts_with('#'))
+                .map(|link| link.split('#').next().unwrap())
+                .collect();
+            assert!(local.len() >= at_least, "{document}: {local:?}");
+            let folder = out.path().join(document);
+            for link in local {
+                assert!(folder.with_file_name(link).exists(), "{document}: {link}");
+            }
+        }
     }
 }
