@@ -14,7 +14,7 @@
 #     init.json, leads.json                caches made usable alone; staging, copies, mapping
 #     pages.json, turns.json, engine.json  touching, turns, the library's own cost
 #     run.log, summary.txt                 everything that was printed; the table of steps
-# Ends with 1 if a step failed.
+# Ends with 1 if a step failed, and after Ctrl-C with 130; the table then has what was done before.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -57,14 +57,21 @@ note() {
     cp "$work/summary" "$out/summary.txt"
 }
 
+# The step under way: its name, its beginning and its process.
+step_name='' step_begin='' step_process=''
+
 # step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds.
 step() {
     local name=$1 limit=$2 begin=$EPOCHREALTIME status result
     shift 2
     echo
     echo "==> $name"
-    timeout --kill-after=5 "$limit" "$@"
+    # In the background, so that a signal to this script is heard at once.
+    timeout --kill-after=5 "$limit" "$@" &
+    step_name=$name step_begin=$begin step_process=$!
+    wait "$step_process"
     status=$?
+    step_process=''
     case $status in
         0) result=ok ;;
         124 | 137) result="FAILED: not done in $limit s" ;;
@@ -72,6 +79,29 @@ step() {
     esac
     [ "$status" = 0 ] || failed=1
     note "$name" "$result" "$(since "$begin")"
+}
+
+# interrupted SIGNAL STATUS: ends the step under way, closes the table, and ends.
+interrupted() {
+    trap '' INT TERM HUP
+    if [ -n "$step_process" ]; then
+        # It passes the signal on, and kills what does not end.
+        kill -TERM "$step_process" 2> /dev/null
+        wait "$step_process"
+        note "$step_name" "INTERRUPTED" "$(since "$step_begin")"
+    fi
+    note "the rest" "not done: $1" 0
+    echo
+    cat "$work/summary"
+    echo "interrupted by $1; what was done before is in $out"
+    finish "$2"
+}
+
+# finish STATUS: ends when everything that was printed is in the log.
+finish() {
+    exec 1>&- 2>&-
+    wait "$log_process"
+    exit "$1"
 }
 
 since() {
@@ -115,7 +145,7 @@ test_programs() {
         begin=$EPOCHREALTIME result=ok
         # shellcheck disable=SC2086 # the arguments are words
         if ! path=$(program "$name" "$here/programs/$name.c" 2> "$folder/log") \
-            || ! timeout --kill-after=5 60 "$path" "$folder/veloc.cfg" $arguments \
+            || ! timeout --foreground --kill-after=5 60 "$path" "$folder/veloc.cfg" $arguments \
                 > "$folder/log" 2>&1 < /dev/null \
             || [ "$(tail -n 1 "$folder/log")" != "done" ]; then
             result=FAILED
@@ -176,32 +206,32 @@ run_figures() {
     fi
     step "registration: how long it stops copies" 90 \
         "$veloc" bench leads --only facts,registration --total $total --repeats $rounds \
-        --output "$out/registration.json"
+        --out "$out/registration.json"
     step "the paper's figures and more" $((budget + 90)) \
         "$veloc" bench figures --budget $budget --repeats $repeats "${amounts[@]}" \
         --out "$out/figures"
     step "their pictures" 60 "$veloc" bench plot "$out"/figures/*.json --out "$out/pictures"
     VELOC_TRACE=$out/timeline.json step "a job with its timeline" 60 \
-        "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --output "$work/job.json"
+        "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --out "$work/job.json"
     step "its picture" 30 "$veloc" timeline "$out/timeline.json" --out "$out/timeline"
     step "leads: staging, copies, mapping" 90 \
         "$veloc" bench leads --only staging,copies,mapping --total $total --repeats $rounds \
-        --output "$out/leads.json"
+        --out "$out/leads.json"
     step "initialisation of caches" 90 \
-        "$veloc" bench init "${init[@]}" --repeats $rounds --output "$out/init.json"
+        "$veloc" bench init "${init[@]}" --repeats $rounds --out "$out/init.json"
     step "touching of pages" 60 \
-        "$veloc" bench pages "${pages[@]}" --repeats $rounds --json "$out/pages.json"
+        "$veloc" bench pages "${pages[@]}" --repeats $rounds --out "$out/pages.json"
     step "turns between processes" 60 \
-        "$veloc" bench turns --repeats $rounds --json "$out/turns.json"
+        "$veloc" bench turns --repeats $rounds --out "$out/turns.json"
     step "the library's own cost" 120 \
-        "$veloc" bench engine --repeats $rounds --json "$out/engine.json"
+        "$veloc" bench engine --repeats $rounds --out "$out/engine.json"
 }
 
 main() {
     if $software; then
         echo "The software device stands in for the GPU: no time of this run means anything."
     fi
-    step "device" 60 "$here/bin/veloc" bench leads --only facts --output "$out/device.json"
+    step "device" 60 "$here/bin/veloc" bench leads --only facts --out "$out/device.json"
     if $figures; then run_figures; fi
     if $tests; then run_tests; fi
 
@@ -215,5 +245,11 @@ main() {
     return "$failed"
 }
 
-main 2>&1 | tee "$out/run.log"
-exit "${PIPESTATUS[0]}"
+# The log is to have the end, too, and so is not ended by Ctrl-C itself.
+exec > >(trap '' INT TERM HUP; exec tee "$out/run.log") 2>&1
+log_process=$!
+trap 'interrupted SIGINT 130' INT
+trap 'interrupted SIGTERM 143' TERM
+trap 'interrupted SIGHUP 129' HUP
+main
+finish $?

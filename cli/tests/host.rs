@@ -4,9 +4,11 @@
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use xtask::stage::{stage, Profile};
@@ -47,7 +49,7 @@ fn values(results: &Value, what: &str) -> Vec<f64> {
 /// stopped holder that takes its turn for its own when it goes on.
 #[test]
 fn processes_take_turns() {
-    let results = results("turns --processes 1,3 --turns 4 --hold-ms 2 --repeats 1", "--json");
+    let results = results("turns --processes 1,3 --turns 4 --hold-ms 2 --repeats 1", "--out");
     assert_eq!(values(&results, "3 processes: turns that overlapped another"), [0.0]);
     assert!(values(&results, "3 processes: later turns of one that came first, most")[0] <= 1.0);
     let lost = "the holder that went on knew that it had lost its turn";
@@ -57,7 +59,7 @@ fn processes_take_turns() {
 /// Catches a way of touching that is left out, or that breaks off.
 #[test]
 fn every_way_of_touching_is_measured() {
-    let results = results("pages --bytes 8M --threads 1,3 --repeats 2", "--json");
+    let results = results("pages --bytes 8M --threads 1,3 --repeats 2", "--out");
     assert_eq!(points(&results).len(), 2 * 2 * 5);
     for point in points(&results) {
         assert_eq!(point["bytes"], 8 << 20);
@@ -69,7 +71,7 @@ fn every_way_of_touching_is_measured() {
 /// Catches a lead that breaks the rules of the driver: the software device checks them.
 #[test]
 fn every_lead_is_followed() {
-    let results = results("leads --total 16M --repeats 1", "--output");
+    let results = results("leads --total 16M --repeats 1", "--out");
     assert!(results["warning"].as_str().unwrap().contains("software device"));
     assert_eq!(results["device"]["software"], true);
     for lead in ["facts", "registration", "staging", "copies", "mapping"] {
@@ -82,7 +84,7 @@ fn every_lead_is_followed() {
 #[test]
 fn caches_are_made_by_several_processes_at_once() {
     let sizes = "--device-bytes 8M --host-bytes 8M --steps 2M,8M";
-    let results = results(&format!("init {sizes} --processes 1,3 --repeats 2"), "--output");
+    let results = results(&format!("init {sizes} --processes 1,3 --repeats 2"), "--out");
     let points = results["initialisation"].as_array().unwrap();
     assert_eq!(points.len(), 2 * 6);
     for point in points {
@@ -97,7 +99,7 @@ fn caches_are_made_by_several_processes_at_once() {
 #[test]
 fn the_device_cache_takes_what_it_was_given() {
     let softcuda = format!("--softcuda {}", SOFTCUDA.display());
-    let results = results(&format!("engine --parts device-memory {softcuda}"), "--json");
+    let results = results(&format!("engine --parts device-memory {softcuda}"), "--out");
     assert_eq!(values(&results, "device memory, cache of 1 GiB"), [1.0]);
 }
 
@@ -115,4 +117,61 @@ fn what_the_machine_cannot_give_is_refused_by_name() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains(named), "{arguments}: {said}");
     }
+}
+
+/// The folders that the bench with this process id has in `parent`.
+fn folders_of(bench: u32, parent: &Path) -> usize {
+    let prefix = format!("veloc-bench-{bench}-");
+    let names = fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(&prefix)).count()
+}
+
+/// Waits for something that takes moments; a minute on a machine that is very slow.
+fn until(what: &str, done: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Catches temporary folders that outlive a bench that is killed, and processes that go on for
+/// nobody: a turn is held for 10 minutes.
+#[test]
+fn a_killed_bench_leaves_neither_folders_nor_processes() {
+    let own = tempfile::tempdir().unwrap();
+    let memory = Path::new("/dev/shm");
+    let turns = if memory.is_dir() { memory } else { own.path() };
+    for (arguments, parent) in [
+        ("turns --processes 2 --turns 1 --hold-ms 600000", turns),
+        ("engine --parts files", own.path()),
+    ] {
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_veloc"))
+            .arg("bench")
+            .args(arguments.split_whitespace())
+            .env("TMPDIR", own.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let id = bench.id();
+        let children = || -> Vec<String> {
+            let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+            text.split_whitespace().map(str::to_owned).collect()
+        };
+        // The keeper of its folder, and at least one that measures.
+        until("it starts", || folders_of(id, parent) == 1 && children().len() > 1);
+        let children = children();
+        bench.kill().unwrap();
+        bench.wait().unwrap();
+        until("its folder goes", || folders_of(id, parent) == 0);
+        let runs = |child: &String| {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            // The state stands behind the name, which may hold anything.
+            let state = stat.rsplit_once(") ").map_or("Z", |(_, rest)| rest);
+            !state.starts_with('Z')
+        };
+        until("its processes end", || !children.iter().any(runs));
+    }
+    assert_eq!(fs::read_dir(own.path()).unwrap().count(), 0);
 }

@@ -13,15 +13,8 @@ use crate::stage::{build, stage, Profile};
 /// The most that a bundle may take, in bytes.
 const LARGEST: u64 = 60 << 20;
 
-/// What a reader needs beside the programs.
-const DOCUMENTS: [&str; 6] = [
-    "README.md",
-    "docs/guide.md",
-    "docs/bench.md",
-    "docs/configuration.md",
-    "LICENSE-MIT",
-    "LICENSE-APACHE",
-];
+/// The files of the project's first folder that a bundle has, too.
+const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of what was there.
 pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
@@ -44,11 +37,10 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     copy_folder(&stage.include(), &out.join("include"))?;
     copy_folder(&root().join("gpu"), &out.join("gpu"))?;
     copy_folder(&root().join("capi-tests/programs"), &out.join("programs"))?;
-    for document in DOCUMENTS {
-        copy(&root().join(document), &out.join(document))?;
-    }
     fs::rename(out.join("gpu/run.sh"), out.join("run.sh"))
         .when(|| format!("moving run.sh to {}", out.display()))?;
+
+    documents(&out)?;
 
     for source in sources(&out.join("programs"))? {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -63,6 +55,14 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
         )));
     }
     Ok(out)
+}
+
+/// What a reader needs beside the programs, and what they must be accompanied by.
+fn documents(out: &Path) -> Result<()> {
+    for name in DOCUMENTS {
+        copy(&root().join(name), &out.join(name))?;
+    }
+    copy_folder(&root().join("docs"), &out.join("docs"))
 }
 
 /// Removes an older bundle. Anything else stays, and is an error.
@@ -130,7 +130,7 @@ fn size(folder: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::write;
+    use crate::files::{read, write};
 
     #[test]
     fn only_a_bundle_is_replaced() {
@@ -143,5 +143,30 @@ mod tests {
         write(&out.join("run.sh"), "x").unwrap();
         clear(&out).unwrap();
         assert!(!out.exists());
+    }
+
+    /// Catches a document that is left out: the others point to it.
+    #[test]
+    fn what_the_documents_point_to_is_in_the_bundle() {
+        let out = tempfile::tempdir().unwrap();
+        documents(out.path()).unwrap();
+        // Put there by other steps.
+        folder(&out.path().join("include")).unwrap();
+        write(&out.path().join("include/veloc.h"), "").unwrap();
+        for (document, at_least) in
+            [("README.md", 6), ("docs/bench.md", 1), ("docs/guide.md", 2), ("docs/model.md", 0)]
+        {
+            let text = read(&out.path().join(document)).unwrap();
+            let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            let local: Vec<&str> = links
+                .filter(|link| !link.contains("://") && !link.starts_with('#'))
+                .map(|link| link.split('#').next().unwrap())
+                .collect();
+            assert!(local.len() >= at_least, "{document}: {local:?}");
+            let folder = out.path().join(document);
+            for link in local {
+                assert!(folder.with_file_name(link).exists(), "{document}: {link}");
+            }
+        }
     }
 }

@@ -2,14 +2,16 @@
 //! goes meets all alike. The file is written after each measurement.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::plan::{ApproachName, Plan};
-use super::results::{Device, Measurement, Results, SCHEMA, SOFTWARE_WARNING};
+use super::options::name_of;
+use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
+use super::results::{Device, Measurement, Results, SCHEMA, SOFTWARE_NOTE, SOFTWARE_WARNING};
+use super::timelines::Timelines;
 use super::{machine, processes, table};
 use crate::size;
 
@@ -21,20 +23,17 @@ const MEMORY_SHARE: f64 = 0.85;
 pub struct Campaign {
     output: PathBuf,
     limit: Option<Duration>,
+    timelines: Option<Timelines>,
+    repeats: u32,
+    /// Passes that have begun.
+    passes: u32,
     results: Results,
 }
 
 impl Campaign {
     /// Nothing measured yet, and nothing written: an older file stays until there is something to
-    /// take its place. `title`: see [`Results::title`]; `limit`: the longest that one repeat
-    /// may take, if not by its plan.
-    pub fn new(
-        title: String,
-        plans: Vec<Plan>,
-        device: &Device,
-        output: PathBuf,
-        limit: Option<Duration>,
-    ) -> Campaign {
+    /// take its place. `title`: see [`Results::title`].
+    pub fn new(title: String, plans: Vec<Plan>, device: &Device, output: PathBuf) -> Campaign {
         let measurement =
             |plan| Measurement { plan, runs: Vec::new(), failures: Vec::new(), notes: Vec::new() };
         let results = Results {
@@ -47,13 +46,30 @@ impl Campaign {
             measurements: plans.into_iter().map(measurement).collect(),
             initialisation: Vec::new(),
         };
-        Campaign { output, limit, results }
+        Campaign { output, limit: None, timelines: None, repeats: 1, passes: 0, results }
+    }
+
+    /// There will be so many passes.
+    pub fn repeated(self, repeats: u32) -> Campaign {
+        Campaign { repeats, ..self }
+    }
+
+    /// The longest that one repeat of a plan may take; without it, its plan says.
+    pub fn limited(self, limit: Option<Duration>) -> Campaign {
+        Campaign { limit, ..self }
+    }
+
+    /// Where runs record their timelines, if they do.
+    pub fn with_timelines(self, timelines: Option<Timelines>) -> Campaign {
+        Campaign { timelines, ..self }
     }
 
     /// Measures every plan once more, in turn; begins none after `until`. What has failed once is
     /// not tried again: it would only take its time again. False: the time is up.
     pub fn pass(&mut self, until: Option<Instant>) -> Result<bool> {
         let count = self.results.measurements.len();
+        self.passes += 1;
+        let repeat = (self.passes, self.repeats);
         for number in 0..count {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Ok(false);
@@ -66,7 +82,10 @@ impl Campaign {
                     number + 1,
                     describe(&measurement.plan)
                 );
-                measure(self.limit, &what, measurement);
+                let timeline = self.timelines.as_ref().map(|timelines| {
+                    timelines.of((number + 1, count), measurement.plan.approach, repeat)
+                });
+                measure(self.limit, timeline.as_deref(), &what, measurement);
                 self.results.write(&self.output)?;
             }
         }
@@ -77,6 +96,10 @@ impl Campaign {
     pub fn finish(self) -> Results {
         print!("{}", table::text(&self.results));
         println!("written: {}", self.output.display());
+        if let Some(timelines) = &self.timelines {
+            let runs = self.results.measurements.len() * self.repeats as usize;
+            println!("timelines: {}", timelines.names(runs));
+        }
         self.results
     }
 }
@@ -96,13 +119,18 @@ pub fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Result<()>
     Ok(())
 }
 
-fn measure(limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
+fn measure(
+    limit: Option<Duration>,
+    timeline: Option<&Path>,
+    what: &str,
+    measurement: &mut Measurement,
+) {
     let plan = &measurement.plan;
     let steps: usize = (0..plan.processes).map(|process| 2 * plan.sizes_of(process).len()).sum();
     let bar = progress_bar(what, steps as u64);
     let result = fits(plan).and_then(|()| {
         let limit = limit.unwrap_or_else(|| longest(plan));
-        processes::repeat(plan, limit, |done| bar.set_position(done))
+        processes::repeat(plan, limit, timeline, |done| bar.set_position(done))
     });
     bar.finish_and_clear();
     match result {
@@ -115,7 +143,8 @@ fn measure(limit: Option<Duration>, what: &str, measurement: &mut Measurement) {
             );
             measurement.runs.push(run);
             for note in notes {
-                if !measurement.notes.contains(&note) {
+                // What the whole file says already is said once.
+                if !note.contains(SOFTWARE_NOTE) && !measurement.notes.contains(&note) {
                     measurement.notes.push(note);
                 }
             }
@@ -139,13 +168,28 @@ fn progress_bar(what: &str, steps: u64) -> ProgressBar {
     bar
 }
 
-/// One line that tells a plan from the others.
+/// One line that tells a plan from the others of any series: what is not said is the default.
 pub fn describe(plan: &Plan) -> String {
     let processes = match plan.processes {
         1 => "1 process".to_owned(),
         many => format!("{many} processes"),
     };
     let mut text = format!("{}, {processes}, every {} ms", plan.approach.text(), plan.interval_ms);
+    match plan.configuration {
+        Configuration::LargeDevice => text += ", large device",
+        Configuration::LargeHost => {
+            text += &format!(", host buffer {}", size::show(plan.host_cache));
+        }
+    }
+    if plan.compute == Compute::Kernel {
+        text += ", busy";
+    }
+    if plan.order != Order::Reverse {
+        text += &format!(", {} order", name_of(&plan.order));
+    }
+    if plan.hints != Hints::All {
+        text += &format!(", hints: {}", name_of(&plan.hints));
+    }
     if plan.approach == ApproachName::Ours {
         text += &format!(", touch {}, pin {}", plan.touch, plan.pin);
     }

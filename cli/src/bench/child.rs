@@ -1,7 +1,8 @@
 //! Processes that do one thing together: started, ready, let go, and heard line by line.
 
 use std::ffi::OsStr;
-use std::io::{stdin, stdout, BufRead as _, BufReader, Lines, Write as _};
+use std::io::{self, stdin, stdout, BufRead as _, BufReader, Lines, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{ensure, Context, Result};
@@ -21,12 +22,9 @@ impl Child {
     /// Starts it and waits until it has called [`ready`].
     pub fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child> {
         let program = std::env::current_exe().context("finding this program's own file")?;
-        let mut process = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("starting a process")?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = ends_with_this(&mut command).spawn().context("starting a process")?;
         let input = process.stdin.take().context("a process without an input")?;
         let output = process.stdout.take().context("a process without an output")?;
         let mut child = Child { process, input, output: BufReader::new(output).lines() };
@@ -61,6 +59,28 @@ impl Drop for Child {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Has the process that `command` starts end when this one does, even if it is killed: nobody would
+/// listen any more, and one that has stopped would stay for ever. To be started by a thread that
+/// lives as long as the process, as the main thread does: the system looks at the thread.
+pub fn ends_with_this(command: &mut Command) -> &mut Command {
+    let this = std::process::id();
+    let end = move || {
+        // SAFETY: no pointers are involved.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it cannot fail, and takes nothing.
+        let parent = unsafe { libc::getppid() };
+        // If this process ended before the first call, nobody will say so.
+        if parent as u32 != this {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(end) }
 }
 
 /// In the process: says that it is ready, and waits to be let go.

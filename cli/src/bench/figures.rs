@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use super::campaign::{self, Campaign};
-use super::options::{Amounts, Options};
+use super::options::{distinct, Amounts, Options};
 use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
 use super::plan::{Compute, Configuration, Hints, Order};
-use super::results::{Device, Results};
+use super::results::{prepare, Device, Results};
+use super::timelines::Timelines;
 use super::workload::{GENERATED, LARGEST_SHOT};
 use super::{machine, processes};
 
@@ -42,7 +43,7 @@ pub struct Choice {
     #[arg(long, value_name = "SECONDS")]
     pub budget: Option<u64>,
     /// The folder that gets one file of results for each figure
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, value_name = "DIR", default_value = "out/figures")]
     pub out: PathBuf,
 }
 
@@ -198,7 +199,7 @@ impl Figure {
                 (Order::Random, Hints::All),
             ]
             .into_iter()
-            .map(|(order, hints)| Options { order, hints, ..base.clone() })
+            .map(|(order, hints)| Options { order, hints: Some(hints), ..base.clone() })
             .collect(),
         }
     }
@@ -234,6 +235,7 @@ fn shared(processes: u32, parts: usize, base: &Options) -> Options {
 /// Measures the chosen figures, each into a file of its own: all of them once, then all of them
 /// again, so that whoever runs out of time has something of each.
 pub fn run(choice: &Choice) -> Result<()> {
+    distinct("--only", choice.only.iter().map(|figure| figure.name()))?;
     std::fs::create_dir_all(&choice.out)
         .with_context(|| format!("making the folder {}", choice.out.display()))?;
     let until = choice.budget.map(|budget| Instant::now() + Duration::from_secs(budget));
@@ -247,7 +249,10 @@ pub fn run(choice: &Choice) -> Result<()> {
             plans.extend(options.plans(&device)?);
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
-        campaigns.push(Campaign::new(figure.name(), plans, &device, output, None));
+        prepare(&output)?;
+        let campaign = Campaign::new(figure.name(), plans, &device, output);
+        let timelines = Timelines::wanted(Some(figure.name()));
+        campaigns.push(campaign.repeated(choice.repeats).with_timelines(timelines));
     }
     'measuring: for _ in 0..choice.repeats {
         for campaign in &mut campaigns {

@@ -15,12 +15,16 @@ use super::child::{ready, say, wait, Child};
 use super::cuda::{register, unregister, Buffer, Device, Pinned, Range};
 use super::host::number;
 use super::host::pages::touch_all;
-use super::results::{Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
+use super::options::distinct;
+use super::results::{prepare, Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
 use super::{machine, processes};
 use crate::size;
 
 /// Bytes of one step of touching and registering: what the library registers at a time.
 const HOST_STEP: u64 = 64 << 20;
+
+/// Steps of mapping, without any given.
+const STEPS: [u64; 4] = [2 << 20, 64 << 20, 128 << 20, 1 << 30];
 
 /// What of the available memory may be asked for, in tenths.
 const MOST_TENTHS: u64 = 8;
@@ -38,15 +42,16 @@ pub struct Options {
     /// Host memory of each process
     #[arg(long, value_parser = size::parse, default_value = "4G")]
     host_bytes: u64,
-    /// Steps in which device memory is mapped
-    #[arg(long, value_delimiter = ',', value_parser = size::parse, default_value = "2M,64M,128M,1G")]
+    /// Steps in which device memory is mapped [default: 2M,64M,128M,1G, as far as --device-bytes
+    /// has room for one]
+    #[arg(long, value_delimiter = ',', value_parser = size::parse)]
     steps: Vec<u64>,
     /// How often each is measured
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
     /// The file of results
-    #[arg(long, value_name = "FILE", default_value = "init.json")]
-    output: PathBuf,
+    #[arg(long, value_name = "FILE", default_value = "out/init.json")]
+    out: PathBuf,
     /// Be a process that makes this cache
     #[arg(long, hide = true)]
     member: Option<Kind>,
@@ -88,6 +93,8 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(kind) = options.member {
         return member(kind, options);
     }
+    let points = plan(options)?;
+    prepare(&options.out)?;
     let device = processes::device()?;
     let mut results = Results {
         schema: SCHEMA,
@@ -97,16 +104,16 @@ pub fn run(options: &Options) -> Result<()> {
         warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
         device: Some(device),
         measurements: Vec::new(),
-        initialisation: plan(options)?.into_iter().map(|(_, empty)| empty).collect(),
+        initialisation: points.iter().map(|(_, empty)| empty.clone()).collect(),
     };
     if let Some(warning) = &results.warning {
         println!("{warning}");
     }
     for round in 1..=options.repeats {
-        for (index, (kind, point)) in plan(options)?.into_iter().enumerate() {
-            let seconds = together(kind, &point)?;
+        for (index, (kind, point)) in points.iter().enumerate() {
+            let seconds = together(*kind, point)?;
             results.initialisation[index].seconds.push(seconds);
-            results.write(&options.output)?;
+            results.write(&options.out)?;
         }
         eprintln!("round {round} of {}", options.repeats);
     }
@@ -119,7 +126,23 @@ fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
     let most = options.processes.iter().copied().max().unwrap_or(1);
     let available = memory::physical()?.available;
     let all = options.host_bytes.saturating_mul(u64::from(most));
-    ensure!(options.host_bytes > 0 && options.device_bytes > 0, "a cache without a byte");
+    ensure!(options.device_bytes > 0, "--device-bytes 0: a cache without a byte");
+    ensure!(options.host_bytes > 0, "--host-bytes 0: a cache without a byte");
+    distinct("--processes", &options.processes)?;
+    distinct("--steps", &options.steps)?;
+    let steps = match &options.steps[..] {
+        [] => STEPS.into_iter().filter(|step| *step <= options.device_bytes).collect(),
+        given => given.to_vec(),
+    };
+    for step in &steps {
+        ensure!(*step > 0, "--steps 0: nothing is mapped");
+        ensure!(
+            *step <= options.device_bytes,
+            "--steps {}: more than --device-bytes {}",
+            size::show(*step),
+            size::show(options.device_bytes)
+        );
+    }
     ensure!(
         all / MOST_TENTHS <= available / 10,
         "--host-bytes {} for {most} processes: only {} of memory are available",
@@ -135,9 +158,7 @@ fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
                 .push((kind, Initialisation { what, processes, bytes, step, seconds: Vec::new() }));
         };
         add(Kind::Alloc, 0);
-        let steps =
-            options.steps.iter().filter(|step| **step > 0 && **step <= options.device_bytes);
-        steps.for_each(|step| add(Kind::Map, *step));
+        steps.iter().for_each(|step| add(Kind::Map, *step));
         add(Kind::Touch, 0);
         add(Kind::TouchAndPin, HOST_STEP);
         add(Kind::PinAtOnce, 0);
@@ -271,5 +292,45 @@ fn print(results: &Results) {
             number(spread.median),
             format!("{} .. {}", number(spread.least), number(spread.greatest))
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn planned(arguments: &str) -> Result<Vec<(Kind, Initialisation)>> {
+        let words = std::iter::once("init").chain(arguments.split_whitespace());
+        plan(&Command::try_parse_from(words)?.options)
+    }
+
+    #[test]
+    fn every_step_that_was_asked_for_is_measured_once_or_refused() {
+        let small = "--host-bytes 8M --processes 1";
+        let steps = |arguments: &str| {
+            let points = planned(&format!("{small} {arguments}")).unwrap();
+            let mapped = points.iter().filter(|(kind, _)| *kind == Kind::Map);
+            mapped.map(|(_, point)| point.step >> 20).collect::<Vec<_>>()
+        };
+        assert_eq!(steps("--device-bytes 64M"), [2, 64]);
+        assert_eq!(steps("--device-bytes 64M --steps 4M"), [4]);
+        for (arguments, named) in [
+            ("--steps 0", "--steps 0"),
+            ("--device-bytes 64M --steps 2M,128M", "--steps 128 MiB: more than --device-bytes"),
+            ("--steps 2M,2M", "--steps"),
+            ("--processes 1,1", "--processes: 1 is there twice"),
+            ("--processes 1 --host-bytes 0", "--host-bytes 0"),
+        ] {
+            let error = planned(arguments).unwrap_err().to_string();
+            assert!(error.contains(named), "{arguments}: {error}");
+        }
     }
 }

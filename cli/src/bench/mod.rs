@@ -8,12 +8,14 @@
 //! | [`campaign`] | measures every plan in turns, and writes the results as they come |
 //! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
 //! | [`child`] | processes that do one thing together |
+//! | [`temporary`] | files and folders that do not outlive them |
 //! | [`worker`] | one of these processes: the application |
 //! | [`approach`] | the ways to keep checkpoints |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
 //! | [`init`] | making caches usable, and nothing else |
 //! | [`leads`] | what decides the library's defaults on a device |
 //! | [`host`] | what can be measured without a GPU |
+//! | [`timelines`] | where runs record their timelines |
 //! | [`results`], [`machine`] | what was measured, and where, as it stands in files |
 //! | [`table`], [`plot`] | results on the terminal, and as pictures |
 
@@ -24,6 +26,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::campaign::Campaign;
+use self::timelines::Timelines;
 
 mod approach;
 mod bare;
@@ -41,8 +44,10 @@ mod options;
 pub mod plan;
 mod plot;
 mod processes;
-mod results;
+pub mod results;
 mod table;
+mod temporary;
+mod timelines;
 mod worker;
 mod workload;
 
@@ -70,6 +75,9 @@ pub enum Bench {
     /// Be one of the processes that measure
     #[command(hide = true)]
     Worker,
+    /// Keep a temporary folder
+    #[command(hide = true)]
+    Keeper(temporary::Keeper),
 }
 
 /// One series.
@@ -78,31 +86,20 @@ pub struct RunArguments {
     #[command(flatten)]
     options: options::Options,
     /// The file of results
-    #[arg(long, value_name = "FILE", default_value = "results.json")]
-    output: PathBuf,
+    #[arg(long, value_name = "FILE", default_value = "out/bench.json")]
+    out: PathBuf,
     /// What the series is called in tables and pictures
     #[arg(long, default_value = "bench")]
     title: String,
     /// End a repeat that takes longer than so many seconds [default: by its plan]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
 }
 
 /// Runs one.
 pub fn run(bench: Bench) -> Result<()> {
     match bench {
-        Bench::Run(arguments) => {
-            let device = processes::device()?;
-            let plans = arguments.options.plans(&device)?;
-            let limit = arguments.limit.map(Duration::from_secs);
-            let mut campaign =
-                Campaign::new(arguments.title, plans, &device, arguments.output, limit);
-            for _ in 0..arguments.options.repeats {
-                campaign.pass(None)?;
-            }
-            let results = campaign.finish();
-            campaign::verdict([&results])
-        }
+        Bench::Run(arguments) => run_series(arguments),
         Bench::Figures(choice) => figures::run(&choice),
         Bench::Plot(arguments) => plot::run(&arguments),
         Bench::Init(options) => init::run(&options),
@@ -112,5 +109,29 @@ pub fn run(bench: Bench) -> Result<()> {
         Bench::Engine(options) => host::engine::run(&options),
         Bench::Model(options) => crate::model::run(&options),
         Bench::Worker => worker::run(),
+        Bench::Keeper(keeper) => temporary::keep(&keeper),
     }
+}
+
+fn run_series(arguments: RunArguments) -> Result<()> {
+    let options = arguments.options;
+    options::check_effect(&options)?;
+    results::prepare(&arguments.out)?;
+    let device = processes::device()?;
+    let plans = options.plans(&device)?;
+    for left_out in options.left_out() {
+        eprintln!("left out: {left_out}");
+    }
+    for option in options::without_effect(&options) {
+        eprintln!("note: {option}");
+    }
+    let mut campaign = Campaign::new(arguments.title, plans, &device, arguments.out)
+        .repeated(options.repeats)
+        .limited(arguments.limit.map(Duration::from_secs))
+        .with_timelines(Timelines::wanted(None));
+    for _ in 0..options.repeats {
+        campaign.pass(None)?;
+    }
+    let results = campaign.finish();
+    campaign::verdict([&results])
 }

@@ -1,12 +1,16 @@
 //! The options of `veloc bench run`, and the plans that they ask for: every combination of the
 //! lists, the approaches last, so that those compared take turns.
 
+mod effect;
+mod keys;
+
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{bail, ensure, Result};
 use clap::Args;
-use veloc_client::config::{Config, Role, KEYS};
 
+pub use self::effect::{check as check_effect, distinct, name_of, without_effect};
+use self::keys::{check_keys, default_of, variants, with_keys};
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use super::results::Device;
 use super::workload::{self, Sizes};
@@ -25,7 +29,7 @@ pub struct Amounts {
     /// process), or `generated`: shots of 20 to 24 GB
     #[arg(long, value_name = "FILE|generated")]
     pub trace: Option<String>,
-    /// Rows of the file to use, from the start again after the last
+    /// Rows of the file to use, from the start again after the last; not of a generated trace
     #[arg(long, requires = "trace")]
     pub rows: Option<usize>,
     /// Multiplies the sizes of the trace [default: 1; generated, on the software device 0.002]
@@ -41,9 +45,9 @@ pub struct Amounts {
     /// Do not compare what was restored
     #[arg(long)]
     pub no_verify: bool,
-    /// For random orders and generated traces
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// For random orders and generated traces [default: 1]
+    #[arg(long)]
+    pub seed: Option<u64>,
 }
 
 /// What to run, and against what.
@@ -58,7 +62,8 @@ pub struct Options {
     #[arg(default_value = "large-host")]
     pub configuration: Vec<Configuration>,
     /// Processes that start together
-    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1")]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=256))]
     pub processes: Vec<u32>,
     #[command(flatten)]
     pub amounts: Amounts,
@@ -72,9 +77,9 @@ pub struct Options {
     /// The order of restores
     #[arg(long, value_enum, default_value = "reverse")]
     pub order: Order,
-    /// What the application says of the restores ahead
-    #[arg(long, value_enum, default_value = "all")]
-    pub hints: Hints,
+    /// What the application says of the restores ahead [default: all]
+    #[arg(long, value_enum)]
+    pub hints: Option<Hints>,
     /// Values of the library's key `touch` [default: the library's]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub touch: Vec<String>,
@@ -134,12 +139,26 @@ impl Options {
             interval: vec![20.0],
             compute: Compute::Sleep,
             order: Order::Reverse,
-            hints: Hints::All,
+            hints: None,
             touch: Vec::new(),
             pin: Vec::new(),
             vary: Vec::new(),
             repeats: 1,
         }
+    }
+
+    /// What of the combinations is left out because it cannot be, each with the reason.
+    pub fn left_out(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for configuration in &self.configuration {
+            for approach in &self.approach {
+                if let Some(why) = approach.cannot(*configuration) {
+                    let names = (name_of(approach), name_of(configuration));
+                    reasons.push(format!("{} in the configuration {}: {why}", names.0, names.1));
+                }
+            }
+        }
+        reasons
     }
 
     /// The plans, for this device.
@@ -150,6 +169,7 @@ impl Options {
             [] => vec![default_of(key).to_owned()],
             given => given.to_vec(),
         };
+        let (seed, hints) = (self.amounts.seed.unwrap_or(1), self.hints.unwrap_or(Hints::All));
         let (touches, pins) = (or_default(&self.touch, "touch"), or_default(&self.pin, "pin"));
         let host_caches = match &self.amounts.host_cache[..] {
             [] => vec![defaults.host_cache],
@@ -159,13 +179,18 @@ impl Options {
         for &configuration in &self.configuration {
             for &processes in &self.processes {
                 let sizes = self.sizes(processes, &defaults)?;
-                for &host_cache in &host_caches {
+                let host_caches = match configuration {
+                    Configuration::LargeDevice => &[0][..],
+                    Configuration::LargeHost => &host_caches,
+                };
+                for &host_cache in host_caches {
                     for &interval in &self.interval {
                         ensure!(
                             (0.0..=LONGEST_INTERVAL).contains(&interval),
                             "--interval {interval}: wanted is 0 to {LONGEST_INTERVAL} ms"
                         );
-                        for &approach in &self.approach {
+                        let possible = |name: &&ApproachName| name.cannot(configuration).is_none();
+                        for &approach in self.approach.iter().filter(possible) {
                             let base = Plan {
                                 approach,
                                 configuration,
@@ -174,18 +199,15 @@ impl Options {
                                 interval_ms: interval,
                                 compute: self.compute,
                                 device_cache: self.device_cache(configuration, &sizes, &defaults),
-                                host_cache: match configuration {
-                                    Configuration::LargeDevice => 0,
-                                    Configuration::LargeHost => host_cache,
-                                },
+                                host_cache,
                                 sizes: sizes.clone(),
                                 order: self.order,
-                                hints: self.hints,
+                                hints,
                                 touch: String::new(),
                                 pin: String::new(),
                                 settings: Vec::new(),
                                 verify: !self.amounts.no_verify,
-                                seed: self.amounts.seed,
+                                seed,
                             };
                             base.check()?;
                             plans.extend(with_keys(base, &touches, &pins, &variants));
@@ -194,6 +216,7 @@ impl Options {
                 }
             }
         }
+        ensure!(!plans.is_empty(), "{}", self.left_out().join("; "));
         check_keys(&plans)?;
         Ok(plans)
     }
@@ -215,13 +238,33 @@ impl Options {
             None => {
                 let size = self.amounts.size.unwrap_or(defaults.size);
                 let count = self.amounts.count.unwrap_or(defaults.count);
-                ensure!(count <= MOST_CHECKPOINTS, "--count {count}: more than {MOST_CHECKPOINTS}");
+                ensure!(
+                    (1..=MOST_CHECKPOINTS).contains(&count),
+                    "--count {count}: wanted is 1 to {MOST_CHECKPOINTS}"
+                );
+                ensure!(
+                    size > 0 && size % workload::WORD == 0,
+                    "--size {size}: wanted is a multiple of {} bytes",
+                    workload::WORD
+                );
                 Ok(workload::uniform(size, count))
             }
             Some(workload::GENERATED) => {
-                Ok(workload::generated(processes, scale, self.amounts.seed))
+                if let Some(rows) = self.amounts.rows {
+                    bail!(
+                        "--rows {rows}: a generated trace has as many checkpoints as come to 20 to \
+                         24 GB; --rows is for a trace from a file"
+                    );
+                }
+                Ok(workload::generated(processes, scale, self.amounts.seed.unwrap_or(1)))
             }
             Some(file) => {
+                if let Some(rows) = self.amounts.rows {
+                    ensure!(
+                        (1..=MOST_CHECKPOINTS).contains(&rows),
+                        "--rows {rows}: wanted is 1 to {MOST_CHECKPOINTS}"
+                    );
+                }
                 // A file's sizes are meant as they stand, on whatever device.
                 let scale = self.amounts.scale.unwrap_or(1.0);
                 workload::from_csv(Path::new(file), self.amounts.rows, scale)
@@ -250,75 +293,6 @@ fn room(sizes: &[u64]) -> u64 {
     sizes.iter().map(|size| size.next_multiple_of(GRANULE)).sum::<u64>().next_multiple_of(2 << 20)
 }
 
-/// The combinations of keys, for this library; the other approaches know none of them.
-fn with_keys(
-    base: Plan,
-    touches: &[String],
-    pins: &[String],
-    variants: &[Vec<String>],
-) -> Vec<Plan> {
-    if base.approach != ApproachName::Ours {
-        return vec![base];
-    }
-    let mut plans = Vec::new();
-    for touch in touches {
-        for pin in pins {
-            for settings in variants {
-                plans.push(Plan {
-                    touch: touch.clone(),
-                    pin: pin.clone(),
-                    settings: settings.clone(),
-                    ..base.clone()
-                });
-            }
-        }
-    }
-    plans
-}
-
-/// Every combination of the values of `--vary`, as settings.
-fn variants(vary: &[String]) -> Result<Vec<Vec<String>>> {
-    let mut all: Vec<Vec<String>> = vec![Vec::new()];
-    for text in vary {
-        let (key, values) =
-            text.split_once('=').with_context(|| format!("--vary {text}: wanted is KEY=LIST"))?;
-        let more = |before: &Vec<String>| {
-            let values =
-                values.split(',').map(|value| format!("{} = {}", key.trim(), value.trim()));
-            values.map(|setting| [&before[..], &[setting]].concat()).collect::<Vec<_>>()
-        };
-        all = all.iter().flat_map(more).collect();
-    }
-    Ok(all)
-}
-
-/// What stands in for a key that is not given.
-pub fn default_of(key: &str) -> &'static str {
-    let role = KEYS.iter().find(|known| known.name == key).map(|known| known.role);
-    match role {
-        Some(Role::Default(value)) => value,
-        _ => "",
-    }
-}
-
-/// Refuses what the library would refuse or ignore, before anything is measured.
-fn check_keys(plans: &[Plan]) -> Result<()> {
-    for plan in plans.iter().filter(|plan| plan.approach == ApproachName::Ours) {
-        let keys = [format!("touch = {}", plan.touch), format!("pin = {}", plan.pin)];
-        let text = format!(
-            "mode = async\nephemeral = true\n{}\n{}\n",
-            keys.join("\n"),
-            plan.settings.join("\n")
-        );
-        let (_, warnings) =
-            Config::from_text(&text, |_| None).map_err(|error| anyhow::anyhow!("{error}"))?;
-        if let Some(warning) = warnings.first() {
-            bail!("{warning}");
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -331,11 +305,13 @@ mod tests {
         options: Options,
     }
 
-    fn plans(arguments: &str) -> Result<Vec<Plan>> {
+    fn options(arguments: &str) -> Result<Options> {
         let words = std::iter::once("bench").chain(arguments.split_whitespace());
-        Command::try_parse_from(words)?
-            .options
-            .plans(&Device { software: true, ..Device::default() })
+        Ok(Command::try_parse_from(words)?.options)
+    }
+
+    fn plans(arguments: &str) -> Result<Vec<Plan>> {
+        options(arguments)?.plans(&Device { software: true, ..Device::default() })
     }
 
     #[test]
@@ -371,15 +347,77 @@ mod tests {
         for (arguments, named) in [
             ("--host-cache 1M", "1048576"),
             ("--vary touch_threads", "touch_threads"),
-            ("--vary touch_threds=1", "touch_threds"),
+            ("--vary touch_threds=1", "the library has no key touch_threds"),
             ("--pin sometimes", "sometimes"),
-            ("--size 10", "multiple of 4"),
+            ("--vary pin=off", "--vary pin=off: pin cannot be varied so: say --pin"),
+            ("--vary touch_threads=1,1", "--vary touch_threads: 1 is there twice"),
+            ("--vary touch_threads=1 --vary touch_threads=2", "is varied already"),
+            ("--vary pin_chunk_size=x", "--vary pin_chunk_size=x"),
+            ("--touch never", "--touch never"),
+            ("--size 10", "--size 10: wanted is a multiple of 4"),
+            ("--count 0", "--count 0"),
             ("--interval -1", "-1"),
             ("--trace /nowhere.csv", "/nowhere.csv"),
-            ("--processes 0", "processes: 0"),
+            ("--trace /nowhere.csv --rows 0", "--rows 0"),
+            ("--trace generated --rows 3", "--rows 3: a generated trace"),
+            ("--processes 0", "--processes"),
+            ("--device-cache 1K", "--device-cache 1 KiB (1024 bytes)"),
+            ("--approach ring --configuration large-device", "ring keeps everything on the host"),
         ] {
             let error = format!("{:#}", plans(arguments).unwrap_err());
             assert!(error.contains(named), "{arguments}: {error}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_is_left_out_beside_what_can() {
+        let (both, lists) = ("--configuration large-device,large-host", "--host-cache 64M,96M");
+        let plans = plans(&format!("--approach ours,ring {both} {lists}")).unwrap();
+        let named = |plan: &Plan| (plan.approach, plan.configuration, plan.host_cache >> 20);
+        use ApproachName::{Ours, Ring};
+        use Configuration::{LargeDevice, LargeHost};
+        assert_eq!(
+            plans.iter().map(named).collect::<Vec<_>>(),
+            [
+                // Without a host buffer, its sizes are no combinations.
+                (Ours, LargeDevice, 0),
+                (Ours, LargeHost, 64),
+                (Ring, LargeHost, 64),
+                (Ours, LargeHost, 96),
+                (Ring, LargeHost, 96),
+            ]
+        );
+        let options = options(&format!("--approach ours,ring {both}")).unwrap();
+        assert!(options.left_out()[0].starts_with("ring in the configuration large-device: "));
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_refused() {
+        for (arguments, named) in [
+            ("--approach direct-pin --pin off", "--pin off: a setting of ours"),
+            ("--approach ring --vary touch_threads=1", "--vary touch_threads=1"),
+            ("--configuration large-device --host-cache 1G", "large-device"),
+            ("--approach ring --hints one", "--hints one"),
+            ("--seed 7", "--seed 7"),
+            ("--approach ours,ours", "--approach: ours is there twice"),
+            ("--processes 1,2,1", "--processes: 1 is there twice"),
+            ("--interval 5,5.0", "--interval: 5 is there twice"),
+        ] {
+            let error = check_effect(&options(arguments).unwrap()).unwrap_err().to_string();
+            assert!(error.contains(named), "{arguments}: {error}");
+        }
+        for effective in [
+            "--approach ours,ring --pin off --hints one --device-cache 8M",
+            "--configuration large-device,large-host --host-cache 1G",
+            "--seed 7 --order random",
+            "--seed 7 --trace generated",
+        ] {
+            check_effect(&options(effective).unwrap()).unwrap();
+        }
+        let given = options("--approach ours,uvm,ring --device-cache 8M --hints one").unwrap();
+        assert_eq!(
+            without_effect(&given),
+            ["--device-cache has no effect on uvm, ring", "--hints has no effect on uvm, ring"]
+        );
     }
 }

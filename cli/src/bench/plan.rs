@@ -4,6 +4,8 @@ use anyhow::{ensure, Result};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::size;
+
 /// In the library's tiers a checkpoint takes a multiple of this many bytes.
 const GRANULE: u64 = 512;
 
@@ -36,6 +38,16 @@ impl ApproachName {
             ApproachName::UvmBudget => "uvm-budget",
             ApproachName::IncrementalMemset => "incremental-memset",
             ApproachName::Ring => "ring",
+        }
+    }
+
+    /// Why it cannot be measured in this configuration, if it cannot.
+    pub fn cannot(self, configuration: Configuration) -> Option<&'static str> {
+        match (self, configuration) {
+            (ApproachName::Ring, Configuration::LargeDevice) => {
+                Some("ring keeps everything on the host, and there is no host buffer")
+            }
+            _ => None,
         }
     }
 }
@@ -82,6 +94,16 @@ pub enum Configuration {
     LargeDevice,
     /// The host buffer; the device cache is small.
     LargeHost,
+}
+
+impl Configuration {
+    /// As on the command line and in results.
+    pub fn text(self) -> &'static str {
+        match self {
+            Configuration::LargeDevice => "large-device",
+            Configuration::LargeHost => "large-host",
+        }
+    }
 }
 
 /// One point: everything that was set.
@@ -141,7 +163,7 @@ impl Plan {
 
     /// Refuses what no approach could do, with the value that is wrong.
     pub fn check(&self) -> Result<()> {
-        ensure!(self.processes > 0, "processes: 0");
+        ensure!(self.processes > 0, "--processes 0: nobody measures");
         ensure!(
             !self.sizes.is_empty() && self.sizes.iter().all(|sizes| !sizes.is_empty()),
             "{}: there is no checkpoint",
@@ -155,23 +177,33 @@ impl Plan {
         );
         ensure!(
             self.device_cache >= largest,
-            "device cache: {} bytes, but a checkpoint has {largest}",
-            self.device_cache
+            "--device-cache {}: a checkpoint has {}",
+            exact(self.device_cache),
+            exact(largest)
         );
         for process in 0..self.processes {
             let all: u64 =
                 self.sizes_of(process).iter().map(|size| size.next_multiple_of(GRANULE)).sum();
-            let (room, what) = match self.configuration {
-                Configuration::LargeDevice => (self.device_cache, "device cache"),
-                Configuration::LargeHost => (self.host_cache, "host buffer"),
+            let (room, option) = match self.configuration {
+                Configuration::LargeDevice => (self.device_cache, "--device-cache"),
+                Configuration::LargeHost => (self.host_cache, "--host-cache"),
             };
             ensure!(
                 all <= room,
-                "{what}: {room} bytes, but the checkpoints of process {process} come to {all}"
+                "{option} {}: in the configuration {} it holds all checkpoints, and those of \
+                 process {process} come to {}",
+                exact(room),
+                self.configuration.text(),
+                exact(all)
             );
         }
         Ok(())
     }
+}
+
+/// A size for people, and to the byte.
+fn exact(bytes: u64) -> String {
+    format!("{} ({bytes} bytes)", size::show(bytes))
 }
 
 /// Fisher and Yates' shuffle with the generator "splitmix64": the same on every machine.

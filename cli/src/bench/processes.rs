@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -11,9 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure, Context, Result};
 use veloc_client::config::KEYS;
 
+use super::child::ends_with_this;
 use super::message::{Barrier, Message, Request};
 use super::plan::Plan;
 use super::results::{Device, Figures, Run};
+use super::timelines;
 
 /// How long a process may take to say which device there is.
 const DEVICE_LIMIT: Duration = Duration::from_secs(60);
@@ -29,21 +32,29 @@ struct Process {
 type Said = (usize, Option<Message>);
 
 impl Process {
-    fn start(number: usize, request: &Request, said: Sender<Said>) -> Result<Process> {
+    fn start(
+        number: usize,
+        request: &Request,
+        timeline: Option<&Path>,
+        said: Sender<Said>,
+    ) -> Result<Process> {
         let program = std::env::current_exe().context("finding this program's own file")?;
         let errors = tempfile::tempfile().context("a temporary file for messages")?;
         let mut command = Command::new(program);
         // What is measured is what the plan says, whatever this shell has set for other jobs.
-        for key in KEYS.iter().filter(|key| key.name != "trace") {
+        for key in KEYS {
             command.env_remove(key.variable());
         }
-        let mut child = command
+        if let Some(timeline) = timeline {
+            command.env(timelines::VARIABLE, timeline);
+        }
+        command
             .args(["bench", "worker"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(errors.try_clone().context("a temporary file for messages")?)
-            .spawn()
-            .context("starting a measuring process")?;
+            .stderr(errors.try_clone().context("a temporary file for messages")?);
+        let mut child =
+            ends_with_this(&mut command).spawn().context("starting a measuring process")?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(mut input), Some(output)) = (input, output) else {
             bail!("a measuring process without pipes");
@@ -104,7 +115,7 @@ impl Drop for Process {
 /// The device that measuring processes use.
 pub fn device() -> Result<Device> {
     let (said, hear) = channel();
-    let mut process = Process::start(0, &Request::Device, said)?;
+    let mut process = Process::start(0, &Request::Device, None, said)?;
     loop {
         match hear.recv_timeout(DEVICE_LIMIT) {
             Ok((_, Some(Message::Device(device)))) => return Ok(device),
@@ -117,17 +128,19 @@ pub fn device() -> Result<Device> {
 }
 
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
-/// are done, over all processes. Returns the warnings that the processes gave beside the figures.
+/// are done, over all processes. With a `timeline`, the processes record what they do to files of
+/// that name. Returns the warnings that the processes gave beside the figures.
 pub fn repeat(
     plan: &Plan,
     limit: Duration,
+    timeline: Option<&Path>,
     mut progress: impl FnMut(u64),
 ) -> Result<(Run, Vec<String>)> {
     let (said, hear) = channel();
     let mut processes = (0..plan.processes)
         .map(|process| {
             let request = Request::Measure { plan: Box::new(plan.clone()), process };
-            Process::start(process as usize, &request, said.clone())
+            Process::start(process as usize, &request, timeline, said.clone())
         })
         .collect::<Result<Vec<_>>>()?;
     drop(said);

@@ -1,7 +1,7 @@
 //! What was measured, as it stands in the files. All times are in seconds, all sizes in bytes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{ensure, Context, Result};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ pub const SCHEMA: u32 = 1;
 /// What a run on the software device says wherever it shows times.
 pub const SOFTWARE_WARNING: &str =
     "measured on the software device, which is no GPU: its times mean nothing";
+
+/// What the library says on standard error, at the start of each job, of the same.
+pub const SOFTWARE_NOTE: &str = "no figure of this run says anything about a GPU";
 
 /// One file of results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -288,13 +291,35 @@ impl Results {
     }
 }
 
+/// Refuses a file of results that cannot be written, before anything is measured for it; makes the
+/// folder that it is to be in. What the file has in it stays.
+pub fn prepare(path: &Path) -> Result<()> {
+    let what = || format!("--out {}", path.display());
+    ensure!(!path.is_dir(), "{}: a file is wanted, and this is a folder", what());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(what)?;
+    }
+    let temporary = beside(path);
+    fs::write(&temporary, "").and_then(|()| fs::remove_file(&temporary)).with_context(what)
+}
+
+/// Where a file is before it is whole. Always the same name: what a killed run has left is replaced.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    PathBuf::from(name)
+}
+
 /// Writes a file, whole or not at all.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec_pretty(value)?;
-    let temporary = path.with_extension("json.tmp");
-    fs::write(&temporary, text)
-        .and_then(|()| fs::rename(&temporary, path))
-        .with_context(|| format!("writing {}", path.display()))
+    let temporary = beside(path);
+    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // The reason is that of the writing.
+        let _ = fs::remove_file(&temporary);
+    }
+    written.with_context(|| format!("writing {}", path.display()))
 }
 
 #[cfg(test)]
@@ -307,5 +332,24 @@ mod tests {
         assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
         assert_eq!(quantile(&[1.0], 0.95), 1.0);
         assert_eq!(quantile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (taken, file) = (folder.path().join("taken"), folder.path().join("new/r.json"));
+        fs::create_dir(&taken).unwrap();
+        let error = prepare(&taken).unwrap_err().to_string();
+        assert!(error.contains("--out") && error.contains("taken"), "{error}");
+        assert!(write_json(&taken, &1).is_err());
+        prepare(&file).unwrap();
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 0);
+        write_json(&file, &1).unwrap();
+        prepare(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1");
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, ["new", "taken"]);
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{ensure, Context, Result};
 use super::plan::splitmix;
 
 /// Sizes are multiples of this many bytes: contents are made and compared by words.
-const WORD: u64 = 4;
+pub const WORD: u64 = 4;
 
 /// What the checkpoints of one shot come to, in bytes (HiPC'22, section V-D: 20 to 24 GB).
 const SHOT: std::ops::RangeInclusive<f64> = 20e9..=LARGEST_SHOT;
@@ -63,8 +63,9 @@ fn words(bytes: f64) -> u64 {
 /// each process. With `rows`, so many rows are used, from the start again after the last. Each
 /// size is multiplied by `scale` and rounded up to whole words.
 pub fn from_csv(path: &Path, rows: Option<usize>, scale: f64) -> Result<Sizes> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let table = parse(&text).with_context(|| path.display().to_string())?;
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("--trace {}: reading it", path.display()))?;
+    let table = parse(&text).with_context(|| format!("--trace {}", path.display()))?;
     let rows = rows.unwrap_or(table.len());
     Ok((0..table[0].len())
         .map(|column| {
@@ -77,6 +78,12 @@ fn parse(text: &str) -> Result<Vec<Vec<f64>>> {
     let mut table: Vec<Vec<f64>> = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let number = number + 1;
+        let is_size = |cell: &str| cell.trim().parse::<f64>().is_ok();
+        ensure!(
+            !table.is_empty() || line.split(',').any(is_size),
+            "line {number}: {:?} looks like a header; a trace has none, only numbers of bytes",
+            line.trim()
+        );
         let row = line
             .split(',')
             .map(|cell| {
@@ -127,9 +134,13 @@ mod tests {
 
     #[test]
     fn a_wrong_line_is_named() {
-        for (text, named) in
-            [("1,2\n3", "line 2"), ("1\nx", "\"x\""), ("1,-5", "-5"), ("", "no checkpoint")]
-        {
+        for (text, named) in [
+            ("1,2\n3", "line 2"),
+            ("1\nx", "\"x\""),
+            ("1,-5", "-5"),
+            ("", "no checkpoint"),
+            ("first,second\n1,2", "line 1: \"first,second\" looks like a header"),
+        ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
         }

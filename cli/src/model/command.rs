@@ -1,6 +1,5 @@
 //! The command `veloc bench model`.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{bail, ensure, Context, Result};
@@ -15,6 +14,7 @@ use super::predict::{predict, Prediction, TITLE};
 use super::scenario::Scenario;
 use super::{claims, paper, report};
 use crate::bench::plan::ApproachName;
+use crate::bench::results::{prepare, write_json};
 
 /// Without `--node`, the model beside the numbers of HiPC'22. With it, predictions for that node:
 /// one for each combination of what is given.
@@ -61,7 +61,7 @@ pub struct Options {
     figures: bool,
     /// Write everything to this file, too
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    out: Option<PathBuf>,
 }
 
 /// The key `pin`.
@@ -143,6 +143,7 @@ struct Predicted {
 
 /// Runs it.
 pub fn run(options: &Options) -> Result<()> {
+    options.out.as_deref().map_or(Ok(()), prepare)?;
     match options.node {
         None => {
             let (rows, claims) = (paper::rows()?, claims::claims()?);
@@ -163,11 +164,7 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn write(options: &Options, what: &impl Serialize) -> Result<()> {
-    let Some(path) = &options.json else {
-        return Ok(());
-    };
-    let text = serde_json::to_vec_pretty(what)?;
-    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    options.out.as_deref().map_or(Ok(()), |path| write_json(path, what))
 }
 
 impl Options {

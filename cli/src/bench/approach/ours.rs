@@ -1,10 +1,8 @@
 //! This library, through its C functions, as an application uses it.
 
 use std::ffi::{c_int, c_void, CStr, CString};
-use std::io::Write;
 
 use anyhow::{ensure, Context, Result};
-use tempfile::NamedTempFile;
 use veloc_client::capi::{
     VELOC_Checkpoint, VELOC_Finalize, VELOC_Get_metrics, VELOC_Init_single, VELOC_Last_error,
     VELOC_Mem_protect, VELOC_Metrics, VELOC_Prefetch_enqueue, VELOC_Prefetch_start, VELOC_Restart,
@@ -16,6 +14,7 @@ use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Stream};
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::{Cause, Decisions, Hop};
+use crate::bench::temporary::NamelessFile;
 
 /// The name of the checkpoints.
 const NAME: &CStr = c"bench";
@@ -61,8 +60,8 @@ fn configuration(plan: &Plan) -> String {
 impl Ours {
     /// Starts the job.
     pub fn start(plan: &Plan, process: u32, stream: &Stream, buffer: &Buffer) -> Result<Ours> {
-        let mut file = NamedTempFile::new().context("a file for the library's configuration")?;
-        file.write_all(configuration(plan).as_bytes()).context("the library's configuration")?;
+        let file =
+            NamelessFile::new(&configuration(plan)).context("the library's configuration")?;
         let path = CString::new(file.path().as_os_str().as_encoded_bytes())
             .context("the configuration's path holds a zero byte")?;
         // SAFETY: the path is a text that ends with a zero.

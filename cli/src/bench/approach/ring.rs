@@ -5,9 +5,12 @@
 use std::time::Instant;
 
 use anyhow::{anyhow, ensure, Context, Result};
+use veloc_client::metrics::Cause;
 use veloc_client::platform::mapping::Mapping;
+use veloc_client::trace::{Activity, Counter, Recorder};
 
 use super::store::{count, host_bytes};
+use super::trace::{self, NAME};
 use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Device, Event, Pinned, Stream};
 use crate::bench::plan::Plan;
@@ -32,6 +35,7 @@ pub struct Ring<'a> {
     hops: [Hop; 2],
     stream: &'a Stream,
     buffer: &'a Buffer,
+    trace: Recorder,
 }
 
 impl<'a> Ring<'a> {
@@ -45,12 +49,18 @@ impl<'a> Ring<'a> {
             plan.host_cache > 0,
             "ring: it keeps everything on the host, and there is no host buffer"
         );
+        let trace = trace::start(plan, process, device)?;
+        let init = trace.span(Activity::Init);
         let bytes = plan.host_cache.max(host_bytes(plan.sizes_of(process)));
         let host = Mapping::reserve(bytes as usize)
             .and_then(|mapping| mapping.advise_huge(true).map(|()| mapping))
             .map_err(|error| anyhow!("the host memory: {error}"))?;
+        let mut span = trace.span(Activity::Register);
+        let ring = Pinned::new(device, RING).context("the ring")?;
+        span.bytes(RING);
+        drop((span, init));
         Ok(Ring {
-            ring: Pinned::new(device, RING).context("the ring")?,
+            ring,
             copied: (0..SLOTS).map(|_| Event::new(device)).collect::<Result<_>>()?,
             host,
             places: Vec::new(),
@@ -58,6 +68,7 @@ impl<'a> Ring<'a> {
             hops: ["AtoH", "HtoA"].map(|name| Hop { name: name.into(), ..Hop::default() }),
             stream,
             buffer,
+            trace,
         })
     }
 
@@ -85,6 +96,7 @@ impl Approach for Ring<'_> {
             end <= self.host.len() as u64 && bytes <= self.buffer.bytes(),
             "version {version}: {bytes} bytes, which the plan does not have"
         );
+        let _span = self.trace.span(Activity::Checkpoint).of(NAME, version as i32);
         let since = Instant::now();
         let to = self.end;
         let slices = bytes.div_ceil(SLOT);
@@ -108,6 +120,9 @@ impl Approach for Ring<'_> {
         }
         self.places.push((to, bytes));
         self.end = end;
+        self.trace.blocked(Cause::Copy, since, since.elapsed());
+        self.trace.spent(Activity::Capture, since, since.elapsed(), bytes);
+        self.trace.counter(Counter::HostUsed, end);
         count(&mut self.hops[0], bytes, since);
         Ok(())
     }
@@ -121,6 +136,7 @@ impl Approach for Ring<'_> {
         let place = self.places.get(version as usize);
         let &(from, kept) = place.with_context(|| format!("version {version} was never kept"))?;
         ensure!(kept == bytes, "version {version} has {kept} bytes, not {bytes}");
+        let _span = self.trace.span(Activity::Restore).of(NAME, version as i32);
         let since = Instant::now();
         for number in 0..bytes.div_ceil(SLOT) {
             let (at, len) = slice(number, bytes);
@@ -135,6 +151,8 @@ impl Approach for Ring<'_> {
             copied.record(self.stream)?;
         }
         self.stream.wait()?;
+        self.trace.blocked(Cause::Copy, since, since.elapsed());
+        self.trace.spent(Activity::Recover, since, since.elapsed(), bytes);
         count(&mut self.hops[1], bytes, since);
         Ok(())
     }
@@ -152,5 +170,6 @@ impl Drop for Ring<'_> {
     fn drop(&mut self) {
         // After a failure copies may still use the ring. Nothing can be done about an error.
         let _ = self.stream.wait();
+        self.trace.finish();
     }
 }

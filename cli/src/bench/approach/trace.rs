@@ -10,9 +10,10 @@ use veloc_client::trace::{Recorder, Setup};
 use crate::bench::cuda::Device;
 use crate::bench::plan::Plan;
 use crate::bench::results::SOFTWARE_WARNING;
+use crate::bench::timelines::VARIABLE;
 
-/// The variable that names the file.
-const VARIABLE: &str = "VELOC_TRACE";
+/// What checkpoints are called.
+pub const NAME: &str = "bench";
 
 /// Starts recording, if it is wanted.
 pub fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {

@@ -7,9 +7,13 @@
 //! the host. They come back as the driver does it.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use anyhow::{ensure, Context, Result};
+use veloc_client::metrics::Cause;
+use veloc_client::trace::{Activity, Place, Recorder};
 
+use super::trace::{self, NAME};
 use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Device, Managed, Stream};
 use crate::bench::plan::{ApproachName, Plan};
@@ -32,6 +36,7 @@ pub struct Uvm<'a> {
     budget: Option<Budget>,
     stream: &'a Stream,
     buffer: &'a Buffer,
+    trace: Recorder,
 }
 
 /// What is kept on the device, and what has been sent away.
@@ -74,6 +79,8 @@ impl<'a> Uvm<'a> {
             size::show(free),
             size::show(spare)
         );
+        let trace = trace::start(plan, process, device)?;
+        let init = trace.span(Activity::Init);
         let bytes = bytes_of(plan.sizes_of(process));
         let memory = Managed::new(device, bytes).context("the checkpoints")?;
         let budget = match plan.approach {
@@ -86,13 +93,20 @@ impl<'a> Uvm<'a> {
             }),
             _ => None,
         };
-        Ok(Uvm { memory, places: Vec::new(), end: 0, budget, stream, buffer })
+        drop(init);
+        Ok(Uvm { memory, places: Vec::new(), end: 0, budget, stream, buffer, trace })
     }
 }
 
 impl Budget {
     /// A version has come to the device: the oldest ones leave if they are too many.
-    fn keep(&mut self, version: u32, places: &[(u64, u64)], memory: &Managed) -> Result<()> {
+    fn keep(
+        &mut self,
+        version: u32,
+        places: &[(u64, u64)],
+        memory: &Managed,
+        trace: &Recorder,
+    ) -> Result<()> {
         let bytes_of = |version: u32| places[version as usize].1.next_multiple_of(PAGE);
         self.resident.push_back(version);
         self.resident_bytes += bytes_of(version);
@@ -102,6 +116,7 @@ impl Budget {
             memory.to_host(at, bytes, &self.stream)?;
             self.resident_bytes -= bytes_of(oldest);
             self.sent.bytes += bytes;
+            trace.evicted(Place::Device, NAME, oldest as i32, bytes);
         }
         Ok(())
     }
@@ -115,13 +130,17 @@ impl Approach for Uvm<'_> {
             end <= self.memory.bytes() && bytes <= self.buffer.bytes(),
             "version {version}: {bytes} bytes, which the plan does not have"
         );
+        let _span = self.trace.span(Activity::Checkpoint).of(NAME, version as i32);
+        let since = Instant::now();
         // SAFETY: the allocation and the buffer have the bytes; the place is this version's alone.
         unsafe { self.stream.copy(self.memory.address() + at, self.buffer.address(), bytes) }?;
         self.stream.wait()?;
+        self.trace.blocked(Cause::Copy, since, since.elapsed());
+        self.trace.spent(Activity::Capture, since, since.elapsed(), bytes);
         self.places.push((at, bytes));
         self.end = end;
         match &mut self.budget {
-            Some(budget) => budget.keep(version, &self.places, &self.memory),
+            Some(budget) => budget.keep(version, &self.places, &self.memory, &self.trace),
             None => Ok(()),
         }
     }
@@ -135,9 +154,14 @@ impl Approach for Uvm<'_> {
         let place = self.places.get(version as usize);
         let &(at, kept) = place.with_context(|| format!("version {version} was never kept"))?;
         ensure!(kept == bytes, "version {version} has {kept} bytes, not {bytes}");
+        let _span = self.trace.span(Activity::Restore).of(NAME, version as i32);
+        let since = Instant::now();
         // SAFETY: the version is complete there, and the buffer had room for it.
         unsafe { self.stream.copy(self.buffer.address(), self.memory.address() + at, bytes) }?;
-        self.stream.wait()
+        self.stream.wait()?;
+        self.trace.blocked(Cause::Copy, since, since.elapsed());
+        self.trace.spent(Activity::Recover, since, since.elapsed(), bytes);
+        Ok(())
     }
 
     fn insight(&mut self) -> Result<Insight> {
@@ -164,6 +188,12 @@ impl Approach for Uvm<'_> {
 
     fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
+    }
+}
+
+impl Drop for Uvm<'_> {
+    fn drop(&mut self) {
+        self.trace.finish();
     }
 }
 

@@ -20,7 +20,8 @@ use std::path::PathBuf;
 use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 
-use super::{in_own_process, Common, Figure, Report};
+use super::{in_own_process, Common, Figure, Judge, Report};
+use crate::bench::options::distinct;
 
 /// Options of the command.
 #[derive(Debug, Args)]
@@ -33,6 +34,8 @@ pub struct Options {
     softcuda: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    judge: Judge,
     /// Measure one part in this process, with this detail
     #[arg(long, hide = true)]
     detail: Option<u64>,
@@ -89,7 +92,8 @@ pub fn run(options: &Options) -> Result<()> {
     if let (Some(detail), [part]) = (options.detail, parts) {
         return measure(*part, detail, options.common.repeats);
     }
-    let mut report = Report::new("engine", options.common.json.as_deref());
+    distinct("--parts", options.parts.iter().map(|part| part.name()))?;
+    let mut report = Report::new("engine", options.common.out.as_deref())?;
     report.print_machine();
     if parts.iter().any(|part| part.on_device()) {
         report.warn(software::WARNING);
@@ -108,7 +112,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !failures.is_empty() {
         bail!("not measured: {}", failures.join(", "));
     }
-    Ok(())
+    options.judge.judge(&report.points)
 }
 
 /// Measures a part in a process of its own.

@@ -10,9 +10,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use veloc_client::config::KEYS;
 
+use super::child::ends_with_this;
 use super::machine;
-use super::results::{write_json, Device, Machine, Program, Spread, SCHEMA};
+use super::results::{
+    prepare, write_json, Device, Machine, Program, Spread, SCHEMA, SOFTWARE_NOTE,
+};
+use super::temporary::Folder;
 
 pub mod engine;
 pub mod pages;
@@ -26,7 +31,7 @@ pub struct Common {
     pub repeats: u32,
     /// Write what was measured to this file
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub out: Option<PathBuf>,
 }
 
 /// One file of results.
@@ -47,9 +52,11 @@ pub struct Report<T> {
 }
 
 impl<T: Serialize> Report<T> {
-    /// An empty one about `title`, for the file that was asked for, if one was.
-    pub fn new(title: &'static str, file: Option<&Path>) -> Self {
-        Report {
+    /// An empty one about `title`, for the file that was asked for, if one was. An error if that
+    /// cannot be written.
+    pub fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
+        file.map_or(Ok(()), prepare)?;
+        Ok(Report {
             schema: SCHEMA,
             title,
             program: machine::program(),
@@ -58,7 +65,7 @@ impl<T: Serialize> Report<T> {
             warning: None,
             points: Vec::new(),
             file: file.map(Path::to_path_buf),
-        }
+        })
     }
 
     /// Has the file say which device was used.
@@ -127,6 +134,15 @@ impl Figure {
         self
     }
 
+    /// Whether the median reaches the goal; `None` without a goal or a value.
+    fn reached(&self) -> Option<bool> {
+        let median = Spread::of(self.values.clone())?.median;
+        self.goal.map(|goal| match goal {
+            Goal::AtMost(most) => median <= most,
+            Goal::AtLeast(least) => median >= least,
+        })
+    }
+
     /// The title of the columns that [`Figure::print`] fills.
     pub fn print_title() {
         println!(
@@ -142,10 +158,11 @@ impl Figure {
             return;
         };
         let range = format!("{} .. {}", number(spread.least), number(spread.greatest));
+        let reached = self.reached() != Some(false);
         let goal = match self.goal {
             None => String::new(),
-            Some(Goal::AtMost(most)) => verdict("at most", most, spread.median <= most),
-            Some(Goal::AtLeast(least)) => verdict("at least", least, spread.median >= least),
+            Some(Goal::AtMost(most)) => verdict("at most", most, reached),
+            Some(Goal::AtLeast(least)) => verdict("at least", least, reached),
         };
         let line = format!(
             "{:<72} {:>10} {range:>23}  {:<11} {goal}",
@@ -154,6 +171,36 @@ impl Figure {
             self.unit
         );
         println!("{}", line.trim_end());
+    }
+}
+
+/// For commands whose figures have goals.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Judge {
+    /// End with 1 if a figure misses what it has to reach; without this, the table alone says so
+    #[arg(long)]
+    check: bool,
+}
+
+impl Judge {
+    /// Says how many figures have missed their goals; with `--check`, that is an error.
+    pub fn judge(self, figures: &[Figure]) -> Result<()> {
+        let goals = figures.iter().filter(|figure| figure.goal.is_some()).count();
+        let missed: Vec<&str> = figures
+            .iter()
+            .filter(|figure| figure.reached() == Some(false))
+            .map(|figure| figure.what.as_str())
+            .collect();
+        if missed.is_empty() {
+            println!("all {goals} figures with a goal reach it");
+            return Ok(());
+        }
+        println!("{} of {goals} figures with a goal have MISSED it", missed.len());
+        if self.check {
+            bail!("missed: {}", missed.join("; "));
+        }
+        println!("(a measurement all the same: with --check the command would end with 1)");
+        Ok(())
     }
 }
 
@@ -171,8 +218,9 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Runs this program again with other arguments, with `settings` in its environment, and gives the
-/// lines that it prints, each as soon as it is there.
+/// Runs this program again with other arguments, with `settings` in its environment and none of the
+/// library's keys, and gives the lines that it prints, each as soon as it is there. Its temporary
+/// files are removed when it has ended, however it does.
 pub fn in_own_process(
     arguments: &[String],
     settings: &[(&str, String)],
@@ -182,12 +230,20 @@ pub fn in_own_process(
     use std::process::{Command, Stdio};
 
     let program = std::env::current_exe().context("finding this program")?;
-    let mut child = Command::new(program)
+    let temporary = Folder::new(&std::env::temp_dir())?;
+    let mut command = Command::new(program);
+    // What is measured is what the bench asks for, whatever this shell has set for other jobs.
+    for key in KEYS {
+        command.env_remove(key.variable());
+    }
+    command
         .args(arguments)
         .envs(settings.iter().map(|(name, value)| (name, value)))
+        .env("TMPDIR", temporary.path())
         .stdout(Stdio::piped())
-        .spawn()
-        .context("starting this program again")?;
+        .stderr(Stdio::piped());
+    let mut child = ends_with_this(&mut command).spawn().context("starting this program again")?;
+    let errors = child.stderr.take().map(|errors| std::thread::spawn(|| pass_on(errors)));
     let mut read = Ok(());
     if let Some(output) = child.stdout.take() {
         read = BufReader::new(output)
@@ -199,6 +255,10 @@ pub fn in_own_process(
         let _ = child.kill();
     }
     let status = child.wait().context("waiting for a process")?;
+    if let Some(errors) = errors {
+        // It only passes lines on.
+        let _ = errors.join();
+    }
     read?;
     if !status.success() {
         bail!("the process \"{}\" ended with {status}", arguments.join(" "));
@@ -206,9 +266,34 @@ pub fn in_own_process(
     Ok(())
 }
 
+/// Passes lines of a process's standard error on, but for those of the software device: the command
+/// has said so once, for all of its processes.
+fn pass_on(errors: impl std::io::Read) {
+    use std::io::{BufRead as _, BufReader};
+
+    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if !line.contains(SOFTWARE_NOTE) && !line.starts_with("softcuda: SOFTCUDA_COPY=none") {
+            eprintln!("{line}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_with_check_is_a_missed_goal_an_error() {
+        let figure = |value, goal| Figure::new("a call", "us", vec![value]).with_goal(goal);
+        let (met, missed) = (figure(1.0, Goal::AtMost(2.0)), figure(1.0, Goal::AtLeast(2.0)));
+        let plain = Figure::new("another", "us", vec![9.0]);
+        let judge = |check, figures: &[Figure]| Judge { check }.judge(figures);
+        judge(true, &[met.clone(), plain.clone()]).unwrap();
+        judge(false, &[met.clone(), missed.clone()]).unwrap();
+        let error = judge(true, &[met, missed, plain]).unwrap_err().to_string();
+        assert_eq!(error, "missed: a call");
+    }
 
     #[test]
     fn numbers_have_three_digits_or_all() {

@@ -17,6 +17,7 @@ use veloc_client::policy;
 use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 
 use super::{number, Common, Report};
+use crate::bench::options::distinct;
 use crate::bench::plan::shuffle;
 use crate::bench::results::Spread;
 use crate::size;
@@ -90,6 +91,7 @@ impl Method {
 
 /// Runs the command.
 pub fn run(options: &Options) -> Result<()> {
+    distinct("--threads", &options.threads)?;
     let physical = memory::physical()?;
     let bytes = match options.bytes {
         Some(bytes) => bytes,
@@ -99,8 +101,9 @@ pub fn run(options: &Options) -> Result<()> {
     // A copy has two buffers.
     ensure!(
         bytes < physical.available / 2,
-        "--bytes {bytes}: {} bytes of memory are available, and two buffers are needed",
-        physical.available
+        "--bytes {}: {} of memory are available, and two buffers are needed",
+        size::show(bytes),
+        size::show(physical.available)
     );
     let processors = affinity::usable_cpus();
     let threads = match options.threads.as_slice() {
@@ -109,7 +112,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         given => given.to_vec(),
     };
-    let mut report = Report::new("pages", options.common.json.as_deref());
+    let mut report = Report::new("pages", options.common.out.as_deref())?;
     report.print_machine();
     println!("host buffer of {}, {} repeats in turns", size::show(bytes), options.common.repeats);
     for &threads in &threads {

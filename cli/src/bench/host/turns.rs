@@ -15,8 +15,10 @@ use std::time::Duration;
 use anyhow::{ensure, Context, Result};
 use clap::Args;
 
-use super::{Common, Figure, Report};
+use super::{Common, Figure, Judge, Report};
 use crate::bench::child::Child;
+use crate::bench::options::distinct;
+use crate::bench::temporary::Folder;
 use member::{now_ns, Turn};
 
 /// How long a holder that is to die or stop has had its turn before, at least.
@@ -41,6 +43,8 @@ pub struct Options {
     hold_ms: u64,
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    judge: Judge,
     /// What a process of this measurement is: the page that it shares with the others
     #[arg(long, hide = true)]
     member_of: Option<PathBuf>,
@@ -51,7 +55,8 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(page) = &options.member_of {
         return member::run(page, options.turns, options.hold_ms);
     }
-    let mut report = Report::new("turns", options.common.json.as_deref());
+    distinct("--processes", &options.processes)?;
+    let mut report = Report::new("turns", options.common.out.as_deref())?;
     report.print_machine();
     println!(
         "turns of {} ms, {} of each process, {} repeats",
@@ -82,17 +87,15 @@ pub fn run(options: &Options) -> Result<()> {
     }
     Figure::print_title();
     report.points.iter().for_each(Figure::print);
-    Ok(())
+    options.judge.judge(&report.points)
 }
 
 /// A folder like that of the library's own page: in memory, where there is such a place.
-fn folder() -> Result<tempfile::TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("veloc-bench-turns-");
-    builder
-        .tempdir_in("/dev/shm")
-        .or_else(|_| builder.tempdir())
-        .context("making a folder for the page of turns")
+fn folder() -> Result<Folder> {
+    let memory = Path::new("/dev/shm");
+    let temporary = std::env::temp_dir();
+    let parent = if memory.is_dir() { memory } else { &temporary };
+    Folder::new(parent).context("making a folder for the page of turns")
 }
 
 /// The turns of each process.

@@ -28,6 +28,7 @@ use veloc_client::platform::memory;
 
 use super::cuda::Device;
 use super::host::Report;
+use super::options::{distinct, name_of};
 use super::results::{quantile, SOFTWARE_WARNING};
 use super::worker::describe;
 use crate::size;
@@ -45,8 +46,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Lead>,
     /// The file of results
-    #[arg(long, value_name = "FILE", default_value = "leads.json")]
-    output: PathBuf,
+    #[arg(long, value_name = "FILE", default_value = "out/leads.json")]
+    out: PathBuf,
 }
 
 /// What is measured.
@@ -118,6 +119,7 @@ impl Bench<'_> {
 
 /// Runs the command.
 pub fn run(options: &Options) -> Result<()> {
+    distinct("--only", options.only.iter().map(name_of))?;
     let device = Device::open(0)?;
     let leads = match options.only.as_slice() {
         [] => Lead::value_variants(),
@@ -126,7 +128,7 @@ pub fn run(options: &Options) -> Result<()> {
     if leads.iter().any(|lead| *lead != Lead::Facts) {
         check(options.total, &device)?;
     }
-    let mut report = Report::new("leads", Some(&options.output));
+    let mut report = Report::new("leads", Some(&options.out))?;
     report.print_machine();
     println!("{}, {}", device.name(), size::show(device.memory()));
     report.on_device(describe(&device));

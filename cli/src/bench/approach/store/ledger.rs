@@ -59,6 +59,10 @@ pub struct Ledger {
     to_flush: VecDeque<u32>,
     /// Expected to be restored, the next first.
     expected: VecDeque<u32>,
+    /// Evicted from the device cache, and not told yet.
+    evicted: Vec<u32>,
+    /// Bytes of the host buffer that flushes have written to, or are about to.
+    host_used: u64,
 }
 
 /// Copies in the host buffer begin at multiples of this many bytes.
@@ -83,6 +87,8 @@ impl Ledger {
             host_end: 0,
             to_flush: VecDeque::new(),
             expected: VecDeque::new(),
+            evicted: Vec::new(),
+            host_used: 0,
         }
     }
 
@@ -133,6 +139,7 @@ impl Ledger {
         let number = self.to_flush.pop_front()?;
         let version = &mut self.versions[number as usize];
         version.busy += 1;
+        self.host_used += version.bytes.next_multiple_of(ALIGNMENT);
         version.device.clone().map(|device| Move {
             version: number,
             device,
@@ -264,11 +271,23 @@ impl Ledger {
         self.room.bytes()
     }
 
+    /// Bytes that versions take in the device cache, and in the host buffer.
+    pub fn used(&self) -> [u64; 2] {
+        [self.room.bytes() - self.room.free(), self.host_used]
+    }
+
+    /// What has been evicted since this was last asked: each version and its bytes.
+    pub fn take_evicted(&mut self) -> Vec<(u32, u64)> {
+        let evicted = std::mem::take(&mut self.evicted);
+        evicted.into_iter().map(|number| (number, self.versions[number as usize].bytes)).collect()
+    }
+
     fn evict(&mut self, number: usize) {
         let version = &mut self.versions[number];
         if let Some(device) = version.device.take() {
             version.arrived = false;
             self.room.give_back(&device);
+            self.evicted.push(number as u32);
         }
     }
 }
@@ -321,6 +340,19 @@ mod tests {
         ledger.flush_done(flush.version);
         assert!(place(&mut ledger, 256).is_some());
         assert_eq!(ledger.source(0, 256).unwrap(), Source::Host(0));
+    }
+
+    #[test]
+    fn what_was_evicted_is_told_once_and_what_is_taken_follows() {
+        let mut ledger = with_versions(3, 5);
+        assert_eq!(ledger.take_evicted(), [(0, 256), (1, 256)]);
+        assert_eq!(ledger.take_evicted(), []);
+        assert_eq!(ledger.used(), [3 * 256, 5 * 256]);
+        restore(&mut ledger, 4);
+        assert_eq!(ledger.take_evicted(), [(4, 256)]);
+        assert_eq!(ledger.used(), [2 * 256, 5 * 256], "the copy on the host stays");
+        capture(&mut ledger);
+        assert_eq!(ledger.used(), [3 * 256, 5 * 256], "not flushed yet");
     }
 
     #[test]

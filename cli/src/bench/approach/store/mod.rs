@@ -15,17 +15,15 @@ use anyhow::{anyhow, bail, ensure, Context, Result};
 
 use self::ledger::{Ledger, Source};
 use self::room::Piece;
+use super::trace::NAME;
 use super::{Approach, Insight};
 use crate::bench::cuda::{Address, Buffer, Device, Stream};
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
 use veloc_client::metrics::Cause;
-use veloc_client::trace::{Activity, Counter, Recorder};
+use veloc_client::trace::{Activity, Counter, Place, Recorder};
 
 pub use self::ledger::host_bytes;
-
-/// What checkpoints are called in timelines.
-const NAME: &str = "bench";
 
 /// The memory of the tiers, however it came to be.
 pub trait Memory: Send + Sync {
@@ -60,6 +58,8 @@ struct State {
     fetched: Hop,
     captured: Hop,
     restored: [Hop; 2],
+    /// What the timeline has been told of the bytes that are taken, by tier.
+    recorded: [u64; 2],
 }
 
 /// What the application's thread and the workers share.
@@ -95,9 +95,29 @@ impl Shared {
 
     /// Changes something, and lets all look again.
     fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        let result = change(&mut self.lock());
+        let mut state = self.lock();
+        let result = change(&mut state);
+        self.record(&mut state);
+        drop(state);
         self.changed.notify_all();
         result
+    }
+
+    /// Tells the timeline what has left the device cache and how much is taken: after each change
+    /// of the ledger and before anybody else sees it, so that the curves are in order.
+    fn record(&self, state: &mut State) {
+        let evicted = state.ledger.take_evicted();
+        if !self.trace.is_on() {
+            return;
+        }
+        for (version, bytes) in evicted {
+            self.trace.evicted(Place::Device, NAME, version as i32, bytes);
+        }
+        let used = state.ledger.used();
+        if used != state.recorded {
+            state.recorded = used;
+            self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
+        }
     }
 
     /// The device cache has so many bytes more; `last`: and will have no more.
@@ -111,8 +131,8 @@ impl Shared {
     }
 
     /// The application has waited since then, if it has.
-    fn blocked(&self, cause: Cause, since: Option<Instant>) {
-        if let Some(since) = since {
+    fn blocked(&self, waited: Option<(Cause, Instant)>) {
+        if let Some((cause, since)) = waited {
             self.trace.blocked(cause, since, since.elapsed());
         }
     }
@@ -164,6 +184,7 @@ impl<'a> Store<'a> {
                 fetched: hop("HtoD"),
                 captured: hop("AtoD"),
                 restored: [hop("DtoA"), hop("HtoA")],
+                recorded: [0; 2],
             }),
             changed: Condvar::new(),
             memory,
@@ -209,12 +230,13 @@ impl<'a> Store<'a> {
     }
 
     fn place(&self, bytes: u64) -> Result<Vec<Piece>> {
-        let mut waited = None;
+        let mut waited: Option<(Cause, Instant)> = None;
         let mut state = self.shared.lock();
         loop {
             sound(&state)?;
             if let Some(place) = state.ledger.place(bytes) {
-                self.shared.blocked(Cause::DeviceRoom, waited);
+                self.shared.record(&mut state);
+                self.shared.blocked(waited);
                 return Ok(place);
             }
             // Nothing is evicted from a cache that is still to grow (HiPC'22, section III).
@@ -229,7 +251,10 @@ impl<'a> Store<'a> {
                     );
                 }
             }
-            waited.get_or_insert_with(Instant::now);
+            let cause = if state.growing { Cause::Map } else { Cause::DeviceRoom };
+            if waited.is_none_or(|(other, _)| other != cause) {
+                self.shared.blocked(waited.replace((cause, Instant::now())));
+            }
             state = self.shared.wait(state);
         }
     }
@@ -297,6 +322,7 @@ impl Approach for Store<'_> {
             unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
         }
         self.stream.wait()?;
+        trace.blocked(Cause::Copy, since, since.elapsed());
         trace.spent(Activity::Capture, since, since.elapsed(), bytes);
         self.kept += 1;
         self.shared.change(|state| {
@@ -324,7 +350,7 @@ impl Approach for Store<'_> {
             sound(&state)?;
             match state.ledger.source(version, bytes)? {
                 Source::Coming => {
-                    waited.get_or_insert_with(Instant::now);
+                    waited.get_or_insert_with(|| (Cause::Fetch, Instant::now()));
                     state = self.shared.wait(state);
                 }
                 source => break source,
@@ -332,13 +358,14 @@ impl Approach for Store<'_> {
         };
         drop(state);
         let since = Instant::now();
-        self.shared.blocked(Cause::Fetch, waited);
+        self.shared.blocked(waited);
         let hop = match &source {
             Source::Device(pieces) => self.restore_from_device(pieces, bytes).map(|()| 0)?,
             Source::Host(place) => self.restore_from_host(*place, bytes).map(|()| 1)?,
             Source::Coming => return Ok(()),
         };
         self.stream.wait()?;
+        trace.blocked(Cause::Copy, since, since.elapsed());
         trace.spent(Activity::Recover, since, since.elapsed(), bytes);
         self.shared.change(|state| {
             state.ledger.restored(version, &source);

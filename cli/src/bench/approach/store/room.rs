@@ -39,6 +39,11 @@ impl Room {
         self.end
     }
 
+    /// How many of them are free.
+    pub fn free(&self) -> u64 {
+        self.free
+    }
+
     /// Takes so many bytes, rounded up to the alignment, from the holes behind the cursor on; none
     /// if there are not enough.
     pub fn take(&mut self, bytes: u64) -> Option<Vec<Piece>> {

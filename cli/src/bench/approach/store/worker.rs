@@ -150,6 +150,7 @@ fn await_move(shared: &Shared, next: fn(&mut Ledger) -> Option<Move>, wait: bool
             return Next::End;
         }
         if let Some(found) = next(&mut state.ledger) {
+            shared.record(&mut state);
             return Next::Move(found);
         }
         if !wait {

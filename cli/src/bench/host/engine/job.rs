@@ -2,12 +2,13 @@
 //! program pays.
 
 use std::ffi::{c_void, CStr, CString};
-use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use tempfile::TempDir;
 use veloc_client::capi::*;
+
+use crate::bench::temporary::NamelessFile;
 
 /// The name of its checkpoints.
 pub const NAME: &CStr = c"bench";
@@ -18,7 +19,7 @@ const STUCK: Duration = Duration::from_secs(300);
 /// A job. Ends when dropped; there can be one at a time.
 #[derive(Debug)]
 pub struct Job {
-    /// Has its configuration and its files.
+    /// Has its files, in the folder that the bench keeps for this process.
     _folder: TempDir,
     /// How long `VELOC_Init_single` took, in seconds.
     pub init: f64,
@@ -28,10 +29,9 @@ impl Job {
     /// Starts one with these lines of configuration, in which `DIR` stands for a folder of its own.
     pub fn start(configuration: &str) -> Result<Job> {
         let folder = TempDir::new().context("making a folder")?;
-        let path = folder.path().join("veloc.cfg");
         let text = configuration.replace("DIR", &folder.path().to_string_lossy());
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        let path = CString::new(path.to_string_lossy().as_bytes())?;
+        let file = NamelessFile::new(&text).context("the configuration of a job")?;
+        let path = CString::new(file.path().as_os_str().as_encoded_bytes())?;
         let since = Instant::now();
         // SAFETY: the path ends with NUL.
         check(unsafe { VELOC_Init_single(0, path.as_ptr()) })?;

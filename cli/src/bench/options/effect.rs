@@ -1,0 +1,109 @@
+//! Options that would change nothing beside the others that are given. They are refused: nobody
+//! should take what was measured for what was asked.
+
+use std::fmt::Display;
+
+use anyhow::{bail, ensure, Result};
+use clap::ValueEnum;
+
+use super::Options;
+use crate::bench::plan::{ApproachName, Configuration, Order};
+use crate::bench::workload::GENERATED;
+use crate::size;
+
+/// As on the command line.
+pub fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Refuses a list that has a value twice: it would be measured twice, as if it were two things.
+pub fn distinct<T: PartialEq + Display>(
+    option: &str,
+    values: impl IntoIterator<Item = T>,
+) -> Result<()> {
+    let mut seen: Vec<T> = Vec::new();
+    for value in values {
+        ensure!(!seen.contains(&value), "{option}: {value} is there twice");
+        seen.push(value);
+    }
+    Ok(())
+}
+
+/// Refuses what `bench run` would measure twice, or without effect.
+pub fn check(options: &Options) -> Result<()> {
+    let amounts = &options.amounts;
+    distinct("--approach", options.approach.iter().map(name_of))?;
+    distinct("--configuration", options.configuration.iter().map(name_of))?;
+    distinct("--processes", &options.processes)?;
+    distinct("--interval", &options.interval)?;
+    distinct("--host-cache", &amounts.host_cache)?;
+    distinct("--touch", &options.touch)?;
+    distinct("--pin", &options.pin)?;
+
+    let approaches: Vec<String> = options.approach.iter().map(name_of).collect();
+    let approaches = approaches.join(",");
+    let any = |has: fn(ApproachName) -> bool| options.approach.iter().any(|name| has(*name));
+    if !options.approach.contains(&ApproachName::Ours) {
+        for (option, given) in
+            [("--touch", &options.touch), ("--pin", &options.pin), ("--vary", &options.vary)]
+        {
+            if let Some(value) = given.first() {
+                bail!("{option} {value}: a setting of ours, without effect on {approaches}");
+            }
+        }
+    }
+    if let Some(bytes) = amounts.host_cache.first() {
+        ensure!(
+            options.configuration.contains(&Configuration::LargeHost),
+            "--host-cache {}: there is no host buffer in the configuration {}",
+            size::show(*bytes),
+            Configuration::LargeDevice.text()
+        );
+    }
+    if let Some(hints) = &options.hints {
+        ensure!(
+            any(fetches_ahead),
+            "--hints {}: nothing is fetched ahead with {approaches}",
+            name_of(hints)
+        );
+    }
+    if let Some(seed) = amounts.seed {
+        let generated = amounts.trace.as_deref() == Some(GENERATED);
+        ensure!(
+            generated || options.order == Order::Random,
+            "--seed {seed}: nothing is random without --order random or --trace {GENERATED}"
+        );
+    }
+    Ok(())
+}
+
+/// What is without effect on some of the approaches, for the user to know. Not refused: the same sizes
+/// are given to one approach after the other.
+pub fn without_effect(options: &Options) -> Vec<String> {
+    let amounts = &options.amounts;
+    let without = |has: fn(ApproachName) -> bool| {
+        let names = options.approach.iter().filter(|name| !has(**name)).map(name_of);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    [
+        ("--device-cache", amounts.device_cache.is_some(), without(has_device_cache)),
+        ("--host-cache", !amounts.host_cache.is_empty(), without(has_host_buffer)),
+        ("--hints", options.hints.is_some(), without(fetches_ahead)),
+    ]
+    .into_iter()
+    .filter(|(_, given, names)| *given && !names.is_empty())
+    .map(|(option, _, names)| format!("{option} has no effect on {names}"))
+    .collect()
+}
+
+fn has_device_cache(approach: ApproachName) -> bool {
+    !matches!(approach, ApproachName::Uvm | ApproachName::Ring)
+}
+
+fn has_host_buffer(approach: ApproachName) -> bool {
+    !matches!(approach, ApproachName::Uvm | ApproachName::UvmBudget)
+}
+
+fn fetches_ahead(approach: ApproachName) -> bool {
+    has_device_cache(approach) && has_host_buffer(approach)
+}
