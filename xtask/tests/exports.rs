@@ -10,6 +10,11 @@ use xtask::project::{output, root};
 use xtask::stage::{stage, Profile};
 use xtask::{files, header};
 
+/// The functions that the Fortran module calls and C programs have no use for: those of its
+/// interfaces that are in no header.
+const FORTRAN: [&str; 3] =
+    ["VELOC_Init_fortran", "VELOC_Fortran_protect", "VELOC_Fortran_refuse_section"];
+
 /// The functions that `veloc.h` declares.
 fn declared() -> BTreeSet<String> {
     let headers = header::headers().unwrap();
@@ -27,7 +32,27 @@ fn it_exports_the_header_s_functions_and_nothing_else() {
     let exported: BTreeSet<String> =
         text.lines().filter_map(|line| line.split_whitespace().last()).map(String::from).collect();
     assert!(exported.contains("VELOC_Checkpoint"), "{exported:?}");
-    assert_eq!(exported, declared());
+    let expected = declared().into_iter().chain(FORTRAN.map(String::from)).collect();
+    assert_eq!(exported, expected);
+}
+
+/// Catches a function that the module calls and the library lacks, or under another name: the
+/// module's users would find out when they link.
+#[test]
+fn the_fortran_module_calls_what_there_is() {
+    let source = files::read(&root().join("fortran/veloc.f90")).unwrap();
+    let bound: BTreeSet<String> = source
+        .split("name='")
+        .skip(1)
+        .filter_map(|behind| behind.split_once('\''))
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| name.starts_with("VELOC_"))
+        .collect();
+    let mut known = declared();
+    known.extend(FORTRAN.map(String::from));
+    let missing: Vec<&String> = bound.difference(&known).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(FORTRAN.iter().all(|name| bound.contains(*name)), "{bound:?}");
 }
 
 #[test]
@@ -44,6 +69,8 @@ fn the_stage_holds_what_a_program_needs() {
         stage.static_library(),
         stage.include().join("veloc.h"),
         stage.include().join("veloc/defs.h"),
+        stage.bin().join("veloc-backend"),
+        stage.fortran().join("veloc.f90"),
         stage.softcuda().join("libcuda.so"),
         stage.softcuda().join("libcuda.so.1"),
     ] {
