@@ -110,16 +110,24 @@ impl<'a> Queue<'a> {
         };
         let error = about(&job.name, job.version)(error.within(what));
         // The extents are given to others next: nothing may still be copying.
+        match self.give_back() {
+            true => MoveEnd::Failed(error),
+            false => MoveEnd::Stranded(error),
+        }
+    }
+
+    /// Gives the leases back once nothing uses them any more. False: that cannot be waited for, and
+    /// their chunks are left as they are for good.
+    fn give_back(&mut self) -> bool {
         let ended = self.stream.synchronize().or_else(|_| {
             let device = &self.shared.device_side()?.device;
             device.synchronize()
         });
         if ended.is_err() {
             self.under_way.drain(..).for_each(|(_, lease)| lease.strand());
-            return MoveEnd::Stranded(error);
         }
         self.under_way.clear();
-        MoveEnd::Failed(error)
+        ended.is_ok()
     }
 
     fn queue(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
@@ -182,5 +190,14 @@ impl<'a> Queue<'a> {
             self.wait_for_oldest()?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Queue<'_> {
+    /// After a panic slices may be under way, in chunks that others would register or unregister.
+    fn drop(&mut self) {
+        if !self.under_way.is_empty() {
+            self.give_back();
+        }
     }
 }
