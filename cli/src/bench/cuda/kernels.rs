@@ -4,10 +4,10 @@
 use std::ffi::{c_void, CString};
 
 use anyhow::{ensure, Context as _, Result};
-use cudarc::driver::result::{self, module};
 use cudarc::driver::sys;
 
-use super::{driver, Buffer, Device, Stream};
+use super::driver::{self, checked};
+use super::{Buffer, Device, Stream};
 
 /// The kernels, as `scripts/make_ptx.py` compiled them.
 const PTX: &str = include_str!("../../../kernels/bench.ptx");
@@ -42,14 +42,18 @@ impl Kernels {
     /// Has the driver compile them. They stay loaded as long as the context lives.
     pub fn load(device: &Device) -> Result<Kernels> {
         let text = CString::new(PTX).context("the kernels' text holds a zero byte")?;
+        let mut module = std::ptr::null_mut();
         // SAFETY: the text is PTX and ends with a zero byte; the driver keeps no reference to it.
-        let module = unsafe { module::load_data(text.as_ptr().cast()) };
-        let module = driver(module, || "compiling the kernels".into())?;
+        let loaded = unsafe { driver::cuModuleLoadData(&mut module, text.as_ptr().cast()) };
+        checked(loaded, || "compiling the kernels".into())?;
         let kernel = |name: &str| -> Result<sys::CUfunction> {
             let symbol = CString::new(name)?;
-            // SAFETY: the module was loaded above and is never unloaded.
-            let function = unsafe { module::get_function(module, symbol) };
-            driver(function, || format!("finding the kernel {name}"))
+            let mut function = std::ptr::null_mut();
+            // SAFETY: the module was loaded above and is never unloaded; the name ends with NUL.
+            let found =
+                unsafe { driver::cuModuleGetFunction(&mut function, module, symbol.as_ptr()) };
+            checked(found, || format!("finding the kernel {name}"))?;
+            Ok(function)
         };
         Ok(Kernels {
             fill: kernel("bench_fill")?,
@@ -121,10 +125,13 @@ unsafe fn launch(
     arguments: &mut [*mut c_void],
 ) -> Result<()> {
     let blocks = bytes.div_ceil(u64::from(BLOCK) * GROUP).clamp(1, MOST_BLOCKS) as u32;
-    let (grid, block) = ((blocks, 1, 1), (BLOCK, 1, 1));
+    let (arguments, none) = (arguments.as_mut_ptr(), std::ptr::null_mut());
+    let stream = stream.raw();
     // SAFETY: the caller's promise; the driver copies the arguments before it returns.
-    let queued = unsafe { result::launch_kernel(kernel, grid, block, 0, stream.raw(), arguments) };
-    driver(queued, || "launching a kernel".into())
+    let queued = unsafe {
+        driver::cuLaunchKernel(kernel, blocks, 1, 1, BLOCK, 1, 1, 0, stream, arguments, none)
+    };
+    checked(queued, || "launching a kernel".into())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Memory: on the device, managed, and pinned on the host.
 
 use anyhow::{ensure, Result};
-use cudarc::driver::result;
 use cudarc::driver::sys;
 
-use super::{driver, Address, Device, Stream};
+use super::driver::{self, checked};
+use super::{Address, Device, Stream};
 use crate::size;
 
 /// `CU_DEVICE_CPU`: the host, where a call takes a device.
@@ -21,10 +21,10 @@ pub struct Buffer {
 impl Buffer {
     /// Allocates.
     pub fn new(device: &Device, bytes: u64) -> Result<Buffer> {
-        // SAFETY: nothing reads the memory before it was written.
-        let address = unsafe { result::malloc_sync(bytes as usize) };
-        let address =
-            driver(address, || format!("allocating {} on the device", size::show(bytes)))?;
+        let mut address = 0;
+        // SAFETY: the function writes one address.
+        let allocated = unsafe { driver::cuMemAlloc_v2(&mut address, bytes as usize) };
+        checked(allocated, || format!("allocating {} on the device", size::show(bytes)))?;
         Ok(Buffer { address, bytes, device: device.clone() })
     }
 
@@ -42,8 +42,8 @@ impl Buffer {
     pub fn clear(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the range is the whole allocation, which `drop` frees only when it is unused.
         let queued =
-            unsafe { result::memset_d8_async(self.address, 0, self.bytes as usize, stream.raw()) };
-        driver(queued, || "clearing device memory".into())
+            unsafe { driver::cuMemsetD8Async(self.address, 0, self.bytes as usize, stream.raw()) };
+        checked(queued, || "clearing device memory".into())
     }
 }
 
@@ -52,7 +52,7 @@ impl Drop for Buffer {
         self.device.settle();
         // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
         // can be done about an error.
-        let _ = unsafe { result::free_sync(self.address) };
+        let _ = unsafe { driver::cuMemFree_v2(self.address) };
     }
 }
 
@@ -67,11 +67,11 @@ pub struct Managed {
 impl Managed {
     /// Allocates.
     pub fn new(device: &Device, bytes: u64) -> Result<Managed> {
-        let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL;
-        // SAFETY: nothing reads the memory before it was written.
-        let address = unsafe { result::malloc_managed(bytes as usize, flags) };
-        let address =
-            driver(address, || format!("allocating {} of managed memory", size::show(bytes)))?;
+        let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
+        let mut address = 0;
+        // SAFETY: the function writes one address.
+        let allocated = unsafe { driver::cuMemAllocManaged(&mut address, bytes as usize, flags) };
+        checked(allocated, || format!("allocating {} of managed memory", size::show(bytes)))?;
         Ok(Managed { address, bytes, device: device.clone() })
     }
 
@@ -94,8 +94,8 @@ impl Managed {
         );
         let (from, len) = (self.address + at, bytes as usize);
         // SAFETY: the range lies within the allocation, which outlives the move.
-        let queued = unsafe { sys::cuMemPrefetchAsync(from, len, HOST, stream.raw()) };
-        driver(queued.result(), || format!("moving {} to the host", size::show(bytes)))
+        let queued = unsafe { driver::cuMemPrefetchAsync(from, len, HOST, stream.raw()) };
+        checked(queued, || format!("moving {} to the host", size::show(bytes)))
     }
 }
 
@@ -104,7 +104,7 @@ impl Drop for Managed {
         self.device.settle();
         // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
         // can be done about an error.
-        let _ = unsafe { result::free_sync(self.address) };
+        let _ = unsafe { driver::cuMemFree_v2(self.address) };
     }
 }
 
@@ -124,9 +124,10 @@ unsafe impl Sync for Pinned {}
 impl Pinned {
     /// Allocates and pins.
     pub fn new(device: &Device, bytes: u64) -> Result<Pinned> {
-        // SAFETY: nothing reads the memory before it was written.
-        let address = unsafe { result::malloc_host(bytes as usize, sys::CU_MEMHOSTALLOC_PORTABLE) };
-        let address = driver(address, || format!("pinning {} of host memory", size::show(bytes)))?;
+        let (mut address, flags) = (std::ptr::null_mut(), sys::CU_MEMHOSTALLOC_PORTABLE);
+        // SAFETY: the function writes one address.
+        let pinned = unsafe { driver::cuMemHostAlloc(&mut address, bytes as usize, flags) };
+        checked(pinned, || format!("pinning {} of host memory", size::show(bytes)))?;
         Ok(Pinned { address: address.cast(), bytes, device: device.clone() })
     }
 
@@ -143,6 +144,6 @@ impl Drop for Pinned {
         self.device.settle();
         // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
         // can be done about an error.
-        let _ = unsafe { result::free_host(self.address.cast()) };
+        let _ = unsafe { driver::cuMemFreeHost(self.address.cast()) };
     }
 }

@@ -4,6 +4,7 @@
 //! device's primary context. Handles give back what they hold when they are dropped; addresses are
 //! plain numbers, and the calls that believe them are unsafe.
 
+mod driver;
 mod kernels;
 mod memory;
 mod range;
@@ -15,8 +16,9 @@ use std::fs;
 use std::sync::Arc;
 
 use anyhow::{ensure, Context as _, Result};
-use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
+
+use self::driver::{checked, extension};
 
 pub use kernels::Kernels;
 pub use memory::{Buffer, Managed, Pinned};
@@ -26,16 +28,8 @@ pub use stream::{Event, Stream};
 /// The address of a byte of device memory, or of host memory that the device reaches.
 pub type Address = sys::CUdeviceptr;
 
-/// A driver call's result with what was tried.
-fn driver<T>(result: Result<T, DriverError>, what: impl FnOnce() -> String) -> Result<T> {
-    result.map_err(|error| {
-        let (code, what) = (error.0 as u32, what());
-        match error.error_string() {
-            Ok(text) => anyhow::anyhow!("{what}: {} (CUDA error {code})", text.to_string_lossy()),
-            Err(_) => anyhow::anyhow!("{what}: CUDA error {code}"),
-        }
-    })
-}
+/// Bytes of a device's name, the NUL included.
+const NAME_LEN: usize = 256;
 
 /// A device with its primary context. Copies of it are the same device.
 #[derive(Clone, Debug)]
@@ -59,21 +53,20 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // SAFETY: retained once in `open`; what lives in the context holds a `Device`. Nothing can
         // be done about an error.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
+        let _ = unsafe { driver::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
 impl Device {
     /// How many devices the driver has. An error without a driver.
     pub fn count() -> Result<u32> {
-        // SAFETY: loading the driver runs no more than its constructors.
-        let present = unsafe { sys::is_culib_present() };
-        ensure!(
-            present,
-            "no CUDA driver (libcuda) was found; `cargo xtask veloc` brings one along"
-        );
-        driver(result::init(), || "starting the CUDA driver".into())?;
-        let count = driver(result::device::get_count(), || "counting CUDA devices".into())?;
+        driver::load()?;
+        // SAFETY: it may be called at any time and more than once.
+        checked(unsafe { driver::cuInit(0) }, || "starting the CUDA driver".into())?;
+        let mut count = 0;
+        // SAFETY: the function writes one number.
+        let asked = unsafe { driver::cuDeviceGetCount(&mut count) };
+        checked(asked, || "counting CUDA devices".into())?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
@@ -82,13 +75,22 @@ impl Device {
         let count = Device::count()?;
         ensure!(ordinal < count, "there is no CUDA device {ordinal}; the driver has {count}");
         let what = || format!("opening CUDA device {ordinal}");
-        let device = driver(result::device::get(ordinal as c_int), what)?;
-        // SAFETY: the device came from the driver.
-        let memory = driver(unsafe { result::device::total_mem(device) }, what)? as u64;
-        let name = driver(result::device::get_name(device), what)?;
+        let (mut device, mut memory, mut context) = (0, 0, std::ptr::null_mut());
+        let mut name: [c_char; NAME_LEN] = [0; NAME_LEN];
+        // SAFETY: the function writes one number.
+        checked(unsafe { driver::cuDeviceGet(&mut device, ordinal as c_int) }, what)?;
+        // SAFETY: as above; the device came from the driver.
+        checked(unsafe { driver::cuDeviceTotalMem_v2(&mut memory, device) }, what)?;
+        // SAFETY: the function writes at most so many bytes, the last of them NUL.
+        let named =
+            unsafe { driver::cuDeviceGetName(name.as_mut_ptr(), NAME_LEN as c_int - 1, device) };
+        checked(named, what)?;
+        // SAFETY: the last byte is NUL, whatever the function has written before it.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         // SAFETY: as above; released when the last copy of the device is dropped.
-        let context = driver(unsafe { result::primary_ctx::retain(device) }, what)?;
+        checked(unsafe { driver::cuDevicePrimaryCtxRetain(&mut context, device) }, what)?;
         let software = software::install()?;
+        let memory = memory as u64;
         let opened = Device(Arc::new(Inner { device, context, name, memory, software }));
         opened.bind()?;
         Ok(opened)
@@ -97,7 +99,7 @@ impl Device {
     /// Makes the context current on this thread.
     pub fn bind(&self) -> Result<()> {
         // SAFETY: the context is retained as long as `self`.
-        driver(unsafe { result::ctx::set_current(self.0.context) }, || "binding a thread".into())
+        checked(unsafe { driver::cuCtxSetCurrent(self.0.context) }, || "binding a thread".into())
     }
 
     /// Waits for all work in the context, on any thread: before memory is given back that the work
@@ -105,7 +107,8 @@ impl Device {
     fn settle(&self) {
         // After an error in the context nothing runs in it any more.
         let _ = self.bind();
-        let _ = result::ctx::synchronize();
+        // SAFETY: it takes nothing.
+        let _ = unsafe { driver::cuCtxSynchronize() };
     }
 
     /// The driver's number of the device.
@@ -130,7 +133,10 @@ impl Device {
 
     /// Bytes of its memory that are free. The context has to be current.
     pub fn free(&self) -> Result<u64> {
-        let (free, _) = driver(result::mem_get_info(), || "asking for free memory".into())?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the function writes two numbers.
+        let asked = unsafe { driver::cuMemGetInfo_v2(&mut free, &mut total) };
+        checked(asked, || "asking for free memory".into())?;
         Ok(free as u64)
     }
 
@@ -138,8 +144,19 @@ impl Device {
     pub fn cuda_version(&self) -> i32 {
         let mut version = 0;
         // SAFETY: the function writes one number.
-        let asked = unsafe { sys::cuDriverGetVersion(&mut version) }.result();
-        asked.map_or(0, |()| version)
+        match unsafe { driver::cuDriverGetVersion(&mut version) } {
+            0 => version,
+            _ => 0,
+        }
+    }
+
+    /// An attribute of the device; `None` if the driver does not know it.
+    pub fn attribute(&self, attribute: sys::CUdevice_attribute) -> Option<i32> {
+        let mut value = 0;
+        // SAFETY: the function writes one number; the device is the driver's.
+        let asked =
+            unsafe { driver::cuDeviceGetAttribute(&mut value, attribute as u32, self.0.device) };
+        (asked == 0).then_some(value)
     }
 
     /// The version of the driver's kernel module; empty if it does not say.
@@ -151,15 +168,6 @@ impl Device {
     }
 }
 
-/// A symbol of the driver that is not part of CUDA.
-fn extension<T: Copy>(name: &CStr) -> Option<T> {
-    // SAFETY: whoever opens a device has found the driver, so this does not panic.
-    let library = unsafe { sys::culib() };
-    // SAFETY: `T` is the type that the software device's header declares for the symbol.
-    let symbol = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    symbol.ok().map(|symbol| *symbol)
-}
-
 /// The types of the software device's own functions.
 type IsSoftware = unsafe extern "C" fn() -> c_int;
 type HostAlias = unsafe extern "C" fn(Address, usize) -> *mut std::ffi::c_void;
@@ -167,7 +175,11 @@ type RegisterKernel =
     unsafe extern "C" fn(*const c_char, u32, *const usize, software::Native) -> c_int;
 
 /// A function that the software device has to have.
-fn software_function<T: Copy>(name: &CStr) -> Result<T> {
-    extension(name)
+///
+/// # Safety
+/// `T` must be the type that the software device's header declares for it.
+unsafe fn software_function<T: Copy>(name: &CStr) -> Result<T> {
+    // SAFETY: the caller's promise.
+    unsafe { extension(name) }
         .with_context(|| format!("the software device has no {}", name.to_string_lossy()))
 }

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use anyhow::Result;
 use cudarc::driver::sys;
 
-use super::{driver, Address, Device};
+use super::driver::{self, checked};
+use super::{Address, Device};
 use crate::size;
 
 /// Reserved device addresses. Dropping it unmaps and frees everything.
@@ -46,20 +47,20 @@ impl Range {
     /// Reserves at least `bytes` of addresses.
     pub fn reserve(device: &Device, bytes: u64) -> Result<Range> {
         let mut granularity = 0;
-        let which = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED;
+        let which =
+            sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED as u32;
         // SAFETY: the function reads the properties and writes one number.
         let asked = unsafe {
-            sys::cuMemGetAllocationGranularity(&mut granularity, &properties(device), which)
+            driver::cuMemGetAllocationGranularity(&mut granularity, &properties(device), which)
         };
-        driver(asked.result(), || "asking how device memory is mapped".into())?;
+        checked(asked, || "asking how device memory is mapped".into())?;
         let granularity = (granularity as u64).max(1);
         let bytes = bytes.next_multiple_of(granularity);
         let mut address = 0;
         // SAFETY: the function writes one address.
-        let reserved = unsafe { sys::cuMemAddressReserve(&mut address, bytes as usize, 0, 0, 0) };
-        driver(reserved.result(), || {
-            format!("reserving {} of device addresses", size::show(bytes))
-        })?;
+        let reserved =
+            unsafe { driver::cuMemAddressReserve(&mut address, bytes as usize, 0, 0, 0) };
+        checked(reserved, || format!("reserving {} of device addresses", size::show(bytes)))?;
         let pieces = Mutex::new(Vec::new());
         Ok(Range { address, bytes, granularity, device: device.clone(), pieces })
     }
@@ -80,16 +81,18 @@ impl Range {
         let what = || format!("mapping {} of device memory", size::show(bytes));
         let mut handle = 0;
         // SAFETY: the function reads the properties and writes one handle.
-        let made =
-            unsafe { sys::cuMemCreate(&mut handle, bytes as usize, &properties(&self.device), 0) };
-        driver(made.result(), what)?;
+        let made = unsafe {
+            driver::cuMemCreate(&mut handle, bytes as usize, &properties(&self.device), 0)
+        };
+        checked(made, what)?;
         // SAFETY: the addresses are reserved and not mapped; the handle has as many bytes.
-        let mapped = unsafe { sys::cuMemMap(self.address + offset, bytes as usize, 0, handle, 0) };
-        if mapped != sys::CUresult::CUDA_SUCCESS {
+        let mapped =
+            unsafe { driver::cuMemMap(self.address + offset, bytes as usize, 0, handle, 0) };
+        if mapped != 0 {
             // SAFETY: made above and mapped nowhere. The mapping's failure is the one to report.
-            let _ = unsafe { sys::cuMemRelease(handle) };
+            let _ = unsafe { driver::cuMemRelease(handle) };
         }
-        driver(mapped.result(), what)?;
+        checked(mapped, what)?;
         pieces.push(Piece { handle, offset, bytes });
         let access = sys::CUmemAccessDesc {
             location: location(&self.device),
@@ -97,8 +100,8 @@ impl Range {
         };
         // SAFETY: the addresses were mapped just now.
         let allowed =
-            unsafe { sys::cuMemSetAccess(self.address + offset, bytes as usize, &access, 1) };
-        driver(allowed.result(), what)?;
+            unsafe { driver::cuMemSetAccess(self.address + offset, bytes as usize, &access, 1) };
+        checked(allowed, what)?;
         Ok(bytes)
     }
 }
@@ -111,10 +114,10 @@ impl Drop for Range {
         // no work uses them any more. Nothing can be done about an error.
         unsafe {
             for piece in pieces.drain(..) {
-                let _ = sys::cuMemUnmap(self.address + piece.offset, piece.bytes as usize);
-                let _ = sys::cuMemRelease(piece.handle);
+                let _ = driver::cuMemUnmap(self.address + piece.offset, piece.bytes as usize);
+                let _ = driver::cuMemRelease(piece.handle);
             }
-            let _ = sys::cuMemAddressFree(self.address, self.bytes as usize);
+            let _ = driver::cuMemAddressFree(self.address, self.bytes as usize);
         }
     }
 }
@@ -127,8 +130,8 @@ pub unsafe fn register(address: *mut u8, bytes: u64) -> Result<()> {
     let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
     let address: *mut c_void = address.cast();
     // SAFETY: the caller's promise.
-    let done = unsafe { sys::cuMemHostRegister_v2(address, bytes as usize, flags) };
-    driver(done.result(), || format!("registering {} of host memory", size::show(bytes)))
+    let done = unsafe { driver::cuMemHostRegister_v2(address, bytes as usize, flags) };
+    checked(done, || format!("registering {} of host memory", size::show(bytes)))
 }
 
 /// Ends a registration.
@@ -137,6 +140,6 @@ pub unsafe fn register(address: *mut u8, bytes: u64) -> Result<()> {
 /// The address must have been registered, and no copy may use the memory.
 pub unsafe fn unregister(address: *mut u8) -> Result<()> {
     // SAFETY: the caller's promise.
-    let done = unsafe { sys::cuMemHostUnregister(address.cast()) };
-    driver(done.result(), || "ending a registration".into())
+    let done = unsafe { driver::cuMemHostUnregister(address.cast()) };
+    checked(done, || "ending a registration".into())
 }

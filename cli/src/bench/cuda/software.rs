@@ -27,16 +27,20 @@ static HOST_ALIAS: OnceLock<HostAlias> = OnceLock::new();
 
 /// Whether the loaded driver is the software device; if so, gives it the kernels.
 pub fn install() -> Result<bool> {
-    let Some(is_software) = extension::<IsSoftware>(c"softcuda_is_software") else {
+    // SAFETY: the type is the header's.
+    let found = unsafe { extension::<IsSoftware>(c"softcuda_is_software") };
+    let Some(is_software) = found else {
         return Ok(false);
     };
     // SAFETY: it takes no argument and may be called at any time.
     if unsafe { is_software() } == 0 {
         return Ok(false);
     }
-    let alias = software_function::<HostAlias>(c"softcuda_host_alias")?;
+    // SAFETY: the type is the header's.
+    let alias = unsafe { software_function::<HostAlias>(c"softcuda_host_alias") }?;
     HOST_ALIAS.get_or_init(|| alias);
-    let register = software_function::<RegisterKernel>(c"softcuda_register_kernel")?;
+    // SAFETY: the type is the header's.
+    let register = unsafe { software_function::<RegisterKernel>(c"softcuda_register_kernel") }?;
     const ADDRESS: usize = size_of::<Address>();
     const COUNT: usize = size_of::<u64>();
     const NUMBER: usize = size_of::<u32>();

@@ -3,10 +3,10 @@
 use std::ffi::c_void;
 
 use anyhow::Result;
-use cudarc::driver::result::{event, stream};
 use cudarc::driver::sys;
 
-use super::{driver, Address, Device};
+use super::driver::{self, checked};
+use super::{Address, Device};
 
 /// A stream that does not wait for the default stream.
 #[derive(Debug)]
@@ -23,8 +23,10 @@ unsafe impl Sync for Stream {}
 impl Stream {
     /// A new one.
     pub fn new(device: &Device) -> Result<Stream> {
-        let raw = stream::create(stream::StreamKind::NonBlocking);
-        let raw = driver(raw, || "creating a stream".into())?;
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the function writes one handle.
+        checked(unsafe { driver::cuStreamCreate(&mut raw, flags) }, || "creating a stream".into())?;
         Ok(Stream { raw, _device: device.clone() })
     }
 
@@ -36,7 +38,7 @@ impl Stream {
     /// Waits until all that is queued is done.
     pub fn wait(&self) -> Result<()> {
         // SAFETY: the stream lives as long as `self`.
-        driver(unsafe { stream::synchronize(self.raw) }, || "waiting for a stream".into())
+        checked(unsafe { driver::cuStreamSynchronize(self.raw) }, || "waiting for a stream".into())
     }
 
     /// Queues a copy between any addresses that the device reaches.
@@ -45,8 +47,8 @@ impl Stream {
     /// `bytes` must be readable at `from` and writable at `to` until the copy is done.
     pub unsafe fn copy(&self, to: Address, from: Address, bytes: u64) -> Result<()> {
         // SAFETY: the caller's promise; the stream lives.
-        let queued = unsafe { sys::cuMemcpyAsync(to, from, bytes as usize, self.raw) };
-        driver(queued.result(), || format!("copying {bytes} bytes"))
+        let queued = unsafe { driver::cuMemcpyAsync(to, from, bytes as usize, self.raw) };
+        checked(queued, || format!("copying {bytes} bytes"))
     }
 
     /// Queues a copy within the device.
@@ -55,8 +57,8 @@ impl Stream {
     /// As [`Stream::copy`], with device memory on both sides.
     pub unsafe fn copy_on_device(&self, to: Address, from: Address, bytes: u64) -> Result<()> {
         // SAFETY: the caller's promise; the stream lives.
-        let queued = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes as usize, self.raw) };
-        driver(queued.result(), || format!("copying {bytes} bytes within the device"))
+        let queued = unsafe { driver::cuMemcpyDtoDAsync_v2(to, from, bytes as usize, self.raw) };
+        checked(queued, || format!("copying {bytes} bytes within the device"))
     }
 
     /// Queues a copy to host memory; one that is not registered is copied by the driver before
@@ -67,8 +69,8 @@ impl Stream {
     pub unsafe fn copy_to_host(&self, to: *mut u8, from: Address, bytes: u64) -> Result<()> {
         let to: *mut c_void = to.cast();
         // SAFETY: the caller's promise; the stream lives.
-        let queued = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes as usize, self.raw) };
-        driver(queued.result(), || format!("copying {bytes} bytes to the host"))
+        let queued = unsafe { driver::cuMemcpyDtoHAsync_v2(to, from, bytes as usize, self.raw) };
+        checked(queued, || format!("copying {bytes} bytes to the host"))
     }
 
     /// Queues a copy from host memory; as [`Stream::copy_to_host`].
@@ -78,15 +80,15 @@ impl Stream {
     pub unsafe fn copy_from_host(&self, to: Address, from: *const u8, bytes: u64) -> Result<()> {
         let from: *const c_void = from.cast();
         // SAFETY: the caller's promise; the stream lives.
-        let queued = unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes as usize, self.raw) };
-        driver(queued.result(), || format!("copying {bytes} bytes from the host"))
+        let queued = unsafe { driver::cuMemcpyHtoDAsync_v2(to, from, bytes as usize, self.raw) };
+        checked(queued, || format!("copying {bytes} bytes from the host"))
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: created in `new` and destroyed only here. Nothing can be done about an error.
-        let _ = unsafe { stream::destroy(self.raw) };
+        let _ = unsafe { driver::cuStreamDestroy_v2(self.raw) };
     }
 }
 
@@ -105,26 +107,30 @@ unsafe impl Sync for Event {}
 impl Event {
     /// A new one, which keeps no time.
     pub fn new(device: &Device) -> Result<Event> {
-        let raw = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
-        Ok(Event { raw: driver(raw, || "creating an event".into())?, _device: device.clone() })
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the function writes one handle.
+        checked(unsafe { driver::cuEventCreate(&mut raw, flags) }, || "creating an event".into())?;
+        Ok(Event { raw, _device: device.clone() })
     }
 
     /// Stands for all that is queued in `stream` now.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: event and stream live.
-        driver(unsafe { event::record(self.raw, stream.raw()) }, || "recording an event".into())
+        let recorded = unsafe { driver::cuEventRecord(self.raw, stream.raw()) };
+        checked(recorded, || "recording an event".into())
     }
 
     /// Waits until it has happened.
     pub fn wait(&self) -> Result<()> {
         // SAFETY: the event lives.
-        driver(unsafe { event::synchronize(self.raw) }, || "waiting for an event".into())
+        checked(unsafe { driver::cuEventSynchronize(self.raw) }, || "waiting for an event".into())
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: created in `new` and destroyed only here. Nothing can be done about an error.
-        let _ = unsafe { event::destroy(self.raw) };
+        let _ = unsafe { driver::cuEventDestroy_v2(self.raw) };
     }
 }

@@ -1,7 +1,7 @@
 //! What the device can do, as far as it matters to checkpoints.
 
 use anyhow::Result;
-use cudarc::driver::sys::{self, CUdevice_attribute};
+use cudarc::driver::sys::CUdevice_attribute;
 use serde::Serialize;
 use veloc_client::platform::memory::locked_limit;
 
@@ -45,12 +45,7 @@ struct Attribute {
 
 /// Asks the driver.
 pub fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let ask = |(name, attribute)| {
-        let mut value = 0;
-        // SAFETY: the pointer is to a local, and the device is the driver's.
-        let asked = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, bench.device.raw()) };
-        Attribute { name, value: asked.result().ok().map(|()| value) }
-    };
+    let ask = |(name, attribute)| Attribute { name, value: bench.device.attribute(attribute) };
     let point = Point {
         attributes: ATTRIBUTES.map(ask).into(),
         free: bench.device.free()?,
