@@ -204,8 +204,9 @@ fn fits(plan: &Plan) -> Result<()> {
     let wanted = u64::from(plan.processes) * plan.host_cache;
     match machine::available_memory() {
         Some(available) if wanted as f64 > available as f64 * MEMORY_SHARE => bail!(
-            "host buffers of {} are wanted, but this machine has {} available",
-            size::show(wanted),
+            "--host-cache {} for each of {} processes: this machine has {} available",
+            size::show(plan.host_cache),
+            plan.processes,
             size::show(available)
         ),
         _ => Ok(()),
