@@ -202,7 +202,7 @@ fn details(measurement: &Measurement) -> String {
     ];
     if let Some(decisions) = &figures.decisions {
         let changes = decisions.changes;
-        parts.push(format!("touching {} at the end ({changes} changes of mind)", decisions.mode));
+        parts.push(format!("touching {} at the end (changes of mind: {changes})", decisions.mode));
     }
     for hop in figures.hops.iter().filter(|hop| hop.bytes > 0 && hop.seconds > 0.0) {
         let rate = hop.bytes as f64 / hop.seconds / 1e9;

@@ -97,7 +97,7 @@ impl Process {
             name: mark.detail.clone(),
             blocked: false,
             start: mark.at,
-            end: end.max(mark.at),
+            end: end.min(over).max(mark.at),
             thread: 0,
             version: None,
             untouched: false,
