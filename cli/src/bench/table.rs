@@ -4,9 +4,13 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, Table};
 
 use super::campaign::describe;
-use super::plan::{ApproachName, Compute, Configuration, Plan};
+use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use super::results::{Figures, Measurement, Results, Spread};
 use crate::size;
+
+pub mod absent;
+
+use self::absent::Absent;
 
 /// Times are per process: median (least to greatest).
 const COLUMNS: [&str; 8] = [
@@ -20,40 +24,43 @@ const COLUMNS: [&str; 8] = [
     "compute\nlonger by",
 ];
 
-/// The whole text: what was measured where, one table, and what went wrong.
+/// The whole text: what was measured where, a table for each setup, and what went wrong.
 pub fn text(results: &Results) -> String {
     let mut text = String::new();
     if let Some(warning) = &results.warning {
         text += &format!("\n{}: {warning}\n", results.title);
     }
-    let mut table = new_table(&COLUMNS);
-    let mut group = None;
-    for measurement in &results.measurements {
-        let heading = heading(&measurement.plan);
-        if group.as_ref() != Some(&heading) {
-            if group.is_some() {
-                text += &format!("{table}\n");
-                table = new_table(&COLUMNS);
-            }
-            text += &format!("\n{heading}\n");
-            group = Some(heading);
+    let all = &results.measurements;
+    for group in all.chunk_by(|one, next| heading(&one.plan) == heading(&next.plan)) {
+        let mut table = new_table(&COLUMNS);
+        for measurement in group {
+            table.add_row(row(measurement, all));
         }
-        table.add_row(row(measurement, &results.measurements));
+        text += &format!("\n{}\n{table}\n", heading(&group[0].plan));
+        text += &causes(group);
+        group.iter().for_each(|measurement| text += &details(measurement));
     }
-    text += &format!("{table}\n");
-    text += &causes(results);
-    for measurement in &results.measurements {
-        text += &details(measurement);
+    text += &format!("\n{}: {}\n", results.title, absent::count(all));
+    for failure in absent::failures(all) {
+        text += &format!("{failure}\n");
     }
-    for measurement in &results.measurements {
-        for failure in &measurement.failures {
-            text += &format!("FAILED: {}: {failure}\n", describe(&measurement.plan));
+    text + &notes(all)
+}
+
+/// What was said while measuring, each once, with the points that it was said of.
+fn notes(all: &[Measurement]) -> String {
+    let mut notes: Vec<(&String, Vec<&Measurement>)> = Vec::new();
+    for (measurement, note) in all.iter().flat_map(|m| m.notes.iter().map(move |note| (m, note))) {
+        match notes.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, of)) => of.push(measurement),
+            None => notes.push((note, vec![measurement])),
         }
-        for note in &measurement.notes {
-            text += &format!("note: {}: {note}\n", describe(&measurement.plan));
-        }
     }
-    text
+    let line = |(note, of): (&String, Vec<&Measurement>)| match of[..] {
+        [one] => format!("note: {}: {note}\n", describe(&one.plan)),
+        _ => format!("note: {note} (said of {} points)\n", of.len()),
+    };
+    notes.into_iter().map(line).collect()
 }
 
 fn new_table(columns: &[&str]) -> Table {
@@ -84,8 +91,19 @@ fn heading(plan: &Plan) -> String {
         Compute::Sleep => "idle",
         Compute::Kernel => "busy",
     };
+    let order = match plan.order {
+        Order::Reverse => "in reverse",
+        Order::Same => "in the same order",
+        Order::Random => "in random order",
+    };
+    let hints = match plan.hints {
+        Hints::None => "no hints",
+        Hints::One => "one hint ahead",
+        Hints::All => "all hints ahead",
+    };
     format!(
-        "{sizes} every {} ms ({compute}), processes: {}, {places}; blocked time per process",
+        "{sizes} every {} ms ({compute}), processes: {}, {places}, restored {order}, {hints}; \
+         blocked time per process",
         plan.interval_ms, plan.processes
     )
 }
@@ -109,9 +127,13 @@ fn row(measurement: &Measurement, all: &[Measurement]) -> Vec<String> {
             _ => "-".to_owned(),
         }
     };
+    let blocked = match Absent::of(measurement) {
+        Some(absent) => absent.text().to_owned(),
+        None => milliseconds(measurement.spread(Figures::checkpoint_total)),
+    };
     vec![
         name,
-        milliseconds(measurement.spread(Figures::checkpoint_total)),
+        blocked,
         milliseconds(measurement.spread(Figures::total)),
         ratio(measurement, Figures::checkpoint_total, Figures::bare_total),
         against(Figures::checkpoint_total),
@@ -180,7 +202,7 @@ fn details(measurement: &Measurement) -> String {
     ];
     if let Some(decisions) = &figures.decisions {
         let changes = decisions.changes;
-        parts.push(format!("touching {} at the end ({changes} changes of mind)", decisions.mode));
+        parts.push(format!("touching {} at the end (changes of mind: {changes})", decisions.mode));
     }
     for hop in figures.hops.iter().filter(|hop| hop.bytes > 0 && hop.seconds > 0.0) {
         let rate = hop.bytes as f64 / hop.seconds / 1e9;
@@ -190,14 +212,14 @@ fn details(measurement: &Measurement) -> String {
 }
 
 /// Why the application waited, for those approaches that know.
-fn causes(results: &Results) -> String {
+fn causes(group: &[Measurement]) -> String {
     let mut table = new_table(&["waited for, ms"]);
     let mut names: Vec<&str> = Vec::new();
     let known = |measurement: &&Measurement| {
         let last = measurement.runs.last().and_then(|run| run.processes.first());
         last.is_some_and(|figures| !figures.causes.is_empty())
     };
-    let measured: Vec<&Measurement> = results.measurements.iter().filter(known).collect();
+    let measured: Vec<&Measurement> = group.iter().filter(known).collect();
     let all = measured.iter().flat_map(|m| &m.runs).flat_map(|run| &run.processes);
     for cause in all.flat_map(|figures| &figures.causes).filter(|cause| cause.count > 0) {
         if !names.contains(&cause.name.as_str()) {
@@ -225,5 +247,50 @@ fn causes(results: &Results) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("\n{table}\n")
+    format!("{table}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::plot::synthetic::{point, results};
+    use ApproachName::{DirectPin, Ours, Ring, Uvm};
+
+    #[test]
+    fn what_was_not_measured_is_said_with_its_reason() {
+        let mut points =
+            vec![point(Ours, 5.0, 1.0), point(DirectPin, 5.0, 2.0), point(Uvm, 5.0, 1.0)];
+        points.push(point(Ring, 5.0, 1.0));
+        points[2].runs.clear();
+        points[2].failures.push("out of memory".to_owned());
+        points[3].runs.clear();
+        points[0].runs.pop();
+        let text = text(&results(points));
+        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        assert!(row(" uvm ").contains(" failed "), "{text}");
+        assert!(row(" ring ").contains(" not measured "), "{text}");
+        let count = "2 of 4 points measured, 1 failed, 1 not begun; 2 to 3 repeats";
+        assert!(text.contains(count), "{text}");
+        assert!(text.contains("FAILED: uvm, 1 process, every 5 ms: out of memory"), "{text}");
+    }
+
+    #[test]
+    fn setups_that_differ_have_tables_and_headings_of_their_own() {
+        let mut hinted = point(Ours, 5.0, 1.0);
+        hinted.plan.hints = Hints::One;
+        let text = text(&results(vec![point(Ours, 5.0, 1.0), hinted]));
+        assert_eq!(text.matches("checkpoints ms").count(), 2, "{text}");
+        assert!(text.contains("in reverse, all hints ahead"), "{text}");
+        assert!(text.contains("in reverse, one hint ahead"), "{text}");
+    }
+
+    #[test]
+    fn a_note_of_several_points_stands_there_once() {
+        let mut points = vec![point(Ours, 5.0, 1.0), point(DirectPin, 5.0, 2.0)];
+        points.iter_mut().for_each(|point| point.notes.push("no huge pages".to_owned()));
+        points[1].notes.push("slow".to_owned());
+        let text = text(&results(points));
+        assert_eq!(text.matches("note: no huge pages (said of 2 points)").count(), 1, "{text}");
+        assert!(text.contains("note: direct-pin, 1 process, every 5 ms: slow"), "{text}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What the events tell, process by process. Times are in ms since the machine's start.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -97,7 +97,7 @@ impl Process {
             name: mark.detail.clone(),
             blocked: false,
             start: mark.at,
-            end: end.max(mark.at),
+            end: end.min(over).max(mark.at),
             thread: 0,
             version: None,
             untouched: false,
@@ -111,10 +111,11 @@ impl Process {
         if self.spans.iter().any(|span| span.blocked && span.name == "copy") {
             return Vec::new();
         }
-        let calls = |thread| self.spans.iter().any(|s| s.thread == thread && s.is_call());
+        let calls = self.spans.iter().filter(|span| span.is_call());
+        let calling: HashSet<u64> = calls.map(|call| call.thread).collect();
         let copies =
             self.spans.iter().filter(|s| ["capture", "recover"].contains(&s.name.as_str()));
-        let waits = copies.filter(|span| !span.blocked && calls(span.thread));
+        let waits = copies.filter(|span| !span.blocked && calling.contains(&span.thread));
         waits.map(|s| Span { name: "copy".to_owned(), blocked: true, ..s.clone() }).collect()
     }
 

@@ -2,14 +2,18 @@
 
 use anyhow::Result;
 use plotters::style::text_anchor::{HPos, VPos};
-use plotters::style::{FontTransform, RGBColor};
+use plotters::style::{FontTransform, RGBColor, WHITE};
 
 use crate::bench::results::Spread;
+use crate::bench::table::absent::Absent;
 
 use super::chart::{block, dashes, line, text, width, Area, Chart, SMALL};
 use super::scale::{digits, Axis};
 use super::sheet::Key;
-use super::style::{Style, INK, WARNING};
+use super::style::{Fill, Style, FAINT, INK, WARNING};
+
+/// The widest that a bar is.
+const WIDEST: i32 = 90;
 
 /// Bars in groups: one group for each place of the x axis, one bar in each for each series.
 #[derive(Clone, Debug)]
@@ -35,8 +39,8 @@ pub struct Bar {
     pub spread: Option<Spread>,
     /// What stands above it.
     pub note: String,
-    /// It was tried, and no repeat worked.
-    pub failed: bool,
+    /// Why it has none.
+    pub absent: Option<Absent>,
 }
 
 impl Bars {
@@ -45,7 +49,8 @@ impl Bars {
         let chart = Chart::new(area, &self.title, self.x.clone(), self.y.clone())?;
         for group in 0..self.floors.len() {
             let (left, right) = (chart.across(group as f64), chart.across(group as f64 + 1.0));
-            let gap = (right - left) / 10;
+            let most = self.series.len() as i32 * WIDEST;
+            let gap = ((right - left) / 10).max((right - left - most) / 2);
             let (left, right) = (left + gap, right - gap);
             let slot = |number: usize| {
                 left + (right - left) * number as i32 / self.series.len().max(1) as i32
@@ -53,17 +58,17 @@ impl Bars {
             for (number, (key, bars)) in self.series.iter().enumerate() {
                 if let Some(bar) = bars.get(group) {
                     self.bar(&chart, bar, key.style, (slot(number), slot(number + 1)))?;
-                    if bar.failed {
+                    if let Some(absent) = bar.absent {
                         // Above the floor's line.
                         let bottom = chart.down(self.floors[group].unwrap_or(0.0)) - 5;
-                        let middle = (slot(number) + slot(number + 1)) / 2;
-                        upright(&chart, "failed", (middle, bottom), WARNING)?;
+                        say(&chart, absent, ((slot(number) + slot(number + 1)) / 2, bottom))?;
                     }
                 }
             }
             if let Some(floor) = self.floors[group] {
                 let y = chart.down(floor);
-                dashes(&chart.inside, &[(left - gap / 2, y), (right + gap / 2, y)], INK)?;
+                let over = gap.min(WIDEST) / 2;
+                dashes(&chart.inside, &[(left - over, y), (right + over, y)], INK)?;
             }
         }
         if let Some(level) = self.level {
@@ -90,12 +95,26 @@ impl Bars {
         block(&chart.inside, (left, end.min(base)), (right, end.max(base)), style)?;
         chart.whisker(middle, spread, ((right - left) / 5).clamp(2, 6), INK)?;
         let above = chart.down(spread.greatest).min(base) - 4;
-        if width(&bar.note, SMALL) <= right - left {
+        let wide = width(&bar.note, SMALL);
+        if wide <= right - left {
+            // No line of the grid runs through it.
+            let paper = Style { colour: WHITE, fill: Fill::Solid };
+            let (from, to) = (middle - wide / 2, middle + wide / 2);
+            block(&chart.inside, (from, above - SMALL as i32), (to, above), paper)?;
             chart.write(&bar.note, (middle, above), text(SMALL, INK, HPos::Center, VPos::Bottom))
         } else {
             upright(chart, &bar.note, (middle, above - 3), INK)
         }
     }
+}
+
+/// Says in the place of a bar why there is none.
+fn say(chart: &Chart, absent: Absent, at: (i32, i32)) -> Result<()> {
+    let colour = match absent {
+        Absent::Failed => WARNING,
+        Absent::NotMeasured => FAINT,
+    };
+    upright(chart, absent.text(), at, colour)
 }
 
 /// Writes from bottom to top.
@@ -115,6 +134,8 @@ pub struct Stack {
     pub y: Axis,
     /// The parts from the bottom up, each with its height in each bar.
     pub parts: Vec<(Key, Vec<f64>)>,
+    /// Why a bar has no parts, for each bar.
+    pub absent: Vec<Option<Absent>>,
 }
 
 impl Stack {
@@ -123,7 +144,11 @@ impl Stack {
         let chart = Chart::new(area, &self.title, self.x.clone(), self.y.clone())?;
         for (number, (at, _)) in self.x.ticks.iter().enumerate() {
             let (left, right) = (chart.across(at - 0.5), chart.across(at + 0.5));
-            let gap = ((right - left) / 5).max((right - left - 90) / 2);
+            if let Some(absent) = self.absent.get(number).copied().flatten() {
+                say(&chart, absent, ((left + right) / 2, chart.down(0.0) - 5))?;
+                continue;
+            }
+            let gap = ((right - left) / 5).max((right - left - WIDEST) / 2);
             let mut sum = 0.0;
             for (key, heights) in &self.parts {
                 let height = heights.get(number).copied().unwrap_or(0.0);

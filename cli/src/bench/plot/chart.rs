@@ -67,6 +67,16 @@ pub fn width(text: &str, height: f64) -> i32 {
     (text.chars().count() as f64 * height * 0.56).ceil() as i32
 }
 
+/// The height of the texts of an axis that is so wide: as much as leaves them apart.
+fn fitting(axis: &Axis, across: i32) -> f64 {
+    /// What cannot be read is of no use.
+    const LEAST: f64 = 8.0;
+    let widest = axis.ticks.iter().map(|(_, text)| width(text, TEXT)).max().unwrap_or(0);
+    let apart = axis.ticks.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min);
+    let room = apart / (axis.ends.1 - axis.ends.0) * f64::from(across);
+    (TEXT * (room / f64::from(widest.max(1))).min(1.0)).max(LEAST)
+}
+
 /// A coordinate system and its axes.
 pub struct Chart<'a> {
     /// The inside of the axes; its origin is their upper left corner.
@@ -85,6 +95,8 @@ impl<'a> Chart<'a> {
             .set_label_area_size(LabelAreaPosition::Left, 74)
             .set_label_area_size(LabelAreaPosition::Bottom, 50)
             .build_cartesian_2d(Coordinate(x.clone()), Coordinate(y.clone()))?;
+        let (across, _) = chart.plotting_area().dim_in_pixel();
+        let small = fitting(&x, across as i32);
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -94,6 +106,7 @@ impl<'a> Chart<'a> {
             .set_tick_mark_size(LabelAreaPosition::Bottom, 5)
             .set_tick_mark_size(LabelAreaPosition::Left, 5)
             .label_style(text(TEXT, INK, HPos::Center, VPos::Center))
+            .x_label_style(text(small, INK, HPos::Center, VPos::Center))
             .draw()?;
         let plane = chart.plotting_area().clone();
         let chart = Chart { inside: plane.strip_coord_spec(), plane, x, y };
@@ -242,6 +255,15 @@ mod tests {
             [&[(0, 0), (6, 0)], &[(10, 0), (12, 0), (12, 4)], &[(12, 8), (12, 9)]];
         assert_eq!(dashes, expected);
         assert!(dashed(&[]).is_empty());
+    }
+
+    #[test]
+    fn many_texts_below_an_axis_are_smaller() {
+        let axis = |count: usize| Axis::names(String::new(), &vec!["register".to_owned(); count]);
+        assert_eq!(fitting(&axis(4), 500), TEXT);
+        let height = fitting(&axis(10), 500);
+        assert!(height < TEXT && width("register", height) <= 51, "{height}");
+        assert_eq!(fitting(&axis(1), 10), TEXT, "it is alone");
     }
 
     #[test]

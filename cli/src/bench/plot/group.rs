@@ -68,6 +68,18 @@ pub const OVER_PROCESSES: &[Field] = &[
 pub const OVER_HOST_CACHES: &[Field] = &[
     F::Configuration,
     F::Processes,
+    F::Sizes,
+    F::Interval,
+    F::Compute,
+    F::DeviceCache,
+    F::Order,
+    F::Verify,
+];
+
+/// The same where the number of checkpoints may follow the host buffer.
+pub const OVER_HOST_CACHES_AND_COUNTS: &[Field] = &[
+    F::Configuration,
+    F::Processes,
     F::CheckpointSize,
     F::Interval,
     F::Compute,
@@ -133,9 +145,9 @@ impl Field {
             F::HostCache => format!("host buffer {}", bytes(plan.host_cache)),
             F::Order => {
                 let order = match plan.order {
-                    Order::Reverse => "restored in reverse",
-                    Order::Same => "restored in the same order",
-                    Order::Random => "restored in random order",
+                    Order::Reverse => "restored in reverse".to_owned(),
+                    Order::Same => "restored in the same order".to_owned(),
+                    Order::Random => format!("restored in random order (seed {})", plan.seed),
                 };
                 let hints = match plan.hints {
                     Hints::None => "no hints",
@@ -345,7 +357,8 @@ mod tests {
         large.plan.host_cache *= 2;
         large.plan.sizes[0].extend_from_within(..);
         let all = [point(Ours, 20.0, 1.0), large];
-        assert_eq!(groups(&all, OVER_HOST_CACHES).len(), 1);
+        assert_eq!(groups(&all, OVER_HOST_CACHES_AND_COUNTS).len(), 1);
+        assert_eq!(groups(&all, OVER_HOST_CACHES).len(), 2);
         assert_eq!(groups(&all, OVER_PROCESSES).len(), 2);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! | file | owns |
 //! | --- | --- |
+//! | `files` | what the named files and folders hold |
 //! | `pool` | several files as one |
 //! | `group` | which measurements share a picture or a series |
 //! | `figures/` | which pictures there are |
@@ -14,12 +15,16 @@ use std::path::PathBuf;
 use anyhow::{ensure, Context, Result};
 use clap::Args;
 
+use crate::bench::table::absent;
 use crate::draw;
+
+use self::pool::Pool;
 
 mod bars;
 mod boxes;
 mod chart;
 mod figures;
+mod files;
 mod group;
 mod lines;
 mod pool;
@@ -27,15 +32,15 @@ mod scale;
 mod sheet;
 mod style;
 #[cfg(test)]
-mod synthetic;
+pub mod synthetic;
 #[cfg(test)]
 mod tests;
 
 /// What to draw, and where to.
 #[derive(Debug, Args)]
 pub struct Plot {
-    /// Files of results; those of one device are drawn together
-    #[arg(required = true, value_name = "RESULTS.json")]
+    /// Files of results, or folders of them; those of one device are drawn together
+    #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
     /// The folder for the pictures
     #[arg(long, value_name = "DIR", default_value = "plots")]
@@ -43,11 +48,31 @@ pub struct Plot {
 }
 
 /// Draws all that the files have in them, and says what that is and what is missing.
+///
+/// # Errors
+///
+/// If a file cannot be read: the others have been drawn then. If there is nothing to draw.
 pub fn run(plot: &Plot) -> Result<()> {
-    let pools = pool::read(&plot.results)?;
+    let found = files::read(&plot.results);
+    for other in &found.others {
+        println!("not drawn: {other}");
+    }
+    for reason in &found.damaged {
+        eprintln!("not read: {reason}");
+    }
+    let unread = found.damaged.len();
+    let pools = pool::by_device(found.results);
+    let drawn = draw_all(plot, &pools)?;
+    ensure!(unread == 0, "{unread} of the files could not be read; {drawn} pictures of the others");
+    ensure!(drawn > 0, "there is nothing to draw in the files");
+    Ok(())
+}
+
+/// Returns how many pictures there are.
+fn draw_all(plot: &Plot, pools: &[Pool]) -> Result<usize> {
     fs::create_dir_all(&plot.out).with_context(|| format!("making {}", plot.out.display()))?;
     let mut drawn = 0;
-    for pool in &pools {
+    for pool in pools {
         let files: Vec<String> = pool.files.iter().map(|file| file.display().to_string()).collect();
         println!("{}: {}", pool.device, files.join(", "));
         for warning in &pool.warnings {
@@ -56,9 +81,11 @@ pub fn run(plot: &Plot) -> Result<()> {
         if pool.commits.len() > 1 {
             println!("  note: pooled from several commits: {}", pool.commits.join(", "));
         }
-        let failures: usize = pool.measurements.iter().map(|point| point.failures.len()).sum();
-        if failures > 0 {
-            println!("  note: failed repeats, which no figure counts: {failures}");
+        if !pool.measurements.is_empty() {
+            println!("  {}", absent::count(&pool.measurements));
+        }
+        for line in absent::failures(&pool.measurements) {
+            println!("  {line}");
         }
         let album = figures::all(pool);
         for (name, sheet) in &album.pictures {
@@ -75,6 +102,5 @@ pub fn run(plot: &Plot) -> Result<()> {
         }
         drawn += album.pictures.len();
     }
-    ensure!(drawn > 0, "there is nothing to draw in the files");
-    Ok(())
+    Ok(drawn)
 }

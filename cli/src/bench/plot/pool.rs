@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use crate::bench::results::{Device, Initialisation, Machine, Measurement, Results};
 
-use crate::bench::results::{Initialisation, Measurement, Results};
+use super::scale::bytes;
 
 /// Everything that was measured on one device.
 #[derive(Debug, Default)]
@@ -15,6 +15,10 @@ pub struct Pool {
     pub warnings: Vec<String>,
     /// The files, as they were named.
     pub files: Vec<PathBuf>,
+    /// The machines.
+    pub machines: Vec<String>,
+    /// The drivers.
+    pub drivers: Vec<String>,
     /// Commits that the program was built from.
     pub commits: Vec<String>,
     /// One for each plan.
@@ -23,11 +27,10 @@ pub struct Pool {
     pub initialisation: Vec<Initialisation>,
 }
 
-/// Reads all files, and puts together those of the same device.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Pool>> {
+/// Puts together the files of the same device.
+pub fn by_device(files: Vec<(PathBuf, Results)>) -> Vec<Pool> {
     let mut pools: Vec<Pool> = Vec::new();
-    for path in paths {
-        let results = Results::read(path)?;
+    for (path, results) in files {
         let device = device(&results);
         let pool = match pools.iter().position(|pool| pool.device == device) {
             Some(at) => &mut pools[at],
@@ -37,19 +40,46 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Pool>> {
                 &mut pools[last]
             }
         };
-        pool.files.push(path.clone());
+        pool.files.push(path);
         pool.add(results);
     }
-    Ok(pools)
+    pools
 }
 
 /// What a picture says of the device.
 fn device(results: &Results) -> String {
     match &results.device {
-        Some(device) if device.software => format!("{} (software)", device.name),
+        Some(device) if device.software && !device.name.contains("software") => {
+            format!("{} (software)", device.name)
+        }
         Some(device) => device.name.clone(),
         None if results.machine.processor.is_empty() => "no device".to_owned(),
         None => format!("no device, {}", results.machine.processor),
+    }
+}
+
+/// What a picture says of the machine.
+fn machine(machine: &Machine) -> String {
+    let nodes = match machine.memory_nodes {
+        0 | 1 => String::new(),
+        nodes => format!(" in {nodes} nodes"),
+    };
+    format!(
+        "{}, {} processors, {}{nodes}, Linux {}, huge pages: {}",
+        machine.processor,
+        machine.processors,
+        bytes(machine.memory),
+        machine.kernel,
+        machine.huge_pages
+    )
+}
+
+/// What a picture says of the driver: `driver 550.54.15, CUDA 12.8`.
+fn driver(device: &Device) -> String {
+    let cuda = format!("CUDA {}.{}", device.cuda / 1000, device.cuda % 1000 / 10);
+    match device.driver.is_empty() {
+        true => cuda,
+        false => format!("driver {}, {cuda}", device.driver),
     }
 }
 
@@ -57,15 +87,17 @@ impl Pool {
     /// Takes one file in.
     pub fn add(&mut self, results: Results) {
         self.warnings.extend(results.warning.filter(|text| !self.warnings.contains(text)));
-        let commit = results.program.commit;
-        if !self.commits.contains(&commit) {
-            self.commits.push(commit);
+        keep(&mut self.machines, machine(&results.machine));
+        if let Some(device) = &results.device {
+            keep(&mut self.drivers, driver(device));
         }
+        keep(&mut self.commits, results.program.commit);
         for new in results.measurements {
             match self.measurements.iter_mut().find(|known| known.plan == new.plan) {
                 Some(known) => {
                     known.runs.extend(new.runs);
                     known.failures.extend(new.failures);
+                    new.notes.into_iter().for_each(|note| keep(&mut known.notes, note));
                 }
                 None => self.measurements.push(new),
             }
@@ -80,6 +112,27 @@ impl Pool {
                 None => self.initialisation.push(new),
             }
         }
+    }
+}
+
+/// Adds what is not there yet.
+fn keep(known: &mut Vec<String>, new: String) {
+    if !known.contains(&new) {
+        known.push(new);
+    }
+}
+
+impl Pool {
+    /// Where and with what all of it was measured.
+    pub fn origin(&self) -> Vec<String> {
+        let several = |what: &str, all: &[String]| match all {
+            [one] => format!("{what} {one}"),
+            all => format!("{what}s {}", all.join(", ")),
+        };
+        let mut origin = self.machines.clone();
+        origin.extend(self.drivers.iter().cloned());
+        origin.push(several("commit", &self.commits));
+        origin
     }
 }
 
@@ -105,26 +158,33 @@ mod tests {
 
     #[test]
     fn files_of_different_devices_stay_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut paths = Vec::new();
-        for (name, software) in [("H200", false), ("soft", true), ("H200", true), ("H200", false)] {
+        let devices = [("H200", false), ("soft", true), ("H200", true), ("H200", false)];
+        let files = devices.map(|(name, software)| {
             let mut results = synthetic::results(Vec::new());
             results.device = Some(synthetic::device(name, software));
-            paths.push(folder.path().join(format!("{}.json", paths.len())));
-            results.write(&paths[paths.len() - 1]).unwrap();
-        }
-        let pools = read(&paths).unwrap();
+            (PathBuf::from(name), results)
+        });
+        let pools = by_device(files.to_vec());
         let devices: Vec<(&str, usize)> =
             pools.iter().map(|pool| (pool.device.as_str(), pool.files.len())).collect();
         assert_eq!(devices, [("H200", 2), ("soft (software)", 1), ("H200 (software)", 1)]);
     }
 
     #[test]
-    fn a_file_that_holds_no_results_is_refused_by_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("other.json");
-        std::fs::write(&path, r#"{"schema": 1}"#).unwrap();
-        let error = format!("{:#}", read(&[path]).unwrap_err());
-        assert!(error.contains("other.json holds no results"), "{error}");
+    fn the_origin_names_all_that_took_part() {
+        let mut pool = Pool::default();
+        pool.add(synthetic::results(Vec::new()));
+        let mut other = synthetic::results(Vec::new());
+        other.program.commit = "89abcde".to_owned();
+        other.machine.processor = "Another".to_owned();
+        if let Some(device) = &mut other.device {
+            (device.driver, device.cuda) = ("550.54.15".to_owned(), 12080);
+        }
+        pool.add(other);
+        let origin = pool.origin();
+        assert_eq!(origin.len(), 5, "{origin:?}");
+        assert!(origin[1].starts_with("Another, "), "{origin:?}");
+        assert_eq!(origin[3], "driver 550.54.15, CUDA 12.8");
+        assert_eq!(origin[4], "commits 0123456, 89abcde");
     }
 }

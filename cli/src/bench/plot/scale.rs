@@ -1,5 +1,7 @@
 //! Axes: ranges, ticks, units and the texts of numbers.
 
+use crate::draw::sizes;
+
 /// What one axis shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
@@ -28,6 +30,9 @@ pub enum Scale {
 /// Values that differ by this factor do not fit on a linear axis.
 const ORDERS: f64 = 20.0;
 
+/// The room above the greatest value, as a share of the range: for a text from bottom to top.
+const HEADROOM: f64 = 0.18;
+
 impl Axis {
     /// An axis that all values fit on, with some room above them.
     pub fn values(title: String, values: &[f64], scale: Scale) -> Axis {
@@ -46,11 +51,35 @@ impl Axis {
         }
     }
 
+    /// An axis of sizes in bytes, with ticks at round numbers of KiB, MiB or GiB.
+    pub fn sizes(title: &str, values: &[f64], scale: Scale) -> Axis {
+        let mut axis = Axis::values(title.to_owned(), values, scale);
+        axis.light.clear();
+        let (low, high) = axis.ends;
+        if axis.logarithmic {
+            let doublings = |end: f64| end * std::f64::consts::LOG2_10;
+            let (low, high) = (doublings(low), doublings(high));
+            // So many doublings from tick to tick.
+            let step = ((high - low) / 8.0).ceil().max(1.0);
+            let powers = ((low / step).ceil() as i32..).map(|tick| f64::from(tick) * step);
+            axis.ticks = powers
+                .take_while(|power| *power <= high)
+                .map(|power| (power.exp2().log10(), bytes(power.exp2() as u64)))
+                .collect();
+        } else {
+            let unit = sizes::unit(high);
+            axis.title = format!("{title} ({})", unit.name);
+            let ticks = sizes::ticks(high / unit.bytes, 7.0).into_iter();
+            axis.ticks = ticks.map(|tick| (tick * unit.bytes, tick.to_string())).collect();
+        }
+        axis
+    }
+
     fn linear(title: String, least: f64, greatest: f64) -> Axis {
         let span = if greatest > least { greatest - least } else { 1.0 };
         let step = round_step(span / 7.0);
         let low = (least / step).floor() * step;
-        let high = low.max(greatest) + span * 0.14;
+        let high = low.max(greatest) + span * HEADROOM;
         let first = (low / step).round() as i64;
         let decimals = (-step.log10()).ceil().max(0.0) as usize;
         let ticks = (first..)
@@ -64,7 +93,8 @@ impl Axis {
     fn logarithmic(title: String, least: f64, greatest: f64) -> Axis {
         // The least bar must have a length.
         let low = round_below(least * 0.7).log10();
-        let high = (greatest * 1.9).log10();
+        let high = greatest.log10();
+        let high = high + ((high - low) * HEADROOM).max(0.28);
         let few = high - low < 3.0;
         let mut ticks = Vec::new();
         let mut light = Vec::new();
@@ -244,6 +274,22 @@ mod tests {
     fn a_linear_axis_shows_what_is_below_0() {
         let axis = Axis::values(String::new(), &[-1.2, 4.0], Scale::Linear);
         assert!(axis.ends.0 <= -1.2 && axis.base() == 0.0);
+    }
+
+    #[test]
+    fn sizes_have_round_binary_ticks() {
+        let texts = |values: &[f64]| {
+            let axis = Axis::sizes("moved", values, Scale::Fitting);
+            let texts: Vec<String> = axis.ticks.iter().map(|(_, text)| text.clone()).collect();
+            (axis.title, texts.join(" "))
+        };
+        let mib = f64::from(1 << 20);
+        assert_eq!(texts(&[16.0 * mib, 31.0 * mib]), ("moved (MiB)".into(), "0 8 16 24 32".into()));
+        let (title, logarithmic) = texts(&[mib, 1000.0 * mib]);
+        assert_eq!(
+            (title.as_str(), logarithmic.as_str()),
+            ("moved", "1 MiB 4 MiB 16 MiB 64 MiB 256 MiB 1 GiB")
+        );
     }
 
     #[test]

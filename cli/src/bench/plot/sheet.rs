@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 
 use super::bars::{Bars, Stack};
 use super::boxes::Boxes;
-use super::chart::{block, dashes, line, text, width, write, Area, TEXT};
+use super::chart::{block, dashes, line, text, width, write, Area, SMALL, TEXT};
 use super::lines::Lines;
 use super::style::{Fill, Style, FAINT, INK, WARNING};
 
@@ -20,6 +20,10 @@ const PANELS: u32 = 400;
 const EDGE: i32 = 18;
 /// Height of a line of text.
 const ROW: i32 = 20;
+/// Height of a line of text at the foot.
+const FOOT_ROW: i32 = 16;
+/// Between the facts of a line.
+const BETWEEN: &str = "  ·  ";
 
 /// An entry of the legend.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +102,8 @@ pub struct Sheet {
     pub title: String,
     /// Of what: the device, the workload and so on.
     pub facts: Vec<String>,
+    /// Where and with what it was measured; stands at the foot.
+    pub origin: Vec<String>,
     /// What must not be overlooked.
     pub warnings: Vec<String>,
     /// Entries of the legend beside those of the panels' series.
@@ -111,7 +117,8 @@ impl Sheet {
     pub fn draw(&self) -> Result<String> {
         let wide = if self.panels.len() > 1 { TWO } else { ONE };
         let room = wide as i32 - 2 * EDGE;
-        let facts = rows(&self.facts, room, |fact| width(fact, TEXT) + 14);
+        let facts = in_rows(&self.facts, room, TEXT);
+        let origin = in_rows(&self.origin, room, SMALL);
         let keys = self.legend();
         let widest = keys.iter().map(entry).max().unwrap_or(0);
         let one_row = keys.iter().map(entry).sum::<i32>() <= room;
@@ -122,13 +129,13 @@ impl Sheet {
         let head = 42 + lines as i32 * ROW + self.warnings.len() as i32 * 8 + 10;
         let mut svg = String::new();
         {
-            let size = (wide, head as u32 + PANELS);
+            let foot = origin.len() as i32 * FOOT_ROW + 6;
+            let size = (wide, (head + foot) as u32 + PANELS);
             let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
             root.fill(&WHITE)?;
             write(&root, &self.title, (EDGE, 22), text(18.0, INK, HPos::Left, VPos::Center))?;
             let mut y = 50;
-            for row in facts {
-                let fact = row.join("  ·  ");
+            for fact in facts {
                 write(&root, &fact, (EDGE, y), text(TEXT, FAINT, HPos::Left, VPos::Center))?;
                 y += ROW;
             }
@@ -148,7 +155,12 @@ impl Sheet {
                 }
                 y += ROW;
             }
-            let below = root.margin(head, 8, 0, 0);
+            let mut y = head + PANELS as i32 + FOOT_ROW / 2;
+            for row in origin {
+                write(&root, &row, (EDGE, y), text(SMALL, FAINT, HPos::Left, VPos::Center))?;
+                y += FOOT_ROW;
+            }
+            let below = root.margin(head, 8 + foot, 0, 0);
             for (panel, area) in
                 self.panels.iter().zip(below.split_evenly((1, self.panels.len().max(1))))
             {
@@ -188,6 +200,21 @@ fn draw_key(area: &Area, key: &Key, (x, y): (i32, i32)) -> Result<()> {
     write(area, &key.label, (x + 29, y), text(TEXT, INK, HPos::Left, VPos::Center))
 }
 
+/// Facts of a height in lines that are no wider than `room`; one that is too long is broken.
+fn in_rows(facts: &[String], room: i32, height: f64) -> Vec<String> {
+    let broken: Vec<String> = facts
+        .iter()
+        .flat_map(|fact| {
+            let words: Vec<&str> = fact.split(' ').collect();
+            let lines = rows(&words, room, |word| width(word, height) + width(" ", height));
+            lines.into_iter().map(|line| line.join(" ")).collect::<Vec<_>>()
+        })
+        .collect();
+    let between = width(BETWEEN, height);
+    let lines = rows(&broken, room, |fact| width(fact, height) + between);
+    lines.into_iter().map(|line| line.join(BETWEEN)).collect()
+}
+
 /// Breaks items into rows that are no wider than `room`.
 fn rows<T: Clone>(items: &[T], room: i32, width: impl Fn(&T) -> i32) -> Vec<Vec<T>> {
     let mut rows: Vec<Vec<T>> = Vec::new();
@@ -217,5 +244,14 @@ mod tests {
             [vec![3, 4, 3], vec![9], vec![20], vec![1]]
         );
         assert!(rows(&[], 10, |item: &i32| *item).is_empty());
+    }
+
+    #[test]
+    fn no_line_of_facts_is_wider_than_the_picture() {
+        let facts = ["short".to_owned(), "a word and another ".repeat(20), "last".to_owned()];
+        let lines = in_rows(&facts, 400, TEXT);
+        assert!(lines.len() > 4 && lines.iter().all(|line| width(line, TEXT) <= 400), "{lines:?}");
+        assert_eq!(lines[0], "short");
+        assert!(lines.concat().ends_with("last"), "{lines:?}");
     }
 }

@@ -149,6 +149,82 @@ fn wrong_bytes_and_failures_are_shown() {
     assert!(svg.contains("failed"));
 }
 
+/// Of what was planned at 5 and 20 ms, direct-pin failed at 5 ms, and nothing else began there.
+#[test]
+fn what_was_not_measured_is_marked_in_every_picture() {
+    let mut points = sweep();
+    for point in points.iter_mut().filter(|point| point.plan.interval_ms == 5.0) {
+        point.runs.clear();
+        if point.plan.approach == DirectPin {
+            point.failures.push("out of memory".to_owned());
+        }
+    }
+    let album = all(&pool(points));
+    for (name, marks) in [("5a-checkpoints", 2), ("causes", 1), ("disturbance", 4)] {
+        let svg = picture(&album, name).draw().unwrap();
+        let lines: Vec<&str> = svg.lines().map(str::trim).collect();
+        assert_eq!(lines.iter().filter(|line| **line == "not measured").count(), marks, "{name}");
+        let (count, failure) = match name {
+            "causes" => ("1 of 2 points measured, 1 not begun; 3 repeats", false),
+            _ => ("3 of 6 points measured, 1 failed, 2 not begun; 3 repeats", true),
+        };
+        assert!(svg.contains(count), "{name}");
+        let said = svg.contains("FAILED: direct-pin, 1 process, every 5 ms: out of memory");
+        assert_eq!(said, failure, "{name}");
+    }
+    for name in ["each-checkpoint", "hops"] {
+        let svg = picture(&album, name).draw().unwrap();
+        assert!(svg.contains("20 ms between checkpoints"), "{name}: the shortest that there is");
+    }
+}
+
+/// Several numbers of checkpoints, in buffers of several sizes.
+#[test]
+fn no_figure_6c_mixes_numbers_of_checkpoints() {
+    let mut points = Vec::new();
+    for (gib, count) in [(1, 4), (2, 4), (2, 16), (4, 8), (8, 16)] {
+        let mut one = point(Ours, 20.0, 1.0);
+        one.plan.host_cache = gib << 30;
+        one.plan.sizes = vec![vec![128 << 20; count]];
+        points.push(one);
+    }
+    let texts = |name: &str, album: &Album| {
+        let Panel::Bars(bars) = &picture(album, name).panels[0] else { panic!("no bars") };
+        bars.x.ticks.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>()
+    };
+    let album = all(&pool(points.clone()));
+    let same = "6c-checkpoints-and-restores-4-checkpoints-of-128-mib";
+    assert_eq!(texts(same, &album), ["1 GiB", "2 GiB"]);
+    let same = "6c-checkpoints-and-restores-16-checkpoints-of-128-mib";
+    assert_eq!(texts(same, &album), ["2 GiB", "8 GiB"]);
+    points.remove(2);
+    points.remove(1);
+    let album = all(&pool(points));
+    let following = ["1 GiB, 4 checkpoints", "4 GiB, 8 checkpoints", "8 GiB, 16 checkpoints"];
+    assert_eq!(texts("6c-checkpoints-and-restores", &album), following);
+}
+
+#[test]
+fn the_heading_and_the_foot_have_the_whole_setup() {
+    let mut pool = pool(sweep());
+    pool.drivers.push("driver 550.54, CUDA 12.8".to_owned());
+    let svg = picture(&all(&pool), "5a-checkpoints").draw().unwrap();
+    for text in [
+        "large-host",
+        "device busy between",
+        "device cache 256 MiB",
+        "host buffer 1 GiB",
+        "restored in reverse, all hints ahead",
+        "ours: touch auto, pin chunked",
+        "6 points measured; 3 repeats",
+        "huge pages:",
+        "driver 550.54, CUDA 12.8",
+        "commit 0123456",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+}
+
 #[test]
 fn times_of_0_do_not_break_a_logarithmic_axis() {
     let points = vec![point(Ours, 5.0, 0.0), point(DirectPin, 5.0, 30.0), point(Uvm, 5.0, 0.01)];
@@ -215,6 +291,12 @@ fn the_command_writes_both_forms() {
     for name in ["5a-checkpoints.svg", "5a-checkpoints.png", "causes.png", "hops.svg"] {
         assert!(fs::metadata(out.join(name)).unwrap().len() > 1000, "{name}");
     }
+    let damaged = folder.path().join("zero.json");
+    fs::write(&damaged, "").unwrap();
+    let again = folder.path().join("again");
+    let error = run(&Plot { results: vec![folder.path().into()], out: again.clone() }).unwrap_err();
+    assert!(error.to_string().contains("1 of the files could not be read"), "{error}");
+    assert!(again.join("5a-checkpoints.png").exists(), "the others are drawn");
     results(Vec::new()).write(&path).unwrap();
     let error = run(&Plot { results: vec![path], out }).unwrap_err();
     assert!(error.to_string().contains("nothing to draw"), "{error}");

@@ -3,14 +3,16 @@
 use crate::bench::plan::{ApproachName, Configuration, Plan};
 use crate::bench::plot::bars::{Bar, Bars};
 use crate::bench::plot::group::{
-    groups, uniform, Group, Series, OVER_HOST_CACHES, OVER_INTERVALS, OVER_PROCESSES,
+    groups, uniform, Group, Series, OVER_HOST_CACHES, OVER_HOST_CACHES_AND_COUNTS, OVER_INTERVALS,
+    OVER_PROCESSES,
 };
 use crate::bench::plot::pool::Pool;
-use crate::bench::plot::scale::{digits, unit, Axis, Scale};
+use crate::bench::plot::scale::{bytes, digits, unit, Axis, Scale};
 use crate::bench::plot::sheet::{Key, Panel, Sheet};
 use crate::bench::results::{Figures, Measurement, Spread};
+use crate::bench::table::absent::{self, Absent};
 
-use super::{along, interval, key_of, median, settings_of, sheet, wrong, Album};
+use super::{along, extent, interval, key_of, median, settings_of, sheet, wrong, Album};
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,27 +67,34 @@ pub struct Along {
     pub title: &'static str,
     /// A plan's place on it.
     pub value: fn(&Plan) -> f64,
-    /// The text of a place.
-    pub text: fn(f64) -> String,
+    /// The text of a plan's place.
+    pub text: fn(&Plan) -> String,
 }
 
 /// By compute interval.
-pub const INTERVALS: Along =
-    Along { title: "compute interval (ms)", value: interval, text: |value| value.to_string() };
+pub const INTERVALS: Along = Along {
+    title: "compute interval (ms)",
+    value: interval,
+    text: |plan| plan.interval_ms.to_string(),
+};
 
 const PROCESSES: Along = Along {
     title: "processes",
     value: |plan| f64::from(plan.processes),
-    text: |value| value.to_string(),
+    text: |plan| plan.processes.to_string(),
 };
 
 const HOST_CACHES: Along = Along {
-    title: "host buffer of each process (GiB)",
+    title: "host buffer of each process",
     value: |plan| plan.host_cache as f64,
-    text: |value| {
-        let text = format!("{:.3}", value / f64::from(1 << 30));
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    },
+    text: |plan| bytes(plan.host_cache),
+};
+
+/// The same where the number of checkpoints follows the host buffer.
+const HOST_CACHES_AND_COUNTS: Along = Along {
+    title: "host buffer and checkpoints of each process",
+    text: |plan| format!("{}, {} checkpoints", bytes(plan.host_cache), plan.sizes_of(0).len()),
+    ..HOST_CACHES
 };
 
 /// Figures 3b, 3c, 4b, 4c, 5a, 5b, 6a, 6b, 6c.
@@ -106,9 +115,29 @@ pub fn add(pool: &Pool, album: &mut Album) {
     if found.is_empty() {
         album.miss("6a, 6b", "no setup was measured with several numbers of processes");
     }
-    let found = along(host(), OVER_HOST_CACHES, HOST_CACHES.value);
-    draw(pool, album, &found, &HOST_CACHES, &[("6c", Both)]);
-    if found.is_empty() {
+    by_host_cache(pool, album, &host().collect::<Vec<_>>());
+}
+
+/// Figure 6c: with the same checkpoints in each buffer; if nobody measured that, with as many as
+/// each buffer holds.
+fn by_host_cache(pool: &Pool, album: &mut Album, members: &[&Measurement]) {
+    let figure = [("6c", Blocked::Both)];
+    let same = along(members.iter().copied(), OVER_HOST_CACHES, HOST_CACHES.value);
+    draw(pool, album, &same, &HOST_CACHES, &figure);
+    if !same.is_empty() {
+        return;
+    }
+    let members = members.iter().copied();
+    let mut following = along(members, OVER_HOST_CACHES_AND_COUNTS, HOST_CACHES.value);
+    following.retain(|group| {
+        let counts = group.members.iter().map(|m| (m.plan.host_cache, m.plan.sizes_of(0).len()));
+        let mut counts: Vec<(u64, usize)> = counts.collect();
+        counts.sort_unstable();
+        counts.dedup();
+        counts.windows(2).all(|two| two[0].0 != two[1].0)
+    });
+    draw(pool, album, &following, &HOST_CACHES_AND_COUNTS, &figure);
+    if following.is_empty() {
         album.miss("6c", "no setup was measured with several sizes of the host buffer");
     }
 }
@@ -123,10 +152,10 @@ fn by_interval(
     draw(pool, album, &found, &INTERVALS, &figures);
     if found.is_empty() {
         let why = match members.is_empty() {
-            true => "no such setup was measured",
-            false => "no repeat worked",
+            true => "no such setup was planned".to_owned(),
+            false => absent::count(members.iter().copied()),
         };
-        album.miss(&figures.map(|(figure, _)| figure).join(", "), why);
+        album.miss(&figures.map(|(figure, _)| figure).join(", "), &why);
     }
 }
 
@@ -200,8 +229,8 @@ pub fn compare(
             }
             _ => String::new(),
         };
-        let failed = spread.is_none() && !member.failures.is_empty();
-        Bar { spread: spread.map(|spread| scale(spread, unit.per_second)), note, failed }
+        let spread = spread.map(|spread| scale(spread, unit.per_second));
+        Bar { spread, note, absent: Absent::of(member) }
     };
     let bars: Vec<(Key, Vec<Bar>)> = series
         .iter()
@@ -209,13 +238,18 @@ pub fn compare(
         .collect();
     let mut sheet = sheet(pool, &title, facts);
     sheet.warnings.extend(wrong(members()));
+    sheet.facts.extend(extent(members()));
     if bars.iter().flat_map(|(_, bars)| bars).any(|bar| !bar.note.is_empty()) {
         sheet.facts.push("n x = direct-pin / ours".to_owned());
     }
     if floors.iter().any(Option::is_some) {
         sheet.keys.push(Key::dashes(what.floor_title()));
     }
-    let names: Vec<String> = places.iter().map(|place| (x.text)(*place)).collect();
+    let name = |place: &f64| {
+        let plan = members().map(|member| &member.plan).find(|plan| (x.value)(plan) == *place);
+        plan.map(x.text).unwrap_or_default()
+    };
+    let names: Vec<String> = places.iter().map(name).collect();
     sheet.panels.push(Panel::Bars(Bars {
         title: String::new(),
         x: Axis::names(x.title.to_owned(), &names),

@@ -1,6 +1,8 @@
 //! Beyond the paper: why the application was blocked, what the background work did to its
 //! computing, each checkpoint for itself, and what was moved.
 
+use veloc_client::metrics::HOPS;
+
 use crate::bench::plan::Compute;
 use crate::bench::plot::bars::{Bar, Bars, Stack};
 use crate::bench::plot::group::{Group, Series};
@@ -10,9 +12,10 @@ use crate::bench::plot::scale::{unit, Axis, Scale};
 use crate::bench::plot::sheet::{Key, Panel, Sheet};
 use crate::bench::plot::style::Style;
 use crate::bench::results::{Figures, Measurement, Run, Spread};
+use crate::bench::table::absent::Absent;
 
 use super::blocked::{intervals, scale};
-use super::{interval, key_of, median, settings_of, sheet, wrong, Album};
+use super::{extent, interval, key_of, median, settings_of, sheet, wrong, Album};
 
 /// The most that background work may add to a compute interval, in percent: the project's goal.
 const DISTURBANCE_GOAL: f64 = 2.0;
@@ -56,7 +59,9 @@ fn begin(pool: &Pool, title: &str, group: &Group, series: &[Series]) -> Sheet {
     let mut facts = group.facts();
     facts.extend(settings_of(series));
     let mut sheet = sheet(pool, title, facts);
-    sheet.warnings.extend(wrong(series.iter().flat_map(|one| one.members.iter().copied())));
+    let members = || series.iter().flat_map(|one| one.members.iter().copied());
+    sheet.warnings.extend(wrong(members()));
+    sheet.facts.extend(extent(members()));
     sheet
 }
 
@@ -67,7 +72,8 @@ fn causes(pool: &Pool, group: &Group) -> Option<Sheet> {
     };
     let approaches = group.approaches();
     let series = approaches.iter().find(|one| one.members.iter().any(tells))?;
-    let mut members: Vec<&Measurement> = series.members.iter().copied().filter(tells).collect();
+    let wanted = |member: &&Measurement| tells(member) || Absent::of(member).is_some();
+    let mut members: Vec<&Measurement> = series.members.iter().copied().filter(wanted).collect();
     members.sort_by(|a, b| interval(&a.plan).total_cmp(&interval(&b.plan)));
     let mut names: Vec<&str> = Vec::new();
     let all = members.iter().flat_map(|member| &member.runs).flat_map(|run| &run.processes);
@@ -99,8 +105,8 @@ fn causes(pool: &Pool, group: &Group) -> Option<Sheet> {
     let unit = unit(&sums);
     let scaled = |times: &[f64]| times.iter().map(|time| time * unit.per_second).collect();
     let sums: Vec<f64> = scaled(&sums);
-    let mut sheet =
-        begin(pool, "Blocked by checkpoints and restores, by cause", group, &approaches);
+    let title = "Blocked by checkpoints and restores, by cause";
+    let mut sheet = begin(pool, title, group, std::slice::from_ref(series));
     let places: Vec<String> =
         members.iter().map(|member| member.plan.interval_ms.to_string()).collect();
     sheet.panels.push(Panel::Stack(Stack {
@@ -115,6 +121,7 @@ fn causes(pool: &Pool, group: &Group) -> Option<Sheet> {
                 (Key::area(name.clone(), style), scaled(times))
             })
             .collect(),
+        absent: members.iter().map(|member| Absent::of(member)).collect(),
     }));
     Some(sheet)
 }
@@ -156,7 +163,7 @@ fn disturbance(pool: &Pool, group: &Group) -> Option<Sheet> {
         let bar = |one: &Series, place: f64| {
             let member = one.at(interval, place);
             let spread = member.and_then(|member| spread(member, percent));
-            Bar { spread, note: String::new(), failed: false }
+            Bar { spread, note: String::new(), absent: member.and_then(Absent::of) }
         };
         let bars = |one: &Series| places.iter().map(|place| bar(one, *place)).collect();
         sheet.panels.push(Panel::Bars(Bars {
@@ -204,7 +211,7 @@ fn each(pool: &Pool, group: &Group) -> Option<Sheet> {
         *time = scale(*time, unit.per_second);
     }
     let mut sheet = begin(pool, "Each checkpoint, initialisation not included", group, &series);
-    sheet.facts.push(format!("{shortest} ms between checkpoints"));
+    sheet.facts.extend(at(group, shortest));
     sheet.panels.push(Panel::Lines(Lines {
         title: String::new(),
         x: Axis::counts("version".to_owned(), 0.0, last),
@@ -251,12 +258,15 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
     if names.is_empty() {
         return None;
     }
+    // Copies in the order of the way down and up; then what is no copy.
+    let place = |name: &String| HOPS.iter().position(|(_, hop)| hop == name);
+    names.sort_by_key(|name| place(name).unwrap_or(HOPS.len()));
     let sum = |f: &Figures, name: &str| {
         let all = f.hops.iter().filter(|hop| hop.name == name);
         all.fold((0.0, 0.0), |(bytes, time), hop| (bytes + hop.bytes as f64, time + hop.seconds))
     };
     let amount = |member: &Measurement, name: &str| {
-        member.spread(|f| sum(f, name).0 / f64::from(1 << 30)).filter(|all| all.greatest > 0.0)
+        member.spread(|f| sum(f, name).0).filter(|all| all.greatest > 0.0)
     };
     let rate = |member: &Measurement, name: &str| {
         let rates = member.runs.iter().map(|run| {
@@ -265,16 +275,20 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
         Spread::of(rates.filter(|rate| rate.is_finite() && *rate > 0.0).collect())
     };
     type PerHop<'a> = &'a dyn Fn(&Measurement, &str) -> Option<Spread>;
-    let panels: [(&str, PerHop); 2] =
-        [("moved per process (GiB)", &amount), ("rate of each process (GB/s)", &rate)];
+    let bytes = |values: &[f64]| Axis::sizes("moved per process", values, Scale::Fitting);
+    let rates = |values: &[f64]| {
+        Axis::values("rate of each process (GB/s)".to_owned(), values, Scale::Fitting)
+    };
+    type AxisOf<'a> = &'a dyn Fn(&[f64]) -> Axis;
+    let panels: [(AxisOf, PerHop); 2] = [(&bytes, &amount), (&rates, &rate)];
     let mut sheet = begin(pool, "Bytes and rate of each hop", group, &series);
-    sheet.facts.push(format!("{shortest} ms between checkpoints"));
+    sheet.facts.extend(at(group, shortest));
     sheet.facts.push(HOP_LETTERS.to_owned());
     let counting: Vec<&(&Series, &Measurement)> = there
         .iter()
         .filter(|(_, member)| names.iter().any(|name| amount(member, name).is_some()))
         .collect();
-    for (title, figure) in panels {
+    for (axis, figure) in panels {
         let bar = |member: &Measurement, name: &String| Bar {
             spread: figure(member, name),
             ..Bar::default()
@@ -290,7 +304,7 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
         sheet.panels.push(Panel::Bars(Bars {
             title: String::new(),
             x: Axis::names("hop".to_owned(), &names),
-            y: Axis::values(title.to_owned(), &values, Scale::Fitting),
+            y: axis(&values),
             series: bars,
             floors: vec![None; names.len()],
             level: None,
@@ -301,13 +315,26 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
 
 /// The shortest interval at which anything was measured, and the approaches that were.
 fn at_shortest<'a>(group: &Group<'a>) -> Option<(f64, Vec<Series<'a>>)> {
-    let shortest = group.values(interval).first().copied()?;
     let mut series = group.approaches();
+    let members = series.iter().flat_map(|one| &one.members);
+    let measured = members.filter(|member| Absent::of(member).is_none());
+    let shortest = measured.map(|member| interval(&member.plan)).min_by(f64::total_cmp)?;
     series.retain(|one| {
         let member = one.at(interval, shortest);
         member.and_then(|member| median(member, Figures::total)).is_some()
     });
     (!series.is_empty()).then_some((shortest, series))
+}
+
+/// What a picture at one interval says of it: which, and who was not measured there.
+fn at(group: &Group, place: f64) -> Vec<String> {
+    let mut facts = vec![format!("{place} ms between checkpoints")];
+    for one in group.approaches() {
+        if let Some(absent) = one.at(interval, place).and_then(Absent::of) {
+            facts.push(format!("{}: {} there", one.approach.text(), absent.text()));
+        }
+    }
+    facts
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 use crate::bench::plan::{ApproachName, Plan};
 use crate::bench::results::{Figures, Measurement};
+use crate::bench::table::absent;
 
 use super::group::{groups, Field, Group, Series};
 use super::pool::Pool;
@@ -63,6 +64,7 @@ fn sheet(pool: &Pool, title: &str, facts: Vec<String>) -> Sheet {
     Sheet {
         title: title.to_owned(),
         facts: all,
+        origin: pool.origin(),
         warnings: pool.warnings.clone(),
         keys: Vec::<Key>::new(),
         panels: Vec::<Panel>::new(),
@@ -88,22 +90,33 @@ fn wrong<'a>(members: impl IntoIterator<Item = &'a Measurement>) -> Option<Strin
     (versions > 0).then(|| format!("{versions} restored versions had wrong bytes"))
 }
 
+/// How much of what a picture is about was measured, and why some of it was not.
+fn extent<'a>(members: impl IntoIterator<Item = &'a Measurement> + Clone) -> Vec<String> {
+    /// Failures that a heading has room for.
+    const MOST: usize = 3;
+    let mut facts = vec![absent::count(members.clone())];
+    let failures = absent::failures(members);
+    facts.extend(failures.iter().take(MOST).cloned());
+    if failures.len() > MOST {
+        facts.push(format!("and {} more failures", failures.len() - MOST));
+    }
+    facts
+}
+
 /// The entry of a series that is an approach.
 fn key_of(series: &Series) -> Key {
     Key::area(series.approach.text(), Style::of(series.approach))
 }
 
-/// Setups worth a picture along an axis: those that worked at several places of it.
+/// Setups worth a picture along an axis: those that were planned at several places of it, and of
+/// which anything was measured.
 fn along<'a>(
     members: impl IntoIterator<Item = &'a Measurement>,
     fixed: &'static [Field],
     along: impl Fn(&Plan) -> f64,
 ) -> Vec<Group<'a>> {
     let mut found = groups(members, fixed);
-    found.retain(|group| {
-        let mut places = group.worked().map(|member| along(&member.plan));
-        places.next().is_some_and(|first| places.any(|other| other != first))
-    });
+    found.retain(|group| group.values(&along).len() > 1 && group.worked().next().is_some());
     found
 }
 

@@ -23,17 +23,15 @@ pub fn add(pool: &Pool, album: &mut Album) {
         let totals: Vec<u64> = plan.sizes.iter().map(|sizes| sizes.iter().sum()).collect();
         let least = bytes(totals.iter().copied().min().unwrap_or(0));
         let greatest = bytes(totals.iter().copied().max().unwrap_or(0));
-        let facts = vec![
-            format!("sizes: {}", plan.workload),
-            format!("{least} to {greatest} for each process"),
-        ];
+        let each = if least == greatest { least } else { format!("{least} to {greatest}") };
+        let facts = vec![format!("sizes: {}", plan.workload), format!("{each} for each process")];
         let mut sheet = sheet(pool, "3a: sizes of checkpoints", facts);
-        let mebibytes = |size: &u64| *size as f64 / f64::from(1 << 20);
-        let all: Vec<f64> = plan.sizes.iter().flatten().map(mebibytes).collect();
-        let y = Axis::values("checkpoint (MiB)".to_owned(), &all, Scale::Fitting);
+        let exact = |size: &u64| *size as f64;
+        let all: Vec<f64> = plan.sizes.iter().flatten().map(exact).collect();
+        let y = Axis::sizes("size of a checkpoint", &all, Scale::Fitting);
         let names: Vec<String> = (0..plan.sizes.len()).map(|process| process.to_string()).collect();
         let mut values: Vec<Vec<f64>> =
-            plan.sizes.iter().map(|sizes| sizes.iter().map(mebibytes).collect()).collect();
+            plan.sizes.iter().map(|sizes| sizes.iter().map(exact).collect()).collect();
         values.iter_mut().for_each(|values| values.sort_by(f64::total_cmp));
         sheet.panels.push(Panel::Boxes(Boxes {
             title: "distribution (least, quartiles, median, greatest)".to_owned(),
@@ -42,9 +40,9 @@ pub fn add(pool: &Pool, album: &mut Album) {
             values,
         }));
         let lines = plan.sizes.iter().enumerate().map(|(process, sizes)| {
-            let exact = |size: f64| Spread { median: size, least: size, greatest: size };
+            let spread = |size: f64| Spread { median: size, least: size, greatest: size };
             let points = sizes.iter().enumerate();
-            let points = points.map(|(at, size)| (at as f64, exact(mebibytes(size)))).collect();
+            let points = points.map(|(at, size)| (at as f64, spread(exact(size)))).collect();
             (Key::line(format!("process {process}"), Style::number(process)), points)
         });
         let last = plan.sizes.iter().map(Vec::len).max().unwrap_or(1) - 1;

@@ -1,0 +1,69 @@
+//! Points that were planned and have no figures: how many there are, and why.
+
+use crate::bench::campaign::describe;
+use crate::bench::results::Measurement;
+
+/// Why a planned point has no figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It was tried, and no repeat worked.
+    Failed,
+    /// It was not tried: the time was up, or the run ended before.
+    NotMeasured,
+}
+
+impl Absent {
+    /// `None` for a point that has figures.
+    pub fn of(point: &Measurement) -> Option<Absent> {
+        match (point.runs.is_empty(), point.failures.is_empty()) {
+            (false, _) => None,
+            (true, false) => Some(Absent::Failed),
+            (true, true) => Some(Absent::NotMeasured),
+        }
+    }
+
+    /// What stands in the place of figures.
+    pub fn text(self) -> &'static str {
+        match self {
+            Absent::Failed => "failed",
+            Absent::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// How many points were measured, of how many, and how often: `5 of 6 points measured, 1 failed;
+/// 2 to 3 repeats`.
+pub fn count<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> String {
+    let points: Vec<&Measurement> = points.into_iter().collect();
+    let absent = |why| points.iter().filter(|point| Absent::of(point) == Some(why)).count();
+    let (failed, missing) = (absent(Absent::Failed), absent(Absent::NotMeasured));
+    let measured = points.len() - failed - missing;
+    let mut text = match (measured == points.len(), points.len()) {
+        (true, 1) => "1 point measured".to_owned(),
+        (true, all) => format!("{all} points measured"),
+        (false, all) => format!("{measured} of {all} points measured"),
+    };
+    if failed > 0 {
+        text += &format!(", {failed} failed");
+    }
+    if missing > 0 {
+        text += &format!(", {missing} not begun");
+    }
+    let repeats = || points.iter().map(|point| point.runs.len()).filter(|runs| *runs > 0);
+    match (repeats().min(), repeats().max()) {
+        (Some(1), Some(1)) => text += "; 1 repeat",
+        (Some(least), Some(most)) if least == most => text += &format!("; {most} repeats"),
+        (Some(least), Some(most)) => text += &format!("; {least} to {most} repeats"),
+        _ => {}
+    }
+    text
+}
+
+/// A line for each failure.
+pub fn failures<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<String> {
+    let of = |point: &'a Measurement| {
+        let plan = describe(&point.plan);
+        point.failures.iter().map(move |failure| format!("FAILED: {plan}: {failure}"))
+    };
+    points.into_iter().flat_map(of).collect()
+}
