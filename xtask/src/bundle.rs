@@ -13,8 +13,9 @@ use crate::stage::{build, stage, Profile};
 /// The most that a bundle may take, in bytes.
 const LARGEST: u64 = 60 << 20;
 
-/// The files of the project's first folder that a bundle has, too.
-const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// The project's documents that a bundle has, too, beside those in `docs/`.
+const DOCUMENTS: [&str; 5] =
+    ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "softcuda/README.md"];
 
 /// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of what was there.
 pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {

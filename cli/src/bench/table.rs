@@ -271,7 +271,8 @@ mod tests {
         assert!(row(" ring ").contains(" not measured "), "{text}");
         let count = "2 of 4 points measured, 1 failed, 1 not begun; 2 to 3 repeats";
         assert!(text.contains(count), "{text}");
-        assert!(text.contains("FAILED: uvm, 1 process, every 5 ms: out of memory"), "{text}");
+        let failure = "FAILED: uvm, 1 process, every 5 ms, host buffer 1 GiB, busy: out of memory";
+        assert!(text.contains(failure), "{text}");
     }
 
     #[test]
@@ -291,6 +292,7 @@ mod tests {
         points[1].notes.push("slow".to_owned());
         let text = text(&results(points));
         assert_eq!(text.matches("note: no huge pages (said of 2 points)").count(), 1, "{text}");
-        assert!(text.contains("note: direct-pin, 1 process, every 5 ms: slow"), "{text}");
+        let note = "note: direct-pin, 1 process, every 5 ms, host buffer 1 GiB, busy: slow";
+        assert!(text.contains(note), "{text}");
     }
 }
