@@ -30,12 +30,6 @@ pub enum Role {
         /// What to use instead, if there is something.
         instead: Option<&'static str>,
     },
-    /// A switch known from upstream that this version cannot turn on: `false` is accepted, `true`
-    /// is an error, because to ignore it would change results.
-    OffOnly {
-        /// What to use instead.
-        instead: &'static str,
-    },
     /// Known from upstream, and an error with any value, because to ignore it would change results.
     Refused {
         /// What to use instead.
@@ -181,28 +175,56 @@ pub const KEYS: &[Key] = &[
                   without it that for temporary files. VELOC_LOG says how much is logged.",
     },
     Key {
+        name: "sync_files",
+        values: "none, data or full",
+        role: Role::Default("data"),
+        meaning: "Which files have reached the storage, with their names, before they count as \
+                  written, so that they survive a crash of the machine: none of them, those in \
+                  persistent (data), or those in scratch as well (full).",
+    },
+    Key {
         name: "persistent_interval",
-        values: "seconds",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: least time between two copies to persistent.",
+        values: "whole number of seconds; 0: every checkpoint, -1: none",
+        role: Role::Default("0"),
+        meaning: "The least time between two checkpoints that are copied to persistent.",
+    },
+    Key {
+        name: "max_versions",
+        values: "whole number; 0: all",
+        role: Role::Default("0"),
+        meaning: "How many versions of each name to keep in persistent: those taken last.",
+    },
+    Key {
+        name: "scratch_versions",
+        values: "whole number; 0: all",
+        role: Role::Default("0"),
+        meaning: "How many versions of each name to keep in scratch: those taken last.",
+    },
+    Key {
+        name: "chksum",
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "Keep the SHA-256 of each checkpoint file in meta, and use no file that has \
+                  another one.",
+    },
+    Key {
+        name: "meta",
+        values: "path",
+        role: Role::Optional,
+        meaning: "Directory for checksums and for the index of aggregated files; required with \
+                  chksum = true or aggregated = true.",
+    },
+    Key {
+        name: "aggregated",
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "All processes of an MPI job share one persistent file for each version.",
     },
     Key {
         name: "ec_interval",
         values: "seconds",
         role: Role::NoEffect { instead: None },
         meaning: "Upstream: least time between two erasure encodings.",
-    },
-    Key {
-        name: "max_versions",
-        values: "number",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: how many versions to keep in persistent.",
-    },
-    Key {
-        name: "scratch_versions",
-        values: "number",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: how many versions to keep in scratch.",
     },
     Key {
         name: "max_parallelism",
@@ -215,12 +237,6 @@ pub const KEYS: &[Key] = &[
         values: "text",
         role: Role::NoEffect { instead: None },
         meaning: "Upstream: which processes fail together, for erasure coding.",
-    },
-    Key {
-        name: "meta",
-        values: "path",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: directory for checksums and for the index of aggregated files.",
     },
     Key {
         name: "score_eviction",
@@ -251,20 +267,6 @@ pub const KEYS: &[Key] = &[
         values: "number",
         role: Role::NoEffect { instead: Some("host_cache_size") },
         meaning: "Upstream's gpu_support: staging buffers on the host.",
-    },
-    Key {
-        name: "aggregated",
-        values: "false",
-        role: Role::OffOnly {
-            instead: "leave it out, and each process writes a file of its own to persistent",
-        },
-        meaning: "Upstream: one persistent file for all processes.",
-    },
-    Key {
-        name: "chksum",
-        values: "false",
-        role: Role::OffOnly { instead: "leave it out, and have the file system verify the bytes" },
-        meaning: "Upstream: keep and check a SHA-256 of each file.",
     },
     Key {
         name: "axl_type",
@@ -313,7 +315,6 @@ pub fn markdown() -> String {
             Role::NoEffect { instead: Some(other) } => {
                 format!("no effect in this version; use {other}")
             }
-            Role::OffOnly { instead } => format!("`false`; `true` is refused: {instead}"),
             Role::Refused { instead } => format!("refused; use {instead}"),
         };
         // Writing to a String cannot fail.

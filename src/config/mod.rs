@@ -32,6 +32,9 @@ pub const LARGEST_PIN_CHUNK: u64 = 1 << 30;
 /// The most seconds between two looks at a client: a day.
 pub const LONGEST_WATCHDOG: usize = 86_400;
 
+/// The most versions that a limit can be: as many as there are.
+pub const MOST_VERSIONS: usize = i32::MAX as usize;
+
 /// The most threads that touch pages.
 pub const MOST_TOUCH_THREADS: usize = 256;
 
@@ -42,6 +45,18 @@ pub enum Mode {
     Sync,
     /// When the application may change its memory again.
     Async,
+}
+
+/// Which files have to survive a crash of the machine: they have reached the storage, with their
+/// names, before they count as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum SyncFiles {
+    /// None.
+    None,
+    /// Those in persistent.
+    Data,
+    /// Those in scratch as well.
+    Full,
 }
 
 /// By which means a page is touched.
@@ -94,6 +109,20 @@ pub struct Config {
     pub watchdog_interval: u64,
     /// Directory of the backend's log file.
     pub log_prefix: Option<PathBuf>,
+    /// Which files have to survive a crash of the machine.
+    pub sync_files: SyncFiles,
+    /// The least seconds between two checkpoints that are copied to persistent. `None`: none is.
+    pub persistent_interval: Option<u64>,
+    /// Versions of each name that stay in persistent. 0: all.
+    pub max_versions: usize,
+    /// Versions of each name that stay in scratch. 0: all.
+    pub scratch_versions: usize,
+    /// A SHA-256 of each file is kept, and compared before a file is used.
+    pub chksum: bool,
+    /// Directory of the checksums and of the index of aggregated files.
+    pub meta: Option<PathBuf>,
+    /// The processes share one persistent file for each version.
+    pub aggregated: bool,
 }
 
 impl Config {
@@ -223,13 +252,6 @@ impl Settings {
                     ),
                     None => format!("{origin}: {name} has no effect in this version"),
                 }),
-                Role::OffOnly { instead } => {
-                    if self.read(name, value::switch)? == Some(true) {
-                        return Err(Error::invalid(format!(
-                            "{origin}: {name} = {text} is not supported in this version; {instead}"
-                        )));
-                    }
-                }
                 Role::Refused { instead } => {
                     return Err(Error::invalid(format!(
                         "{origin}: {name} = {text} is not supported; use {instead}"
@@ -297,7 +319,31 @@ impl Settings {
                 value::count(text, LONGEST_WATCHDOG).map(|seconds| seconds as u64)
             })?,
             log_prefix: self.read("log_prefix", path)?,
+            sync_files: self.required("sync_files", origin, |text| {
+                let words = [
+                    ("none", SyncFiles::None),
+                    ("data", SyncFiles::Data),
+                    ("full", SyncFiles::Full),
+                ];
+                value::choice(text, &words)
+            })?,
+            persistent_interval: self.required("persistent_interval", origin, value::interval)?,
+            max_versions: self
+                .required("max_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
+            scratch_versions: self
+                .required("scratch_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
+            chksum: self.required("chksum", origin, value::switch)?,
+            meta: self.read("meta", path)?,
+            aggregated: self.required("aggregated", origin, value::switch)?,
         };
+        for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {
+            if set && config.meta.is_none() && !config.ephemeral {
+                return Err(Error::invalid(format!(
+                    "{origin}: {key} = true needs the key meta, a directory for what is known of \
+                     the files"
+                )));
+            }
+        }
         if config.scratch.is_none() && !config.ephemeral {
             return Err(Error::invalid(format!(
                 "{origin}: scratch is missing; give a directory, or ephemeral = true if no \
@@ -390,6 +436,13 @@ mod tests {
                 threaded: false,
                 watchdog_interval: 5,
                 log_prefix: None,
+                sync_files: SyncFiles::Data,
+                persistent_interval: Some(0),
+                max_versions: 0,
+                scratch_versions: 0,
+                chksum: false,
+                meta: None,
+                aggregated: false,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -401,7 +454,10 @@ mod tests {
             "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
              host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
              touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
-             pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\n",
+             pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
+             watchdog_interval = 7\nlog_prefix = /l\nsync_files = full\n\
+             persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nchksum = true\n\
+             meta = /m\naggregated = true\n",
             &[],
         )
         .unwrap();
@@ -423,9 +479,16 @@ mod tests {
                 pin: Pin::Chunked,
                 pin_chunk_size: 1 << 30,
                 trace: Some("/t.json".into()),
-                threaded: false,
-                watchdog_interval: 5,
-                log_prefix: None,
+                threaded: true,
+                watchdog_interval: 7,
+                log_prefix: Some("/l".into()),
+                sync_files: SyncFiles::Full,
+                persistent_interval: None,
+                max_versions: 3,
+                scratch_versions: 2,
+                chksum: true,
+                meta: Some("/m".into()),
+                aggregated: true,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -450,6 +513,12 @@ mod tests {
             ("pin_chunk_size", "2G", "at most 1024 MiB"),
             ("trace", "", "a path"),
             ("aggregated", "perhaps", "true or false"),
+            ("sync_files", "all", "none, data, full"),
+            ("persistent_interval", "-2", "from -1 (never)"),
+            ("max_versions", "-1", "a whole number"),
+            ("scratch_versions", "2.5", "a whole number"),
+            ("chksum", "sha256", "true or false"),
+            ("meta", "", "a path"),
         ] {
             let from_file = with(&format!("{key} = {value}")).unwrap_err();
             assert_eq!(from_file.kind(), Kind::Invalid);
@@ -477,8 +546,8 @@ mod tests {
 
     #[test]
     fn the_environment_overrides() {
-        let env = [("VELOC_MODE", "sync"), ("VELOC_PIN", "off"), ("VELOC_AGGREGATED", "false")];
-        let (config, _) = text_and_env(&format!("{LEAST}aggregated = true"), &env).unwrap();
+        let env = [("VELOC_MODE", "sync"), ("VELOC_PIN", "off"), ("VELOC_CHKSUM", "false")];
+        let (config, _) = text_and_env(&format!("{LEAST}chksum = true"), &env).unwrap();
         assert_eq!((config.mode, config.pin), (Mode::Sync, Pin::Off));
     }
 
@@ -499,15 +568,9 @@ mod tests {
 
     #[test]
     fn what_would_change_results_is_refused() {
-        for (line, accepted) in [
-            ("aggregated = true", false),
-            ("aggregated = false", true),
-            ("chksum = on", false),
-            ("chksum = 0", true),
-            ("axl_type = pthread", false),
-            ("daos_pool = p", false),
-            ("daos_cont = c", false),
-        ] {
+        for (line, accepted) in
+            [("axl_type = pthread", false), ("daos_pool = p", false), ("daos_cont = c", false)]
+        {
             match with(line) {
                 Ok((_, warnings)) => assert!(accepted && warnings.is_empty(), "{line}"),
                 Err(e) => {
@@ -515,6 +578,15 @@ mod tests {
                     assert!(e.to_string().contains(line), "{e}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_files_needs_a_directory() {
+        for key in ["chksum", "aggregated"] {
+            let message = with(&format!("{key} = true")).unwrap_err().to_string();
+            assert!(message.contains(key) && message.contains("meta"), "{message}");
+            assert!(with(&format!("{key} = true\nmeta = /m")).is_ok());
         }
     }
 

@@ -12,6 +12,9 @@ const TIB: u64 = 1 << 40;
 /// The largest size that is accepted, in bytes: the largest that a file or a mapping can have.
 const LARGEST: u64 = i64::MAX as u64;
 
+/// The most seconds of an interval: more than 30 years.
+const LONGEST_INTERVAL: usize = 1_000_000_000;
+
 /// A switch. Upstream's words for yes and no, in any case.
 pub fn switch(text: &str) -> Result<bool, Allowed> {
     match text.to_ascii_lowercase().as_str() {
@@ -38,6 +41,16 @@ pub fn count(text: &str, most: usize) -> Result<usize, Allowed> {
         Ok(number) if digits && number <= most => Ok(number),
         _ => Err(format!("a whole number from 0 to {most}")),
     }
+}
+
+/// Seconds between two of something: `None` for -1, which is never.
+pub fn interval(text: &str) -> Result<Option<u64>, Allowed> {
+    if text == "-1" {
+        return Ok(None);
+    }
+    count(text, LONGEST_INTERVAL)
+        .map(|seconds| Some(seconds as u64))
+        .map_err(|_| format!("a whole number of seconds from -1 (never) to {LONGEST_INTERVAL}"))
 }
 
 /// A size in bytes. A plain number counts GiB, as upstream's GPU prototype has it; with K, M, G or
@@ -109,6 +122,16 @@ mod tests {
             ("007M", 7 * MIB),
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn intervals() {
+        for (text, seconds) in [("0", Some(0)), ("60", Some(60)), ("-1", None)] {
+            assert_eq!(interval(text), Ok(seconds), "{text}");
+        }
+        for text in ["", "-2", "+1", "1.5", "1s", "1000000001", "never"] {
+            assert!(interval(text).is_err(), "{text}");
         }
     }
 

@@ -82,9 +82,14 @@ impl Shared {
                 let since = Instant::now();
                 let complete = spool.complete(self);
                 let naming = self.naming.lock();
-                if let Err(error) =
-                    complete.and_then(|file| file.publish(self, &open.name, open.version))
-                {
+                let published = complete.and_then(|file| {
+                    let published = self.files.publish(&file, &open.name, open.version);
+                    if published.is_err() {
+                        file.discard();
+                    }
+                    published
+                });
+                if let Err(error) = published {
                     self.catalog.step(|state| state.abort(open.id));
                     return Err(error);
                 }
@@ -260,12 +265,10 @@ impl Shared {
         let mut spool = match open.spool.take() {
             Some(spool) => spool,
             None => {
-                let mut spool = Spool::create(
-                    self,
-                    &open.name,
-                    open.version,
-                    open.regions.len() + places.len(),
-                )?;
+                let captured = open.regions.iter().map(|region| (region.id, region.size));
+                let now = places.iter().map(|place| (place.id, place.len));
+                let expected = captured.chain(now).collect();
+                let mut spool = Spool::create(self, &open.name, open.version, expected)?;
                 if let Err(error) = self.spool_memory(open.id, &open.regions, &mut spool) {
                     spool.discard();
                     return Err(error);

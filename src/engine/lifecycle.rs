@@ -59,12 +59,7 @@ impl Engine {
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
         warn_of_unused(&config);
         let trace = recorder(&config, rank);
-        let files = Files::open(
-            config.scratch.as_deref(),
-            config.persistent.as_deref().filter(|_| !config.ephemeral),
-            rank,
-            config.ephemeral,
-        )?;
+        let files = Files::open(&config, rank)?;
         let (host, estate) = host_buffer(&config)?;
         let mut state = State::new(shape(&config, &files, host.as_ref()));
         state.record_to(trace.clone());
@@ -105,8 +100,7 @@ impl Engine {
         host: HostBuffer,
         left: &[(Record<'_>, Standing)],
     ) -> Result<Engine> {
-        let files =
-            Files::open(config.scratch.as_deref(), config.persistent.as_deref(), rank, false)?;
+        let files = Files::open(&config, rank)?;
         let mut state = State::new(shape(&config, &files, Some(&host)));
         for (record, standing) in left {
             if let Err(error) = state.inherit(record, *standing) {

@@ -1,7 +1,6 @@
 //! A checkpoint that goes straight to its scratch file, on the application's thread: in
 //! `mode = sync`, or because it is larger than the memory tiers.
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,61 +10,51 @@ use crate::catalog::entry::{Id, Region, Tier};
 use crate::catalog::state::Source;
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Result};
-use crate::format::header::{encoded_len, Header};
+use crate::format::header::Header;
 use crate::metrics::Hop;
 use crate::platform::files;
 use crate::policy::slice::SLICE;
+use crate::tier::files::{Output, Written};
 use crate::tier::space::cut;
 
 /// The file under way.
 #[derive(Debug)]
 pub struct Spool {
-    file: File,
-    temporary: PathBuf,
+    output: Output,
     complete: PathBuf,
-    /// Room left for the header.
-    header: u64,
-    end: u64,
+    /// The header of the regions that were expected, with which the file begins.
+    expected: Vec<u8>,
     /// Id, size and offset of what was written, in the order of writing.
     written: Vec<(i32, u64, u64)>,
 }
 
-/// A file that is complete and has still its temporary name.
-#[derive(Debug)]
-pub struct Complete(Spool);
-
-impl Complete {
-    /// Gives the file its name. The caller holds [`Shared::naming`].
-    pub fn publish(self, shared: &Shared, name: &str, version: i32) -> Result<()> {
-        let named = shared.files.publish(&self.0.temporary, name, version);
-        if named.is_err() {
-            self.0.discard();
-        }
-        named
-    }
-}
-
 impl Spool {
-    /// Starts the file of a checkpoint that is expected to have so many regions.
-    pub fn create(shared: &Shared, name: &str, version: i32, regions: usize) -> Result<Spool> {
+    /// Starts the file of a checkpoint that is expected to have these regions, as id and size.
+    pub fn create(
+        shared: &Shared,
+        name: &str,
+        version: i32,
+        expected: Vec<(i32, u64)>,
+    ) -> Result<Spool> {
         shared.settle();
         let complete = shared.files.scratch_path(name, version)?;
-        let temporary = shared.files.temporary(&complete);
-        let file = files::create(&temporary)?;
-        let header = encoded_len(regions) as u64;
-        Ok(Spool { file, temporary, complete, header, end: header, written: Vec::new() })
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        files::write_all_at(&self.file, bytes, self.end, &self.temporary)?;
-        self.end += bytes.len() as u64;
-        Ok(())
+        let expected = Header::new(expected)?.encode();
+        let output =
+            Output::create(shared.files.temporary(&complete), shared.files.wants_digest())?;
+        let mut spool = Spool { output, complete, expected, written: Vec::new() };
+        match spool.output.put(&spool.expected) {
+            Ok(()) => Ok(spool),
+            Err(error) => {
+                spool.discard();
+                Err(error)
+            }
+        }
     }
 
     /// Completes the file, under its temporary name.
-    pub fn complete(mut self, shared: &Shared) -> Result<Complete> {
-        match self.write_header(shared) {
-            Ok(()) => Ok(Complete(self)),
+    pub fn complete(mut self, shared: &Shared) -> Result<Written> {
+        match self.put_in_order(shared).and_then(|()| shared.files.seal(&self.output)) {
+            Ok(()) => Ok(self.output.finish()),
             Err(error) => {
                 self.discard();
                 Err(error)
@@ -73,45 +62,44 @@ impl Spool {
         }
     }
 
-    fn write_header(&mut self, shared: &Shared) -> Result<()> {
+    /// Copies the regions to a new file, in the order of the format, if there are other ones than
+    /// were expected: a checkpoint was captured in several calls.
+    fn put_in_order(&mut self, shared: &Shared) -> Result<()> {
         let header = Header::new(self.written.iter().map(|&(id, size, _)| (id, size)).collect())?;
         let in_order = self.written.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !in_order || header.encoded_len() as u64 != self.header {
-            self.rearrange(shared, &header)?;
+        if in_order && header.encode() == self.expected {
+            return Ok(());
         }
-        files::write_all_at(&self.file, &header.encode(), 0, &self.temporary)
+        let temporary = shared.files.temporary(&self.complete);
+        let mut output = Output::create(temporary, shared.files.wants_digest())?;
+        let copied = self.copy_to(&mut output, &header);
+        let old = std::mem::replace(&mut self.output, output);
+        files::remove(&old.temporary)?;
+        copied
     }
 
-    /// Copies the regions to a new file, in the order of the format. Needed only when a checkpoint
-    /// was captured in several calls.
-    fn rearrange(&mut self, shared: &Shared, header: &Header) -> Result<()> {
-        let temporary = shared.files.temporary(&self.complete);
-        let file = files::create(&temporary)?;
+    fn copy_to(&self, output: &mut Output, header: &Header) -> Result<()> {
+        output.put(&header.encode())?;
         let mut buffer = vec![0; SLICE as usize];
-        let result = header.places().try_for_each(|region| {
+        for region in header.places() {
             let Some(&(_, size, from)) = self.written.iter().find(|w| w.0 == region.id) else {
-                return Ok(());
+                continue;
             };
             let mut done = 0;
             while done < size {
                 let bytes = &mut buffer[..(size - done).min(SLICE) as usize];
-                files::read_exact_at(&self.file, bytes, from + done, &self.temporary)?;
-                files::write_all_at(&file, bytes, region.offset + done, &temporary)?;
+                let old = &self.output;
+                files::read_exact_at(&old.file, bytes, from + done, &old.temporary)?;
+                output.put(bytes)?;
                 done += bytes.len() as u64;
             }
-            Ok(())
-        });
-        let old = std::mem::replace(&mut self.temporary, temporary);
-        self.file = file;
-        files::remove(&old)?;
-        result
+        }
+        Ok(())
     }
 
     /// Removes what was written.
     pub fn discard(self) {
-        if let Err(error) = files::remove(&self.temporary) {
-            log::warn!("{error}");
-        }
+        self.output.finish().discard();
     }
 }
 
@@ -120,9 +108,9 @@ impl Shared {
     pub(super) fn spool_memory(&self, id: Id, regions: &[Region], spool: &mut Spool) -> Result<()> {
         let sources = self.catalog.look(|state| state.building_sources(id));
         for region in regions {
-            let at = spool.end;
+            let at = spool.output.end;
             if let Some(source) = &sources[region.part as usize] {
-                self.read_memory(source, region, |bytes| spool.put(bytes))?;
+                self.read_memory(source, region, |bytes| spool.output.put(bytes))?;
             }
             spool.written.push((region.id, region.size, at));
         }
@@ -146,7 +134,7 @@ impl Shared {
         let mut bounce = Vec::new();
         let mut total = 0;
         for place in places {
-            let at = spool.end;
+            let at = spool.output.end;
             match (place.kind, &own) {
                 (Pointer::Device { .. }, Some(own)) => {
                     bounce.resize(SLICE as usize, 0u8);
@@ -160,7 +148,7 @@ impl Shared {
                             own.0.copy_to_host(bounce.as_mut_ptr(), place.address + done, len)
                         }
                         .and_then(|()| own.0.synchronize())?;
-                        spool.put(&bounce[..len as usize])?;
+                        spool.output.put(&bounce[..len as usize])?;
                         done += len;
                     }
                 }
@@ -177,7 +165,7 @@ impl Shared {
                             )
                         }
                     };
-                    spool.put(bytes)?;
+                    spool.output.put(bytes)?;
                 }
             }
             spool.written.push((place.id, place.len, at));

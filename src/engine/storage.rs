@@ -1,6 +1,5 @@
 //! Files, on workers of their own: writing to scratch, copying to persistent, reading back ahead.
 
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::shared::Shared;
@@ -12,6 +11,7 @@ use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
 use crate::platform::files;
+use crate::tier::files::{Output, Written};
 use crate::tier::space::cut;
 use crate::trace::Activity;
 
@@ -25,7 +25,7 @@ pub fn write(shared: &Shared) -> Result<()> {
         let written = write_temporary(shared, &job);
         let naming = shared.naming.lock();
         let result = written
-            .and_then(|temporary| give_name(shared, &job, &temporary))
+            .and_then(|written| give_name(shared, &job, written))
             .map_err(about(&job.name, job.version));
         let (after, used) =
             shared.catalog.step(|state| (state.write_done(&job, result), state.used()));
@@ -85,54 +85,50 @@ fn bind(shared: &Shared) -> Result<()> {
     }
 }
 
-fn write_temporary(shared: &Shared, job: &FileJob) -> Result<PathBuf> {
+fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
-    match write_file(shared, job, &temporary) {
-        Ok(bytes) => {
+    let mut output = Output::create(temporary, shared.files.wants_digest())?;
+    let written = write_file(shared, job, &mut output).and_then(|()| shared.files.seal(&output));
+    let complete = output.finish();
+    match written {
+        Ok(()) => {
             let from_device = job.memory.iter().flatten().any(|s| s.tier == Tier::Device);
             let hop = if from_device { Hop::DtoF } else { Hop::HtoF };
-            shared.metrics.hop(hop).add(bytes, since.elapsed());
-            span.bytes(bytes);
-            Ok(temporary)
+            shared.metrics.hop(hop).add(complete.len, since.elapsed());
+            span.bytes(complete.len);
+            Ok(complete)
         }
         Err(error) => {
-            // The failure of the write is the one to report.
-            let _ = files::remove(&temporary);
+            complete.discard();
             Err(error)
         }
     }
 }
 
 /// Gives a complete file its name, unless the checkpoint was replaced or cleaned up meanwhile.
-fn give_name(shared: &Shared, job: &FileJob, temporary: &Path) -> Result<()> {
+fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<()> {
     if !shared.catalog.look(|state| state.still_wanted(job.id)) {
-        return files::remove(temporary);
+        return files::remove(&written.temporary);
     }
-    let named = shared.files.publish(temporary, &job.name, job.version);
+    let named = shared.files.publish(&written, &job.name, job.version);
     if named.is_err() {
-        let _ = files::remove(temporary);
+        written.discard();
     }
     named
 }
 
-fn write_file(shared: &Shared, job: &FileJob, path: &Path) -> Result<u64> {
+fn write_file(shared: &Shared, job: &FileJob, output: &mut Output) -> Result<()> {
     let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;
-    let file = files::create(path)?;
-    files::write_all_at(&file, &header.encode(), 0, path)?;
-    let mut at = header.encoded_len() as u64;
+    output.put(&header.encode())?;
     for region in job.regions.iter() {
         let Some(source) = &job.memory[region.part as usize] else {
             continue;
         };
-        shared.read_memory(source, region, |bytes| {
-            files::write_all_at(&file, bytes, at, path)?;
-            at += bytes.len() as u64;
-            Ok(())
-        })?;
+        shared.read_memory(source, region, |bytes| output.put(bytes))?;
     }
-    Ok(at)
+    Ok(())
 }
 
 fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {

@@ -4,6 +4,7 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod digest;
 pub mod files;
 pub mod mapping;
 pub mod memory;

@@ -8,13 +8,20 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::config::{Config, SyncFiles};
 use crate::error::{Error, Kind, Result};
-use crate::format::header::{Decoded, Header};
 use crate::format::names;
-use crate::platform::{
-    self,
-    files::{self, Durability},
-};
+use crate::platform::digest::{self, Digest};
+use crate::platform::files::{self, Durability};
+
+mod checksums;
+mod leftovers;
+mod opened;
+mod output;
+
+use checksums::Checksums;
+pub use opened::{Found, Opened};
+pub use output::{Output, Written};
 
 /// The end of the name of the note that a checkpoint is a file of the application's own.
 const ROUTED: &str = ".routed";
@@ -24,8 +31,10 @@ const ROUTED: &str = ".routed";
 pub struct Files {
     scratch: Option<PathBuf>,
     persistent: Option<PathBuf>,
+    checksums: Option<Checksums>,
     rank: u32,
     ephemeral: bool,
+    sync: SyncFiles,
 }
 
 /// The number in the names of an ephemeral job's files; [`TEMPORARIES`] begins behind it.
@@ -35,25 +44,26 @@ const SPILL: u64 = 0;
 static TEMPORARIES: AtomicU64 = AtomicU64::new(SPILL + 1);
 
 impl Files {
-    /// Makes the directories if they are missing, and removes what a killed run of this rank has
-    /// left half written.
-    pub fn open(
-        scratch: Option<&Path>,
-        persistent: Option<&Path>,
-        rank: u32,
-        ephemeral: bool,
-    ) -> Result<Files> {
-        for (key, directory) in [("scratch", scratch), ("persistent", persistent)] {
+    /// Makes the directories of a configuration if they are missing, and removes what a killed run
+    /// of this rank has left half written. An ephemeral job has scratch alone.
+    pub fn open(config: &Config, rank: u32) -> Result<Files> {
+        let of_lasting =
+            |directory: &Option<PathBuf>| directory.clone().filter(|_| !config.ephemeral);
+        let scratch = config.scratch.clone();
+        let persistent = of_lasting(&config.persistent);
+        let meta = of_lasting(&config.meta).filter(|_| config.chksum || config.aggregated);
+        let directories = [("scratch", &scratch), ("persistent", &persistent), ("meta", &meta)];
+        for (key, directory) in directories {
             let Some(directory) = directory else { continue };
             fs::create_dir_all(directory).map_err(|error| {
                 Error::system(format!("making the {key} directory {}", directory.display()), &error)
             })?;
         }
-        for (key, directory) in [("scratch", scratch), ("persistent", persistent)] {
+        for (key, directory) in directories {
             let Some(directory) = directory else { continue };
             files::check_writable(directory).map_err(|error| error.within(key))?;
         }
-        if let (Some(scratch), Some(persistent)) = (scratch, persistent) {
+        if let (Some(scratch), Some(persistent)) = (&scratch, &persistent) {
             let same = fs::canonicalize(scratch).ok().zip(fs::canonicalize(persistent).ok());
             if same.is_some_and(|(scratch, persistent)| scratch == persistent) {
                 return Err(Error::invalid(format!(
@@ -64,12 +74,19 @@ impl Files {
             }
         }
         // The application may change its directory.
-        let absolute = |directory: Option<&Path>| {
-            directory.and_then(|directory| std::path::absolute(directory).ok())
+        let absolute = |directory: &Option<PathBuf>| {
+            directory.as_ref().and_then(|directory| std::path::absolute(directory).ok())
         };
-        let found =
-            Files { scratch: absolute(scratch), persistent: absolute(persistent), rank, ephemeral };
-        for directory in [scratch, persistent].into_iter().flatten() {
+        let found = Files {
+            scratch: absolute(&scratch),
+            persistent: absolute(&persistent),
+            checksums: absolute(&meta).filter(|_| config.chksum).map(Checksums::new),
+            rank,
+            ephemeral: config.ephemeral,
+            sync: config.sync_files,
+        };
+        for (_, directory) in directories {
+            let Some(directory) = directory else { continue };
             if let Err(error) = found.remove_leftovers(directory) {
                 log::warn!("{error}");
             }
@@ -141,7 +158,7 @@ impl Files {
         for version in files::versions(directory, name, self.rank)? {
             if !keep(version) {
                 files::remove(&self.scratch_path(name, version)?)?;
-                files::remove(&self.routed_note(name, version)?)?;
+                self.remove_scratch(name, version)?;
             }
         }
         Ok(())
@@ -156,7 +173,7 @@ impl Files {
             .map(|_| [self.own_path(name, version), self.scratch_path(name, version)]);
         let scratch = scratch.into_iter().flatten().filter_map(Result::ok);
         for path in scratch.chain(self.persistent_path(name, version)) {
-            match Opened::read(&path) {
+            match Opened::read(&path).and_then(|opened| self.checked(opened, name, version)) {
                 Ok(opened) => return Ok(opened),
                 Err(error) if error.kind() == Kind::NotFound => {}
                 Err(error) => {
@@ -171,6 +188,15 @@ impl Files {
                 format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
             )
         }))
+    }
+
+    /// An opened file, if it has its checksum.
+    fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
+        if let Some(checksums) = &self.checksums {
+            let file = names::checkpoint_file(name, self.rank, version);
+            checksums.check(&file, &opened.file, &opened.path)?;
+        }
+        Ok(opened)
     }
 
     /// What a checkpoint's file on disk is, if it can be restored.
@@ -188,20 +214,98 @@ impl Files {
         }
     }
 
-    /// Gives a complete file its name. The caller holds the lock of names.
-    pub fn publish(&self, temporary: &Path, name: &str, version: i32) -> Result<()> {
+    /// Whether the digest of what is written is wanted.
+    pub fn wants_digest(&self) -> bool {
+        self.checksums.is_some()
+    }
+
+    /// Has the bytes of a complete scratch file reach the storage, if the configuration says so.
+    /// To be called before [`Files::publish`].
+    pub fn seal(&self, output: &Output) -> Result<()> {
+        self.seal_file(&output.file, &output.temporary)
+    }
+
+    fn seal_file(&self, file: &File, path: &Path) -> Result<()> {
+        match self.scratch_durability() {
+            Durability::Synced => files::sync(file, path),
+            Durability::Unsynced => Ok(()),
+        }
+    }
+
+    /// Gives a complete file its name, and the file of that name its checksum. The caller holds the
+    /// lock of names.
+    pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
         // A file-based checkpoint may have had the name before.
         files::remove(&self.routed_note(name, version)?)?;
-        files::atomic_replace(temporary, &self.own_path(name, version)?, Durability::Unsynced)
+        self.remove_checksum(name, version)?;
+        let durability = self.scratch_durability();
+        files::atomic_replace(&written.temporary, &self.own_path(name, version)?, durability)?;
+        match &written.digest {
+            Some(digest) => self.put_checksum(name, version, digest, durability),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the complete file of a file-based checkpoint its name. The caller holds the lock of
+    /// names.
+    pub fn publish_routed(
+        &self,
+        temporary: &Path,
+        name: &str,
+        version: i32,
+        original: &str,
+    ) -> Result<()> {
+        self.remove_checksum(name, version)?;
+        self.note_routed(name, version, original)?;
+        let path = self.scratch_path(name, version)?;
+        self.seal_file(&files::open(temporary)?, temporary)?;
+        files::atomic_replace(temporary, &path, self.scratch_durability())
+    }
+
+    fn remove_checksum(&self, name: &str, version: i32) -> Result<()> {
+        self.checksums.as_ref().map_or(Ok(()), |checksums| {
+            checksums.remove(&names::checkpoint_file(name, self.rank, version))
+        })
+    }
+
+    fn put_checksum(
+        &self,
+        name: &str,
+        version: i32,
+        digest: &Digest,
+        durability: Durability,
+    ) -> Result<()> {
+        self.checksums.as_ref().map_or(Ok(()), |checksums| {
+            let file = names::checkpoint_file(name, self.rank, version);
+            let temporary = self.temporary(&checksums.path(&file));
+            checksums.put(&file, digest, &temporary, durability)
+        })
+    }
+
+    fn scratch_durability(&self) -> Durability {
+        if self.sync >= SyncFiles::Full && !self.ephemeral {
+            Durability::Synced
+        } else {
+            Durability::Unsynced
+        }
+    }
+
+    fn persistent_durability(&self) -> Durability {
+        if self.sync >= SyncFiles::Data {
+            Durability::Synced
+        } else {
+            Durability::Unsynced
+        }
     }
 
     /// Notes that a checkpoint is a file of the application's own, which no header tells.
-    pub fn note_routed(&self, name: &str, version: i32, original: &str) -> Result<()> {
+    fn note_routed(&self, name: &str, version: i32, original: &str) -> Result<()> {
         let note = self.routed_note(name, version)?;
         let temporary = self.temporary(&note);
         let file = files::create(&temporary)?;
         files::write_all_at(&file, original.as_bytes(), 0, &temporary)?;
-        files::atomic_replace(&temporary, &note, Durability::Unsynced)
+        self.seal_file(&file, &temporary)?;
+        files::atomic_replace(&temporary, &note, self.scratch_durability())
     }
 
     /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
@@ -217,10 +321,15 @@ impl Files {
         Ok(path.with_file_name(format!(".{file}{ROUTED}")))
     }
 
-    /// Removes a checkpoint's file that this job has written to scratch.
+    /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
+    /// persistent has the file too.
     pub fn remove_scratch(&self, name: &str, version: i32) -> Result<()> {
         files::remove(&self.own_path(name, version)?)?;
-        files::remove(&self.routed_note(name, version)?)
+        files::remove(&self.routed_note(name, version)?)?;
+        if self.persistent_path(name, version).is_some_and(|path| path.exists()) {
+            return Ok(());
+        }
+        self.remove_checksum(name, version)
     }
 
     /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
@@ -235,127 +344,77 @@ impl Files {
                 None => return Ok(0),
             },
         };
+        let durability = self.persistent_durability();
         let temporary = self.temporary(&target);
-        let bytes = files::copy_file(&source, &temporary, Durability::Synced)?;
-        files::atomic_replace(&temporary, &target, Durability::Synced)?;
+        let bytes = files::copy_file(&source, &temporary, durability)?;
+        files::atomic_replace(&temporary, &target, durability)?;
         if let Some(link) = link {
             let temporary = self.temporary(&link);
             std::os::unix::fs::symlink(&target, &temporary).map_err(|error| {
                 Error::system(format!("linking {}", temporary.display()), &error)
             })?;
-            files::atomic_replace(&temporary, &link, Durability::Synced)?;
+            files::atomic_replace(&temporary, &link, durability)?;
         }
+        self.persist_checksum(name, version, routed.map(|_| &*source), durability)?;
         Ok(bytes)
+    }
+
+    /// Has the checksum be as durable as the file. That of a file of the application's own is made
+    /// here, of `whole`: nothing of it was seen before.
+    fn persist_checksum(
+        &self,
+        name: &str,
+        version: i32,
+        whole: Option<&Path>,
+        durability: Durability,
+    ) -> Result<()> {
+        let Some(checksums) = &self.checksums else {
+            return Ok(());
+        };
+        match (whole, durability) {
+            (Some(whole), _) => {
+                let digest = digest::of_file(&files::open(whole)?, whole)?;
+                self.put_checksum(name, version, &digest, durability)
+            }
+            (None, Durability::Synced) => {
+                checksums.sync(&names::checkpoint_file(name, self.rank, version))
+            }
+            (None, Durability::Unsynced) => Ok(()),
+        }
     }
 
     /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it.
     /// Its path there, and the bytes that were copied.
     pub fn fetch_routed(&self, name: &str, version: i32) -> Result<(PathBuf, u64)> {
         let path = self.scratch_path(name, version)?;
-        if path.exists() {
-            return Ok((path, 0));
-        }
-        let Some(source) = self.persistent_path(name, version).filter(|path| path.exists()) else {
-            return Err(Error::new(
+        let file = names::checkpoint_file(name, self.rank, version);
+        let check = |path: &Path| {
+            let opened = files::open(path)?;
+            self.checksums.as_ref().map_or(Ok(()), |sums| sums.check(&file, &opened, path))
+        };
+        let in_scratch = check(&path);
+        let missing = match in_scratch {
+            Ok(()) => return Ok((path, 0)),
+            Err(error) if error.kind() == Kind::NotFound => Error::new(
                 Kind::NotFound,
                 format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
-            ));
+            ),
+            Err(error) => {
+                log::warn!("{error}; looking for another copy");
+                error
+            }
         };
+        let Some(source) = self.persistent_path(name, version).filter(|path| path.exists()) else {
+            return Err(missing);
+        };
+        check(&source)?;
         let temporary = self.temporary(&path);
         let bytes = files::copy_file(&source, &temporary, Durability::Unsynced)?;
         files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
         Ok((path, bytes))
     }
-
-    fn remove_leftovers(&self, directory: &Path) -> Result<()> {
-        let leftovers = files::list(directory, |name| {
-            let temporary = names::parse_temporary(name)?;
-            let complete = names::parse(temporary.complete)?;
-            // Another process may be writing: only a dead one's are leftovers.
-            (complete.rank == self.rank && !platform::is_alive(temporary.pid))
-                .then(|| name.to_owned())
-        })?;
-        remove_unused(directory, leftovers)?;
-        self.remove_routed_leftovers(directory)
-    }
-
-    /// Copies of file-based checkpoints are written beside the files they were routed from.
-    fn remove_routed_leftovers(&self, directory: &Path) -> Result<()> {
-        let notes = files::list(directory, |name| {
-            let checkpoint = name.strip_prefix('.')?.strip_suffix(ROUTED)?;
-            (names::parse(checkpoint)?.rank == self.rank).then(|| name.to_owned())
-        })?;
-        for note in notes {
-            let original =
-                PathBuf::from(fs::read_to_string(directory.join(note)).unwrap_or_default());
-            let (Some(folder), Some(file)) = (original.parent(), original.file_name()) else {
-                continue;
-            };
-            let leftovers = files::list(folder, |name| {
-                let temporary = names::parse_temporary(name)?;
-                (file.to_str() == Some(temporary.complete) && !platform::is_alive(temporary.pid))
-                    .then(|| name.to_owned())
-            })?;
-            remove_unused(folder, leftovers)?;
-        }
-        Ok(())
-    }
-}
-
-/// A process of another node or container is not alive here, but its files are in use.
-fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
-    for path in names.into_iter().map(|name| directory.join(name)) {
-        if !files::is_in_use(&path) {
-            files::remove(&path)?;
-        }
-    }
-    Ok(())
 }
 
 fn no_scratch() -> Error {
     Error::invalid("this needs a scratch directory, and the configuration gives none (key scratch)")
-}
-
-/// Bytes of a header that are read at a time.
-const HEADER_BLOCK: usize = 1 << 20;
-
-/// A checkpoint's file on disk.
-#[derive(Debug)]
-pub enum Found {
-    /// Regions of memory.
-    Regions(Opened),
-    /// A file of the application's own (`VELOC_Route_file`).
-    Routed,
-}
-
-/// A complete checkpoint file, open for reading, with its header read.
-#[derive(Debug)]
-pub struct Opened {
-    /// The file.
-    pub file: File,
-    /// Its path, for messages.
-    pub path: PathBuf,
-    /// Its regions.
-    pub header: Decoded,
-}
-
-impl Opened {
-    /// Opens a file and checks its header against its length.
-    pub fn read(path: &Path) -> Result<Opened> {
-        let file = files::open(path)?;
-        let len = files::len(&file, path)?;
-        let within = |error: Error| error.within(path.display());
-        let mut prefix = vec![0; (len.min(8)) as usize];
-        files::read_exact_at(&file, &mut prefix, 0, path)?;
-        let declared = Header::declared_len(&prefix, len).map_err(within)?;
-        // In blocks, each of which is checked: what is no header must not cost its size in memory.
-        while prefix.len() < declared {
-            let from = prefix.len();
-            prefix.resize(declared.min(from + HEADER_BLOCK), 0);
-            files::read_exact_at(&file, &mut prefix[from..], from as u64, path)?;
-            Header::check_prefix(&prefix, len).map_err(within)?;
-        }
-        let header = Header::decode(&prefix, len).map_err(within)?;
-        Ok(Opened { file, path: path.to_owned(), header })
-    }
 }

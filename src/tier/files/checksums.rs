@@ -1,0 +1,203 @@
+//! The SHA-256 of each checkpoint file, in upstream's place and form: 32 raw bytes in
+//! `<meta>/<file>.chksum`.
+//!
+//! A file without a checksum counts as good: it was written before there were any. So when a
+//! version is written again, the old checksum goes before the file is replaced, and the new one
+//! comes after: at no moment does a checksum stand beside a good file of another content.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Kind, Result};
+use crate::platform::digest::{self, Digest};
+use crate::platform::files::{self, Durability};
+use crate::sync::Mutex;
+
+/// The end of the name of a checksum.
+pub const CHECKSUM: &str = ".chksum";
+
+/// How many files are remembered as good; then all are forgotten.
+const REMEMBERED: usize = 4096;
+
+/// The checksums of a job.
+#[derive(Debug)]
+pub struct Checksums {
+    directory: PathBuf,
+    /// Files that had their checksum, so that a restart after a test reads them once less.
+    good: Mutex<HashMap<PathBuf, Stamp>>,
+}
+
+/// What tells a file from what it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+    digest: Digest,
+}
+
+impl Checksums {
+    /// Checksums in `directory`.
+    pub fn new(directory: PathBuf) -> Checksums {
+        Checksums { directory, good: Mutex::new(HashMap::new()) }
+    }
+
+    /// Where the checksum of the checkpoint file called `file` is.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.directory.join(format!("{file}{CHECKSUM}"))
+    }
+
+    /// Removes the checksum of `file`.
+    pub fn remove(&self, file: &str) -> Result<()> {
+        files::remove(&self.path(file))
+    }
+
+    /// Notes the checksum of `file`, by way of the file `temporary`.
+    pub fn put(
+        &self,
+        file: &str,
+        digest: &Digest,
+        temporary: &Path,
+        durability: Durability,
+    ) -> Result<()> {
+        let path = self.path(file);
+        let written = files::create(temporary).and_then(|opened| {
+            files::write_all_at(&opened, digest, 0, temporary)?;
+            if durability == Durability::Synced {
+                files::sync(&opened, temporary)?;
+            }
+            files::atomic_replace(temporary, &path, durability)
+        });
+        if written.is_err() {
+            // The failure of the write is the one to report.
+            let _ = files::remove(temporary);
+        }
+        written
+    }
+
+    /// Has the checksum of `file`, if there is one, reach the storage.
+    pub fn sync(&self, file: &str) -> Result<()> {
+        let path = self.path(file);
+        match files::open(&path) {
+            Ok(opened) => {
+                files::sync(&opened, &path)?;
+                files::sync_directory(&self.directory)
+            }
+            Err(error) if error.kind() == Kind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The checksum of `file`, if there is one.
+    pub fn get(&self, file: &str) -> Result<Option<Digest>> {
+        let path = self.path(file);
+        let opened = match files::open(&path) {
+            Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let mut digest = Digest::default();
+        let len = files::len(&opened, &path)?;
+        if len != digest.len() as u64 {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!("{} has {len} bytes, and is no SHA-256 of 32", path.display()),
+            ));
+        }
+        files::read_exact_at(&opened, &mut digest, 0, &path)?;
+        Ok(Some(digest))
+    }
+
+    /// Compares the open checkpoint file called `file`, which is `path`, with its checksum.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if they differ, or if what stands as its checksum is none.
+    pub fn check(&self, file: &str, opened: &File, path: &Path) -> Result<()> {
+        let Some(expected) = self.get(file)? else {
+            return Ok(());
+        };
+        let metadata = opened
+            .metadata()
+            .map_err(|error| Error::system(format!("stat {}", path.display()), &error))?;
+        let stamp = Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            digest: expected,
+        };
+        if self.good.lock().get(path) == Some(&stamp) {
+            return Ok(());
+        }
+        let found = digest::of_file(opened, path)?;
+        if found != expected {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "{} has the SHA-256 {}, but {} says {}",
+                    path.display(),
+                    digest::hex(&found),
+                    self.path(file).display(),
+                    digest::hex(&expected)
+                ),
+            ));
+        }
+        let mut good = self.good.lock();
+        if good.len() >= REMEMBERED {
+            good.clear();
+        }
+        good.insert(path.to_owned(), stamp);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(content: &[u8]) -> (tempfile::TempDir, Checksums, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x-0-1.dat");
+        std::fs::write(&path, content).unwrap();
+        let checksums = Checksums::new(directory.path().to_owned());
+        (directory, checksums, path)
+    }
+
+    fn check(checksums: &Checksums, path: &Path) -> Result<()> {
+        checksums.check("x-0-1.dat", &files::open(path).unwrap(), path)
+    }
+
+    /// Catches a check that is skipped, one that trusts a file because of what it was before, and
+    /// one that fails where there is no checksum.
+    #[test]
+    fn a_changed_file_is_found() {
+        let (directory, checksums, path) = setup(b"abc");
+        check(&checksums, &path).unwrap();
+        let digest = digest::of_file(&files::open(&path).unwrap(), &path).unwrap();
+        let temporary = directory.path().join(".tmp");
+        checksums.put("x-0-1.dat", &digest, &temporary, Durability::Synced).unwrap();
+        assert_eq!(std::fs::read(directory.path().join("x-0-1.dat.chksum")).unwrap(), digest);
+        for _ in 0..2 {
+            check(&checksums, &path).unwrap();
+        }
+        std::fs::write(&path, b"abd").unwrap();
+        let error = check(&checksums, &path).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        for part in ["x-0-1.dat", ".chksum", "ba7816bf"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        checksums.remove("x-0-1.dat").unwrap();
+        check(&checksums, &path).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_checksum_is_refused() {
+        let (directory, checksums, path) = setup(b"abc");
+        for content in [&b""[..], &[0; 31], &[0; 33], &[0; 64]] {
+            std::fs::write(directory.path().join("x-0-1.dat.chksum"), content).unwrap();
+            assert_eq!(check(&checksums, &path).unwrap_err().kind(), Kind::Corrupt);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a killed run has left half written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::checksums::CHECKSUM;
+use super::{Files, ROUTED};
+use crate::error::Result;
+use crate::format::names;
+use crate::platform::{self, files};
+
+impl Files {
+    /// Removes what a killed run of this rank has left half written in a directory.
+    pub(super) fn remove_leftovers(&self, directory: &Path) -> Result<()> {
+        let leftovers = files::list(directory, |name| {
+            let temporary = names::parse_temporary(name)?;
+            let file = temporary.complete;
+            let complete = names::parse(file.strip_suffix(CHECKSUM).unwrap_or(file))?;
+            // Another process may be writing: only a dead one's are leftovers.
+            (complete.rank == self.rank && !platform::is_alive(temporary.pid))
+                .then(|| name.to_owned())
+        })?;
+        remove_unused(directory, leftovers)?;
+        self.remove_routed_leftovers(directory)
+    }
+
+    /// Copies of file-based checkpoints are written beside the files they were routed from.
+    fn remove_routed_leftovers(&self, directory: &Path) -> Result<()> {
+        let notes = files::list(directory, |name| {
+            let checkpoint = name.strip_prefix('.')?.strip_suffix(ROUTED)?;
+            (names::parse(checkpoint)?.rank == self.rank).then(|| name.to_owned())
+        })?;
+        for note in notes {
+            let original =
+                PathBuf::from(fs::read_to_string(directory.join(note)).unwrap_or_default());
+            let (Some(folder), Some(file)) = (original.parent(), original.file_name()) else {
+                continue;
+            };
+            let leftovers = files::list(folder, |name| {
+                let temporary = names::parse_temporary(name)?;
+                (file.to_str() == Some(temporary.complete) && !platform::is_alive(temporary.pid))
+                    .then(|| name.to_owned())
+            })?;
+            remove_unused(folder, leftovers)?;
+        }
+        Ok(())
+    }
+}
+
+/// A process of another node or container is not alive here, but its files are in use.
+fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
+    for path in names.into_iter().map(|name| directory.join(name)) {
+        if !files::is_in_use(&path) {
+            files::remove(&path)?;
+        }
+    }
+    Ok(())
+}
