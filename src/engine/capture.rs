@@ -30,7 +30,7 @@ pub struct Open {
     /// What was captured so far.
     pub regions: Vec<Region>,
     /// The file it goes to directly, if it does.
-    pub spool: Option<Spool>,
+    pub spool: Option<Box<Spool>>,
 }
 
 impl Shared {
@@ -268,7 +268,7 @@ impl Shared {
                 let captured = open.regions.iter().map(|region| (region.id, region.size));
                 let now = places.iter().map(|place| (place.id, place.len));
                 let expected = captured.chain(now).collect();
-                let mut spool = Spool::create(self, &open.name, open.version, expected)?;
+                let mut spool = Box::new(Spool::create(self, &open.name, open.version, expected)?);
                 if let Err(error) = self.spool_memory(open.id, &open.regions, &mut spool) {
                     spool.discard();
                     return Err(error);

@@ -51,8 +51,9 @@ impl Files {
             |directory: &Option<PathBuf>| directory.clone().filter(|_| !config.ephemeral);
         let scratch = config.scratch.clone();
         let persistent = of_lasting(&config.persistent);
-        let meta = of_lasting(&config.meta).filter(|_| config.chksum || config.aggregated);
-        let directories = [("scratch", &scratch), ("persistent", &persistent), ("meta", &meta)];
+        let meta = of_lasting(&config.meta);
+        let used = meta.clone().filter(|_| config.chksum || config.aggregated);
+        let directories = [("scratch", &scratch), ("persistent", &persistent), ("meta", &used)];
         for (key, directory) in directories {
             let Some(directory) = directory else { continue };
             fs::create_dir_all(directory).map_err(|error| {
@@ -80,7 +81,7 @@ impl Files {
         let found = Files {
             scratch: absolute(&scratch),
             persistent: absolute(&persistent),
-            checksums: absolute(&meta).filter(|_| config.chksum).map(Checksums::new),
+            checksums: absolute(&meta).map(|meta| Checksums::new(meta, config.chksum)),
             rank,
             ephemeral: config.ephemeral,
             sync: config.sync_files,
@@ -171,8 +172,10 @@ impl Files {
             .scratch
             .as_ref()
             .map(|_| [self.own_path(name, version), self.scratch_path(name, version)]);
-        let scratch = scratch.into_iter().flatten().filter_map(Result::ok);
-        for path in scratch.chain(self.persistent_path(name, version)) {
+        let mut scratch: Vec<PathBuf> =
+            scratch.into_iter().flatten().filter_map(Result::ok).collect();
+        scratch.dedup();
+        for path in scratch.into_iter().chain(self.persistent_path(name, version)) {
             match Opened::read(&path).and_then(|opened| self.checked(opened, name, version)) {
                 Ok(opened) => return Ok(opened),
                 Err(error) if error.kind() == Kind::NotFound => {}
@@ -216,7 +219,7 @@ impl Files {
 
     /// Whether the digest of what is written is wanted.
     pub fn wants_digest(&self) -> bool {
-        self.checksums.is_some()
+        self.checksums.as_ref().is_some_and(Checksums::are_kept)
     }
 
     /// Has the bytes of a complete scratch file reach the storage, if the configuration says so.
@@ -275,7 +278,7 @@ impl Files {
         digest: &Digest,
         durability: Durability,
     ) -> Result<()> {
-        self.checksums.as_ref().map_or(Ok(()), |checksums| {
+        self.checksums.as_ref().filter(|sums| sums.are_kept()).map_or(Ok(()), |checksums| {
             let file = names::checkpoint_file(name, self.rank, version);
             let temporary = self.temporary(&checksums.path(&file));
             checksums.put(&file, digest, &temporary, durability)
@@ -368,7 +371,7 @@ impl Files {
         whole: Option<&Path>,
         durability: Durability,
     ) -> Result<()> {
-        let Some(checksums) = &self.checksums else {
+        let Some(checksums) = self.checksums.as_ref().filter(|sums| sums.are_kept()) else {
             return Ok(());
         };
         match (whole, durability) {

@@ -1,0 +1,195 @@
+/*
+ * Does what its arguments say, one after the other:
+ * script <configuration> [rank=<number>] [command ...]
+ *
+ *   size=BYTES               the protected region has so many bytes from here on
+ *   take=NAME:V[:CONTENT]    takes a checkpoint, with the content of version V or CONTENT
+ *   restore=NAME:V[:CONTENT] restores it and checks what it has
+ *   refuse=NAME:V[:WORDS]    a restore of it fails, with these words (separated by '|', "_" is ' ')
+ *   newest=NAME:V[:BOUND]    VELOC_Restart_test says V, with that bound if one is given
+ *   route=NAME:V[:FILE]      takes a file-based checkpoint of FILE
+ *   reroute=NAME:V[:FILE]    restores it and checks what it has
+ *   cleanup=NAME, wait       these calls
+ *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
+ *   kill                     SIGKILL to itself
+ *
+ * "@RANK:" before a command: on that rank alone. With MPI if compiled with CHECK_WITH_MPI.
+ */
+#ifdef CHECK_WITH_MPI
+#include <mpi.h>
+#endif
+
+#include "check.h"
+
+#include <limits.h>
+#include <signal.h>
+
+static const char *configuration;
+static unsigned own_rank;
+static unsigned char *memory;
+static size_t bytes = 100000;
+
+static void begin(void)
+{
+#ifdef CHECK_WITH_MPI
+    OK(VELOC_Init(MPI_COMM_WORLD, configuration));
+#else
+    OK(VELOC_Init_single(own_rank, configuration));
+#endif
+}
+
+static void protect(void)
+{
+    free(memory);
+    memory = get_memory(bytes);
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+}
+
+/* The fields behind '=' of "command=name:version:rest"; the version is -1 if there is none. */
+struct fields {
+    char name[128];
+    long version;
+    char rest[512];
+};
+
+static struct fields split(const char *text)
+{
+    struct fields fields = {"", -1, ""};
+    const char *end = strchr(text, ':');
+    snprintf(fields.name, sizeof fields.name, "%.*s",
+             (int)(end == NULL ? strlen(text) : (size_t)(end - text)), text);
+    if (end != NULL) {
+        char *rest;
+        fields.version = strtol(end + 1, &rest, 10);
+        if (*rest == ':')
+            snprintf(fields.rest, sizeof fields.rest, "%s", rest + 1);
+    }
+    return fields;
+}
+
+static int content_of(const struct fields *fields)
+{
+    return fields->rest[0] == '\0' ? (int)fields->version : atoi(fields->rest);
+}
+
+static void put_file(const char *path, int version)
+{
+    FILE *file = fopen(path, "wb");
+    CHECK(file != NULL);
+    fill(memory, bytes, 1, version);
+    EQUAL(fwrite(memory, 1, bytes, file), bytes);
+    CHECK(fclose(file) == 0);
+}
+
+static void check_file(const char *path, int version)
+{
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    EQUAL(fread(memory, 1, bytes, file), bytes);
+    EQUAL(fgetc(file), EOF);
+    CHECK(fclose(file) == 0);
+    CONTENT(memory, bytes, 1, version);
+}
+
+static int is(const char *command, const char *name, const char **value)
+{
+    size_t length = strlen(name);
+    if (strncmp(command, name, length) != 0 || command[length] != '=')
+        return 0;
+    *value = command + length + 1;
+    return 1;
+}
+
+static void perform(const char *command)
+{
+    const char *value;
+    char routed[VELOC_MAX_NAME];
+    struct fields f;
+    if (is(command, "size", &value)) {
+        bytes = strtoul(value, NULL, 10);
+        protect();
+    } else if (is(command, "take", &value)) {
+        f = split(value);
+        fill(memory, bytes, 1, content_of(&f));
+        OK(VELOC_Checkpoint(f.name, (int)f.version));
+    } else if (is(command, "restore", &value)) {
+        f = split(value);
+        memset(memory, 0xee, bytes);
+        OK(VELOC_Restart(f.name, (int)f.version));
+        CONTENT(memory, bytes, 1, content_of(&f));
+    } else if (is(command, "refuse", &value)) {
+        size_t i;
+        f = split(value);
+        for (i = 0; f.rest[i] != '\0'; i++)
+            if (f.rest[i] == '_')
+                f.rest[i] = ' ';
+        REFUSED(VELOC_Restart(f.name, (int)f.version), f.rest);
+    } else if (is(command, "newest", &value)) {
+        int newest;
+        f = split(value);
+        newest = VELOC_Restart_test(f.name, f.rest[0] == '\0' ? 0 : atoi(f.rest));
+        EQUAL(newest < 0 ? -1 : newest, f.version);
+    } else if (is(command, "route", &value)) {
+        f = split(value);
+        OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
+        OK(VELOC_Route_file(f.rest, routed));
+        put_file(routed, (int)f.version);
+        OK(VELOC_Checkpoint_end(1));
+    } else if (is(command, "reroute", &value)) {
+        f = split(value);
+        OK(VELOC_Restart_begin(f.name, (int)f.version));
+        OK(VELOC_Route_file(f.rest, routed));
+        check_file(routed, (int)f.version);
+        OK(VELOC_Restart_end(1));
+    } else if (is(command, "cleanup", &value)) {
+        OK(VELOC_Cleanup(value));
+    } else if (strcmp(command, "wait") == 0) {
+        OK(VELOC_Checkpoint_wait());
+    } else if (strcmp(command, "drain") == 0) {
+        OK(VELOC_Finalize(1));
+        begin();
+        protect();
+    } else if (strcmp(command, "kill") == 0) {
+        raise(SIGKILL);
+    } else {
+        check_failed(__FILE__, __LINE__, command, "is no command");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int i = 2;
+    CHECK(argc >= 2);
+    configuration = argv[1];
+    own_rank = (unsigned)number(argc, argv, "rank", 0);
+#ifdef CHECK_WITH_MPI
+    {
+        int rank;
+        MPI_Init(&argc, &argv);
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        own_rank = (unsigned)rank;
+    }
+#endif
+    begin();
+    protect();
+    for (; i < argc; i++) {
+        const char *command = argv[i];
+        if (strncmp(command, "rank=", 5) == 0)
+            continue;
+        if (command[0] == '@') {
+            char *behind;
+            if (strtoul(command + 1, &behind, 10) != own_rank)
+                continue;
+            CHECK(*behind == ':');
+            command = behind + 1;
+        }
+        perform(command);
+    }
+    OK(VELOC_Finalize(1));
+#ifdef CHECK_WITH_MPI
+    MPI_Finalize();
+#endif
+    free(memory);
+    puts("done");
+    return 0;
+}
