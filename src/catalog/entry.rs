@@ -34,6 +34,15 @@ pub enum Tier {
     Host,
 }
 
+/// A tier of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileTier {
+    /// On the node.
+    Scratch = 0,
+    /// On the parallel file system.
+    Persistent = 1,
+}
+
 /// One protected region as it was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
-use super::entry::{FileCopy, Id, Part, Region, Stage, Tier, PARTS};
+use super::entry::{FileCopy, FileTier, Id, Part, Region, Stage, Tier, PARTS};
 use super::state::*;
 use crate::error::{Error, Kind};
 use crate::platform::shared::SharedMemory;
@@ -41,6 +41,8 @@ struct World {
     expected: BTreeMap<i32, BTreeMap<i32, Vec<u8>>>,
     /// Versions that were cleaned up: they go as soon as they are persistent.
     cleaned: BTreeSet<i32>,
+    /// Versions of which a file was removed because there were too many.
+    pruned: BTreeSet<i32>,
     to_map: u64,
     ephemeral: bool,
     scratch_wanted: bool,
@@ -90,6 +92,7 @@ impl World {
             jobs: Vec::new(),
             expected: BTreeMap::new(),
             cleaned: BTreeSet::new(),
+            pruned: BTreeSet::new(),
             to_map: job.device,
             ephemeral: job.ephemeral,
             scratch_wanted: job.scratch,
@@ -186,6 +189,7 @@ impl World {
         }
         self.expected.insert(version, content);
         self.cleaned.remove(&version);
+        self.pruned.remove(&version);
         true
     }
 
@@ -354,6 +358,21 @@ impl World {
         }
     }
 
+    fn prune(&mut self, version: i32, tier: FileTier) {
+        if self.ephemeral || !self.state.forget_file(NAME, version, tier) {
+            return;
+        }
+        let file = (NAME.to_string(), version);
+        match tier {
+            FileTier::Scratch => self.scratch.remove(&file),
+            FileTier::Persistent => self.persistent.remove(&file),
+        };
+        self.pruned.insert(version);
+        if self.state.find(NAME, version).is_none() {
+            self.expected.remove(&version);
+        }
+    }
+
     fn cleanup(&mut self) {
         for version in self.state.cleanup(NAME) {
             self.scratch.remove(&(NAME.to_string(), version));
@@ -373,6 +392,7 @@ enum Step {
     Start,
     Retry,
     Cleanup,
+    Prune(i32, FileTier),
     Limit(u64),
 }
 
@@ -387,6 +407,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Start),
         1 => Just(Step::Retry),
         1 => (0..200u64).prop_map(|l| if l < 40 { Step::Limit(l) } else { Step::Begin }),
+        1 => (0..12i32, any::<bool>()).prop_map(|(v, scratch)| {
+            Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
+        }),
         1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
     ]
 }
@@ -439,6 +462,7 @@ proptest! {
                 Step::Start => world.state.start_fetching(),
                 Step::Retry => drop(world.state.retry()),
                 Step::Cleanup => world.cleanup(),
+                Step::Prune(version, tier) => world.prune(version, tier),
                 Step::Limit(bytes) => world.state.limit_host(bytes),
             }
             if let Err(broken) = world.state.check() {
@@ -456,7 +480,8 @@ proptest! {
             }
             prop_assert!(heir.state.drained(), "the heir leaves work undone");
             for (&version, content) in &world.expected {
-                if !world.left_the_device(version) || world.cleaned.contains(&version) {
+                let removed = world.cleaned.contains(&version) || world.pruned.contains(&version);
+                if !world.left_the_device(version) || removed {
                     continue;
                 }
                 let file = (NAME.to_string(), version);

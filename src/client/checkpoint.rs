@@ -89,25 +89,7 @@ impl Client {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Checkpoint { open, routed: None } => self.engine.commit(open),
             Phase::Checkpoint { open, routed: Some(routed) } => {
-                let id = open.id;
-                let engine = &self.engine;
-                let naming = engine.naming.lock();
-                let named = engine.files.publish_routed(
-                    &routed.temporary,
-                    &open.name,
-                    open.version,
-                    &routed.original,
-                );
-                if let Err(error) = named {
-                    self.engine.abort(open);
-                    return Err(error.within(format!("the routed file of {}", routed.original)));
-                }
-                self.engine.catalog.step(|state| {
-                    state.commit_file(id, Vec::new(), Some(routed.original));
-                });
-                drop(naming);
-                self.engine.pace.call_ends();
-                self.engine.wait_persistent(id)
+                self.engine.commit_routed(open, &routed.temporary, routed.original)
             }
             other => {
                 self.phase = other;

@@ -11,7 +11,7 @@ mod restart;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::catalog::entry::Part;
+use crate::catalog::entry::{FileTier, Part};
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Driver, Pointer, PLAIN};
@@ -281,6 +281,7 @@ impl Client {
         }
         self.engine.settle();
         let _naming = self.engine.naming.lock();
+        self.engine.retention[FileTier::Scratch as usize].lock().forget(name);
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
             if self.engine.files.has_scratch() {
                 self.engine.files.remove_scratch(name, version)?;

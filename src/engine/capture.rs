@@ -3,13 +3,15 @@
 //! The application's thread finds room, then copies: device regions within the device, host regions
 //! into the host buffer. What is larger than a tier goes straight to the tier below.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
-use crate::catalog::entry::{Id, Part, Region, Tier};
+use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, Reserve, State, WaitFor};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
@@ -94,12 +96,29 @@ impl Shared {
                     return Err(error);
                 }
                 self.catalog.step(|state| state.commit_file(open.id, open.regions, None));
+                self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
                 drop(naming);
                 let result = self.wait_persistent(open.id);
                 self.metrics.waited(Cause::File, since);
                 result
             }
         }
+    }
+
+    /// Ends a checkpoint that is a file of the application's own, which is complete under its
+    /// temporary name.
+    pub fn commit_routed(&self, open: Open, temporary: &Path, original: Arc<str>) -> Result<()> {
+        let naming = self.naming.lock();
+        let named = self.files.publish_routed(temporary, &open.name, open.version, &original);
+        if let Err(error) = named {
+            self.abort(open);
+            return Err(error.within(format!("the routed file of {original}")));
+        }
+        self.catalog.step(|state| state.commit_file(open.id, Vec::new(), Some(original)));
+        self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
+        drop(naming);
+        self.pace.call_ends();
+        self.wait_persistent(open.id)
     }
 
     /// Gives a checkpoint under way up.

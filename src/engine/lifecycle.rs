@@ -94,6 +94,8 @@ impl Engine {
 
     /// Goes on where another process has ended: with its host buffer, and with the checkpoints in
     /// it or in scratch that have still to reach a file. Only writes them.
+    ///
+    /// It removes no old versions: it cannot know which of them other processes of the job have.
     pub fn inherit(
         config: Config,
         rank: u32,
@@ -108,6 +110,7 @@ impl Engine {
             }
         }
         let catalog = Catalog::new(state);
+        let config = Config { max_versions: 0, scratch_versions: 0, ..config };
         let shared = Shared::new(config, catalog, Some(host), files, None, Recorder::off());
         let engine = Engine { shared: Arc::new(shared), workers: Mutex::new(Vec::new()) };
         engine.spawn("write", storage::write)?;
@@ -274,6 +277,7 @@ impl Engine {
         let since = Instant::now();
         self.catalog.step(State::retry);
         let waited = self.catalog.wait(|state| state.drained().then_some(()));
+        self.prune_all();
         self.metrics.waited(Cause::Drain, since);
         match self.catalog.step(State::take_failure) {
             Some(error) => Err(error),

@@ -9,6 +9,7 @@
 //! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
+//! | `prune` | workers | removes the files of versions that a tier is not to keep |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
 //! capture, [`shared`] is what all of them see, [`place`] where the application has a
@@ -28,5 +29,6 @@ pub mod storage;
 pub mod transfer;
 
 mod lifecycle;
+mod prune;
 
 pub use lifecycle::Engine;

@@ -1,7 +1,7 @@
 //! What the application's thread and the workers share.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::gate::Gate;
@@ -19,6 +19,7 @@ use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
 use crate::tier::files::Files;
 use crate::tier::host_buffer::HostBuffer;
+use crate::tier::retention::Retention;
 use crate::trace::{Counter, Recorder};
 
 /// Everything a job has.
@@ -50,6 +51,14 @@ pub struct Shared {
     /// older checkpoint's file must not take the place of a newer one's. Taken before the
     /// catalog's lock. Captures into memory never take it.
     pub naming: Mutex<()>,
+    /// The versions in scratch and in persistent, if they are limited; by [`FileTier`]. Taken after
+    /// `naming`.
+    ///
+    /// [`FileTier`]: crate::catalog::entry::FileTier
+    pub retention: [Mutex<Retention>; 2],
+    /// The last checkpoint that all processes of the job have in scratch, and in persistent, like
+    /// all before it: what is later is not counted among those to keep.
+    pub agreed: [AtomicU64; 2],
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     stopping: AtomicBool,
@@ -78,7 +87,10 @@ impl Shared {
         trace: Recorder,
     ) -> Self {
         let pace = Pace::new(config.touch);
+        let limits = [config.scratch_versions, config.max_versions];
         Shared {
+            retention: limits.map(|limit| Mutex::new(Retention::new(limit))),
+            agreed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             config,
             catalog,
             host,

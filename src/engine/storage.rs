@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::shared::Shared;
 use super::spool::about;
-use crate::catalog::entry::Tier;
+use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, State};
 use crate::error::Result;
@@ -27,6 +27,11 @@ pub fn write(shared: &Shared) -> Result<()> {
         let result = written
             .and_then(|written| give_name(shared, &job, written))
             .map_err(about(&job.name, job.version));
+        if matches!(result, Ok(true)) {
+            // Before it counts as done: whoever waits for that finds the old versions gone.
+            shared.arrived(FileTier::Scratch, &job.name, job.version, job.id);
+        }
+        let result = result.map(|_| ());
         let (after, used) =
             shared.catalog.step(|state| (state.write_done(&job, result), state.used()));
         if after == After::Unlink {
@@ -53,7 +58,13 @@ pub fn persist(shared: &Shared) -> Result<()> {
             .map_err(about(&job.name, job.version));
         drop(span);
         let naming = shared.naming.lock();
-        if shared.catalog.step(|state| state.persist_done(job.id, result)) == After::Unlink {
+        if result.is_ok() {
+            shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
+        }
+        let after = shared.catalog.step(|state| state.persist_done(job.id, result));
+        // Its scratch file had to stay until now.
+        shared.prune(FileTier::Scratch, &job.name);
+        if after == After::Unlink {
             unlink(shared, &job.name, job.version);
         }
         drop(naming);
@@ -107,16 +118,17 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     }
 }
 
-/// Gives a complete file its name, unless the checkpoint was replaced or cleaned up meanwhile.
-fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<()> {
+/// Gives a complete file its name, unless the checkpoint was replaced or cleaned up meanwhile:
+/// then false.
+fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
     if !shared.catalog.look(|state| state.still_wanted(job.id)) {
-        return files::remove(&written.temporary);
+        return files::remove(&written.temporary).map(|()| false);
     }
     let named = shared.files.publish(&written, &job.name, job.version);
     if named.is_err() {
         written.discard();
     }
-    named
+    named.map(|()| true)
 }
 
 fn write_file(shared: &Shared, job: &FileJob, output: &mut Output) -> Result<()> {
@@ -167,6 +179,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 }
 
 fn unlink(shared: &Shared, name: &str, version: i32) {
+    shared.left_scratch(name, version);
     if let Err(error) = shared.files.remove_scratch(name, version) {
         log::warn!("{error}");
     }

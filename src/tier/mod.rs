@@ -11,4 +11,5 @@ pub mod host_buffer;
 mod host_buffer_model;
 pub mod ledger;
 pub mod pages;
+pub mod retention;
 pub mod space;

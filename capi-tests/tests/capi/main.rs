@@ -17,3 +17,4 @@ mod mpi;
 mod pinning;
 mod refuse;
 mod trace;
+mod versions;

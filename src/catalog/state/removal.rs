@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::State;
-use crate::catalog::entry::{FileCopy, Id, Life};
+use crate::catalog::entry::{FileCopy, FileTier, Id, Life};
 
 impl State {
     /// Removes a name's checkpoints from memory and scratch (`VELOC_Cleanup`). Those whose
@@ -32,6 +32,36 @@ impl State {
             }
         }
         unlink
+    }
+
+    /// A version's file is about to be removed from a tier because there are too many. False: it is
+    /// still in use, and must stay. A checkpoint that is in no file after that is gone.
+    pub fn forget_file(&mut self, name: &str, version: i32, tier: FileTier) -> bool {
+        let Some(id) = self.find(name, version) else {
+            return true;
+        };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return true;
+        };
+        let to_be_persisted = matches!(entry.persistent, FileCopy::Wanted | FileCopy::Writing);
+        let file = match tier {
+            FileTier::Scratch => &mut entry.scratch,
+            FileTier::Persistent => &mut entry.persistent,
+        };
+        if *file != FileCopy::Present {
+            // The file is that of an older checkpoint of this version.
+            return true;
+        }
+        if entry.restoring > 0 || (tier == FileTier::Scratch && to_be_persisted) {
+            return false;
+        }
+        *file = FileCopy::Absent;
+        if entry.in_file() {
+            self.reindex(id);
+        } else {
+            self.discard(id, false);
+        }
+        true
     }
 
     /// The scratch files that an ephemeral job has written, as name and version.

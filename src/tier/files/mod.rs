@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::catalog::entry::FileTier;
 use crate::config::{Config, SyncFiles};
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
@@ -333,6 +334,43 @@ impl Files {
             return Ok(());
         }
         self.remove_checksum(name, version)
+    }
+
+    /// Removes a checkpoint's file from a tier, and its checksum unless the other one has it.
+    pub fn remove_from(&self, tier: FileTier, name: &str, version: i32) -> Result<()> {
+        match tier {
+            FileTier::Scratch => self.remove_scratch(name, version),
+            FileTier::Persistent => {
+                if let Some(path) = self.persistent_path(name, version) {
+                    files::remove(&path)?;
+                }
+                if self.scratch_path(name, version).is_ok_and(|path| path.exists()) {
+                    return Ok(());
+                }
+                self.remove_checksum(name, version)
+            }
+        }
+    }
+
+    /// The versions of a name in a tier by the time of their last change, oldest first.
+    pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
+        let directory = match tier {
+            FileTier::Scratch => &self.scratch,
+            FileTier::Persistent => &self.persistent,
+        };
+        let Some(directory) = directory else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for version in files::versions(directory, name, self.rank)? {
+            let path = directory.join(names::checkpoint_file(name, self.rank, version));
+            // Not that of the file a link leads to. What has gone meanwhile is not there.
+            if let Ok(changed) = fs::symlink_metadata(&path).and_then(|m| m.modified()) {
+                found.push((changed, version));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(_, version)| version).collect())
     }
 
     /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path

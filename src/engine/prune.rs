@@ -1,0 +1,66 @@
+//! Removing the files of versions that are more than a tier is to keep.
+
+use std::sync::atomic::Ordering;
+
+use super::shared::Shared;
+use crate::catalog::entry::{FileTier, Id};
+
+impl Shared {
+    /// A checkpoint's file has come to a tier: what is now more than the tier is to keep goes. The
+    /// caller holds the lock of names.
+    pub(super) fn arrived(&self, tier: FileTier, name: &str, version: i32, id: Id) {
+        if self.config.ephemeral {
+            return;
+        }
+        {
+            let mut kept = self.retention[tier as usize].lock();
+            if !kept.is_limited() {
+                return;
+            }
+            if !kept.knows(name) {
+                match self.files.oldest_first(tier, name) {
+                    Ok(found) => kept.found(name, found),
+                    Err(error) => {
+                        // Nothing is removed that may have to stay.
+                        self.degrade("prune", format!("versions are not limited: {error}"));
+                        return;
+                    }
+                }
+            }
+            kept.put(name, version, id);
+        }
+        self.prune(tier, name);
+    }
+
+    /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
+    pub(super) fn prune(&self, tier: FileTier, name: &str) {
+        let agreed = self.agreed[tier as usize].load(Ordering::Acquire);
+        let excess = self.retention[tier as usize].lock().excess(name, agreed);
+        for version in excess {
+            // What is being restored or persisted goes with the next one.
+            if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
+                continue;
+            }
+            match self.files.remove_from(tier, name, version) {
+                Ok(()) => self.retention[tier as usize].lock().remove(name, version),
+                Err(error) => self.degrade("prune", format!("an old version stays: {error}")),
+            }
+        }
+    }
+
+    /// The same for all names, once nothing is under way any more.
+    pub fn prune_all(&self) {
+        let _naming = self.naming.lock();
+        for tier in [FileTier::Scratch, FileTier::Persistent] {
+            let names = self.retention[tier as usize].lock().names();
+            for name in names {
+                self.prune(tier, &name);
+            }
+        }
+    }
+
+    /// A version's file has left scratch otherwise. The caller holds the lock of names.
+    pub(super) fn left_scratch(&self, name: &str, version: i32) {
+        self.retention[FileTier::Scratch as usize].lock().remove(name, version);
+    }
+}

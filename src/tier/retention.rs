@@ -1,0 +1,162 @@
+//! Which versions of each name a file tier has, in the order in which they were taken, and which of
+//! them are more than it is to keep (`max_versions`, `scratch_versions`).
+//!
+//! The order is that of taking, not that of numbers: after a rollback the newest checkpoint has a
+//! lower version than some old ones, and it is the one to keep.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// When a version was taken: larger is later. Numbers of checkpoints of this job; those found on
+/// disk are older than all of them.
+pub type Taken = u64;
+
+/// The versions in one tier.
+#[derive(Debug)]
+pub struct Retention {
+    /// How many of each name to keep; 0: all.
+    limit: usize,
+    names: HashMap<String, Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Version by when it was taken; the second number orders those found on disk.
+    by_age: BTreeMap<(Taken, usize), i32>,
+    ages: HashMap<i32, (Taken, usize)>,
+}
+
+impl Retention {
+    /// Of a tier that keeps so many versions of each name; 0: all.
+    pub fn new(limit: usize) -> Retention {
+        Retention { limit, names: HashMap::new() }
+    }
+
+    /// Whether anything is ever to be removed.
+    pub fn is_limited(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// Whether it is known what the tier has of a name.
+    pub fn knows(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// Says what the tier has of a name, oldest first.
+    pub fn found(&mut self, name: &str, versions: impl IntoIterator<Item = i32>) {
+        let kept = self.names.entry(name.to_owned()).or_default();
+        for (order, version) in versions.into_iter().enumerate() {
+            kept.put(version, (0, order));
+        }
+    }
+
+    /// A version has come, in place of what was there of that version.
+    pub fn put(&mut self, name: &str, version: i32, taken: Taken) {
+        self.names.entry(name.to_owned()).or_default().put(version, (taken, 0));
+    }
+
+    /// A version has gone.
+    pub fn remove(&mut self, name: &str, version: i32) {
+        if let Some(kept) = self.names.get_mut(name) {
+            kept.remove(version);
+        }
+    }
+
+    /// Forgets what the tier has of a name.
+    pub fn forget(&mut self, name: &str) {
+        self.names.remove(name);
+    }
+
+    /// The names of which the tier has something.
+    pub fn names(&self) -> Vec<String> {
+        self.names.keys().cloned().collect()
+    }
+
+    /// The versions of a name to be removed, oldest first. Only those taken at `agreed` or before
+    /// count, as ones to keep and as ones to remove: what is later may be missing elsewhere.
+    pub fn excess(&self, name: &str, agreed: Taken) -> Vec<i32> {
+        let Some(kept) = self.names.get(name).filter(|_| self.limit > 0) else {
+            return Vec::new();
+        };
+        let counted = kept.by_age.range(..=(agreed, usize::MAX));
+        let too_many = counted.clone().count().saturating_sub(self.limit);
+        counted.take(too_many).map(|(_, &version)| version).collect()
+    }
+}
+
+impl Kept {
+    fn put(&mut self, version: i32, age: (Taken, usize)) {
+        self.remove(version);
+        self.by_age.insert(age, version);
+        self.ages.insert(version, age);
+    }
+
+    fn remove(&mut self, version: i32) {
+        if let Some(age) = self.ages.remove(&version) {
+            self.by_age.remove(&age);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Upstream removes the checkpoint that was just taken, because an older run's have higher
+    /// numbers.
+    #[test]
+    fn after_a_rollback_the_newest_is_kept() {
+        let mut kept = Retention::new(2);
+        kept.found("x", [8, 9, 10]);
+        kept.put("x", 5, 1);
+        assert_eq!(kept.excess("x", u64::MAX), [8, 9]);
+        kept.put("x", 6, 2);
+        assert_eq!(kept.excess("x", u64::MAX), [8, 9, 10]);
+        kept.put("x", 8, 3);
+        assert_eq!(kept.excess("x", u64::MAX), [9, 10, 5]);
+    }
+
+    /// What others may lack neither goes nor counts.
+    #[test]
+    fn only_what_is_agreed_counts() {
+        let mut kept = Retention::new(1);
+        for version in 1..=4 {
+            kept.put("x", version, version as u64);
+        }
+        assert_eq!(kept.excess("x", 0), [0; 0]);
+        assert_eq!(kept.excess("x", 1), [0; 0]);
+        assert_eq!(kept.excess("x", 3), [1, 2]);
+    }
+
+    proptest! {
+        /// Against a list that is kept by hand.
+        #[test]
+        fn the_last_taken_stay(
+            limit in 0..4usize,
+            old in prop::collection::vec(0..8i32, 0..6),
+            steps in prop::collection::vec((0..8i32, any::<bool>()), 0..40),
+        ) {
+            let mut kept = Retention::new(limit);
+            let mut list: Vec<i32> = Vec::new();
+            let put = |list: &mut Vec<i32>, version| {
+                list.retain(|&other| other != version);
+                list.push(version);
+            };
+            kept.found("x", old.iter().copied());
+            for version in old {
+                put(&mut list, version);
+            }
+            for (taken, (version, goes)) in steps.into_iter().enumerate() {
+                if goes {
+                    kept.remove("x", version);
+                    list.retain(|&other| other != version);
+                } else {
+                    kept.put("x", version, taken as u64 + 1);
+                    put(&mut list, version);
+                }
+                let excess = if limit == 0 { 0 } else { list.len().saturating_sub(limit) };
+                prop_assert_eq!(kept.excess("x", u64::MAX), &list[..excess]);
+            }
+        }
+    }
+}
