@@ -6,7 +6,6 @@
  *   single     before MPI_Init: VELOC_Init is refused, VELOC_Init_single works
  *   misfit     one process has a configuration that is missing: none starts, none waits for ever
  */
-#define CHECK_WITH_MPI
 #include "../programs/check.h"
 
 #include <unistd.h>

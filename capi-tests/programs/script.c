@@ -11,18 +11,16 @@
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
  *   cleanup=NAME, wait       these calls
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
+ *   sleep=MILLISECONDS, barrier
  *   kill                     SIGKILL to itself
  *
  * "@RANK:" before a command: on that rank alone. With MPI if compiled with CHECK_WITH_MPI.
  */
-#ifdef CHECK_WITH_MPI
-#include <mpi.h>
-#endif
-
 #include "check.h"
 
 #include <limits.h>
 #include <signal.h>
+#include <time.h>
 
 static const char *configuration;
 static unsigned own_rank;
@@ -143,6 +141,16 @@ static void perform(const char *command)
         OK(VELOC_Restart_end(1));
     } else if (is(command, "cleanup", &value)) {
         OK(VELOC_Cleanup(value));
+    } else if (is(command, "sleep", &value)) {
+        long milliseconds = strtol(value, NULL, 10);
+        struct timespec time;
+        time.tv_sec = milliseconds / 1000;
+        time.tv_nsec = milliseconds % 1000 * 1000000;
+        nanosleep(&time, NULL);
+    } else if (strcmp(command, "barrier") == 0) {
+#ifdef CHECK_WITH_MPI
+        MPI_Barrier(MPI_COMM_WORLD);
+#endif
     } else if (strcmp(command, "wait") == 0) {
         OK(VELOC_Checkpoint_wait());
     } else if (strcmp(command, "drain") == 0) {

@@ -79,17 +79,20 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
     executable
 }
 
-/// The executable of `mpi/together.c`, made by the compiler of an MPI installation.
-pub fn mpi_program(compiler: &str) -> PathBuf {
+/// The executable of the program `source`, a path beside the other C programs, made with MPI by the
+/// compiler of an installation.
+pub fn mpi_program(compiler: &str, source: &str) -> PathBuf {
     let stage = staged();
     let folder = stage.folder.join("capi-tests");
     std::fs::create_dir_all(&folder).unwrap();
-    let executable = folder.join(format!("mpi-{compiler}-{}", std::process::id()));
+    let name = source.replace('/', "-");
+    let executable = folder.join(format!("mpi-{compiler}-{name}-{}", std::process::id()));
     let mut command = Command::new(compiler);
     command
         .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
         .arg(stage.include())
-        .arg(sources().join("../mpi/together.c"))
+        .arg("-DCHECK_WITH_MPI")
+        .arg(sources().join(source))
         .arg("-o")
         .arg(&executable)
         .arg("-L")

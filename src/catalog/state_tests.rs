@@ -183,9 +183,9 @@ impl World {
         }
         if to.contains(&Destination::File) {
             self.scratch.insert((NAME.into(), version), content.clone());
-            self.state.commit_file(id, regions, None);
+            self.state.commit_file(id, regions, None, true);
         } else {
-            self.state.commit(id, regions);
+            self.state.commit(id, regions, true);
         }
         self.expected.insert(version, content);
         self.cleaned.remove(&version);

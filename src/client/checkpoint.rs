@@ -29,13 +29,22 @@ impl Client {
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version)?;
         self.must_be_idle()?;
+        if let Some(agreement) = &mut self.agreement {
+            // Also if it does not begin here: it does on the other processes.
+            agreement.begin(&self.engine, name, version);
+        }
         if let Some(failure) = self.engine.catalog.step(State::take_failure) {
             return Err(failure.within("an earlier checkpoint failed in the background"));
         }
         if let Some(broken) = self.engine.catalog.broken() {
             return Err(broken);
         }
-        let open = self.engine.begin(name, version);
+        let mut open = self.engine.begin(name, version);
+        if let Some(agreement) = &mut self.agreement {
+            if agreement.opened(&self.engine, open.id) {
+                open.persist = Some(false);
+            }
+        }
         self.phase = Phase::Checkpoint { open, routed: None };
         Ok(())
     }
@@ -103,11 +112,17 @@ impl Client {
         if matches!(self.phase, Phase::Checkpoint { .. }) {
             return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
         }
+        if let Some(agreement) = &mut self.agreement {
+            agreement.decide_alone(&self.engine);
+        }
         self.engine.drain()
     }
 
     /// Whether nothing is being flushed, written or persisted.
     pub fn checkpoint_finished(&mut self) -> Result<bool> {
+        if let Some(agreement) = &mut self.agreement {
+            agreement.hear(&self.engine);
+        }
         if let Some(failure) = self.engine.catalog.step(State::take_failure) {
             return Err(failure);
         }

@@ -5,6 +5,7 @@
 
 pub mod regions;
 
+mod agreement;
 mod checkpoint;
 mod restart;
 
@@ -24,6 +25,7 @@ use crate::format::names;
 use crate::mpi::Comm;
 use crate::platform::memory;
 use crate::trace::{Activity, Recorder, Span};
+use agreement::Agreement;
 use regions::{Protected, Regions};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
@@ -61,6 +63,7 @@ pub struct Client {
     regions: Regions,
     phase: Phase,
     comm: Option<Comm>,
+    agreement: Option<Agreement>,
 }
 
 impl Client {
@@ -76,7 +79,13 @@ impl Client {
             }
         };
         let engine = Engine::start(config, rank, device)?;
-        Ok(Client { engine, regions: Regions::default(), phase: Phase::Idle, comm: None })
+        Ok(Client {
+            engine,
+            regions: Regions::default(),
+            phase: Phase::Idle,
+            comm: None,
+            agreement: None,
+        })
     }
 
     /// Starts a job over an MPI communicator. Collective.
@@ -92,6 +101,7 @@ impl Client {
             return Err(Error::new(Kind::Internal, "another process could not start its client"));
         }
         let mut client = started?;
+        client.agreement = Agreement::start(&comm, &client.engine)?;
         client.comm = Some(comm);
         Ok(client)
     }
@@ -99,7 +109,18 @@ impl Client {
     /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
-        let finished = self.engine.finish(drain);
+        let engine = &self.engine;
+        // Nothing is lost by a failure of this; old versions may stay.
+        let warn = |result: Result<()>| result.unwrap_or_else(|error| log::warn!("{error}"));
+        if let Some(agreement) = &mut self.agreement {
+            warn(agreement.conclude(engine));
+        }
+        let drained = if drain { engine.drain() } else { Ok(()) };
+        if let Some(agreement) = self.agreement.take() {
+            warn(agreement.finish(engine));
+            engine.prune_all();
+        }
+        let finished = self.engine.finish(false).and(drained);
         let freed = self.comm.map_or(Ok(()), Comm::free);
         finished.and(freed)
     }

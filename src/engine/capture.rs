@@ -31,6 +31,8 @@ pub struct Open {
     pub version: i32,
     /// What was captured so far.
     pub regions: Vec<Region>,
+    /// Whether it is copied to persistent; `None`: that depends on when it is complete.
+    pub persist: Option<bool>,
     /// The file it goes to directly, if it does.
     pub spool: Option<Box<Spool>>,
 }
@@ -40,7 +42,7 @@ impl Shared {
     pub fn begin(&self, name: &str, version: i32) -> Open {
         self.pace.checkpoint_begins();
         let id = self.catalog.step(|state| state.open(name, version));
-        Open { id, name: name.to_owned(), version, regions: Vec::new(), spool: None }
+        Open { id, name: name.to_owned(), version, regions: Vec::new(), persist: None, spool: None }
     }
 
     /// Captures regions into a checkpoint under way. After an error the checkpoint is as it was,
@@ -71,10 +73,11 @@ impl Shared {
     }
 
     fn complete(&self, open: Open) -> Result<()> {
+        let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         match open.spool {
             None => {
                 let used = self.catalog.step(|state| {
-                    state.commit(open.id, open.regions);
+                    state.commit(open.id, open.regions, persist);
                     state.used()
                 });
                 self.record_use(used);
@@ -95,7 +98,7 @@ impl Shared {
                     self.catalog.step(|state| state.abort(open.id));
                     return Err(error);
                 }
-                self.catalog.step(|state| state.commit_file(open.id, open.regions, None));
+                self.catalog.step(|state| state.commit_file(open.id, open.regions, None, persist));
                 self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
                 drop(naming);
                 let result = self.wait_persistent(open.id);
@@ -114,7 +117,8 @@ impl Shared {
             self.abort(open);
             return Err(error.within(format!("the routed file of {original}")));
         }
-        self.catalog.step(|state| state.commit_file(open.id, Vec::new(), Some(original)));
+        let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
+        self.catalog.step(|state| state.commit_file(open.id, Vec::new(), Some(original), persist));
         self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
         drop(naming);
         self.pace.call_ends();

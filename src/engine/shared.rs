@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use super::gate::Gate;
 use super::guard::Guard;
@@ -14,6 +15,7 @@ use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Event, Stream};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
+use crate::policy::interval::Interval;
 use crate::policy::touch::Mode;
 use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
@@ -61,6 +63,9 @@ pub struct Shared {
     pub agreed: [AtomicU64; 2],
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
+    /// Which checkpoints are copied to persistent.
+    interval: Mutex<Interval>,
+    started: Instant,
     stopping: AtomicBool,
     said: Mutex<HashSet<&'static str>>,
 }
@@ -87,6 +92,7 @@ impl Shared {
         trace: Recorder,
     ) -> Self {
         let pace = Pace::new(config.touch);
+        let interval = Mutex::new(Interval::new(config.persistent_interval));
         let limits = [config.scratch_versions, config.max_versions];
         Shared {
             retention: limits.map(|limit| Mutex::new(Retention::new(limit))),
@@ -104,6 +110,8 @@ impl Shared {
             guard: Guard::default(),
             naming: Mutex::new(()),
             stream: Mutex::new(None),
+            interval,
+            started: Instant::now(),
             stopping: AtomicBool::new(false),
             said: Mutex::new(HashSet::new()),
         }
@@ -138,6 +146,16 @@ impl Shared {
         if let Some(link) = &self.link {
             link.hurry();
         }
+    }
+
+    /// Whether a checkpoint that is taken now is to be copied to persistent (`persistent_interval`).
+    pub fn is_to_persist(&self) -> bool {
+        self.interval.lock().passes(self.started.elapsed())
+    }
+
+    /// Whether that depends on when it is taken.
+    pub fn persistence_depends_on_time(&self) -> bool {
+        self.interval.lock().depends_on_time()
     }
 
     /// Whether the job ends.

@@ -32,6 +32,8 @@ pub struct Constants {
     pub int64: Constant,
     /// `MPI_MIN`.
     pub min: Constant,
+    /// `MPI_STATUS_IGNORE`.
+    pub status_ignore: usize,
 }
 
 impl Abi {
@@ -43,15 +45,20 @@ impl Abi {
                 comm_null: Address(c"ompi_mpi_comm_null"),
                 int64: Address(c"ompi_mpi_int64_t"),
                 min: Address(c"ompi_mpi_op_min"),
+                status_ignore: 0,
             },
             Abi::Mpich => Constants {
                 comm_null: Value(0x0400_0000),
                 int64: Value(0x4c00_083a),
                 min: Value(0x5800_0002),
+                status_ignore: 1,
             },
-            Abi::Standard => {
-                Constants { comm_null: Value(0x100), int64: Value(0x258), min: Value(0x22) }
-            }
+            Abi::Standard => Constants {
+                comm_null: Value(0x100),
+                int64: Value(0x258),
+                min: Value(0x22),
+                status_ignore: 0,
+            },
         }
     }
 }
@@ -116,6 +123,8 @@ mod tests {
         assert_eq!(standard.comm_null, Constant::Value(0x100));
         assert_eq!(standard.int64, Constant::Value(0x258));
         assert_eq!(standard.min, Constant::Value(0x22));
+        assert_eq!(mpich.status_ignore, 1);
+        assert_eq!(standard.status_ignore, 0);
         assert_eq!(Abi::OpenMpi.constants().min, Constant::Address(c"ompi_mpi_op_min"));
     }
 }

@@ -23,6 +23,12 @@ struct Calls<H> {
     comm_free: unsafe extern "C" fn(*mut H) -> c_int,
     barrier: unsafe extern "C" fn(H) -> c_int,
     allreduce: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, H, H, H) -> c_int,
+    iallreduce: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, H, H, H, *mut H) -> c_int,
+    #[allow(clippy::type_complexity)] // As MPI has it.
+    iallgather:
+        unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H, *mut H) -> c_int,
+    test: unsafe extern "C" fn(*mut H, *mut c_int, *mut c_void) -> c_int,
+    wait: unsafe extern "C" fn(*mut H, *mut c_void) -> c_int,
 }
 
 /// The functions, by the width of handles.
@@ -43,6 +49,8 @@ pub struct Mpi {
     comm_null: usize,
     int64: usize,
     min: usize,
+    /// The pointer that stands for no status.
+    status_ignore: usize,
 }
 
 /// A communicator.
@@ -93,6 +101,7 @@ impl Mpi {
             comm_null: constant(constants.comm_null, c"MPI_COMM_NULL")?,
             int64: constant(constants.int64, c"MPI_INT64_T")?,
             min: constant(constants.min, c"MPI_MIN")?,
+            status_ignore: constants.status_ignore,
         })
     }
 
@@ -204,7 +213,7 @@ impl Comm {
     /// `MPI_Barrier` failed, or MPI is not running.
     pub fn barrier(&self) -> Result<()> {
         self.mpi.check_running("MPI_Barrier")?;
-        call!(self.mpi, wait(self.handle))
+        call!(self.mpi, meet(self.handle))
     }
 
     /// The least of the values that the processes of the communicator pass. Collective.
@@ -214,6 +223,30 @@ impl Comm {
     pub fn allreduce_min_i64(&self, value: i64) -> Result<i64> {
         self.mpi.check_running("MPI_Allreduce")?;
         call!(self.mpi, reduce(value, self.mpi.int64, self.mpi.min, self.handle))
+    }
+
+    /// Begins a reduction to the least; the request.
+    pub(super) fn start_reduce(&self, mine: &[i64], least: &mut [i64]) -> Result<usize> {
+        self.mpi.check_running("MPI_Iallreduce")?;
+        call!(self.mpi, start_reduce(mine, least, self.mpi.int64, self.mpi.min, self.handle))
+    }
+
+    /// Begins a gathering; the request.
+    pub(super) fn start_gather(&self, mine: &[i64], all: &mut [i64]) -> Result<usize> {
+        self.mpi.check_running("MPI_Iallgather")?;
+        call!(self.mpi, start_gather(mine, all, self.mpi.int64, self.handle))
+    }
+
+    /// Whether a request is done.
+    pub(super) fn test(&self, request: &mut usize) -> Result<bool> {
+        self.mpi.check_running("MPI_Test")?;
+        call!(self.mpi, test_request(request, self.mpi.status_ignore))
+    }
+
+    /// Waits until a request is done.
+    pub(super) fn wait(&self, request: &mut usize) -> Result<()> {
+        self.mpi.check_running("MPI_Wait")?;
+        call!(self.mpi, wait_request(request, self.mpi.status_ignore))
     }
 
     /// A communicator of the same processes whose traffic is apart from this one's. Collective.
@@ -253,6 +286,10 @@ impl<H: Handle> Calls<H> {
                 comm_free: function(library, c"MPI_Comm_free")?,
                 barrier: function(library, c"MPI_Barrier")?,
                 allreduce: function(library, c"MPI_Allreduce")?,
+                iallreduce: function(library, c"MPI_Iallreduce")?,
+                iallgather: function(library, c"MPI_Iallgather")?,
+                test: function(library, c"MPI_Test")?,
+                wait: function(library, c"MPI_Wait")?,
             })
         }
     }
@@ -289,7 +326,7 @@ impl<H: Handle> Calls<H> {
         check(code, "MPI_Comm_free")
     }
 
-    fn wait(&self, comm: usize) -> Result<()> {
+    fn meet(&self, comm: usize) -> Result<()> {
         // SAFETY: as for `rank`.
         let code = unsafe { (self.barrier)(H::from_bits(comm)) };
         check(code, "MPI_Barrier")
@@ -310,6 +347,78 @@ impl<H: Handle> Calls<H> {
         };
         check(code, "MPI_Allreduce")?;
         Ok(least)
+    }
+
+    fn start_reduce(
+        &self,
+        mine: &[i64],
+        least: &mut [i64],
+        int64: usize,
+        min: usize,
+        comm: usize,
+    ) -> Result<usize> {
+        let mut request = H::from_bits(0);
+        let count = mine.len().min(least.len()) as c_int;
+        // SAFETY: as for `rank`; as many integers to read and to write, which `Pending` keeps where
+        // they are until the request is done, or for ever.
+        let code = unsafe {
+            (self.iallreduce)(
+                mine.as_ptr().cast(),
+                least.as_mut_ptr().cast(),
+                count,
+                H::from_bits(int64),
+                H::from_bits(min),
+                H::from_bits(comm),
+                &mut request,
+            )
+        };
+        check(code, "MPI_Iallreduce")?;
+        Ok(request.bits())
+    }
+
+    fn start_gather(
+        &self,
+        mine: &[i64],
+        all: &mut [i64],
+        int64: usize,
+        comm: usize,
+    ) -> Result<usize> {
+        let mut request = H::from_bits(0);
+        // SAFETY: as for `start_reduce`; one integer of each process of the communicator, for as
+        // many of which `all` has room.
+        let code = unsafe {
+            (self.iallgather)(
+                mine.as_ptr().cast(),
+                1,
+                H::from_bits(int64),
+                all.as_mut_ptr().cast(),
+                1,
+                H::from_bits(int64),
+                H::from_bits(comm),
+                &mut request,
+            )
+        };
+        check(code, "MPI_Iallgather")?;
+        Ok(request.bits())
+    }
+
+    fn test_request(&self, request: &mut usize, status: usize) -> Result<bool> {
+        let mut handle = H::from_bits(*request);
+        let mut done = 0;
+        // SAFETY: a request that this library began and that is not known to be done; the status
+        // is the one that stands for none.
+        let code = unsafe { (self.test)(&mut handle, &mut done, status as *mut c_void) };
+        *request = handle.bits();
+        check(code, "MPI_Test")?;
+        Ok(done != 0)
+    }
+
+    fn wait_request(&self, request: &mut usize, status: usize) -> Result<()> {
+        let mut handle = H::from_bits(*request);
+        // SAFETY: as for `test_request`.
+        let code = unsafe { (self.wait)(&mut handle, status as *mut c_void) };
+        *request = handle.bits();
+        check(code, "MPI_Wait")
     }
 }
 

@@ -2,13 +2,16 @@
 //! loaded: one binary for every MPI, and none needed.
 //!
 //! MPI is never linked and never loaded here. [`Mpi::find`] looks for it in the process and finds
-//! out which binary interface it has ([`Abi`]); [`Comm`] makes the calls. All of them have to come
+//! out which binary interface it has ([`Abi`]); [`Comm`] makes the calls, [`Pending`] those that nobody
+//! waits for. All of them have to come
 //! from a thread from which the application may call MPI, which means from within the calls that
 //! are collective by the library's own interface, never from a worker.
 
 mod abi;
 mod comm;
 mod library;
+mod pending;
 
 pub use abi::Abi;
 pub use comm::{Comm, Mpi};
+pub use pending::Pending;

@@ -5,11 +5,13 @@
 //! the engine, in tests and in a virtual-time model of a node.
 
 pub mod evict;
+pub mod interval;
 pub mod lull;
 pub mod map;
 pub mod order;
 pub mod pace;
 pub mod register;
+pub mod rounds;
 pub mod slice;
 pub mod touch;
 pub mod turn;

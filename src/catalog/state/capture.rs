@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Destination, Reserve, Source, State};
-use crate::catalog::entry::{Entry, FileCopy, Id, Life, Part, Region, Stage, Tier, PARTS};
+use crate::catalog::entry::{
+    Entry, FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS,
+};
 use crate::error::{Error, Kind, Result};
 
 impl State {
@@ -90,11 +92,12 @@ impl State {
     }
 
     /// Ends a checkpoint: it can be restored from here on and replaces an older one of the same
-    /// name and version. `regions` may be in any order.
-    pub fn commit(&mut self, id: Id, mut regions: Vec<Region>) {
+    /// name and version. `regions` may be in any order. It is copied to persistent if there is that
+    /// tier and `persist` says so.
+    pub fn commit(&mut self, id: Id, mut regions: Vec<Region>, persist: bool) {
         regions.sort_by_key(|region| region.id);
         let wanted = self.shape.scratch && !self.shape.ephemeral;
-        let persistent = self.shape.persistent && !self.shape.ephemeral;
+        let persistent = persist && self.shape.persistent && !self.shape.ephemeral;
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
@@ -118,10 +121,17 @@ impl State {
     }
 
     /// Ends a checkpoint whose bytes went straight to its scratch file, which is in its place.
-    /// `layout` are its regions as in the file; `routed` the path of a file-based checkpoint.
-    pub fn commit_file(&mut self, id: Id, regions: Vec<Region>, routed: Option<Arc<str>>) {
+    /// `routed` is the path of a file-based checkpoint; `persist` as for [`State::commit`].
+    pub fn commit_file(
+        &mut self,
+        id: Id,
+        regions: Vec<Region>,
+        routed: Option<Arc<str>>,
+        persist: bool,
+    ) {
         self.release_memory(id);
-        let persistent = (self.shape.persistent || routed.is_some()) && !self.shape.ephemeral;
+        let lasting = (self.shape.persistent || routed.is_some()) && !self.shape.ephemeral;
+        let persistent = persist && lasting;
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
@@ -134,6 +144,37 @@ impl State {
         entry.routed = routed;
         self.counts.checkpoints += 1;
         self.enliven(id);
+    }
+
+    /// A checkpoint is to be copied to persistent after all.
+    pub fn want_persistent(&mut self, id: Id) {
+        let lasting = self.shape.persistent;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            let has_file = !matches!(entry.scratch, FileCopy::Absent);
+            if entry.persistent == FileCopy::Absent
+                && entry.life == Life::Live
+                && (lasting || entry.routed.is_some())
+                && has_file
+            {
+                entry.persistent = FileCopy::Wanted;
+                self.reindex(id);
+            }
+        }
+    }
+
+    /// Whether a checkpoint is in a tier, or will never be.
+    pub fn is_settled(&self, id: Id, tier: FileTier) -> bool {
+        self.entries.get(&id).is_none_or(|entry| {
+            let file = match tier {
+                FileTier::Scratch => entry.scratch,
+                FileTier::Persistent => entry.persistent,
+            };
+            match entry.life {
+                Life::Building => false,
+                Life::Live => matches!(file, FileCopy::Present | FileCopy::Absent),
+                Life::Dropped => true,
+            }
+        })
     }
 
     /// A copy of this checkpoint may still be running and cannot be waited for: its room is never

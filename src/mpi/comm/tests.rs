@@ -77,6 +77,79 @@ unsafe extern "C" fn allreduce<H: Handle>(
     CODE.get()
 }
 
+const REQUEST: usize = 0x2c00_0007;
+
+/// The other process has 5 at each place.
+unsafe extern "C" fn iallreduce<H: Handle>(
+    from: *const c_void,
+    to: *mut c_void,
+    count: c_int,
+    kind: H,
+    operation: H,
+    comm: H,
+    request: *mut H,
+) -> c_int {
+    assert_eq!((kind.bits(), operation.bits(), comm.bits()), (11, 12, COPY));
+    for place in 0..count as usize {
+        // SAFETY: as many integers each.
+        unsafe {
+            *to.cast::<i64>().add(place) = (*from.cast::<i64>().add(place)).min(5);
+        }
+    }
+    // SAFETY: as above.
+    unsafe { *request = H::from_bits(REQUEST) };
+    CODE.get()
+}
+
+/// The other process, which is the first, has 5.
+#[allow(clippy::too_many_arguments)] // As MPI has it.
+unsafe extern "C" fn iallgather<H: Handle>(
+    from: *const c_void,
+    one: c_int,
+    kind: H,
+    to: *mut c_void,
+    each: c_int,
+    other_kind: H,
+    comm: H,
+    request: *mut H,
+) -> c_int {
+    assert_eq!((one, each, kind.bits(), other_kind.bits(), comm.bits()), (1, 1, 11, 11, COPY));
+    // SAFETY: one integer to read, two to write, and a request.
+    unsafe {
+        *to.cast::<i64>() = 5;
+        *to.cast::<i64>().add(1) = *from.cast::<i64>();
+        *request = H::from_bits(REQUEST);
+    }
+    CODE.get()
+}
+
+thread_local! {
+    /// How often a request is asked for before it is done.
+    static PATIENCE: Cell<u32> = const { Cell::new(0) };
+}
+
+unsafe extern "C" fn test<H: Handle>(
+    request: *mut H,
+    done: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    assert_eq!(status as usize, 13);
+    // SAFETY: a request and an integer.
+    unsafe {
+        assert_eq!((*request).bits(), REQUEST);
+        *done = c_int::from(PATIENCE.get() == 0);
+    }
+    PATIENCE.set(PATIENCE.get().saturating_sub(1));
+    CODE.get()
+}
+
+unsafe extern "C" fn wait<H: Handle>(request: *mut H, status: *mut c_void) -> c_int {
+    assert_eq!(status as usize, 13);
+    // SAFETY: as above.
+    unsafe { assert_eq!((*request).bits(), REQUEST) };
+    CODE.get()
+}
+
 fn calls<H: Handle>() -> Calls<H> {
     Calls {
         comm_rank: rank::<H>,
@@ -85,6 +158,10 @@ fn calls<H: Handle>() -> Calls<H> {
         comm_free: free::<H>,
         barrier: barrier::<H>,
         allreduce: allreduce::<H>,
+        iallreduce: iallreduce::<H>,
+        iallgather: iallgather::<H>,
+        test: test::<H>,
+        wait: wait::<H>,
     }
 }
 
@@ -98,6 +175,7 @@ fn stand_ins() -> [Mpi; 2] {
             comm_null: NULL,
             int64: 11,
             min: 12,
+            status_ignore: 13,
         },
     )
 }
@@ -127,6 +205,26 @@ fn calls_go_through_with_either_width() {
     }
 }
 
+/// Catches a result that is given before it is there, or twice.
+#[test]
+fn calls_that_nobody_waits_for() {
+    for mpi in stand_ins() {
+        let copy = world(&mpi).dup().unwrap();
+        PATIENCE.set(2);
+        let mut least = copy.begin_least(&[7, -7, 5]).unwrap();
+        assert_eq!(least.poll().unwrap(), None);
+        assert_eq!(least.poll().unwrap(), None);
+        assert_eq!(least.poll().unwrap().as_deref(), Some(&[5, -7, 5][..]));
+        assert_eq!(least.poll().unwrap(), None);
+        assert_eq!(least.wait().unwrap(), None);
+        let all = copy.begin_gather(9).unwrap();
+        assert_eq!(all.wait().unwrap().as_deref(), Some(&[5, 9][..]));
+        // Not waited for: its buffers stay MPI's.
+        drop(copy.begin_least(&[1]).unwrap());
+        copy.free().unwrap();
+    }
+}
+
 #[test]
 fn no_communicator_is_an_error() {
     for mpi in stand_ins() {
@@ -149,6 +247,7 @@ fn errors_name_the_function_and_the_code() {
             (world.dup().map(drop), "MPI_Comm_dup"),
             (copy.barrier(), "MPI_Barrier"),
             (copy.allreduce_min_i64(0).map(drop), "MPI_Allreduce"),
+            (copy.begin_least(&[0]).map(drop), "MPI_Iallreduce"),
             (copy.free(), "MPI_Comm_free"),
         ] {
             let message = result.unwrap_err().to_string();
