@@ -194,10 +194,14 @@ int main(int argc, char **argv)
         perform(command);
     }
     OK(VELOC_Finalize(1));
-#ifdef CHECK_WITH_MPI
-    MPI_Finalize();
-#endif
     free(memory);
+#ifdef CHECK_WITH_MPI
+    /* One line, which no other process's gets into. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    if (own_rank != 0)
+        return 0;
+#endif
     puts("done");
     return 0;
 }
