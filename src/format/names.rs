@@ -89,13 +89,14 @@ pub fn parse_temporary(file_name: &str) -> Option<Temporary<'_>> {
     Some(Temporary { complete, pid: number(pid)?, number: number(count)? })
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether [`validate_name`] accepts it.
+pub(super) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.')
 }
 
 /// A number in the one way in which it is written: decimal digits, no sign, no leading zero.
-fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
+pub(super) fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     let canonical =
         text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     canonical.then(|| text.parse().ok()).flatten()
