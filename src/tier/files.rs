@@ -316,9 +316,6 @@ fn no_scratch() -> Error {
     Error::invalid("this needs a scratch directory, and the configuration gives none (key scratch)")
 }
 
-/// Bytes of a header that are read at a time.
-const HEADER_BLOCK: usize = 1 << 20;
-
 /// A checkpoint's file on disk.
 #[derive(Debug)]
 pub enum Found {
@@ -344,18 +341,7 @@ impl Opened {
     pub fn read(path: &Path) -> Result<Opened> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
-        let within = |error: Error| error.within(path.display());
-        let mut prefix = vec![0; (len.min(8)) as usize];
-        files::read_exact_at(&file, &mut prefix, 0, path)?;
-        let declared = Header::declared_len(&prefix, len).map_err(within)?;
-        // In blocks, each of which is checked: what is no header must not cost its size in memory.
-        while prefix.len() < declared {
-            let from = prefix.len();
-            prefix.resize(declared.min(from + HEADER_BLOCK), 0);
-            files::read_exact_at(&file, &mut prefix[from..], from as u64, path)?;
-            Header::check_prefix(&prefix, len).map_err(within)?;
-        }
-        let header = Header::decode(&prefix, len).map_err(within)?;
+        let header = Header::read(&file, 0..len, path)?;
         Ok(Opened { file, path: path.to_owned(), header })
     }
 }
