@@ -16,9 +16,6 @@ use crate::platform::{
     files::{self, Durability},
 };
 
-/// The end of the name of the note that a checkpoint is a file of the application's own.
-const ROUTED: &str = ".routed";
-
 /// The directories of a job and its place in them.
 #[derive(Debug)]
 pub struct Files {
@@ -214,7 +211,7 @@ impl Files {
     fn routed_note(&self, name: &str, version: i32) -> Result<PathBuf> {
         let path = self.scratch_path(name, version)?;
         let file = names::checkpoint_file(name, self.rank, version);
-        Ok(path.with_file_name(format!(".{file}{ROUTED}")))
+        Ok(path.with_file_name(names::routed_note(&file)))
     }
 
     /// Removes a checkpoint's file that this job has written to scratch.
@@ -282,8 +279,7 @@ impl Files {
     /// Copies of file-based checkpoints are written beside the files they were routed from.
     fn remove_routed_leftovers(&self, directory: &Path) -> Result<()> {
         let notes = files::list(directory, |name| {
-            let checkpoint = name.strip_prefix('.')?.strip_suffix(ROUTED)?;
-            (names::parse(checkpoint)?.rank == self.rank).then(|| name.to_owned())
+            (names::parse_routed_note(name)?.rank == self.rank).then(|| name.to_owned())
         })?;
         for note in notes {
             let original =
