@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod draw;
 mod inspect;
+mod list;
 mod model;
 mod output;
 mod size;
@@ -31,6 +32,8 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Inspect(inspect::Inspect),
+    #[command(name = "ls")]
+    List(list::List),
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
@@ -40,6 +43,7 @@ enum Command {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Inspect(inspect) => inspect::run(&inspect),
+        Command::List(list) => list::run(&list),
         Command::Bench(bench) => bench::run(*bench).map(|()| ExitCode::SUCCESS),
         Command::Timeline(timeline) => timeline::run(&timeline).map(|()| ExitCode::SUCCESS),
     }

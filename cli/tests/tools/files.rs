@@ -119,7 +119,8 @@ impl Ran {
 
     /// What it printed as JSON, however it ended.
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout()).expect(&self.stderr())
+        let text = self.stdout();
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", self.stderr()))
     }
 
     /// Ended with code 1, and one line that has these words.

@@ -2,7 +2,8 @@
 //! upstream's formats.
 
 // A test that cannot go on should end.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod files;
 mod inspect;
+mod list;
