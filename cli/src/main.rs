@@ -20,6 +20,7 @@ mod size;
 mod software_device;
 mod stored;
 mod timeline;
+mod verify;
 
 /// Benches, timelines and tools of the VELOC checkpoint library.
 #[derive(Debug, Parser)]
@@ -34,6 +35,7 @@ enum Command {
     Inspect(inspect::Inspect),
     #[command(name = "ls")]
     List(list::List),
+    Verify(verify::Verify),
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
@@ -44,6 +46,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::List(list) => list::run(&list),
+        Command::Verify(verify) => verify::run(&verify),
         Command::Bench(bench) => bench::run(*bench).map(|()| ExitCode::SUCCESS),
         Command::Timeline(timeline) => timeline::run(&timeline).map(|()| ExitCode::SUCCESS),
     }

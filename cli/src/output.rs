@@ -5,10 +5,12 @@ use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table, TableComponent};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer};
+
+use crate::size;
 
 /// Writes text to standard output. A reader that has seen enough (`| head`) is no failure.
 pub fn print(text: &str) -> Result<()> {
@@ -26,12 +28,27 @@ pub fn print_json(found: &impl Serialize) -> Result<()> {
     print(&(serde_json::to_string_pretty(found)? + "\n"))
 }
 
+/// A number of things: `1 copy`, `2 copies`.
+pub fn count(number: usize, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
+}
+
+/// A number of bytes, exactly and for people: `2048 bytes (2 KiB)`.
+pub fn bytes(bytes: u64) -> String {
+    match bytes < 1024 {
+        true => format!("{bytes} bytes"),
+        false => format!("{bytes} bytes ({})", size::show(bytes)),
+    }
+}
+
 /// A table with these headings; the columns whose heading begins with `>` (which is taken off) stand
 /// to the right.
 pub fn table(columns: &[&str]) -> Table {
     let mut table = Table::new();
     let names = columns.iter().map(|column| column.trim_start_matches('>'));
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(names);
+    table.load_preset(NOTHING).set_header(names);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
     for (at, column) in table.column_iter_mut().enumerate() {
         if columns[at].starts_with('>') {
             column.set_cell_alignment(CellAlignment::Right);

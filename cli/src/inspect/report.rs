@@ -121,11 +121,10 @@ impl Report {
             text += &format!(", rank {rank}");
         }
         text += &format!(
-            "\n{} bytes ({}): {} of header, {} regions\n",
-            self.bytes,
-            size::show(self.bytes),
+            "\n{}: {} of header, {}\n",
+            output::bytes(self.bytes),
             self.header_bytes,
-            self.regions.len()
+            output::count(self.regions.len(), "region", "regions")
         );
         if let Some(checksum) = &self.checksum {
             text += &checksum.text();
@@ -193,11 +192,10 @@ impl Parts {
             ]);
         }
         format!(
-            "{}, aggregated\n{} bytes ({}) of {} ranks\n{table}\n",
+            "{}, aggregated\n{} of {}\n{table}\n",
             title(&self.path, self.name.as_deref(), self.version),
-            self.bytes,
-            size::show(self.bytes),
-            self.ranks.len()
+            output::bytes(self.bytes),
+            output::count(self.ranks.len(), "rank", "ranks")
         )
     }
 }

@@ -64,6 +64,18 @@ pub fn table(answer: &Answer, each: bool) -> String {
     format!("{table}\n{}{}", named(answer), totals(answer))
 }
 
+/// What all ranks can restore, in a line for each name.
+pub fn restorable(answer: &Answer) -> String {
+    let line = |(name, versions): (&String, &Vec<i32>)| {
+        let versions: Vec<u32> = versions.iter().map(|version| version.unsigned_abs()).collect();
+        match versions.is_empty() {
+            true => format!("{name}: no version can be restored by all ranks\n"),
+            false => format!("{name}: all ranks can restore {}\n", ranges(&versions)),
+        }
+    };
+    answer.restorable.iter().map(line).collect()
+}
+
 /// Ranks, places and state of a version, as they stand in a row.
 fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
     let ranks: Vec<u32> = version.copies.iter().map(|copy| copy.rank).collect();
@@ -123,10 +135,10 @@ fn named(answer: &Answer) -> String {
 fn totals(answer: &Answer) -> String {
     let totals = &answer.totals;
     format!(
-        "{} names, {} versions, {} copies, {}, {} bad\n",
-        totals.names,
-        totals.versions,
-        totals.copies,
+        "{}, {}, {}, {}, {} bad\n",
+        output::count(totals.names, "name", "names"),
+        output::count(totals.versions, "version", "versions"),
+        output::count(totals.copies, "copy", "copies"),
         size::show(totals.bytes),
         totals.bad
     )

@@ -76,7 +76,7 @@ fn every_copy_is_listed() {
     assert!(places(three).iter().all(|(_, place, is)| (*place, *is) == ("aggregated", "good")));
 
     let text = job.veloc("ls --config veloc.cfg").success();
-    for part in ["ranks missing: 2", "0-1,3", "0-3", "1 names, 3 versions, 19 copies"] {
+    for part in ["ranks missing: 2", "0-1,3", "0-3", "1 name, 3 versions, 19 copies"] {
         assert!(text.contains(part), "{text}");
     }
 }

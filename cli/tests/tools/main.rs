@@ -7,3 +7,4 @@
 mod files;
 mod inspect;
 mod list;
+mod verify;
