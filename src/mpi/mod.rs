@@ -1,7 +1,7 @@
 //! The few MPI calls that the library makes, found at run time in whatever MPI the application has
 //! loaded: one binary for every MPI, and none needed.
 //!
-//! MPI is never linked and never loaded here. [`Mpi::find`] looks for it in the process and finds
+//! MPI is never linked, and never loaded for a job. [`Mpi::find`] looks for it in the process and finds
 //! out which binary interface it has ([`Abi`]); [`Comm`] makes the calls. All of them have to come
 //! from a thread from which the application may call MPI, which means from within the calls that
 //! are collective by the library's own interface, never from a worker.
@@ -12,3 +12,4 @@ mod library;
 
 pub use abi::Abi;
 pub use comm::{Comm, Mpi};
+pub use library::Library;
