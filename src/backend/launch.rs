@@ -35,9 +35,10 @@ pub(super) fn launch(listener: Listener) -> Result<Child> {
         })
 }
 
-/// In the directory that `VELOC_BIN` names (as upstream), beside the library or where it is
-/// installed with it, or else wherever `PATH` has it.
-fn program() -> PathBuf {
+/// The program that would be started, for who wants to look at it or to run it: in the directory
+/// that `VELOC_BIN` names (as upstream), beside the library or where it is installed with it, or
+/// else wherever `PATH` has it.
+pub fn program() -> PathBuf {
     if let Some(directory) = env::var_os("VELOC_BIN") {
         return PathBuf::from(directory).join(PROGRAM);
     }

@@ -27,8 +27,15 @@ use sha2::{Digest, Sha256};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 
+pub use launch::program;
+
 /// Goes up with every change of the messages or of what lies in shared memory.
 const PROTOCOL: u32 = 1;
+
+/// What the program says to `--version`. A backend of another version serves no client of this one.
+pub fn version() -> String {
+    format!("veloc-backend {} (protocol {PROTOCOL})", env!("CARGO_PKG_VERSION"))
+}
 
 /// The first message of a client. Two files come with it: its host buffer and its ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

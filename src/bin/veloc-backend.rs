@@ -25,6 +25,10 @@ fn main() -> ExitCode {
                 println!("{USAGE}");
                 return ExitCode::SUCCESS;
             }
+            "--version" | "-V" => {
+                println!("{}", veloc_client::backend::version());
+                return ExitCode::SUCCESS;
+            }
             "--disable-ec" => {}
             "--foreground" => foreground = true,
             SOCKET_OPTION => handed_over = true,

@@ -6,6 +6,7 @@
 //! that cannot be read, or that asks for something whose absence would change results, is an error
 //! that names the key, the value and where it was found.
 
+mod directories;
 mod ini;
 mod keys;
 mod value;
@@ -24,6 +25,7 @@ use value::Allowed;
 pub use crate::policy::order::RestoreOrder;
 pub use crate::policy::register::Pin;
 pub use crate::policy::touch::Touch;
+pub use directories::Directories;
 pub use keys::{markdown, Key, Role, KEYS};
 
 /// The most bytes that one registration may cover.
@@ -138,16 +140,7 @@ impl Config {
     /// A file that cannot be read or parsed (the message names the path, and the line if there is
     /// one), a missing key, or a value that is refused (named, with where it was found).
     pub fn load(path: &Path) -> Result<Config> {
-        let text = fs::read(path)
-            .map_err(|e| Error::system(format!("configuration file {}", path.display()), &e))?;
-        let text = String::from_utf8(text).map_err(|e| {
-            let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            Error::invalid(format!(
-                "configuration file {}, line {line}: the text is not UTF-8",
-                path.display()
-            ))
-        })?;
+        let text = read_text(path)?;
         for key in KEYS {
             let variable = key.variable();
             if let Err(env::VarError::NotUnicode(value)) = env::var(&variable) {
@@ -178,14 +171,32 @@ impl Config {
     }
 }
 
+/// The text of a configuration file.
+fn read_text(path: &Path) -> Result<String> {
+    let text = fs::read(path)
+        .map_err(|e| Error::system(format!("configuration file {}", path.display()), &e))?;
+    String::from_utf8(text).map_err(|e| {
+        let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Error::invalid(format!(
+            "configuration file {}, line {line}: the text is not UTF-8",
+            path.display()
+        ))
+    })
+}
+
+/// The error about a line that cannot be read.
+fn malformed(origin: &str, error: &ini::Malformed) -> Error {
+    Error::invalid(format!("{origin}, line {}: {}", error.line, error.reason))
+}
+
 /// Reads `text`, which messages call `origin`.
 fn read(
     text: &str,
     origin: &str,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(Config, Vec<String>)> {
-    let content = ini::read(text)
-        .map_err(|e| Error::invalid(format!("{origin}, line {}: {}", e.line, e.reason)))?;
+    let content = ini::read(text).map_err(|error| malformed(origin, &error))?;
     let mut warnings = Vec::new();
     for section in &content.sections {
         warnings.push(format!(

@@ -3,12 +3,12 @@
 //! The library makes no context that the application did not ask for: it uses the one that is
 //! current on the thread that calls in, else the primary context of a device if that exists.
 
-use std::ffi::{c_char, c_int, c_uint, CStr};
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
+use cudarc::driver::sys::{CUcontext, CUdevice};
 
 use super::driver::{CaptureMode, Driver};
+use super::probe::names;
 use crate::error::Result;
 
 /// What the device and its driver offer, asked for once.
@@ -87,45 +87,18 @@ impl Device {
         let mut device: CUdevice = 0;
         // SAFETY: the pointer is to a local, and a context is current.
         unsafe { driver.cuCtxGetDevice(&mut device) }?;
-        let attribute = |attribute: CUdevice_attribute| {
-            let mut value: c_int = 0;
-            // SAFETY: the pointer is to a local. An attribute that this driver does not know is an
-            // error, which means that it does not have it.
-            match unsafe { driver.cuDeviceGetAttribute(&mut value, attribute as c_uint, device) } {
-                Ok(()) => value,
-                Err(_) => 0,
-            }
-        };
-        use CUdevice_attribute as A;
-        let capabilities = Capabilities {
-            virtual_memory: attribute(A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
-                != 0,
-            host_register: attribute(A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) != 0,
-            pageable: attribute(A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0,
-            pageable_access: attribute(
-                A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
-            ) != 0,
-            driver_version: driver.version()?,
-        };
+        let capabilities = Capabilities::of(driver, device)?;
         let retained = retain_primary(driver, context, device)?;
         let mut total = 0;
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
-        let name = text(|buffer, len| {
-            // SAFETY: the buffer has `len` bytes.
-            unsafe { driver.cuDeviceGetName(buffer, len, device) }
-        })?;
-        let bus_id = text(|buffer, len| {
-            // SAFETY: the buffer has `len` bytes.
-            unsafe { driver.cuDeviceGetPCIBusId(buffer, len, device) }
-        })
-        .unwrap_or_default();
+        let (name, bus_id) = names(driver, device)?;
         Ok(Device {
             driver: driver.clone(),
             context: Context(context),
             device,
             name,
-            bus_id: bus_id.to_lowercase(),
+            bus_id,
             total: total as u64,
             capabilities,
             retained,
@@ -267,12 +240,4 @@ fn retain_primary(driver: &Driver, context: CUcontext, device: CUdevice) -> Resu
     // SAFETY: retained above.
     unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
     Ok(false)
-}
-
-fn text(call: impl FnOnce(*mut c_char, c_int) -> Result<()>) -> Result<String> {
-    let mut buffer = [0u8; 256];
-    call(buffer.as_mut_ptr().cast(), buffer.len() as c_int - 1)?;
-    Ok(CStr::from_bytes_until_nul(&buffer)
-        .map(|text| text.to_string_lossy().into_owned())
-        .unwrap_or_default())
 }

@@ -7,6 +7,7 @@
 pub mod context;
 pub mod driver;
 pub mod pointer;
+pub mod probe;
 pub mod range;
 pub mod register;
 pub mod stream;

@@ -5,7 +5,15 @@
 //! file. There is no magic number and no checksum, so [`Header::decode`] believes nothing: it
 //! accepts only what could have been written this way and adds up to the length of the file.
 
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
 use crate::error::{Error, Kind, Result};
+use crate::platform::files;
+
+/// Bytes of a header that are read at first.
+const BLOCK: usize = 1 << 20;
 
 /// Bytes of the count.
 const COUNT_LEN: usize = 8;
@@ -168,7 +176,28 @@ impl Header {
         Ok(Decoded { regions })
     }
 
-    /// The length of the file, if a file can be that long.
+    /// Reads the header at the start of the bytes `part` of the open file `file`, which messages call
+    /// `path`: of the whole file, or of one rank's part of an aggregated one. Offsets count from the
+    /// part's start. In blocks that grow, each of which is checked: what is no header does not cost
+    /// its size in memory.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] as for [`Header::decode`], or the system's, with the path.
+    pub fn read(file: &File, part: Range<u64>, path: &Path) -> Result<Decoded> {
+        let len = part.end.saturating_sub(part.start);
+        let within = |error: Error| error.within(path.display());
+        let mut prefix = vec![0; len.min(COUNT_LEN as u64) as usize];
+        files::read_exact_at(file, &mut prefix, part.start, path)?;
+        let declared = Self::declared_len(&prefix, len).map_err(within)?;
+        while prefix.len() < declared {
+            let from = prefix.len();
+            prefix.resize(declared.min(2 * from + BLOCK), 0);
+            files::read_exact_at(file, &mut prefix[from..], part.start + from as u64, path)?;
+            Self::check_prefix(&prefix, len).map_err(within)?;
+        }
+        Self::decode(&prefix, len).map_err(within)
+    }
+
     /// Checks as much of a header as is at hand: the ids must ascend and the sizes fit.
     ///
     /// # Errors
@@ -190,6 +219,7 @@ impl Header {
         Ok(())
     }
 
+    /// The length of the file, if a file can be that long.
     fn checked_file_len(&self) -> Option<u64> {
         let header = self.encoded_len() as u64;
         self.regions
@@ -360,6 +390,30 @@ mod tests {
                 let end = decoded.regions().last().map_or(8, |r| r.offset + r.size);
                 prop_assert_eq!(end, file_len);
             }
+        }
+    }
+
+    #[test]
+    fn headers_in_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x-agg-1.dat");
+        let one = Header::new(vec![(3, 6)]).unwrap();
+        // More regions than one block has.
+        let many: Vec<_> = (0..2 * BLOCK as i32 / 12).map(|id| (id, 0)).collect();
+        let many = Header::new(many).unwrap();
+        let mut bytes = [&one.encode()[..], b"sixsix"].concat();
+        let end = bytes.len() as u64;
+        bytes.extend(many.encode());
+        std::fs::write(&path, &bytes).unwrap();
+        let file = files::open(&path).unwrap();
+        let first = Header::read(&file, 0..end, &path).unwrap();
+        assert_eq!(first.regions(), [Region { id: 3, size: 6, offset: 20 }]);
+        let rest = end..bytes.len() as u64;
+        assert_eq!(Header::read(&file, rest.clone(), &path).unwrap().header(), many);
+        for part in [0..end + 1, 1..end, rest.start..rest.end - 1, 0..0, rest.start..rest.end + 1] {
+            let error = Header::read(&file, part.clone(), &path).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "{part:?}");
+            assert!(error.to_string().contains("x-agg-1.dat"), "{error}");
         }
     }
 

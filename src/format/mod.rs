@@ -1,5 +1,7 @@
-//! Upstream's file format: what the bytes and the names of checkpoint files mean. Bytes in, bytes
-//! out; nothing here opens a file.
+//! Upstream's file formats: what the bytes and the names of its files mean. What is read is checked
+//! in full before anything is believed, and nothing here writes a file.
 
+pub mod aggregate;
+pub mod checksum;
 pub mod header;
 pub mod names;

@@ -14,6 +14,9 @@ const SUFFIX: &str = ".dat";
 /// Stands between the final name of a temporary file and the numbers that make it unique.
 const TEMPORARY: &str = ".tmp-";
 
+/// The end of the name of the note that a checkpoint is a file of the application's own.
+const ROUTED: &str = ".routed";
+
 /// What the name of a checkpoint file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed<'a> {
@@ -89,13 +92,26 @@ pub fn parse_temporary(file_name: &str) -> Option<Temporary<'_>> {
     Some(Temporary { complete, pid: number(pid)?, number: number(count)? })
 }
 
-fn is_name(name: &str) -> bool {
+/// The name of the note beside a file-based checkpoint (`VELOC_Route_file`), which has no header:
+/// the note says where the file was routed from.
+pub fn routed_note(checkpoint_file: &str) -> String {
+    format!(".{checkpoint_file}{ROUTED}")
+}
+
+/// The checkpoint file that a note is about. `None` for anything that [`routed_note`] would not give
+/// for a checkpoint file.
+pub fn parse_routed_note(file_name: &str) -> Option<Parsed<'_>> {
+    parse(file_name.strip_prefix('.')?.strip_suffix(ROUTED)?)
+}
+
+/// Whether [`validate_name`] accepts it.
+pub(super) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.')
 }
 
 /// A number in the one way in which it is written: decimal digits, no sign, no leading zero.
-fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
+pub(super) fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     let canonical =
         text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     canonical.then(|| text.parse().ok()).flatten()
@@ -164,6 +180,15 @@ mod tests {
             assert_eq!(parse(file), None, "{file}");
         }
         assert_eq!(parse(&checkpoint_file(&"x".repeat(128), 0, 0)), None);
+    }
+
+    #[test]
+    fn notes_of_routed_files() {
+        assert_eq!(routed_note("x-0-7.dat"), ".x-0-7.dat.routed");
+        assert_eq!(parse_routed_note(".x-0-7.dat.routed"), parse("x-0-7.dat"));
+        for file in ["x-0-7.dat.routed", ".x-0-7.routed", ".x-0-7.dat", ".x-agg-7.dat.routed"] {
+            assert_eq!(parse_routed_note(file), None, "{file}");
+        }
     }
 
     #[test]

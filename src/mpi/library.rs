@@ -1,12 +1,26 @@
 //! Finding the MPI library that the process has loaded, and symbols in it.
 
-use std::ffi::{c_int, c_void, CStr, CString};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr::NonNull;
 
 use super::abi::{Abi, Constant};
 
 /// `int MPI_Abi_get_version(int *major, int *minor)`.
 type AbiGetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+
+/// `int MPI_Get_library_version(char *version, int *len)`.
+type GetLibraryVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
+
+/// What MPI libraries are called: with the name that programs are linked with, of Open MPI, MPICH
+/// and the standard interface.
+const NAMES: [&CStr; 6] = [
+    c"libmpi.so.40",
+    c"libmpi.so.12",
+    c"libmpich.so.12",
+    c"libmpi_abi.so.1",
+    c"libmpi_abi.so.0",
+    c"libmpi.so",
+];
 
 /// Where the symbols of the MPI library are looked up. It stays loaded until the process ends.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +49,35 @@ impl Library {
             let local = Library { scope };
             (!scope.is_null() && local.is_mpi()).then_some(local)
         })
+    }
+
+    /// Loads the MPI library that the loader finds under one of the usual names, for who asks what a
+    /// program would get: the library itself loads none.
+    pub fn load() -> Option<(&'static CStr, Library)> {
+        NAMES.iter().find_map(|name| {
+            // SAFETY: a string that ends with a null byte. What MPI libraries do when they are
+            // loaded, they do in every program that is linked with them.
+            let scope = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+            let library = Library { scope };
+            (!scope.is_null() && library.is_mpi()).then_some((*name, library))
+        })
+    }
+
+    /// What the library says of itself, in one line. `None` if it does not.
+    pub fn version(&self) -> Option<String> {
+        let get_version = self.symbol(c"MPI_Get_library_version")?;
+        // SAFETY: this is how the standard declares the function of that name.
+        let get_version: GetLibraryVersion = unsafe { std::mem::transmute(get_version.as_ptr()) };
+        // More than any library's MPI_MAX_LIBRARY_VERSION_STRING.
+        let mut text = vec![0u8; 16 << 10];
+        let mut len = 0;
+        // SAFETY: the buffer has room for the longest text. The function may be called at any time,
+        // also before MPI_Init.
+        if unsafe { get_version(text.as_mut_ptr().cast(), &mut len) } != 0 {
+            return None;
+        }
+        let text = CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy();
+        text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     }
 
     /// The address of the function or variable `name`.

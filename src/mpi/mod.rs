@@ -1,9 +1,9 @@
 //! The few MPI calls that the library makes, found at run time in whatever MPI the application has
 //! loaded: one binary for every MPI, and none needed.
 //!
-//! MPI is never linked and never loaded here. [`Mpi::find`] looks for it in the process and finds
-//! out which binary interface it has ([`Abi`]); [`Comm`] makes the calls, [`Pending`] those that nobody
-//! waits for. All of them have to come
+//! MPI is never linked, and never loaded for a job. [`Mpi::find`] looks for it in the process and finds
+//! out which binary interface it has ([`Abi`]); [`Comm`] makes the calls, [`Pending`] those that
+//! nobody waits for. All of them have to come
 //! from a thread from which the application may call MPI, which means from within the calls that
 //! are collective by the library's own interface, never from a worker.
 
@@ -14,4 +14,5 @@ mod pending;
 
 pub use abi::Abi;
 pub use comm::{Comm, Mpi};
+pub use library::Library;
 pub use pending::Pending;

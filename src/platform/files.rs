@@ -104,6 +104,20 @@ pub fn open(path: &Path) -> Result<File> {
     })
 }
 
+/// Checks that `path`, if it is there, is a file: whoever opens a pipe may wait for ever.
+///
+/// # Errors
+/// [`Kind::Corrupt`] with the path, and what it is.
+pub fn check_regular(path: &Path) -> Result<()> {
+    let what = match fs::metadata(path).map(|metadata| metadata.file_type()) {
+        Ok(kind) if kind.is_dir() => "a directory",
+        Ok(kind) if !kind.is_file() => "a device, a pipe or a socket",
+        // What cannot be looked at fails with the system's words when it is opened.
+        _ => return Ok(()),
+    };
+    Err(Error::new(Kind::Corrupt, format!("{} is {what}, not a file", path.display())))
+}
+
 /// Bytes of the open file `file`, which messages call `path`.
 ///
 /// # Errors

@@ -55,6 +55,31 @@ pub fn huge_pages() -> HugePages {
     parse_huge_pages(&text.unwrap_or_default())
 }
 
+/// Whether shared memory gets transparent huge pages. The system may also force or forbid them:
+/// then all of it gets them, or none.
+pub fn shared_huge_pages() -> HugePages {
+    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    parse_huge_pages(&text.unwrap_or_default())
+}
+
+/// Huge pages that are set aside for those who ask for them by name (hugetlbfs), of the default
+/// size: their number, and the bytes of one. `None` if the system does not say.
+pub fn reserved_huge_pages() -> Option<(u64, u64)> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("HugePages_Total:"))?;
+    Some((line.trim().parse().ok()?, kib_of(&text, "Hugepagesize")?))
+}
+
+/// The memory of the machine in bytes, whatever limits this process has.
+///
+/// # Errors
+/// `/proc/meminfo` cannot be read or understood.
+pub fn machine_total() -> Result<u64> {
+    let path = "/proc/meminfo";
+    let text = fs::read_to_string(path).map_err(|error| Error::system(path, &error))?;
+    kib_of(&text, "MemTotal").ok_or_else(|| Error::invalid(format!("{path} has no MemTotal")))
+}
+
 /// The memory that this process may use, by the machine and by its control groups (v1 and v2).
 ///
 /// # Errors
@@ -87,8 +112,8 @@ pub fn locked_limit() -> Option<u64> {
 
 fn parse_huge_pages(enabled: &str) -> HugePages {
     match enabled.split_whitespace().find(|word| word.starts_with('[')) {
-        Some("[always]") => HugePages::Always,
-        Some("[madvise]") => HugePages::OnAdvice,
+        Some("[always]" | "[force]") => HugePages::Always,
+        Some("[madvise]" | "[advise]" | "[within_size]") => HugePages::OnAdvice,
         _ => HugePages::Never,
     }
 }
@@ -318,13 +343,17 @@ mod tests {
         assert!(memory.total > 0 && memory.available <= memory.total, "{memory:?}");
         assert!(page_size().is_power_of_two());
         assert!(huge_page_size().is_power_of_two() && huge_page_size() > page_size());
-        let _ = (huge_pages(), locked_limit());
+        assert!(machine_total().unwrap() >= memory.total);
+        let _ = (huge_pages(), shared_huge_pages(), reserved_huge_pages(), locked_limit());
     }
 
     #[test]
     fn words_for_huge_pages() {
         assert_eq!(parse_huge_pages("[always] madvise never\n"), HugePages::Always);
         assert_eq!(parse_huge_pages("always [madvise] never\n"), HugePages::OnAdvice);
+        let shared = "always within_size [advise] never deny force\n";
+        assert_eq!(parse_huge_pages(shared), HugePages::OnAdvice);
+        assert_eq!(parse_huge_pages("always advise [deny] force\n"), HugePages::Never);
         assert_eq!(parse_huge_pages("always madvise [never]\n"), HugePages::Never);
         assert_eq!(parse_huge_pages(""), HugePages::Never);
     }

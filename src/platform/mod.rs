@@ -4,10 +4,10 @@
 
 pub mod affinity;
 pub mod clock;
-pub mod digest;
 pub mod files;
 pub mod mapping;
 pub mod memory;
+pub mod mounts;
 pub mod numa;
 pub mod shared;
 pub mod socket;

@@ -11,12 +11,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
-use crate::platform::digest::{self, Digest};
+use crate::format::checksum::{self, Checksum};
 use crate::platform::files::{self, Durability};
 use crate::sync::Mutex;
-
-/// The end of the name of a checksum.
-pub const CHECKSUM: &str = ".chksum";
 
 /// How many files are remembered as good; then all are forgotten.
 const REMEMBERED: usize = 4096;
@@ -37,7 +34,7 @@ struct Stamp {
     inode: u64,
     len: u64,
     modified: (i64, i64),
-    digest: Digest,
+    digest: Checksum,
 }
 
 impl Checksums {
@@ -54,7 +51,7 @@ impl Checksums {
 
     /// Where the checksum of the checkpoint file called `file` is.
     pub fn path(&self, file: &str) -> PathBuf {
-        self.directory.join(format!("{file}{CHECKSUM}"))
+        checksum::path(&self.directory, file)
     }
 
     /// Removes the checksum of `file`.
@@ -66,13 +63,13 @@ impl Checksums {
     pub fn put(
         &self,
         file: &str,
-        digest: &Digest,
+        digest: &Checksum,
         temporary: &Path,
         durability: Durability,
     ) -> Result<()> {
         let path = self.path(file);
         let written = files::create(temporary).and_then(|opened| {
-            files::write_all_at(&opened, digest, 0, temporary)?;
+            files::write_all_at(&opened, digest.as_bytes(), 0, temporary)?;
             if durability == Durability::Synced {
                 files::sync(&opened, temporary)?;
             }
@@ -99,22 +96,11 @@ impl Checksums {
     }
 
     /// The checksum of `file`, if there is one.
-    pub fn get(&self, file: &str) -> Result<Option<Digest>> {
-        let path = self.path(file);
-        let opened = match files::open(&path) {
-            Err(error) if error.kind() == Kind::NotFound => return Ok(None),
-            opened => opened?,
-        };
-        let mut digest = Digest::default();
-        let len = files::len(&opened, &path)?;
-        if len != digest.len() as u64 {
-            return Err(Error::new(
-                Kind::Corrupt,
-                format!("{} has {len} bytes, and is no SHA-256 of 32", path.display()),
-            ));
+    pub fn get(&self, file: &str) -> Result<Option<Checksum>> {
+        match checksum::read(&self.path(file)) {
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            read => read.map(Some),
         }
-        files::read_exact_at(&opened, &mut digest, 0, &path)?;
-        Ok(Some(digest))
     }
 
     /// Compares the open checkpoint file called `file`, which is `path`, with its checksum.
@@ -141,16 +127,14 @@ impl Checksums {
         if self.good.lock().get(path) == Some(&stamp) {
             return Ok(());
         }
-        let found = digest::of_file(opened, path)?;
+        let found = checksum::of_range(opened, 0..metadata.len(), path, |_| {})?;
         if found != expected {
             return Err(Error::new(
                 Kind::Corrupt,
                 format!(
-                    "{} has the SHA-256 {}, but {} says {}",
+                    "{} has the SHA-256 {found}, but {} says {expected}",
                     path.display(),
-                    digest::hex(&found),
-                    self.path(file).display(),
-                    digest::hex(&expected)
+                    self.path(file).display()
                 ),
             ));
         }
@@ -185,10 +169,13 @@ mod tests {
     fn a_changed_file_is_found() {
         let (directory, checksums, path) = setup(b"abc");
         check(&checksums, &path).unwrap();
-        let digest = digest::of_file(&files::open(&path).unwrap(), &path).unwrap();
+        let digest = Checksum::of(b"abc");
         let temporary = directory.path().join(".tmp");
         checksums.put("x-0-1.dat", &digest, &temporary, Durability::Synced).unwrap();
-        assert_eq!(std::fs::read(directory.path().join("x-0-1.dat.chksum")).unwrap(), digest);
+        assert_eq!(
+            std::fs::read(directory.path().join("x-0-1.dat.chksum")).unwrap(),
+            digest.as_bytes()
+        );
         for _ in 0..2 {
             check(&checksums, &path).unwrap();
         }

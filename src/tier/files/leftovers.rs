@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::checksums::CHECKSUM;
-use super::{Files, ROUTED};
+use super::Files;
 use crate::error::Result;
-use crate::format::names;
+use crate::format::{checksum, names};
 use crate::platform::{self, files};
 
 impl Files {
@@ -15,7 +14,7 @@ impl Files {
         let leftovers = files::list(directory, |name| {
             let temporary = names::parse_temporary(name)?;
             let file = temporary.complete;
-            let complete = names::parse(file.strip_suffix(CHECKSUM).unwrap_or(file))?;
+            let complete = names::parse(checksum::is_of(file).unwrap_or(file))?;
             // Another process may be writing: only a dead one's are leftovers.
             (complete.rank == self.rank && !platform::is_alive(temporary.pid))
                 .then(|| name.to_owned())
@@ -27,8 +26,7 @@ impl Files {
     /// Copies of file-based checkpoints are written beside the files they were routed from.
     fn remove_routed_leftovers(&self, directory: &Path) -> Result<()> {
         let notes = files::list(directory, |name| {
-            let checkpoint = name.strip_prefix('.')?.strip_suffix(ROUTED)?;
-            (names::parse(checkpoint)?.rank == self.rank).then(|| name.to_owned())
+            (names::parse_routed_note(name)?.rank == self.rank).then(|| name.to_owned())
         })?;
         for note in notes {
             let original =

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::catalog::entry::FileTier;
 use crate::config::{Config, SyncFiles};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::{self, Checksum};
 use crate::format::names;
-use crate::platform::digest::{self, Digest};
 use crate::platform::files::{self, Durability};
 
 mod checksums;
@@ -23,9 +23,6 @@ mod output;
 use checksums::Checksums;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
-
-/// The end of the name of the note that a checkpoint is a file of the application's own.
-const ROUTED: &str = ".routed";
 
 /// The directories of a job and its place in them.
 #[derive(Debug)]
@@ -276,7 +273,7 @@ impl Files {
         &self,
         name: &str,
         version: i32,
-        digest: &Digest,
+        digest: &Checksum,
         durability: Durability,
     ) -> Result<()> {
         self.checksums.as_ref().filter(|sums| sums.are_kept()).map_or(Ok(()), |checksums| {
@@ -322,7 +319,7 @@ impl Files {
     fn routed_note(&self, name: &str, version: i32) -> Result<PathBuf> {
         let path = self.scratch_path(name, version)?;
         let file = names::checkpoint_file(name, self.rank, version);
-        Ok(path.with_file_name(format!(".{file}{ROUTED}")))
+        Ok(path.with_file_name(names::routed_note(&file)))
     }
 
     /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
@@ -414,7 +411,9 @@ impl Files {
         };
         match (whole, durability) {
             (Some(whole), _) => {
-                let digest = digest::of_file(&files::open(whole)?, whole)?;
+                let file = files::open(whole)?;
+                let digest =
+                    checksum::of_range(&file, 0..files::len(&file, whole)?, whole, |_| {})?;
                 self.put_checksum(name, version, &digest, durability)
             }
             (None, Durability::Synced) => {

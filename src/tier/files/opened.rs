@@ -3,12 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::header::{Decoded, Header};
 use crate::platform::files;
-
-/// Bytes of a header that are read at a time.
-const HEADER_BLOCK: usize = 1 << 20;
 
 /// A checkpoint's file on disk.
 #[derive(Debug)]
@@ -35,18 +32,7 @@ impl Opened {
     pub fn read(path: &Path) -> Result<Opened> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
-        let within = |error: Error| error.within(path.display());
-        let mut prefix = vec![0; (len.min(8)) as usize];
-        files::read_exact_at(&file, &mut prefix, 0, path)?;
-        let declared = Header::declared_len(&prefix, len).map_err(within)?;
-        // In blocks, each of which is checked: what is no header must not cost its size in memory.
-        while prefix.len() < declared {
-            let from = prefix.len();
-            prefix.resize(declared.min(from + HEADER_BLOCK), 0);
-            files::read_exact_at(&file, &mut prefix[from..], from as u64, path)?;
-            Header::check_prefix(&prefix, len).map_err(within)?;
-        }
-        let header = Header::decode(&prefix, len).map_err(within)?;
+        let header = Header::read(&file, 0..len, path)?;
         Ok(Opened { file, path: path.to_owned(), header })
     }
 }

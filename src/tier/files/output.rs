@@ -2,10 +2,17 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::thread;
 
 use crate::error::Result;
-use crate::platform::digest::{Digest, Hasher};
+use crate::format::checksum::{Checksum, Hasher};
 use crate::platform::files;
+
+/// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.
+const WORTH_A_THREAD: usize = 1 << 20;
+
+/// The most bytes that are hashed beside one write, so that both stay in the processor's caches.
+const PIECE: usize = 8 << 20;
 
 /// A file that is being written, under its temporary name.
 #[derive(Debug)]
@@ -27,7 +34,7 @@ pub struct Written {
     /// Its bytes.
     pub len: u64,
     /// Their digest, if it was asked for.
-    pub digest: Option<Digest>,
+    pub digest: Option<Checksum>,
 }
 
 impl Output {
@@ -46,7 +53,7 @@ impl Output {
             Ok(())
         };
         match hasher {
-            Some(hasher) => hasher.write(bytes, write),
+            Some(hasher) => beside(hasher, bytes, write),
             None => write(bytes),
         }
     }
@@ -68,5 +75,60 @@ impl Written {
         if let Err(error) = files::remove(&self.temporary) {
             log::warn!("{error}");
         }
+    }
+}
+
+/// Hands `bytes` to `write`, in order and in pieces, and adds them to the hash meanwhile.
+fn beside(
+    hasher: &mut Hasher,
+    bytes: &[u8],
+    mut write: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    if bytes.len() < WORTH_A_THREAD {
+        hasher.update(bytes);
+        return write(bytes);
+    }
+    for piece in bytes.chunks(PIECE) {
+        let (written, hashed) = thread::scope(|scope| {
+            let hashing = thread::Builder::new()
+                .name("veloc-hash".to_owned())
+                .spawn_scoped(scope, || hasher.update(piece));
+            (write(piece), hashing.is_ok())
+        });
+        if !hashed {
+            hasher.update(piece);
+        }
+        written?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    /// Catches a piece that is hashed twice, not at all, or out of order.
+    #[test]
+    fn what_is_written_is_hashed() {
+        let directory = tempfile::tempdir().unwrap();
+        for len in [0, 1, WORTH_A_THREAD - 1, WORTH_A_THREAD, 2 * PIECE + 12_345] {
+            let bytes: Vec<u8> = (0..len).map(|i| (i ^ (i >> 9)) as u8).collect();
+            let path = directory.path().join("f");
+            let mut output = Output::create(path.clone(), true).unwrap();
+            output.put(b"head").unwrap();
+            output.put(&bytes).unwrap();
+            let written = output.finish();
+            let whole = std::fs::read(&path).unwrap();
+            assert_eq!(whole, [b"head", &bytes[..]].concat());
+            assert_eq!(written.len, whole.len() as u64);
+            assert_eq!(written.digest, Some(Checksum::of(&whole)));
+        }
+    }
+
+    #[test]
+    fn a_failed_write_is_reported() {
+        let bytes = vec![0; 2 * PIECE];
+        assert!(beside(&mut Hasher::default(), &bytes, |_| Err(Error::invalid("no"))).is_err());
     }
 }

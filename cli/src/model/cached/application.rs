@@ -109,7 +109,7 @@ impl Cached {
                 let size = self.sizes[self.application.taken];
                 let region = Region { id: 0, size, part: Part::Device, offset: 0 };
                 self.pace.captured(size, now);
-                self.state.commit(id, vec![region]);
+                self.state.commit(id, vec![region], true);
                 self.outcome.captured += size;
                 self.outcome.checkpoints.push(now - self.application.since);
                 self.application.taken += 1;

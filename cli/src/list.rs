@@ -1,0 +1,52 @@
+//! `veloc ls`: which checkpoints are stored, where each copy is, and whether it is good.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use veloc_client::format::names;
+
+use crate::output;
+use crate::stored::group::{ask, Question};
+use crate::stored::places::Places;
+use crate::stored::show;
+
+/// List stored checkpoints: versions, ranks, where each copy is and whether it is good
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only checkpoints of this name
+    name: Option<String>,
+    #[command(flatten)]
+    places: Places,
+    /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
+    #[arg(long, value_name = "N")]
+    ranks: Option<u32>,
+    /// Read every copy and compare it with its checksum, as `veloc verify` does
+    #[arg(long)]
+    verify: bool,
+    /// A row for each version, also where neighbours are stored alike
+    #[arg(long)]
+    each: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists.
+pub fn run(list: &List) -> Result<ExitCode> {
+    if let Some(name) = &list.name {
+        names::validate_name(name)?;
+    }
+    let answer = ask(&Question {
+        directories: &list.places.directories()?,
+        name: list.name.as_deref(),
+        version: None,
+        ranks: list.ranks,
+        read_all: list.verify,
+    })?;
+    match list.json {
+        true => output::print_json(&answer)?,
+        false => output::print(&show::table(&answer, list.each))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,96 @@
+//! What the tools print: tables for people, JSON for programs, and progress for whoever waits at a
+//! terminal. Nothing is coloured.
+
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table, TableComponent};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Serialize, Serializer};
+
+use crate::size;
+
+/// Writes text to standard output. A reader that has seen enough (`| head`) is no failure.
+pub fn print(text: &str) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes what a tool has found as JSON to standard output.
+pub fn print_json(found: &impl Serialize) -> Result<()> {
+    print(&(serde_json::to_string_pretty(found)? + "\n"))
+}
+
+/// A number of things: `1 copy`, `2 copies`.
+pub fn count(number: usize, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
+}
+
+/// A number of bytes, exactly and for people: `2048 bytes (2 KiB)`.
+pub fn bytes(bytes: u64) -> String {
+    match bytes < 1024 {
+        true => format!("{bytes} bytes"),
+        false => format!("{bytes} bytes ({})", size::show(bytes)),
+    }
+}
+
+/// A table with these headings; the columns whose heading begins with `>` (which is taken off) stand
+/// to the right.
+pub fn table(columns: &[&str]) -> Table {
+    let mut table = Table::new();
+    let names = columns.iter().map(|column| column.trim_start_matches('>'));
+    table.load_preset(NOTHING).set_header(names);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
+    for (at, column) in table.column_iter_mut().enumerate() {
+        if columns[at].starts_with('>') {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A bar that counts bytes, on standard error if that is a terminal.
+pub fn bytes_bar(what: &str, bytes: u64) -> ProgressBar {
+    bar(what, bytes, "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}")
+}
+
+/// A bar that counts files, on standard error if that is a terminal.
+pub fn files_bar(what: &str, files: u64) -> ProgressBar {
+    bar(what, files, "{msg} {bar:30} {pos}/{len}")
+}
+
+fn bar(what: &str, steps: u64, template: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}
+
+/// A path in JSON: letters that are not UTF-8 are replaced, where serde would give up.
+pub fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+/// The same for a path that may be missing.
+pub fn optional_path<S: Serializer>(
+    path: &Option<impl AsRef<Path>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => serializer.collect_str(&path.as_ref().display()),
+        None => serializer.serialize_none(),
+    }
+}

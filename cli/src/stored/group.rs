@@ -1,0 +1,163 @@
+//! Copies by checkpoint and version: which ranks have one, and what all ranks can restore.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde::Serialize;
+use veloc_client::config::Directories;
+
+use super::scan::{self, Damaged, Key, Stored};
+use super::{look, Condition, Copy, Place};
+use crate::output;
+
+/// What to look at, and how closely.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// Where.
+    pub directories: &'a Directories,
+    /// Only checkpoints of this name.
+    pub name: Option<&'a str>,
+    /// Only this version.
+    pub version: Option<i32>,
+    /// The ranks of the job are 0 to this less 1. `None`: those that have any version of the name.
+    pub ranks: Option<u32>,
+    /// Whether to read all bytes.
+    pub read_all: bool,
+}
+
+/// The answer. The field names of its JSON are part of the interface.
+#[derive(Debug, Serialize)]
+pub struct Answer {
+    /// Where it was looked.
+    pub directories: Looked,
+    /// What is stored, by name and version.
+    pub checkpoints: Vec<Version>,
+    /// The sums of all.
+    pub totals: Totals,
+    /// The versions that all ranks can restore, by name.
+    pub restorable: BTreeMap<String, Vec<i32>>,
+}
+
+/// The directories.
+#[derive(Debug, Serialize)]
+pub struct Looked {
+    /// On the node.
+    #[serde(serialize_with = "output::optional_path")]
+    pub scratch: Option<PathBuf>,
+    /// On the parallel file system.
+    #[serde(serialize_with = "output::optional_path")]
+    pub persistent: Option<PathBuf>,
+    /// With checksums and tables.
+    #[serde(serialize_with = "output::optional_path")]
+    pub meta: Option<PathBuf>,
+}
+
+/// One version of a checkpoint.
+#[derive(Debug, Serialize)]
+pub struct Version {
+    /// The checkpoint's name.
+    pub name: String,
+    /// The version.
+    pub version: i32,
+    /// Whether every rank of the job has a good copy.
+    pub restorable: bool,
+    /// The ranks that have no good copy.
+    pub missing_ranks: BTreeSet<u32>,
+    /// The bytes of all copies.
+    pub bytes: u64,
+    /// The copies, by rank and place.
+    pub copies: Vec<Copy>,
+    /// Aggregated files that cannot be read.
+    pub damaged: Vec<Damaged>,
+}
+
+/// Sums.
+#[derive(Debug, Default, Serialize)]
+pub struct Totals {
+    /// Names.
+    pub names: usize,
+    /// Versions of all names.
+    pub versions: usize,
+    /// Copies of all versions, parities counted in.
+    pub copies: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The copies and aggregated files that cannot be used.
+    pub bad: usize,
+}
+
+impl Version {
+    /// The copies that cannot be used.
+    pub fn bad(&self) -> usize {
+        let bad = self.copies.iter().filter(|copy| copy.condition == Condition::Bad);
+        bad.count() + self.damaged.len()
+    }
+
+    /// The ranks of the copies in one place.
+    pub fn ranks_in(&self, place: Place) -> BTreeSet<u32> {
+        self.copies.iter().filter(|copy| copy.place == place).map(|copy| copy.rank).collect()
+    }
+}
+
+/// Looks.
+pub fn ask(question: &Question) -> Result<Answer> {
+    let mut found = scan::scan(question.directories, question.name)?;
+    let ranks = ranks_of(&found, question.ranks);
+    if let Some(version) = question.version {
+        found.retain(|(_, of), _| *of == version);
+    }
+    look::headers(&mut found);
+    if question.read_all {
+        look::contents(&mut found, question.directories.meta.as_deref());
+    }
+    let mut checkpoints = Vec::new();
+    let (mut totals, mut restorable) = (Totals::default(), BTreeMap::new());
+    for ((name, version), stored) in found {
+        let ranks = ranks.get(&name).cloned().unwrap_or_default();
+        let version = group(name, version, stored, ranks);
+        totals.versions += 1;
+        totals.copies += version.copies.len();
+        totals.bytes += version.bytes;
+        totals.bad += version.bad();
+        let versions: &mut Vec<i32> = restorable.entry(version.name.clone()).or_default();
+        if version.restorable {
+            versions.push(version.version);
+        }
+        checkpoints.push(version);
+    }
+    totals.names = restorable.len();
+    let Directories { scratch, persistent, meta } = question.directories.clone();
+    let directories = Looked { scratch, persistent, meta };
+    Ok(Answer { directories, checkpoints, totals, restorable })
+}
+
+/// The ranks of the job of each name: as given, or all of which there is any version.
+fn ranks_of(found: &BTreeMap<Key, Stored>, given: Option<u32>) -> BTreeMap<String, BTreeSet<u32>> {
+    let mut ranks: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for ((name, _), stored) in found {
+        let of = ranks.entry(name.clone()).or_default();
+        match given {
+            Some(given) => of.extend(0..given),
+            None => of.extend(stored.copies.iter().map(|copy| copy.rank)),
+        }
+    }
+    ranks
+}
+
+fn group(name: String, version: i32, stored: Stored, ranks: BTreeSet<u32>) -> Version {
+    let Stored { mut copies, damaged } = stored;
+    copies.sort_by_key(|copy| (copy.rank, copy.place));
+    let able: BTreeSet<u32> =
+        copies.iter().filter(|copy| copy.restores()).map(|copy| copy.rank).collect();
+    let missing_ranks: BTreeSet<u32> = ranks.difference(&able).copied().collect();
+    Version {
+        name,
+        version,
+        restorable: missing_ranks.is_empty() && !able.is_empty(),
+        missing_ranks,
+        bytes: copies.iter().map(|copy| copy.bytes).sum(),
+        copies,
+        damaged,
+    }
+}

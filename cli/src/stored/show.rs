@@ -1,0 +1,175 @@
+//! Tables of what is stored.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::group::{Answer, Version};
+use super::ranks::ranges;
+use super::{Condition, Place};
+use crate::{output, size};
+
+/// How many copies that cannot be used are named.
+const MOST_NAMED: usize = 20;
+
+/// The places, in the order of their columns, with their headings.
+const PLACES: [(Place, &str); 4] = [
+    (Place::Scratch, "scratch"),
+    (Place::Persistent, "persistent"),
+    (Place::Aggregated, "aggregated"),
+    (Place::Parity, "parity"),
+];
+
+/// Versions that are stored alike and stand in one row.
+struct Row<'a> {
+    versions: Vec<&'a Version>,
+    /// Ranks, places and state.
+    cells: Vec<String>,
+}
+
+/// All versions: a row for each, or for neighbours that are stored alike unless `each`.
+pub fn table(answer: &Answer, each: bool) -> String {
+    if answer.checkpoints.is_empty() {
+        return "no checkpoints\n".to_owned();
+    }
+    let places: Vec<(Place, &str)> = PLACES
+        .into_iter()
+        .filter(|(place, _)| answer.checkpoints.iter().any(|v| !v.ranks_in(*place).is_empty()))
+        .collect();
+    let headings: Vec<&str> = ["name", ">version", "ranks"]
+        .into_iter()
+        .chain(places.iter().map(|(_, heading)| *heading))
+        .chain([">size", ">age", "state"])
+        .collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for version in &answer.checkpoints {
+        let cells = cells(version, &places);
+        match rows.last_mut() {
+            Some(row) if !each && row.cells == cells && row.versions[0].name == version.name => {
+                row.versions.push(version);
+            }
+            _ => rows.push(Row { versions: vec![version], cells }),
+        }
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let mut table = output::table(&headings);
+    for Row { versions, mut cells } in rows {
+        let state = cells.pop().unwrap_or_default();
+        let mut row = vec![versions[0].name.clone(), numbers(&versions)];
+        row.extend(cells);
+        row.push(size::show(versions.iter().map(|version| version.bytes).sum()));
+        let newest = versions.iter().flat_map(|v| &v.copies).filter_map(|copy| copy.modified).max();
+        row.push(newest.map_or_else(String::new, |newest| age(now.saturating_sub(newest))));
+        row.push(state);
+        table.add_row(row);
+    }
+    format!("{table}\n{}{}", named(answer), totals(answer))
+}
+
+/// What all ranks can restore, in a line for each name.
+pub fn restorable(answer: &Answer) -> String {
+    let line = |(name, versions): (&String, &Vec<i32>)| {
+        let versions: Vec<u32> = versions.iter().map(|version| version.unsigned_abs()).collect();
+        match versions.is_empty() {
+            true => format!("{name}: no version can be restored by all ranks\n"),
+            false => format!("{name}: all ranks can restore {}\n", ranges(&versions)),
+        }
+    };
+    answer.restorable.iter().map(line).collect()
+}
+
+/// Ranks, places and state of a version, as they stand in a row.
+fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
+    let ranks: Vec<u32> = version.copies.iter().map(|copy| copy.rank).collect();
+    let all = ranges(&ranks);
+    let mut cells = vec![all.clone()];
+    for (place, _) in places {
+        let ranks = ranges(&version.ranks_in(*place));
+        let routed = version.copies.iter().any(|c| c.place == *place && c.routed.is_some());
+        let mut cell = if ranks == all { "all".to_owned() } else { ranks };
+        if routed {
+            cell += " (routed)";
+        }
+        cells.push(cell);
+    }
+    let state = match (version.bad(), version.missing_ranks.is_empty()) {
+        (0, true) => "good".to_owned(),
+        (0, false) => format!("ranks missing: {}", ranges(&version.missing_ranks)),
+        (bad, true) => format!("{bad} bad, others are good"),
+        (bad, false) => format!("{bad} bad, ranks missing: {}", ranges(&version.missing_ranks)),
+    };
+    cells.push(state);
+    cells
+}
+
+/// The numbers of versions in one row.
+fn numbers(versions: &[&Version]) -> String {
+    match versions {
+        [one] => one.version.to_string(),
+        [first, .., last] => {
+            format!("{}-{} ({})", first.version, last.version, versions.len())
+        }
+        [] => String::new(),
+    }
+}
+
+/// The first copies that cannot be used.
+fn named(answer: &Answer) -> String {
+    let copies = answer.checkpoints.iter().flat_map(|version| {
+        let copies = version.copies.iter().filter(|copy| copy.condition == Condition::Bad);
+        let line = |path: &std::path::Path, reason: &str| format!("{}: {reason}\n", path.display());
+        let copies = copies.map(move |copy| {
+            let rank = match copy.place {
+                Place::Aggregated => format!("rank {}: ", copy.rank),
+                _ => String::new(),
+            };
+            line(&copy.path, &format!("{rank}{}", copy.reason.as_deref().unwrap_or("bad")))
+        });
+        copies.chain(version.damaged.iter().map(move |file| line(&file.path, &file.reason)))
+    });
+    let mut text: String = copies.take(MOST_NAMED).collect();
+    if answer.totals.bad > MOST_NAMED {
+        text += &format!("and {} more, which --json names\n", answer.totals.bad - MOST_NAMED);
+    }
+    text
+}
+
+fn totals(answer: &Answer) -> String {
+    let totals = &answer.totals;
+    format!(
+        "{}, {}, {}, {}, {} bad\n",
+        output::count(totals.names, "name", "names"),
+        output::count(totals.versions, "version", "versions"),
+        output::count(totals.copies, "copy", "copies"),
+        size::show(totals.bytes),
+        totals.bad
+    )
+}
+
+/// Seconds for people.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (119, "119 s"),
+            (120, "2 min"),
+            (7199, "119 min"),
+            (7200, "2 h"),
+            (172_799, "47 h"),
+            (172_800, "2 d"),
+        ] {
+            assert_eq!(age(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `veloc verify`: reads every copy, and says which versions all ranks can restore.
+
+use std::process::ExitCode;
+
+use anyhow::{bail, Result};
+use clap::Args;
+use veloc_client::format::names;
+
+use crate::output;
+use crate::stored::group::{ask, Question};
+use crate::stored::places::Places;
+use crate::stored::show;
+
+/// Read every stored copy, check headers and checksums, and say what all ranks can restore
+///
+/// Ends with exit code 1 if a copy is bad. Copies of which no checksum was kept (chksum = true) are
+/// compared with each other.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Only checkpoints of this name
+    name: Option<String>,
+    /// Only this version of it
+    #[arg(value_parser = clap::value_parser!(i32).range(0..))]
+    version: Option<i32>,
+    #[command(flatten)]
+    places: Places,
+    /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
+    #[arg(long, value_name = "N")]
+    ranks: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Verifies.
+pub fn run(verify: &Verify) -> Result<ExitCode> {
+    if let Some(name) = &verify.name {
+        names::validate_name(name)?;
+    }
+    let answer = ask(&Question {
+        directories: &verify.places.directories()?,
+        name: verify.name.as_deref(),
+        version: verify.version,
+        ranks: verify.ranks,
+        read_all: true,
+    })?;
+    if let (Some(name), true) = (&verify.name, answer.checkpoints.is_empty()) {
+        let version = verify.version.map(|version| format!(" version {version}"));
+        bail!("no file of checkpoint \"{name}\"{}", version.unwrap_or_default());
+    }
+    match verify.json {
+        true => output::print_json(&answer)?,
+        false => output::print(&(show::table(&answer, false) + &show::restorable(&answer)))?,
+    }
+    Ok(if answer.totals.bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,10 @@
+//! The tools as their users run them, on files that are made by hand from the description of
+//! upstream's formats.
+
+// A test that cannot go on should end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod files;
+mod inspect;
+mod list;
+mod verify;

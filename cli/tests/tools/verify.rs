@@ -1,0 +1,114 @@
+//! `veloc verify`.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::files::{checkpoint, Job, GOLDEN};
+
+/// Two ranks; version 1 in scratch and persistent, 2 aggregated, all with checksums.
+fn job() -> Job {
+    let job = Job::new();
+    let part = |rank: u8| checkpoint(&[rank; 3]);
+    for rank in 0..2u8 {
+        for place in ["scratch", "persistent"] {
+            job.write(&format!("{place}/wave-{rank}-1.dat"), &GOLDEN);
+        }
+        job.keep_checksum(&format!("wave-{rank}-1.dat"), &GOLDEN);
+        job.keep_checksum(&format!("wave-{rank}-2.dat"), &part(rank));
+    }
+    job.aggregate("wave", 2, &[part(0), part(1)]);
+    job
+}
+
+/// The last byte of a file becomes another one.
+fn flip(job: &Job, name: &str) {
+    let mut bytes = fs::read(job.path(name)).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    job.write(name, &bytes);
+}
+
+#[test]
+fn all_is_well() {
+    let job = job();
+    let ran = job.veloc("verify --config veloc.cfg --json");
+    let found = ran.json();
+    ran.success();
+    assert_eq!(found["restorable"], json!({"wave": [1, 2]}));
+    for version in found["checkpoints"].as_array().unwrap() {
+        for copy in version["copies"].as_array().unwrap() {
+            assert_eq!((&copy["condition"], &copy["checksum"]), (&json!("good"), &json!("good")));
+        }
+    }
+    let text = job.veloc("verify --config veloc.cfg").success();
+    assert!(text.contains("wave: all ranks can restore 1-2"), "{text}");
+}
+
+/// Catches a flipped bit that is overlooked, wherever it is, and a version that is given up though
+/// another copy of it is good.
+#[test]
+fn flipped_bits_are_found() {
+    let job = job();
+    flip(&job, "scratch/wave-0-1.dat");
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert_eq!((ran.code(), ran.stderr().as_str()), (Some(1), ""));
+    for part in ["scratch/wave-0-1.dat: its SHA-256", "all ranks can restore 1-2", "1 bad"] {
+        assert!(ran.stdout().contains(part), "{}", ran.stdout());
+    }
+    flip(&job, "persistent/wave-0-1.dat");
+    flip(&job, "persistent/wave-agg-2.dat");
+    let ran = job.veloc("verify --config veloc.cfg --json");
+    assert_eq!(ran.code(), Some(1));
+    let found = ran.json();
+    assert_eq!(found["restorable"], json!({"wave": []}));
+    assert_eq!(found["checkpoints"][0]["missing_ranks"], json!([0]));
+    // Rank 1 has the last part.
+    assert_eq!(found["checkpoints"][1]["missing_ranks"], json!([1]));
+    assert_eq!(found["totals"]["bad"], 3);
+    let text = job.veloc("verify --config veloc.cfg").stdout();
+    assert!(text.contains("wave: no version can be restored by all ranks"), "{text}");
+    // ls sees that only if it reads all.
+    assert!(!job.veloc("ls --config veloc.cfg").success().contains("wave-0-1.dat"));
+    assert!(job.veloc("ls --config veloc.cfg --verify").success().contains("wave-0-1.dat"));
+}
+
+#[test]
+fn only_what_is_asked_for() {
+    let job = job();
+    flip(&job, "scratch/wave-0-1.dat");
+    job.write("scratch/other-0-1.dat", &GOLDEN);
+    let ran = job.veloc("verify wave 2 --config veloc.cfg --json");
+    assert_eq!(ran.code(), Some(0), "{}", ran.stdout());
+    assert_eq!(ran.json()["restorable"], json!({"wave": [2]}));
+    assert_eq!(job.veloc("verify wave --config veloc.cfg").code(), Some(1));
+    assert_eq!(job.veloc("verify other --config veloc.cfg").code(), Some(0));
+    assert_eq!(job.veloc("verify wave -1 --config veloc.cfg").code(), Some(2));
+    job.veloc("verify wave 9 --config veloc.cfg").failure(&["\"wave\" version 9"]);
+    job.veloc("verify waves --config veloc.cfg").failure(&["\"waves\""]);
+    // One rank of a version alone is too little for all.
+    job.write("scratch/wave-0-3.dat", &GOLDEN);
+    let found = job.veloc("verify wave 3 --config veloc.cfg --json").json();
+    assert_eq!(found["checkpoints"][0]["missing_ranks"], json!([1]));
+}
+
+/// Catches copies that differ and pass, because none of them has a checksum.
+#[test]
+fn copies_without_checksums_are_compared() {
+    let job = Job::new();
+    job.write("scratch/x-0-1.dat", &GOLDEN);
+    job.write("persistent/x-0-1.dat", &GOLDEN);
+    let found = job.veloc("verify --config veloc.cfg --json").json();
+    let copy = &found["checkpoints"][0]["copies"][0];
+    assert_eq!((&copy["condition"], &copy["checksum"]), (&json!("good"), &json!("none")));
+    flip(&job, "persistent/x-0-1.dat");
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert_eq!(ran.code(), Some(1));
+    assert_eq!(ran.stdout().matches("copies of this rank differ").count(), 2, "{}", ran.stdout());
+    // A checksum tells which is right.
+    job.keep_checksum("x-0-1.dat", &GOLDEN);
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert!(ran.stdout().contains("x: all ranks can restore 1"), "{}", ran.stdout());
+    job.write("meta/x-0-1.dat.chksum", b"");
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert!(ran.stdout().contains("x-0-1.dat.chksum has 0 bytes"), "{}", ran.stdout());
+}

@@ -1,0 +1,77 @@
+//! Where a configuration has its files, for tools that only look at them. Whatever else it says,
+//! and be it something that a job would be refused, does not matter here.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use super::ini;
+use crate::error::Result;
+
+/// The directories with files of checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directories {
+    /// On the node.
+    pub scratch: Option<PathBuf>,
+    /// On the parallel file system.
+    pub persistent: Option<PathBuf>,
+    /// With checksums and with the tables of aggregated files.
+    pub meta: Option<PathBuf>,
+}
+
+impl Directories {
+    /// Reads the file at `path` and the environment, which overrides it.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no configuration; the message names it, and the line.
+    pub fn load(path: &Path) -> Result<Directories> {
+        let text = super::read_text(path)?;
+        let origin = format!("configuration file {}", path.display());
+        Directories::read(&text, &origin, |name| env::var(name).ok())
+    }
+
+    /// Reads `text`, which messages call `origin`, with `env` in place of the environment.
+    fn read(text: &str, origin: &str, env: impl Fn(&str) -> Option<String>) -> Result<Directories> {
+        let content = ini::read(text).map_err(|error| super::malformed(origin, &error))?;
+        let directory = |key: &str| {
+            let given = content.root.iter().rev().find(|(name, _)| name == key);
+            let given = given.map(|(_, value)| value.clone());
+            let value = env(&format!("VELOC_{}", key.to_ascii_uppercase())).or(given)?;
+            let value = value.trim();
+            (!value.is_empty()).then(|| PathBuf::from(value))
+        };
+        Ok(Directories {
+            scratch: directory("scratch"),
+            persistent: directory("persistent"),
+            meta: directory("meta"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_matter() {
+        let text =
+            "scratch = /a\nSCRATCH = /s ; local\naxl_type = pthread\nmeta = /m\nnonsense = 1";
+        let read = |text, env: &[(&str, &str)]| {
+            Directories::read(text, "x.cfg", |name| {
+                env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
+            })
+        };
+        let found = read(text, &[("VELOC_META", "/other"), ("VELOC_PERSISTENT", " ")]).unwrap();
+        assert_eq!(
+            found,
+            Directories {
+                scratch: Some("/s".into()),
+                persistent: None,
+                meta: Some("/other".into())
+            }
+        );
+        let error = read("mode = sync\nnonsense", &[]).unwrap_err().to_string();
+        assert!(error.contains("x.cfg, line 2"), "{error}");
+        let missing = Directories::load(Path::new("/nonexistent/x.cfg")).unwrap_err();
+        assert!(missing.to_string().contains("/nonexistent/x.cfg"), "{missing}");
+    }
+}
