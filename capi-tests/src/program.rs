@@ -82,6 +82,16 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
 /// The executable of the program `source`, a path beside the other C programs, made with MPI by the
 /// compiler of an installation.
 pub fn mpi_program(compiler: &str, source: &str) -> PathBuf {
+    static COMPILED: Mutex<Option<HashMap<(String, String), PathBuf>>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    compiled
+        .get_or_insert_with(HashMap::new)
+        .entry((compiler.to_owned(), source.to_owned()))
+        .or_insert_with(|| compile_with_mpi(compiler, source))
+        .clone()
+}
+
+fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
     let stage = staged();
     let folder = stage.folder.join("capi-tests");
     std::fs::create_dir_all(&folder).unwrap();

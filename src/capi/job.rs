@@ -40,7 +40,7 @@ pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) 
         // SAFETY: the caller's promise.
         let path = unsafe { string("cfg_file", cfg_file) }?;
         start_client(|| {
-            let client = Client::start(Config::load(Path::new(path))?, id)?;
+            let client = Client::start_single(Config::load(Path::new(path))?, id)?;
             client.count_init(since);
             Ok(client)
         })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tier::files::Place;
 use crate::tier::ledger;
 use crate::tier::space::Extent;
 
@@ -182,6 +183,8 @@ pub struct Entry {
     pub persistent: FileCopy,
     /// For a file-based checkpoint, the path the application asked to have routed.
     pub routed: Option<Arc<str>>,
+    /// Where it goes in an aggregated file, if it goes there.
+    pub place: Option<Place>,
     /// Where it stands in its life.
     pub life: Life,
     /// Transfers under way that name it.
@@ -217,6 +220,7 @@ impl Entry {
             scratch: FileCopy::Absent,
             persistent: FileCopy::Absent,
             routed: None,
+            place: None,
             life: Life::Building,
             busy: 0,
             restoring: 0,

@@ -1,51 +1,88 @@
-//! What the processes of an MPI job agree on: who posts the rounds of `policy/rounds.rs`, and what
-//! their results do.
+//! What the processes of an MPI job agree on: which versions all of them have, which checkpoints are
+//! copied to persistent, and where each process's part of an aggregated file begins.
 //!
-//! All calls of MPI are made from the application's own calls, and none waits before the end of the
-//! job. A failure ends the agreement, and nothing else: then no version is removed any more, and
-//! every checkpoint that is undecided is copied.
+//! Each checkpoint begins a round (`policy/rounds.rs`), and where files are aggregated a gathering
+//! of their lengths. All calls of MPI are made from the application's own calls, and none waits
+//! before the end of the job, unless the application waits for an aggregated file. A failure ends
+//! the agreement, and nothing else: then no version is removed any more, and every checkpoint is
+//! copied to a file of its own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::Ordering;
 
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::State;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mpi::{Comm, Pending};
 use crate::policy::rounds::{Rounds, Values};
+use crate::tier::files::Place;
 
 /// How often a result is asked for before the application's wait goes on without it.
 const POLLS: usize = 100;
 
-/// The rounds of this process.
+/// What is passed for the length of a checkpoint that a process could not take.
+const NOT_TAKEN: i64 = -1;
+
+/// The agreement, as this process sees it.
 #[derive(Debug)]
 pub struct Agreement {
     comm: Comm,
-    /// Its clock decides for all.
-    decides: bool,
+    rank: u32,
+    ranks: u32,
     rounds: Rounds,
     posted: VecDeque<Pending>,
+    aggregation: Option<Aggregation>,
+    /// Checkpoints of which it is not known whether or where they are copied to persistent.
+    deferred: BTreeMap<Id, Deferred>,
     failed: bool,
 }
 
+/// The lengths that the processes tell each other.
+#[derive(Debug)]
+struct Aggregation {
+    comm: Comm,
+    /// Tells this job's files from others'.
+    job: u32,
+    begun: u64,
+    posted: VecDeque<(Pending, u64, Option<Id>)>,
+    /// The checkpoint that was begun and whose length was not told yet.
+    owed: Option<i64>,
+}
+
+/// What is known of a checkpoint's copy.
+#[derive(Clone, Copy, Debug, Default)]
+struct Deferred {
+    /// Whether it is made.
+    persist: Option<bool>,
+    /// Where it goes; `Some(None)`: to a file of its own.
+    place: Option<Option<Place>>,
+}
+
 impl Agreement {
-    /// Over a communicator of its own. Collective. `None` if there is nothing to agree on.
+    /// Over communicators of its own. Collective. `None` if there is nothing to agree on.
     pub fn start(comm: &Comm, engine: &Engine) -> Result<Option<Agreement>> {
         let config = &engine.config;
+        let aggregated = config.aggregated && engine.files.has_persistent();
         let limits = config.max_versions > 0 || config.scratch_versions > 0;
         let at_all = limits || engine.persistence_depends_on_time();
-        if config.ephemeral || !at_all || comm.size()? == 1 {
+        let (rank, ranks) = (comm.rank()?, comm.size()?);
+        if config.ephemeral || !(aggregated || at_all && ranks > 1) {
             return Ok(None);
         }
         for agreed in &engine.agreed {
             agreed.store(0, Ordering::Release);
         }
+        let aggregation = aggregated.then(|| Aggregation::start(comm, rank)).transpose()?;
         Ok(Some(Agreement {
-            decides: comm.rank()? == 0,
             comm: comm.dup()?,
+            rank,
+            ranks,
             rounds: Rounds::default(),
             posted: VecDeque::new(),
+            aggregation,
+            deferred: BTreeMap::new(),
             failed: false,
         }))
     }
@@ -53,16 +90,53 @@ impl Agreement {
     /// A checkpoint is about to begin on this process, and sooner or later on the others.
     pub fn begin(&mut self, engine: &Engine, name: &str, version: i32) {
         self.hear(engine);
-        let persist = self.decides.then(|| engine.is_to_persist());
-        let values = self.rounds.begin(key(name, version), persist, settled(engine));
+        let key = key(name, version);
+        // The first process's clock decides for all.
+        let persist = (self.rank == 0).then(|| engine.is_to_persist());
+        let values = self.rounds.begin(key, persist, settled(engine));
         self.post(engine, &values);
+        if let Some(aggregation) = &mut self.aggregation {
+            aggregation.owed = Some(key);
+        }
     }
 
-    /// It has begun. Whether its copy to persistent will be decided on by the round.
+    /// It has begun. Whether it is decided later if and where it is copied to persistent.
     pub fn opened(&mut self, engine: &Engine, id: Id) -> bool {
-        let undecided = !self.failed && engine.persistence_depends_on_time();
-        self.rounds.opened(id, undecided);
-        undecided
+        let by_time = engine.persistence_depends_on_time();
+        let defers = !self.failed && (by_time || self.aggregation.is_some());
+        self.rounds.opened(id, defers);
+        if defers {
+            let always = engine.config.persistent_interval.is_some();
+            let place = if self.aggregation.is_some() { None } else { Some(None) };
+            let persist = (!by_time).then_some(always);
+            self.deferred.insert(id, Deferred { persist, place });
+        }
+        defers
+    }
+
+    /// It was taken, with a file of so many bytes; `None`: it was not, or is not to be aggregated.
+    pub fn taken(&mut self, engine: &Engine, taken: Option<(Id, u64)>) {
+        let Some(aggregation) = &mut self.aggregation else {
+            return;
+        };
+        let Some(key) = aggregation.owed.take().filter(|_| !self.failed) else {
+            return;
+        };
+        let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
+        aggregation.begun += 1;
+        match aggregation.comm.begin_gather(&[key, len]) {
+            Ok(pending) => {
+                let id = taken.map(|(id, _)| id);
+                aggregation.posted.push_back((pending, aggregation.begun, id));
+            }
+            Err(error) => self.fail(engine, &error),
+        }
+    }
+
+    /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
+    pub fn taken_alone(&mut self, engine: &Engine, id: Id) {
+        self.taken(engine, None);
+        self.learn(engine, id, |deferred| deferred.place = Some(None));
     }
 
     fn post(&mut self, engine: &Engine, values: &Values) {
@@ -79,11 +153,20 @@ impl Agreement {
     pub fn hear(&mut self, engine: &Engine) {
         while let Some(first) = self.posted.front_mut() {
             match first.poll() {
-                Ok(None) => return,
+                Ok(None) => break,
                 Ok(Some(least)) => {
                     self.posted.pop_front();
                     self.apply(engine, &least);
                 }
+                Err(error) => return self.fail(engine, &error),
+            }
+        }
+        while let Some((first, ..)) =
+            self.aggregation.as_mut().and_then(|aggregation| aggregation.posted.front_mut())
+        {
+            match first.poll() {
+                Ok(None) => break,
+                Ok(Some(all)) => self.apply_gathered(engine, &all),
                 Err(error) => return self.fail(engine, &error),
             }
         }
@@ -104,21 +187,87 @@ impl Agreement {
         for (agreed, id) in engine.agreed.iter().zip(outcome.agreed) {
             agreed.fetch_max(id.unwrap_or(0), Ordering::AcqRel);
         }
-        if let Some((id, true)) = outcome.persist {
-            engine.catalog.step(|state| state.want_persistent(id));
+        if let Some((id, persist)) = outcome.persist {
+            self.learn(engine, id, |deferred| {
+                deferred.persist.get_or_insert(persist);
+            });
         }
     }
 
-    fn fail(&mut self, engine: &Engine, error: &crate::error::Error) {
+    /// Takes the lengths of the first gathering: each process's key and length.
+    fn apply_gathered(&mut self, engine: &Engine, all: &[i64]) {
+        let first = self.aggregation.as_mut().and_then(|aggregation| {
+            let (_, attempt, id) = aggregation.posted.pop_front()?;
+            Some((aggregation.job, attempt, id?))
+        });
+        let Some((job, attempt, id)) = first else {
+            return;
+        };
+        let lines: Vec<(i64, u64)> = all
+            .chunks_exact(2)
+            .filter_map(|line| Some((line[0], u64::try_from(line[1]).ok()?)))
+            .collect();
+        let same = lines.iter().all(|line| line.0 == lines[0].0);
+        let place = (same && lines.len() == self.ranks as usize).then(|| {
+            let offset = lines[..self.rank as usize].iter().map(|line| line.1).sum();
+            Place { offset, ranks: self.ranks, job, attempt }
+        });
+        if place.is_none() {
+            engine.degrade(
+                "aggregation",
+                "a checkpoint that not all processes have taken is not aggregated: each of them \
+                 copies it to a file of its own",
+            );
+        }
+        self.learn(engine, id, |deferred| deferred.place = Some(place));
+    }
+
+    /// Adds to what is known of a checkpoint's copy. Once all is, it is made.
+    fn learn(&mut self, engine: &Engine, id: Id, what: impl FnOnce(&mut Deferred)) {
+        let Some(deferred) = self.deferred.get_mut(&id) else {
+            return;
+        };
+        what(deferred);
+        if let Deferred { persist: Some(persist), place: Some(place) } = *deferred {
+            self.deferred.remove(&id);
+            self.rounds.decided(id);
+            if persist {
+                engine.catalog.step(|state| state.want_persistent(id, place));
+            }
+        }
+    }
+
+    fn fail(&mut self, engine: &Engine, error: &Error) {
         engine.degrade("agreement", format!("the processes agree on nothing any more: {error}"));
         self.failed = true;
         self.posted.clear();
+        if let Some(aggregation) = &mut self.aggregation {
+            aggregation.posted.clear();
+        }
         self.decide_alone(engine);
     }
 
-    /// The application waits for its files: what is undecided is copied. The results get a moment
-    /// to come, but are not waited for: another process may wait for this one.
-    pub fn decide_alone(&mut self, engine: &Engine) {
+    /// Everything that is undecided is copied, to a file of its own.
+    fn decide_alone(&mut self, engine: &Engine) {
+        let ids: Vec<Id> = self.deferred.keys().copied().collect();
+        for id in ids {
+            self.learn(engine, id, |deferred| {
+                deferred.persist.get_or_insert(true);
+                deferred.place.get_or_insert(None);
+            });
+        }
+    }
+
+    /// The application waits for its files. What is undecided is copied: the results get a moment
+    /// to come, but are not waited for, as another process may wait for this one. Parts of
+    /// aggregated files have no other way: they are waited for.
+    pub fn settle(&mut self, engine: &Engine) {
+        if self.aggregation.is_some() {
+            if let Err(error) = self.hear_all(engine) {
+                self.fail(engine, &error);
+            }
+            return;
+        }
         for _ in 0..POLLS {
             self.hear(engine);
             if self.posted.is_empty() {
@@ -126,9 +275,29 @@ impl Agreement {
             }
             std::thread::yield_now();
         }
-        for id in self.rounds.decide_alone() {
-            engine.catalog.step(|state| state.want_persistent(id));
+        self.decide_alone(engine);
+    }
+
+    /// Waits for all results.
+    fn hear_all(&mut self, engine: &Engine) -> Result<()> {
+        while let Some(mut pending) = self.posted.pop_front() {
+            if let Some(least) = pending.wait()? {
+                self.apply(engine, &least);
+            }
         }
+        while let Some((first, ..)) =
+            self.aggregation.as_mut().and_then(|aggregation| aggregation.posted.front_mut())
+        {
+            if let Some(all) = first.wait()? {
+                self.apply_gathered(engine, &all);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether files are aggregated.
+    pub fn aggregates(&self) -> bool {
+        self.aggregation.is_some()
     }
 
     /// Ends all rounds, so that everything is decided. Collective: at the end of the job.
@@ -138,21 +307,37 @@ impl Agreement {
         while (self.rounds.begun() as i64) < most {
             let values = self.rounds.begin_last(settled(engine));
             self.post(engine, &values);
-        }
-        for pending in std::mem::take(&mut self.posted) {
-            if let Some(least) = pending.wait()? {
-                self.apply(engine, &least);
+            if let Some(aggregation) = &mut self.aggregation {
+                aggregation.owed = Some(0);
             }
+            self.taken(engine, None);
         }
-        Ok(())
+        self.hear_all(engine)
     }
 
-    /// Learns what all have in the end. Collective.
-    pub fn finish(mut self, engine: &Engine) -> Result<()> {
+    /// Learns what all have in the end; `drained`: this process has no file under way any more.
+    /// Collective.
+    pub fn finish(mut self, engine: &Engine, drained: bool) -> Result<()> {
         let values = self.rounds.begin_last(settled(engine));
         self.post(engine, &values);
-        self.conclude(engine)?;
+        self.hear_all(engine)?;
+        if let Some(aggregation) = self.aggregation {
+            let all = aggregation.comm.allreduce_min_i64(i64::from(drained))? == 1;
+            if all && self.rank == 0 {
+                engine.files.remove_incomplete(aggregation.job)?;
+            }
+            aggregation.comm.free()?;
+        }
         self.comm.free()
+    }
+}
+
+impl Aggregation {
+    fn start(comm: &Comm, rank: u32) -> Result<Aggregation> {
+        let random = RandomState::new().build_hasher().finish();
+        let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
+        let job = comm.allreduce_min_i64(mine)? as u32;
+        Ok(Aggregation { comm: comm.dup()?, job, begun: 0, posted: VecDeque::new(), owed: None })
     }
 }
 

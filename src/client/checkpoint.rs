@@ -7,6 +7,7 @@ use super::{check_name, Client, Phase, Routed, Selection};
 use crate::catalog::state::State;
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
+use crate::format::header::encoded_len;
 use crate::metrics::{Cause, Hop};
 use crate::platform::files;
 use crate::trace::Activity;
@@ -33,11 +34,13 @@ impl Client {
             // Also if it does not begin here: it does on the other processes.
             agreement.begin(&self.engine, name, version);
         }
-        if let Some(failure) = self.engine.catalog.step(State::take_failure) {
-            return Err(failure.within("an earlier checkpoint failed in the background"));
-        }
-        if let Some(broken) = self.engine.catalog.broken() {
-            return Err(broken);
+        let failure = self.engine.catalog.step(State::take_failure);
+        let failure = failure
+            .map(|failure| failure.within("an earlier checkpoint failed in the background"))
+            .or_else(|| self.engine.catalog.broken());
+        if let Some(failure) = failure {
+            self.not_taken();
+            return Err(failure);
         }
         let mut open = self.engine.begin(name, version);
         if let Some(agreement) = &mut self.agreement {
@@ -96,9 +99,31 @@ impl Client {
             return if success { Err(Error::invalid("nothing was captured")) } else { Ok(()) };
         }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Checkpoint { open, routed: None } => self.engine.commit(open),
+            Phase::Checkpoint { open, routed: None } => {
+                let sizes = open.regions.iter().map(|region| region.size);
+                let len = sizes.sum::<u64>() + encoded_len(open.regions.len()) as u64;
+                let id = open.id;
+                let committed = self.engine.commit(open);
+                let taken = committed.is_ok().then_some((id, len));
+                if let Some(agreement) = &mut self.agreement {
+                    agreement.taken(&self.engine, taken);
+                    if self.engine.writes_directly() && agreement.aggregates() {
+                        agreement.settle(&self.engine);
+                        return committed.and_then(|()| self.engine.wait_persistent(id));
+                    }
+                }
+                committed
+            }
             Phase::Checkpoint { open, routed: Some(routed) } => {
-                self.engine.commit_routed(open, &routed.temporary, routed.original)
+                let id = open.id;
+                let committed = self.engine.commit_routed(open, &routed.temporary, routed.original);
+                if let Some(agreement) = &mut self.agreement {
+                    agreement.taken_alone(&self.engine, id);
+                    if self.engine.writes_directly() {
+                        return committed.and_then(|()| self.engine.wait_persistent(id));
+                    }
+                }
+                committed
             }
             other => {
                 self.phase = other;
@@ -113,7 +138,7 @@ impl Client {
             return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
         }
         if let Some(agreement) = &mut self.agreement {
-            agreement.decide_alone(&self.engine);
+            agreement.settle(&self.engine);
         }
         self.engine.drain()
     }

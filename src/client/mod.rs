@@ -68,7 +68,17 @@ pub struct Client {
 
 impl Client {
     /// Starts a job without MPI; `rank` is the number in its file names.
-    pub fn start(config: Config, rank: u32) -> Result<Client> {
+    pub fn start_single(config: Config, rank: u32) -> Result<Client> {
+        if config.aggregated {
+            log::warn!(
+                "aggregated has no effect with VELOC_Init_single: the process has no others to \
+                 share its files with"
+            );
+        }
+        Client::start(config, rank)
+    }
+
+    fn start(config: Config, rank: u32) -> Result<Client> {
         let device = match Driver::get() {
             // Without a wish for a device cache, there is one only if device memory turns up.
             Ok(Some(driver)) if config.gpu_cache_size.is_some() => Device::current(&driver)?,
@@ -117,7 +127,7 @@ impl Client {
         }
         let drained = if drain { engine.drain() } else { Ok(()) };
         if let Some(agreement) = self.agreement.take() {
-            warn(agreement.finish(engine));
+            warn(agreement.finish(engine, drain && drained.is_ok()));
             engine.prune_all();
         }
         let finished = self.engine.finish(false).and(drained);
@@ -138,6 +148,13 @@ impl Client {
         self.engine.leave();
     }
 
+    /// A checkpoint that was begun is not taken on this process.
+    fn not_taken(&mut self) {
+        if let Some(agreement) = &mut self.agreement {
+            agreement.taken(&self.engine, None);
+        }
+    }
+
     fn leave_phase(&mut self) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => {}
@@ -146,6 +163,7 @@ impl Client {
                     drop(crate::platform::files::remove(&routed.temporary));
                 }
                 self.engine.abort(open);
+                self.not_taken();
             }
             Phase::Restart { restoring } => self.engine.end_restore(restoring, false),
         }

@@ -34,7 +34,14 @@ impl Shared {
 
     /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
     pub(super) fn prune(&self, tier: FileTier, name: &str) {
-        let agreed = self.agreed[tier as usize].load(Ordering::Acquire);
+        let agreed = |tier: FileTier| self.agreed[tier as usize].load(Ordering::Acquire);
+        let agreed = match tier {
+            // An aggregated file is of use only when all processes have written their parts.
+            FileTier::Scratch if self.config.aggregated => {
+                agreed(FileTier::Scratch).min(agreed(FileTier::Persistent))
+            }
+            _ => agreed(tier),
+        };
         let excess = self.retention[tier as usize].lock().excess(name, agreed);
         for version in excess {
             // What is being restored or persisted goes with the next one.

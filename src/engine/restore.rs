@@ -12,7 +12,6 @@ use crate::catalog::state::{Acquire, Source};
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
-use crate::platform::files;
 use crate::policy::slice::SLICE;
 use crate::tier::files::{Found, Opened};
 use crate::tier::space::cut;
@@ -44,7 +43,7 @@ impl Shared {
         })?;
         let there = [
             self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
-            self.files.persistent_path(name, version).is_some_and(|path| path.exists()),
+            self.files.is_persistent(name, version),
         ];
         Ok(self.catalog.step(|state| match found {
             Found::Regions(opened) => {
@@ -196,7 +195,7 @@ impl Shared {
                                 region.size as usize,
                             )
                         };
-                        files::read_exact_at(&opened.file, into, found.offset, &opened.path)?;
+                        opened.read_exact_at(into, found.offset)?;
                     }
                 }
                 Pointer::Device { .. } => {
@@ -224,7 +223,7 @@ impl Shared {
         while done < region.size {
             let len = (region.size - done).min(SLICE);
             let bytes = &mut bounce[..len as usize];
-            files::read_exact_at(&opened.file, bytes, offset + done, &opened.path)?;
+            opened.read_exact_at(bytes, offset + done)?;
             // SAFETY: the driver has vouched for the application's pointer, which has at least
             // `region.size` bytes; the buffer waits for the stream.
             unsafe { own.0.copy_from_host(place.address + done, bytes.as_ptr(), len) }

@@ -50,7 +50,7 @@ pub fn persist(shared: &Shared) -> Result<()> {
         let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
         let result = shared
             .files
-            .persist(&job.name, job.version, job.routed.as_deref())
+            .persist(&job.name, job.version, job.routed.as_deref(), job.place.as_ref())
             .map(|bytes| {
                 shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed());
                 span.bytes(bytes);
@@ -165,7 +165,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
             let into = unsafe {
                 std::slice::from_raw_parts_mut(host.address(extent.offset), extent.len as usize)
             };
-            files::read_exact_at(&opened.file, into, at, &opened.path)?;
+            opened.read_exact_at(into, at)?;
             at += extent.len;
         }
         bytes += region.size;

@@ -384,15 +384,16 @@ impl<H: Handle> Calls<H> {
         comm: usize,
     ) -> Result<usize> {
         let mut request = H::from_bits(0);
-        // SAFETY: as for `start_reduce`; one integer of each process of the communicator, for as
-        // many of which `all` has room.
+        let count = mine.len() as c_int;
+        // SAFETY: as for `start_reduce`; so many integers of each process of the communicator, for
+        // all of which `all` has room.
         let code = unsafe {
             (self.iallgather)(
                 mine.as_ptr().cast(),
-                1,
+                count,
                 H::from_bits(int64),
                 all.as_mut_ptr().cast(),
-                1,
+                count,
                 H::from_bits(int64),
                 H::from_bits(comm),
                 &mut request,

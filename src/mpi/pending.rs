@@ -31,13 +31,14 @@ impl Comm {
         Ok(Pending { comm: self.clone(), request, buffers: Some(buffers) })
     }
 
-    /// Begins to give every process what each of them passes, in the order of their numbers.
+    /// Begins to give every process what each of them passes, in the order of their numbers. All of
+    /// them pass as many values.
     ///
     /// # Errors
     /// `MPI_Iallgather` or `MPI_Comm_size` failed, or MPI is not running.
-    pub fn begin_gather(&self, mine: i64) -> Result<Pending> {
-        let size = self.size()? as usize;
-        let mut buffers = Buffers { mine: [mine].into(), all: vec![0; size].into() };
+    pub fn begin_gather(&self, mine: &[i64]) -> Result<Pending> {
+        let all = vec![0; self.size()? as usize * mine.len()];
+        let mut buffers = Buffers { mine: mine.into(), all: all.into() };
         let request = self.start_gather(&buffers.mine, &mut buffers.all)?;
         Ok(Pending { comm: self.clone(), request, buffers: Some(buffers) })
     }
@@ -60,7 +61,7 @@ impl Pending {
     ///
     /// # Errors
     /// `MPI_Wait` failed, or MPI is not running.
-    pub fn wait(mut self) -> Result<Option<Box<[i64]>>> {
+    pub fn wait(&mut self) -> Result<Option<Box<[i64]>>> {
         if self.buffers.is_some() {
             self.comm.wait(&mut self.request)?;
         }

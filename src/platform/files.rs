@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
@@ -281,6 +281,27 @@ pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Res
         let _ = remove(temporary);
     }
     copied
+}
+
+/// Copies all of `source`, open at its start, to `offset` (in bytes) of `target`, and gives the bytes
+/// copied.
+///
+/// # Errors
+/// As [`copy_file`].
+pub fn copy_to_offset(
+    mut from: &File,
+    mut to: &File,
+    offset: u64,
+    source: &Path,
+    target: &Path,
+) -> Result<u64> {
+    let seek = |file: &mut &File, at: u64, path: &Path| {
+        file.seek(SeekFrom::Start(at))
+            .map_err(|e| Error::system(format!("seek {at} in {}", path.display()), &e))
+    };
+    seek(&mut from, 0, source)?;
+    seek(&mut to, offset, target)?;
+    copy_all(from, to, source, target)
 }
 
 /// Copies from the position of `from` (its start) to that of `to`.

@@ -30,7 +30,8 @@ pub struct Rounds {
     /// Checkpoints of rounds, oldest first, of which this process's file may still be missing; by
     /// tier.
     unsettled: [VecDeque<(u64, Id)>; TIERS],
-    /// Checkpoints whose copy to persistent has not been decided on, oldest first.
+    /// Checkpoints whose copy to persistent has not been decided on, or not where it goes; oldest
+    /// first.
     undecided: VecDeque<(u64, Id)>,
     /// All checkpoints whose round may still become the one that is agreed on, oldest first.
     taken: VecDeque<(u64, Id)>,
@@ -44,8 +45,8 @@ pub struct Outcome {
     /// The last checkpoint that all processes have in each tier, like all before it. `None`: there
     /// is none yet.
     pub agreed: [Option<Id>; TIERS],
-    /// The checkpoint of the round, if its copy to persistent was still to be decided on, and
-    /// whether it is to be made.
+    /// The checkpoint of the round, if its copy to persistent is still to be decided on, and whether
+    /// it is to be made.
     pub persist: Option<(Id, bool)>,
     /// From here on nothing is agreed: the processes have taken different checkpoints.
     pub broke: bool,
@@ -91,12 +92,9 @@ impl Rounds {
         let same = least[0] == -least[1];
         let broke = !same && !self.broken;
         self.broken |= !same;
-        let decided = self.undecided.front().copied().filter(|&(round, _)| round <= self.ended);
-        let persist = decided.map(|(_, id)| {
-            self.undecided.pop_front();
-            // When in doubt, a copy too many.
-            (id, self.broken || least[2] != 0)
-        });
+        let of_round = self.undecided.iter().find(|&&(round, _)| round == self.ended);
+        // When in doubt, a copy too many.
+        let persist = of_round.map(|&(_, id)| (id, self.broken || least[2] != 0));
         let mut agreed = [None; TIERS];
         if !self.broken {
             for (tier, agreed) in agreed.iter_mut().enumerate() {
@@ -112,10 +110,9 @@ impl Rounds {
         Outcome { agreed, persist, broke }
     }
 
-    /// The checkpoints whose copy to persistent is undecided, which from here on is this process's
-    /// own affair: the application waits.
-    pub fn decide_alone(&mut self) -> Vec<Id> {
-        self.undecided.drain(..).map(|(_, id)| id).collect()
+    /// It is decided whether and where a checkpoint is copied to persistent.
+    pub fn decided(&mut self, id: Id) {
+        self.undecided.retain(|&(_, other)| other != id);
     }
 
     /// Rounds begun.
@@ -263,6 +260,7 @@ mod tests {
             assert!(passed.iter().all(|values| values[4] == round as i64 - 1), "{passed:?}");
             for rounds in &mut rounds {
                 assert_eq!(rounds.end(&least(&passed)).persist, Some((round, persist)));
+                rounds.decided(round);
             }
         }
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::files::Place;
 use super::space::Extent;
 use crate::catalog::entry::{Id, Region};
 use crate::error::{Error, Kind, Result};
@@ -19,7 +20,7 @@ use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
 
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
-const MAGIC: u64 = 0x0001_0063_6f6c_6576;
+const MAGIC: u64 = 0x0002_0063_6f6c_6576;
 /// Words of a slot: its state, its link, and content.
 const SLOT: usize = 32;
 /// Words of content in a slot.
@@ -38,6 +39,8 @@ pub struct Record<'a> {
     pub version: i32,
     /// For a file-based checkpoint, the path that was routed.
     pub routed: Option<Cow<'a, str>>,
+    /// Where it goes in an aggregated file, if it goes there.
+    pub place: Option<Place>,
     /// Its regions, ascending by id.
     pub regions: Cow<'a, [Region]>,
     /// Its parts: their bytes, and where these are in the host buffer.
@@ -283,6 +286,7 @@ mod tests {
             name: format!("wave.{id}").into(),
             version: id as i32,
             routed: (id % 2 == 0).then(|| Cow::from("/a/b")),
+            place: (id % 3 == 0).then_some(Place { offset: id, ranks: 3, job: 7, attempt: id }),
             regions: (0..regions).map(region).collect(),
             parts: [(0, Cow::from(vec![])), (99, (0..extents).map(extent).collect())],
         }

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use capi_tests::job::{names, Job};
+use capi_tests::checkpoint_file::{content, encode};
+use capi_tests::job::{files, names, Job};
 use capi_tests::program::{found, mpi_program};
 use capi_tests::run::Run;
 
@@ -172,4 +173,112 @@ fn different_checkpoints_are_kept() {
         assert!(ended.stderr.contains("different checkpoints"), "{}", ended.stderr);
         assert_eq!(names(&job.scratch()).len(), 3 + 6 + 1);
     }
+}
+
+const AGGREGATED: &str = "mode = MODE\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+                          meta = DIR/meta\naggregated = true\n";
+
+/// Each process another length.
+const LENGTHS: &str = "@0:size=1000 @1:size=3000000 @2:size=5";
+
+/// Upstream's form: the processes' files one behind the other, a table of where they begin, and
+/// nothing else. Catches a part in the wrong place, a file that is never completed, and a restart
+/// that does not look there.
+#[test]
+fn aggregated_files() {
+    for mpi in [OPEN_MPI, MPICH] {
+        for mode in ["sync", "async"] {
+            let job = Job::new(&AGGREGATED.replace("MODE", mode));
+            let commands = format!("{LENGTHS} take=x:1 take=x:2 take=y:1 take=x:1:9");
+            let Some(run) = mpi.script(&job, &commands) else { return };
+            run.succeed();
+            assert_eq!(names(&job.persistent()), ["x-agg-1.dat", "x-agg-2.dat", "y-agg-1.dat"]);
+            assert_eq!(names(&job.path("meta")), names(&job.persistent()));
+            let scratch = files(&job.scratch());
+            for (name, bytes) in files(&job.persistent()) {
+                let parts = |rank: usize| &scratch[&name.replace("agg", &rank.to_string())];
+                assert!(bytes == [&parts(0)[..], parts(1), parts(2)].concat(), "{name}");
+                let table: Vec<u8> = [3, 0, parts(0).len(), parts(0).len() + parts(1).len()]
+                    .iter()
+                    .flat_map(|&number| (number as i64).to_le_bytes())
+                    .collect();
+                assert_eq!(files(&job.path("meta"))[&name], table);
+            }
+            std::fs::remove_dir_all(job.scratch()).unwrap();
+            let commands = format!("{LENGTHS} newest=x:2 restore=x:2 restore=x:1:9 restore=y:1");
+            mpi.script(&job, &commands).unwrap().succeed();
+        }
+    }
+}
+
+/// An aggregated file that was made by hand, as upstream would.
+#[test]
+fn aggregated_files_of_others() {
+    let job = Job::new(&AGGREGATED.replace("MODE", "async"));
+    let parts: Vec<Vec<u8>> =
+        [1000, 3_000_000, 5].map(|len| encode(&[(1, content(1, 4, len))])).into();
+    for folder in [job.persistent(), job.path("meta")] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::write(job.persistent().join("x-agg-4.dat"), parts.concat()).unwrap();
+    let second = parts[0].len();
+    let table: Vec<u8> = [3, 0, second, second + parts[1].len()]
+        .iter()
+        .flat_map(|&number| (number as i64).to_le_bytes())
+        .collect();
+    std::fs::write(job.path("meta/x-agg-4.dat"), table).unwrap();
+    for mpi in [OPEN_MPI, MPICH] {
+        let Some(run) = mpi.script(&job, &format!("{LENGTHS} newest=x:4 restore=x:4")) else {
+            return;
+        };
+        run.succeed();
+    }
+}
+
+/// Limits, intervals and checksums with aggregated files.
+#[test]
+fn aggregated_files_with_the_rest() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let limits = "max_versions = 2\nscratch_versions = 1\nchksum = true\n";
+        let job = Job::new(&(AGGREGATED.replace("MODE", "async") + limits));
+        let takes: String = (1..=9).map(|v| format!(" take=x:{v}")).collect();
+        let Some(run) = mpi.script(&job, &takes) else { return };
+        run.succeed();
+        assert_eq!(names(&job.persistent()), ["x-agg-8.dat", "x-agg-9.dat"]);
+        let meta = names(&job.path("meta"));
+        assert_eq!(meta.len(), 2 + 2 * 3, "{meta:?}");
+        std::fs::remove_dir_all(job.scratch()).unwrap();
+        // The last byte is the last process's.
+        let path = job.persistent().join("x-agg-9.dat");
+        let mut bytes = std::fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let ended = mpi.script(&job, "newest=x:8 restore=x:8").unwrap().succeed();
+        assert!(ended.stderr.contains("x-agg-9.dat has the SHA-256"), "{}", ended.stderr);
+
+        let interval = "persistent_interval = 100000\n";
+        let job = Job::new(&(AGGREGATED.replace("MODE", "async") + interval));
+        mpi.script(&job, "take=x:1 wait take=x:2").unwrap().succeed();
+        assert_eq!(names(&job.persistent()), [""; 0]);
+    }
+}
+
+/// What is not everybody's is in files of its own, and said to be.
+#[test]
+fn what_cannot_be_aggregated() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(&AGGREGATED.replace("MODE", "async"));
+        let commands = "@0:take=x:1 @1:take=x:2 @2:take=x:3 take=y:1 @0:take=z:1";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        let ended = run.succeed();
+        assert!(ended.stderr.contains("not aggregated"), "{}", ended.stderr);
+        assert_eq!(
+            names(&job.persistent()),
+            ["x-0-1.dat", "x-1-2.dat", "x-2-3.dat", "y-agg-1.dat", "z-0-1.dat"]
+        );
+    }
+    let job = Job::new(&AGGREGATED.replace("MODE", "async"));
+    let ended = job.run("script", "take=x:1").succeed();
+    assert!(ended.stderr.contains("aggregated"), "{}", ended.stderr);
+    assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
 }

@@ -7,6 +7,7 @@ use crate::catalog::entry::{
     Entry, FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS,
 };
 use crate::error::{Error, Kind, Result};
+use crate::tier::files::Place;
 
 impl State {
     /// Where a capture goes that has so many bytes of each part, in one checkpoint.
@@ -146,8 +147,9 @@ impl State {
         self.enliven(id);
     }
 
-    /// A checkpoint is to be copied to persistent after all.
-    pub fn want_persistent(&mut self, id: Id) {
+    /// A checkpoint is to be copied to persistent after all, to a file of its own or to its place in
+    /// an aggregated one.
+    pub fn want_persistent(&mut self, id: Id, place: Option<Place>) {
         let lasting = self.shape.persistent;
         if let Some(entry) = self.entries.get_mut(&id) {
             let has_file = !matches!(entry.scratch, FileCopy::Absent);
@@ -157,6 +159,8 @@ impl State {
                 && has_file
             {
                 entry.persistent = FileCopy::Wanted;
+                entry.place = place;
+                self.note_anew(id);
                 self.reindex(id);
             }
         }

@@ -128,6 +128,7 @@ impl State {
             name: entry.name.clone(),
             version: entry.version,
             routed: entry.routed.clone(),
+            place: entry.place,
         };
         self.started(id, true);
         Some(job)

@@ -38,6 +38,16 @@ impl State {
         }
     }
 
+    /// Writes an entry's record anew, because what it says has changed. The old one goes after the
+    /// new one has come: at no moment is there none.
+    pub(super) fn note_anew(&mut self, id: Id) {
+        let old = self.entries.get_mut(&id).and_then(|entry| entry.noted.take());
+        self.note(id);
+        if let (Some(ledger), Some((slot, _))) = (&mut self.ledger, old) {
+            ledger.remove(slot);
+        }
+    }
+
     /// Takes a checkpoint over that another process has left in the host buffer or in scratch.
     ///
     /// # Errors
@@ -71,6 +81,7 @@ impl State {
             entry.persistent = FileCopy::Wanted;
         }
         entry.routed = record.routed.as_deref().map(Arc::from);
+        entry.place = record.place;
         entry.doomed = standing.doomed;
         self.entries.insert(id, Box::new(entry));
         self.enliven(id);
@@ -104,6 +115,7 @@ fn record(id: Id, entry: &Entry) -> Record<'_> {
         name: Cow::Borrowed(&entry.name),
         version: entry.version,
         routed: entry.routed.as_deref().map(Cow::Borrowed),
+        place: entry.place,
         regions: Cow::Borrowed(&entry.regions),
         parts: PARTS.map(part),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::catalog::entry::{Id, Region, Tier};
 use crate::error::Error;
 use crate::policy::order::RestoreOrder;
+use crate::tier::files::Place;
 use crate::tier::space::Extent;
 
 /// The tiers that a job has, and how it uses them.
@@ -127,6 +128,8 @@ pub struct PersistJob {
     pub version: i32,
     /// The path that was routed, for a file-based checkpoint.
     pub routed: Option<Arc<str>>,
+    /// Where it goes in an aggregated file, if it goes there.
+    pub place: Option<Place>,
 }
 
 /// What a finished file transfer must still do.

@@ -217,7 +217,7 @@ fn calls_that_nobody_waits_for() {
         assert_eq!(least.poll().unwrap().as_deref(), Some(&[5, -7, 5][..]));
         assert_eq!(least.poll().unwrap(), None);
         assert_eq!(least.wait().unwrap(), None);
-        let all = copy.begin_gather(9).unwrap();
+        let mut all = copy.begin_gather(&[9]).unwrap();
         assert_eq!(all.wait().unwrap().as_deref(), Some(&[5, 9][..]));
         // Not waited for: its buffers stay MPI's.
         drop(copy.begin_least(&[1]).unwrap());

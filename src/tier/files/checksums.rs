@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -103,11 +104,12 @@ impl Checksums {
         }
     }
 
-    /// Compares the open checkpoint file called `file`, which is `path`, with its checksum.
+    /// Compares the bytes `part` of the open file `opened`, which is `path`, with the checksum of the
+    /// checkpoint file called `file`.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] if they differ, or if what stands as its checksum is none.
-    pub fn check(&self, file: &str, opened: &File, path: &Path) -> Result<()> {
+    pub fn check(&self, file: &str, opened: &File, part: Range<u64>, path: &Path) -> Result<()> {
         if !self.kept {
             return Ok(());
         }
@@ -127,7 +129,7 @@ impl Checksums {
         if self.good.lock().get(path) == Some(&stamp) {
             return Ok(());
         }
-        let found = checksum::of_range(opened, 0..metadata.len(), path, |_| {})?;
+        let found = checksum::of_range(opened, part, path, |_| {})?;
         if found != expected {
             return Err(Error::new(
                 Kind::Corrupt,
@@ -160,7 +162,9 @@ mod tests {
     }
 
     fn check(checksums: &Checksums, path: &Path) -> Result<()> {
-        checksums.check("x-0-1.dat", &files::open(path).unwrap(), path)
+        let file = files::open(path).unwrap();
+        let len = files::len(&file, path).unwrap();
+        checksums.check("x-0-1.dat", &file, 0..len, path)
     }
 
     /// Catches a check that is skipped, one that trusts a file because of what it was before, and

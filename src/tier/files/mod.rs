@@ -15,11 +15,13 @@ use crate::format::checksum::{self, Checksum};
 use crate::format::names;
 use crate::platform::files::{self, Durability};
 
+mod aggregate;
 mod checksums;
 mod leftovers;
 mod opened;
 mod output;
 
+pub use aggregate::Place;
 use checksums::Checksums;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
@@ -29,6 +31,7 @@ pub use output::{Output, Written};
 pub struct Files {
     scratch: Option<PathBuf>,
     persistent: Option<PathBuf>,
+    meta: Option<PathBuf>,
     checksums: Option<Checksums>,
     rank: u32,
     ephemeral: bool,
@@ -79,6 +82,7 @@ impl Files {
         let found = Files {
             scratch: absolute(&scratch),
             persistent: absolute(&persistent),
+            meta: absolute(&meta),
             checksums: absolute(&meta).map(|meta| Checksums::new(meta, config.chksum)),
             rank,
             ephemeral: config.ephemeral,
@@ -140,12 +144,19 @@ impl Files {
         complete.with_file_name(name)
     }
 
+    /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one.
+    pub fn is_persistent(&self, name: &str, version: i32) -> bool {
+        self.persistent_path(name, version).is_some_and(|path| path.exists())
+            || self.is_aggregated(name, version)
+    }
+
     /// The versions of which a complete file exists in scratch or persistent, ascending.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
         let mut found = BTreeSet::new();
         for directory in [&self.scratch, &self.persistent].into_iter().flatten() {
             found.extend(files::versions(directory, name, self.rank)?);
         }
+        found.extend(self.aggregated_versions(name)?);
         Ok(found)
     }
 
@@ -173,8 +184,12 @@ impl Files {
         let mut scratch: Vec<PathBuf> =
             scratch.into_iter().flatten().filter_map(Result::ok).collect();
         scratch.dedup();
-        for path in scratch.into_iter().chain(self.persistent_path(name, version)) {
-            match Opened::read(&path).and_then(|opened| self.checked(opened, name, version)) {
+        let files = scratch.into_iter().chain(self.persistent_path(name, version));
+        let files = files.map(|path| Opened::read(&path));
+        // The part is looked for last of all, and only if it is needed.
+        let part = std::iter::once_with(|| self.open_part(name, version));
+        for opened in files.chain(part) {
+            match opened.and_then(|opened| self.checked(opened, name, version)) {
                 Ok(opened) => return Ok(opened),
                 Err(error) if error.kind() == Kind::NotFound => {}
                 Err(error) => {
@@ -195,7 +210,7 @@ impl Files {
     fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
         if let Some(checksums) = &self.checksums {
             let file = names::checkpoint_file(name, self.rank, version);
-            checksums.check(&file, &opened.file, &opened.path)?;
+            checksums.check(&file, &opened.file, opened.part.clone(), &opened.path)?;
         }
         Ok(opened)
     }
@@ -327,7 +342,7 @@ impl Files {
     pub fn remove_scratch(&self, name: &str, version: i32) -> Result<()> {
         files::remove(&self.own_path(name, version)?)?;
         files::remove(&self.routed_note(name, version)?)?;
-        if self.persistent_path(name, version).is_some_and(|path| path.exists()) {
+        if self.is_persistent(name, version) {
             return Ok(());
         }
         self.remove_checksum(name, version)
@@ -341,6 +356,7 @@ impl Files {
                 if let Some(path) = self.persistent_path(name, version) {
                     files::remove(&path)?;
                 }
+                self.remove_aggregated(name, version)?;
                 if self.scratch_path(name, version).is_ok_and(|path| path.exists()) {
                     return Ok(());
                 }
@@ -358,9 +374,18 @@ impl Files {
         let Some(directory) = directory else {
             return Ok(Vec::new());
         };
+        let own = files::versions(directory, name, self.rank)?.into_iter().map(|version| {
+            (directory.join(names::checkpoint_file(name, self.rank, version)), version)
+        });
+        let shared = match tier {
+            FileTier::Scratch => Vec::new(),
+            FileTier::Persistent => self.aggregated_versions(name)?,
+        };
+        let shared = shared
+            .into_iter()
+            .filter_map(|version| Some((self.aggregated_data(name, version)?, version)));
         let mut found = Vec::new();
-        for version in files::versions(directory, name, self.rank)? {
-            let path = directory.join(names::checkpoint_file(name, self.rank, version));
+        for (path, version) in own.chain(shared) {
             // Not that of the file a link leads to. What has gone meanwhile is not there.
             if let Ok(changed) = fs::symlink_metadata(&path).and_then(|m| m.modified()) {
                 found.push((changed, version));
@@ -371,8 +396,20 @@ impl Files {
     }
 
     /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
-    /// it was routed from, with a link in persistent.
-    pub fn persist(&self, name: &str, version: i32, routed: Option<&str>) -> Result<u64> {
+    /// it was routed from, with a link in persistent; one with a place in an aggregated file goes
+    /// there.
+    pub fn persist(
+        &self,
+        name: &str,
+        version: i32,
+        routed: Option<&str>,
+        place: Option<&Place>,
+    ) -> Result<u64> {
+        if let Some(place) = place {
+            let bytes = self.persist_part(name, version, place)?;
+            self.persist_checksum(name, version, None, self.persistent_durability())?;
+            return Ok(bytes);
+        }
         let source = self.scratch_path(name, version)?;
         let persistent = self.persistent_path(name, version);
         let (target, link) = match routed {
@@ -430,7 +467,8 @@ impl Files {
         let file = names::checkpoint_file(name, self.rank, version);
         let check = |path: &Path| {
             let opened = files::open(path)?;
-            self.checksums.as_ref().map_or(Ok(()), |sums| sums.check(&file, &opened, path))
+            let len = files::len(&opened, path)?;
+            self.checksums.as_ref().map_or(Ok(()), |sums| sums.check(&file, &opened, 0..len, path))
         };
         let in_scratch = check(&path);
         let missing = match in_scratch {

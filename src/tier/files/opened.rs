@@ -1,6 +1,7 @@
 //! A checkpoint's file, opened for reading, with its header checked.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
@@ -16,14 +17,17 @@ pub enum Found {
     Routed,
 }
 
-/// A complete checkpoint file, open for reading, with its header read.
+/// A complete checkpoint file, or a process's part of an aggregated one, open for reading, with its
+/// header read.
 #[derive(Debug)]
 pub struct Opened {
     /// The file.
     pub file: File,
     /// Its path, for messages.
     pub path: PathBuf,
-    /// Its regions.
+    /// The bytes of the file that are the checkpoint's.
+    pub part: Range<u64>,
+    /// Its regions; their offsets count from the part's start.
     pub header: Decoded,
 }
 
@@ -33,6 +37,11 @@ impl Opened {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let header = Header::read(&file, 0..len, path)?;
-        Ok(Opened { file, path: path.to_owned(), header })
+        Ok(Opened { file, path: path.to_owned(), part: 0..len, header })
+    }
+
+    /// Fills `bytes` from an offset in the checkpoint.
+    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        files::read_exact_at(&self.file, bytes, self.part.start + offset, &self.path)
     }
 }

@@ -1,0 +1,237 @@
+//! One persistent file for the processes of a job (`aggregated = true`), in upstream's form.
+//!
+//! Each process writes its part to a common temporary file and says so in a second one, the roll.
+//! Whoever finds the roll complete gives the file its name: first the old table goes, then the file
+//! is renamed, and its table comes last, so that a table never stands beside a file of another
+//! attempt. Nobody waits for anybody.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Files, Opened};
+use crate::error::{Error, Kind, Result};
+use crate::format::aggregate::{self, Offsets};
+use crate::format::header::Header;
+use crate::format::names;
+use crate::platform::files::{self, Durability};
+
+/// The end of the roll's name.
+const ROLL: &str = ".roll";
+
+/// Bytes of one process's line in the roll: where its part begins, plus 1, and how long it is.
+const LINE: u64 = 16;
+
+/// Where a process's part of an aggregated file goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The part's first byte.
+    pub offset: u64,
+    /// How many processes have a part.
+    pub ranks: u32,
+    /// Tells this job from others.
+    pub job: u32,
+    /// Tells this file from others of the job.
+    pub attempt: u64,
+}
+
+impl Files {
+    /// The aggregated file of a checkpoint and its table, if there is a place for both.
+    fn aggregated_paths(&self, name: &str, version: i32) -> Option<(PathBuf, PathBuf)> {
+        let file = aggregate::file_name(name, version);
+        Some((self.persistent.as_ref()?.join(&file), self.meta.as_ref()?.join(file)))
+    }
+
+    /// Copies a checkpoint's scratch file to its place in the aggregated file. The last one of all
+    /// processes to do so completes the file.
+    pub fn persist_part(&self, name: &str, version: i32, place: &Place) -> Result<u64> {
+        let (data, table) = self
+            .aggregated_paths(name, version)
+            .ok_or_else(|| Error::invalid("aggregated files need the keys persistent and meta"))?;
+        let durability = self.persistent_durability();
+        let source = self.scratch_path(name, version)?;
+        let from = files::open(&source)?;
+        let temporary = common_temporary(&data, "", place);
+        let to = open_shared(&temporary)?;
+        let bytes = files::copy_to_offset(&from, &to, place.offset, &source, &temporary)?;
+        if durability == Durability::Synced {
+            files::sync(&to, &temporary)?;
+        }
+        let roll = common_temporary(&data, ROLL, place);
+        let list = open_shared(&roll)?;
+        let mut line = [0; LINE as usize];
+        line[..8].copy_from_slice(&(place.offset + 1).to_le_bytes());
+        line[8..].copy_from_slice(&bytes.to_le_bytes());
+        files::write_all_at(&list, &line, u64::from(self.rank) * LINE, &roll)?;
+        if let Some(offsets) = complete(&list, &roll, place.ranks)? {
+            self.complete_aggregated(&roll, &temporary, &data, &table, &offsets)?;
+            let file = aggregate::file_name(name, version);
+            self.remove_attempts(|of, job, attempt| {
+                job == place.job && attempt < place.attempt && of == file
+            })?;
+        }
+        Ok(bytes)
+    }
+
+    /// Removes what is left of aggregated files of this job that were never completed: a version
+    /// was taken again before all processes had copied it. Only once none of them copies any more.
+    pub fn remove_incomplete(&self, of_job: u32) -> Result<()> {
+        self.remove_attempts(|_, job, _| job == of_job)
+    }
+
+    /// Removes the temporary files, and their rolls, that `select` takes by the name of the
+    /// aggregated file, the job and the attempt.
+    fn remove_attempts(&self, select: impl Fn(&str, u32, u64) -> bool) -> Result<()> {
+        let Some(persistent) = &self.persistent else {
+            return Ok(());
+        };
+        let found = files::list(persistent, |name| {
+            let temporary = names::parse_temporary(name)?;
+            let of = temporary.complete.strip_suffix(ROLL).unwrap_or(temporary.complete);
+            aggregate::parse_name(of)?;
+            select(of, temporary.pid, temporary.number).then(|| name.to_owned())
+        })?;
+        found.iter().try_for_each(|name| files::remove(&persistent.join(name)))
+    }
+
+    /// Gives an aggregated file its name and its table, unless another process does.
+    fn complete_aggregated(
+        &self,
+        roll: &Path,
+        temporary: &Path,
+        data: &Path,
+        table: &Path,
+        offsets: &Offsets,
+    ) -> Result<()> {
+        let durability = self.persistent_durability();
+        let new_table = self.temporary(table);
+        let file = files::create(&new_table)?;
+        let written = files::write_all_at(&file, &offsets.encode(), 0, &new_table).and_then(|()| {
+            match durability {
+                Durability::Synced => files::sync(&file, &new_table),
+                Durability::Unsynced => Ok(()),
+            }
+        });
+        // Only one can take the roll away.
+        let claimed = self.temporary(roll);
+        let claim = written.and_then(|()| match std::fs::rename(roll, &claimed) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::system(format!("rename {}", roll.display()), &error)),
+        });
+        if !matches!(claim, Ok(true)) {
+            files::remove(&new_table)?;
+            return claim.map(|_| ());
+        }
+        let named = files::remove(table)
+            .and_then(|()| files::atomic_replace(temporary, data, durability))
+            .and_then(|()| files::atomic_replace(&new_table, table, durability));
+        match named {
+            Ok(()) => files::remove(&claimed),
+            Err(error) => {
+                // So that it can be tried again.
+                let _ = std::fs::rename(data, temporary);
+                let _ = std::fs::rename(&claimed, roll);
+                let _ = files::remove(&new_table);
+                Err(error)
+            }
+        }
+    }
+
+    /// The versions of a name that have an aggregated file.
+    pub(super) fn aggregated_versions(&self, name: &str) -> Result<Vec<i32>> {
+        self.meta.as_ref().map_or(Ok(Vec::new()), |meta| {
+            files::list(meta, |file| {
+                aggregate::parse_name(file).filter(|(of, _)| *of == name).map(|(_, v)| v)
+            })
+        })
+    }
+
+    /// Whether there is an aggregated file of a checkpoint.
+    pub(super) fn is_aggregated(&self, name: &str, version: i32) -> bool {
+        self.aggregated_paths(name, version)
+            .is_some_and(|(data, table)| table.exists() && data.exists())
+    }
+
+    /// The aggregated file of a checkpoint, for its age.
+    pub(super) fn aggregated_data(&self, name: &str, version: i32) -> Option<PathBuf> {
+        self.aggregated_paths(name, version).map(|(data, _)| data)
+    }
+
+    /// This process's part of an aggregated file.
+    pub(super) fn open_part(&self, name: &str, version: i32) -> Result<Opened> {
+        let missing = || Error::new(Kind::NotFound, "there is no aggregated file");
+        let (path, table) = self.aggregated_paths(name, version).ok_or_else(missing)?;
+        // The table first: without it there is nothing, and it is removed before the file changes.
+        if !table.exists() {
+            return Err(missing());
+        }
+        let file = files::open(&path)?;
+        let offsets = Offsets::read(&table, files::len(&file, &path)?)?;
+        let part: Range<u64> = offsets.part(self.rank as usize).ok_or_else(missing)?;
+        let header = Header::read(&file, part.clone(), &path)?;
+        Ok(Opened { file, path, part, header })
+    }
+
+    /// Removes the aggregated file of a checkpoint. One process does so for all.
+    pub(super) fn remove_aggregated(&self, name: &str, version: i32) -> Result<()> {
+        match self.aggregated_paths(name, version) {
+            Some((data, table)) if self.rank == 0 => {
+                files::remove(&table)?;
+                files::remove(&data)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A temporary name that all processes of a job know.
+fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf {
+    let file = data.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = file.unwrap_or_default() + end;
+    data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
+}
+
+/// Opens a file that others write to as well.
+fn open_shared(path: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|error| Error::system(format!("create {}", path.display()), &error))
+}
+
+/// The offsets of the parts, if the roll has all of them.
+fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<Offsets>> {
+    let whole = u64::from(ranks) * LINE;
+    if files::len(list, roll)? < whole {
+        return Ok(None);
+    }
+    let mut lines = vec![0; whole as usize];
+    files::read_exact_at(list, &mut lines, 0, roll)?;
+    let mut lengths = Vec::with_capacity(ranks as usize);
+    let mut end = 0u64;
+    for (rank, line) in lines.chunks_exact(LINE as usize).enumerate() {
+        let number = |at: usize| {
+            line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
+        };
+        let (begin, len) = (number(0), number(8));
+        let Some(begin) = begin.checked_sub(1) else {
+            return Ok(None);
+        };
+        if begin != end {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!("{}: the part of rank {rank} begins at {begin}, not {end}", roll.display()),
+            ));
+        }
+        end = end.saturating_add(len);
+        lengths.push(len);
+    }
+    Offsets::of_lengths(&lengths).map(Some)
+}
