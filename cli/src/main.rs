@@ -10,6 +10,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod doctor;
 mod draw;
 mod inspect;
 mod list;
@@ -36,6 +37,7 @@ enum Command {
     #[command(name = "ls")]
     List(list::List),
     Verify(verify::Verify),
+    Doctor(doctor::Doctor),
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
@@ -47,6 +49,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::List(list) => list::run(&list),
         Command::Verify(verify) => verify::run(&verify),
+        Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Bench(bench) => bench::run(*bench).map(|()| ExitCode::SUCCESS),
         Command::Timeline(timeline) => timeline::run(&timeline).map(|()| ExitCode::SUCCESS),
     }

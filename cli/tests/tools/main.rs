@@ -4,6 +4,7 @@
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod doctor;
 mod files;
 mod inspect;
 mod list;
