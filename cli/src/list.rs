@@ -1,7 +1,5 @@
 //! `veloc ls`: which checkpoints are stored, where each copy is, and whether it is good.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use veloc_client::format::names;
@@ -33,7 +31,7 @@ pub struct List {
 }
 
 /// Lists.
-pub fn run(list: &List) -> Result<ExitCode> {
+pub fn run(list: &List) -> Result<()> {
     if let Some(name) = &list.name {
         names::validate_name(name)?;
     }
@@ -48,5 +46,5 @@ pub fn run(list: &List) -> Result<ExitCode> {
         true => output::print_json(&answer)?,
         false => output::print(&show::table(&answer, list.each))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -8,4 +8,5 @@ mod doctor;
 mod files;
 mod inspect;
 mod list;
+mod programs;
 mod verify;
