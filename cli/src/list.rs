@@ -6,7 +6,7 @@ use veloc_client::format::names;
 
 use crate::output;
 use crate::stored::group::{ask, Question};
-use crate::stored::places::Places;
+use crate::stored::places::{Places, MOST_RANKS};
 use crate::stored::show;
 
 /// List stored checkpoints: versions, ranks, where each copy is and whether it is good
@@ -17,7 +17,7 @@ pub struct List {
     #[command(flatten)]
     places: Places,
     /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: Option<u32>,
     /// Read every copy and compare it with its checksum, as `veloc verify` does
     #[arg(long)]

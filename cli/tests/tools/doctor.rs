@@ -1,8 +1,11 @@
 //! `veloc doctor`.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
+use xtask::stage::{stage, Profile};
 
 use crate::files::Job;
 
@@ -74,4 +77,26 @@ fn problems_are_found() {
     assert!(text.contains("PROBLEM") && text.contains("was scratch meant?"), "{text}");
     assert!(text.ends_with(" notes\n") || text.ends_with(" note\n"), "{text}");
     assert_eq!(job.veloc("doctor --config none.cfg").code(), Some(1));
+}
+
+/// Catches a backend that does not say its version, or says another one than the library.
+#[test]
+fn the_backend_of_this_build_matches() {
+    let job = Job::new();
+    job.write("async.cfg", b"mode = async\nscratch = scratch\n");
+    let stage = stage(Profile::Debug).unwrap();
+    let doctor = |folder: &Path| -> Value {
+        let ended = Command::new(env!("CARGO_BIN_EXE_veloc"))
+            .args(["doctor", "--config", "async.cfg", "--json"])
+            .current_dir(job.folder.path())
+            .env("VELOC_BIN", folder)
+            .output()
+            .unwrap();
+        serde_json::from_slice(&ended.stdout).unwrap()
+    };
+    let report = doctor(&stage.bin());
+    assert_eq!(finding(&report, "programs", "veloc-backend")["state"], "ok", "{report:#}");
+    // A job that is to outlive the application needs it.
+    let report = doctor(job.folder.path());
+    assert_eq!(finding(&report, "programs", "veloc-backend")["state"], "problem", "{report:#}");
 }

@@ -7,6 +7,7 @@
 mod doctor;
 mod files;
 mod inspect;
+mod library;
 mod list;
 mod programs;
 mod verify;
