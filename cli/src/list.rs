@@ -1,14 +1,12 @@
 //! `veloc ls`: which checkpoints are stored, where each copy is, and whether it is good.
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use veloc_client::format::names;
 
 use crate::output;
 use crate::stored::group::{ask, Question};
-use crate::stored::places::Places;
+use crate::stored::places::{Places, MOST_RANKS};
 use crate::stored::show;
 
 /// List stored checkpoints: versions, ranks, where each copy is and whether it is good
@@ -19,7 +17,7 @@ pub struct List {
     #[command(flatten)]
     places: Places,
     /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: Option<u32>,
     /// Read every copy and compare it with its checksum, as `veloc verify` does
     #[arg(long)]
@@ -33,7 +31,7 @@ pub struct List {
 }
 
 /// Lists.
-pub fn run(list: &List) -> Result<ExitCode> {
+pub fn run(list: &List) -> Result<()> {
     if let Some(name) = &list.name {
         names::validate_name(name)?;
     }
@@ -48,5 +46,5 @@ pub fn run(list: &List) -> Result<ExitCode> {
         true => output::print_json(&answer)?,
         false => output::print(&show::table(&answer, list.each))?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

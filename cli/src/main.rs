@@ -7,14 +7,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
+mod backend;
 mod bench;
+mod doctor;
 mod draw;
 mod inspect;
 mod list;
 mod model;
 mod output;
+mod share;
 mod size;
 #[cfg(test)]
 mod software_device;
@@ -36,20 +39,30 @@ enum Command {
     #[command(name = "ls")]
     List(list::List),
     Verify(verify::Verify),
+    Doctor(doctor::Doctor),
+    Backend(backend::Backend),
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
     Timeline(timeline::Timeline),
+    Completions(share::Completions),
+    #[command(hide = true)]
+    Share(share::Share),
 }
 
 fn run(command: Command) -> Result<ExitCode> {
-    match command {
+    let done = match command {
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::List(list) => list::run(&list),
-        Command::Verify(verify) => verify::run(&verify),
-        Command::Bench(bench) => bench::run(*bench).map(|()| ExitCode::SUCCESS),
-        Command::Timeline(timeline) => timeline::run(&timeline).map(|()| ExitCode::SUCCESS),
-    }
+        Command::Verify(verify) => return verify::run(&verify),
+        Command::Doctor(doctor) => return doctor::run(&doctor),
+        Command::Backend(backend) => backend::run(&backend),
+        Command::Bench(bench) => bench::run(*bench),
+        Command::Timeline(timeline) => timeline::run(&timeline),
+        Command::Completions(asked) => share::completions(Arguments::command(), &asked),
+        Command::Share(asked) => share::share(Arguments::command(), &asked),
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn main() -> ExitCode {
@@ -57,7 +70,7 @@ fn main() -> ExitCode {
     let name = std::env::args_os().next();
     let name = name.as_deref().map(Path::new).and_then(Path::file_name);
     let ended = if name == Some(OsStr::new(inspect::upstream::NAME)) {
-        inspect::upstream::run(&inspect::upstream::Upstream::parse())
+        inspect::upstream::run(&inspect::upstream::Upstream::parse()).map(|()| ExitCode::SUCCESS)
     } else {
         run(Arguments::parse().command)
     };

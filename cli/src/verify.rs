@@ -8,7 +8,7 @@ use veloc_client::format::names;
 
 use crate::output;
 use crate::stored::group::{ask, Question};
-use crate::stored::places::Places;
+use crate::stored::places::{Places, MOST_RANKS};
 use crate::stored::show;
 
 /// Read every stored copy, check headers and checksums, and say what all ranks can restore
@@ -25,7 +25,7 @@ pub struct Verify {
     #[command(flatten)]
     places: Places,
     /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: Option<u32>,
     /// Print JSON
     #[arg(long)]

@@ -13,7 +13,8 @@ what is in them should a job be killed. The library starts it by itself; one tha
 started by hand stays until SIGTERM.
 
   --foreground  stay in the terminal, with messages on standard error
-  --disable-ec  taken as upstream's does, without effect: erasure codes are the job's";
+  --disable-ec  taken as upstream's does, without effect: erasure codes are the job's
+  --version     say the version, and of which protocol";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

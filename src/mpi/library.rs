@@ -51,16 +51,25 @@ impl Library {
         })
     }
 
-    /// Loads the MPI library that the loader finds under one of the usual names, for who asks what a
-    /// program would get: the library itself loads none.
-    pub fn load() -> Option<(&'static CStr, Library)> {
-        NAMES.iter().find_map(|name| {
+    /// Loads the MPI libraries that the loader finds under their usual names, for who asks what a
+    /// program would get: the library itself loads none. Each comes once, with the name it was
+    /// first found under.
+    pub fn load_all() -> Vec<(&'static CStr, Library)> {
+        let mut found: Vec<(&CStr, Library)> = Vec::new();
+        for name in NAMES {
             // SAFETY: a string that ends with a null byte. What MPI libraries do when they are
             // loaded, they do in every program that is linked with them.
             let scope = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
             let library = Library { scope };
-            (!scope.is_null() && library.is_mpi()).then_some((*name, library))
-        })
+            if scope.is_null() || !library.is_mpi() {
+                continue;
+            }
+            let place = |library: &Library| library.symbol(c"MPI_Initialized");
+            if found.iter().all(|(_, other)| place(other) != place(&library)) {
+                found.push((name, library));
+            }
+        }
+        found
     }
 
     /// What the library says of itself, in one line. `None` if it does not.

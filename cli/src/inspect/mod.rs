@@ -8,7 +8,6 @@
 //! | [`upstream`] | all this under the name `veloc-inspect`, with upstream's flags and output |
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{bail, Result};
 use clap::Args;
@@ -24,6 +23,9 @@ mod subject;
 pub mod upstream;
 
 /// Show what is in a checkpoint file, or write one of its regions
+///
+/// Under the name veloc-inspect (a link to this program) it takes the flags of VELOC's own tool:
+/// --header | --extract ID [--size BYTES], and --ckpt FILE.
 #[derive(Debug, Args)]
 pub struct Inspect {
     /// The checkpoint file, NAME-RANK-VERSION.dat or NAME-agg-VERSION.dat
@@ -56,13 +58,13 @@ pub struct Inspect {
 
 /// Shows or writes. A file whose checksum is not the one that was kept, or of which a part is
 /// damaged, is shown, too, and is a failure.
-pub fn run(inspect: &Inspect) -> Result<ExitCode> {
+pub fn run(inspect: &Inspect) -> Result<()> {
     let meta = meta_of(inspect.meta.as_deref(), inspect.config.as_deref())?;
     let opened = Opened::open(&inspect.file)?;
     if let Some(id) = inspect.extract {
         let subject = opened.subject(inspect.rank, meta.as_deref())?;
         extract::extract(&subject, id, inspect.size, inspect.output.as_deref())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     if opened.aggregated().is_some() && inspect.rank.is_none() {
         let parts = parts(&opened, meta.as_deref())?;
@@ -71,7 +73,7 @@ pub fn run(inspect: &Inspect) -> Result<ExitCode> {
         if bad > 0 {
             bail!("{}: {bad} of {} parts are damaged", opened.path.display(), parts.ranks.len());
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let subject = opened.subject(inspect.rank, meta.as_deref())?;
     let mut report = Report::of(&subject, &subject.header()?);
@@ -82,7 +84,7 @@ pub fn run(inspect: &Inspect) -> Result<ExitCode> {
     if report.checksum.is_some_and(|checksum| checksum.matches == Some(false)) {
         bail!("{}: the checksum is not the one that was kept", opened.path.display());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The parts of an aggregated file, each with what its header says.

@@ -107,10 +107,9 @@ impl Subject<'_> {
         Header::read(&self.opened.file, self.part.clone(), path).map_err(|error| {
             match routed(path) {
                 Some(original) if error.kind() == Kind::Corrupt => anyhow::anyhow!(
-                    "{} is a file of the application's own (VELOC_Route_file), {}, and has no \
-                     header",
-                    path.display(),
-                    original.display()
+                    "{} is a file of the application's own (VELOC_Route_file), {original:?}, and \
+                     has no header",
+                    path.display()
                 ),
                 _ => error.into(),
             }

@@ -85,7 +85,7 @@ fn look(copy: &mut Copy) {
             match (&copy.routed, error.kind()) {
                 (None, ErrorKind::NotFound) => {}
                 (Some(target), ErrorKind::NotFound) => {
-                    let reason = format!("it is a link to {}, which is missing", target.display());
+                    let reason = format!("it is a link to {target:?}, which is missing");
                     copy.condemn(reason);
                 }
                 _ => copy.condemn(error.to_string()),

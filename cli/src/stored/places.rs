@@ -6,6 +6,9 @@ use anyhow::{bail, Result};
 use clap::Args;
 use veloc_client::config::Directories;
 
+/// The most ranks that a job can be said to have.
+pub const MOST_RANKS: i64 = 1 << 22;
+
 /// Where the files are.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]

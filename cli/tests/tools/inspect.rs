@@ -1,8 +1,12 @@
 //! `veloc inspect`, and `veloc-inspect` as upstream has it.
 
 use std::fs::{self, File};
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::{symlink, PermissionsExt as _};
+
+use std::process::{Command, Stdio};
+use std::ptr::null_mut;
 
 use serde_json::json;
 
@@ -197,4 +201,29 @@ fn upstreams_tool() {
         assert_eq!(tool(usage).code(), Some(2), "{usage}");
     }
     assert!(tool("--help").success().contains("--ckpt"));
+}
+
+/// Catches bytes that are poured over a terminal.
+#[test]
+fn terminals_get_no_bytes() {
+    let job = Job::new();
+    job.write("wave-3-12.dat", &GOLDEN);
+    let (mut master, mut slave) = (0, 0);
+    // SAFETY: two places for descriptors; no name, settings or size are asked for.
+    let opened =
+        unsafe { libc::openpty(&mut master, &mut slave, null_mut(), null_mut(), null_mut()) };
+    assert_eq!(opened, 0);
+    // SAFETY: open descriptors that nobody else has.
+    let (master, slave) =
+        unsafe { (File::from_raw_fd(master), Stdio::from(OwnedFd::from_raw_fd(slave))) };
+    let ended = Command::new(env!("CARGO_BIN_EXE_veloc"))
+        .args(["inspect", "wave-3-12.dat", "--extract", "2"])
+        .current_dir(job.folder.path())
+        .stdout(slave)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(text.contains("--output") && text.lines().count() == 1, "{text}");
+    drop(master);
 }

@@ -123,7 +123,7 @@ fn routed_files() {
     }
     assert_eq!(places(version(&found, 2)), [(0, "persistent", "bad")]);
     let text = job.veloc("ls --config veloc.cfg").success();
-    assert!(text.contains("all (routed)") && text.contains("gone, which is missing"), "{text}");
+    assert!(text.contains("all (routed)") && text.contains("gone\", which is missing"), "{text}");
 }
 
 /// Catches rows without end for jobs with many versions and ranks.
@@ -158,6 +158,7 @@ fn what_cannot_be_listed() {
     job.veloc("ls --config none.cfg").failure(&["none.cfg"]);
     job.veloc("ls --scratch none --persistent nothing").failure(&["none, nothing"]);
     job.veloc("ls --meta meta").failure(&["neither scratch nor persistent"]);
+    assert_eq!(job.veloc("ls --scratch scratch --ranks 4000000000").code(), Some(2));
     job.veloc("ls a/b --scratch scratch").failure(&["a/b"]);
     // What a job is refused is no reason not to look at its files.
     job.write("axl.cfg", b"mode = async\nscratch = scratch\naxl_type = pthread\n");

@@ -4,7 +4,10 @@
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod doctor;
 mod files;
 mod inspect;
+mod library;
 mod list;
+mod programs;
 mod verify;

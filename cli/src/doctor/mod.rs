@@ -1,0 +1,135 @@
+//! `veloc doctor`: what this node offers, what will be slow on it, and how to mend it.
+//!
+//! | file | looks at |
+//! | --- | --- |
+//! | [`configuration`] | the configuration: can it be read, does the node have what it asks for |
+//! | [`gpu`] | devices and their driver |
+//! | [`memory`] | memory, its limits and its pages |
+//! | [`storage`] | the directories and their file systems |
+//! | [`programs`] | MPI, and the backend |
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use crate::output;
+
+mod configuration;
+mod gpu;
+mod memory;
+mod programs;
+mod storage;
+
+/// Say what this node offers, what will be slow on it, and how to mend it
+///
+/// Each finding is ok, a note (it works, but slower or with less) or a problem. Ends with exit code
+/// 1 if there is a problem. Nothing on the node is changed.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// A configuration whose directories and sizes are to be looked at
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// It works, but slower than it could, or with less.
+    Note,
+    /// It does not work.
+    Problem,
+}
+
+/// What was found. The field names of the JSON are part of the interface.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Which part of the node: `gpu`, `memory`, `storage`, ...
+    pub area: &'static str,
+    /// What of it.
+    pub what: String,
+    /// How bad it is.
+    pub state: State,
+    /// What was found, in a few words.
+    pub found: String,
+    /// What it means and how to mend it. None if all is well.
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    fn ok(area: &'static str, what: impl Into<String>, found: impl Into<String>) -> Finding {
+        Finding { area, what: what.into(), state: State::Ok, found: found.into(), advice: None }
+    }
+
+    /// It works, but.
+    fn note(self, advice: impl Into<String>) -> Finding {
+        Finding { state: State::Note, advice: Some(advice.into()), ..self }
+    }
+
+    /// It does not work.
+    fn problem(self, advice: impl Into<String>) -> Finding {
+        Finding { state: State::Problem, advice: Some(advice.into()), ..self }
+    }
+}
+
+/// All findings.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// The worst of them.
+    state: State,
+    /// They, by area.
+    findings: Vec<Finding>,
+}
+
+/// Looks.
+pub fn run(doctor: &Doctor) -> Result<ExitCode> {
+    let (config, mut findings) = configuration::look(doctor.config.as_deref());
+    findings.extend(gpu::look(config.as_ref()));
+    findings.extend(memory::look());
+    findings.extend(storage::look(doctor.config.as_deref()));
+    findings.extend(programs::look(config.as_ref()));
+    let state = findings.iter().map(|finding| finding.state).max().unwrap_or(State::Ok);
+    let report = Report { state, findings };
+    if doctor.json { output::print_json(&report) } else { output::print(&report.text()) }?;
+    Ok(if state == State::Problem { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+impl Report {
+    /// A line for each finding, and below it what to do.
+    fn text(&self) -> String {
+        let width = self.findings.iter().map(|finding| finding.what.chars().count()).max();
+        let width = width.unwrap_or(0);
+        let mut text = String::new();
+        let mut area = "";
+        for finding in &self.findings {
+            if finding.area != area {
+                area = finding.area;
+                text += &format!("{area}\n");
+            }
+            let state = match finding.state {
+                State::Ok => "ok",
+                State::Note => "note",
+                State::Problem => "PROBLEM",
+            };
+            text += &format!("  {state:<7}  {:<width$}  {}\n", finding.what, finding.found);
+            if let Some(advice) = &finding.advice {
+                text += &format!("           {:<width$}  -> {advice}\n", "");
+            }
+        }
+        let count = |state| self.findings.iter().filter(|finding| finding.state == state).count();
+        text + &format!(
+            "{}, {}\n",
+            output::count(count(State::Problem), "problem", "problems"),
+            output::count(count(State::Note), "note", "notes")
+        )
+    }
+}

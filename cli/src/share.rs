@@ -1,0 +1,73 @@
+//! What an installation has beside the program, made from the same definitions as its options:
+//! completions for shells, and man pages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Command, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::inspect::upstream::Upstream;
+use crate::output;
+
+/// Print the completions for a shell
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Write man pages and completions below a folder such as /usr/share
+#[derive(Debug, Args)]
+pub struct Share {
+    /// The folder; man/man1 and the folders of bash, zsh and fish are made in it
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Where shells look for completions below `share`, and how the file for a program is called.
+const SHELLS: [(Shell, &str, &str, &str); 3] = [
+    (Shell::Bash, "bash-completion/completions", "", ""),
+    (Shell::Zsh, "zsh/site-functions", "_", ""),
+    (Shell::Fish, "fish/vendor_completions.d", "", ".fish"),
+];
+
+/// Prints completions of `program`, and those of its other name.
+pub fn completions(program: Command, asked: &Completions) -> Result<()> {
+    let mut text = completion(program, asked.shell);
+    // A file for zsh is for one command.
+    if asked.shell != Shell::Zsh {
+        text += &completion(Upstream::command(), asked.shell);
+    }
+    output::print(&text)
+}
+
+/// Writes everything below the folder.
+pub fn share(program: Command, asked: &Share) -> Result<()> {
+    let manuals = asked.folder.join("man/man1");
+    make(&manuals)?;
+    clap_mangen::generate_to(program.clone(), &manuals)
+        .with_context(|| format!("man pages in {}", manuals.display()))?;
+    for (shell, folder, before, behind) in SHELLS {
+        let folder = asked.folder.join(folder);
+        make(&folder)?;
+        for command in [program.clone(), Upstream::command()] {
+            let file = folder.join(format!("{before}{}{behind}", command.get_name()));
+            fs::write(&file, completion(command, shell))
+                .with_context(|| file.display().to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn completion(mut command: Command, shell: Shell) -> String {
+    let name = command.get_name().to_owned();
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())
+}

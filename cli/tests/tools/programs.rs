@@ -1,0 +1,65 @@
+//! `veloc backend`, completions and man pages.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use crate::files::Job;
+
+/// Catches arguments that are taken for the program's own, and an exit code that is lost.
+#[test]
+fn the_backend_takes_over() {
+    let job = Job::new();
+    let program = job.write("veloc-backend", b"#!/bin/sh\necho \"$@\"\nexit 7\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |folder: &str| {
+        Command::new(env!("CARGO_BIN_EXE_veloc"))
+            .args(["backend", "veloc.cfg", "--foreground", "--help", "-h"])
+            .env("VELOC_BIN", job.path(folder))
+            .output()
+            .unwrap()
+    };
+    let ended = run(".");
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "veloc.cfg --foreground --help -h\n");
+    assert_eq!(ended.status.code(), Some(7));
+    let ended = run("none");
+    assert_eq!(ended.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(text.contains("none/veloc-backend") && text.lines().count() == 1, "{text}");
+}
+
+/// Catches commands without a page, pages of what is hidden, and completions that a shell refuses.
+#[test]
+fn what_an_installation_has_beside_the_program() {
+    let job = Job::new();
+    assert_eq!(job.veloc("share share").success(), "");
+    let mut pages: Vec<String> = fs::read_dir(job.path("share/man/man1"))
+        .unwrap()
+        .map(|page| page.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    for command in ["", "-inspect", "-ls", "-verify", "-doctor", "-backend", "-bench-run"] {
+        assert!(pages.contains(&format!("veloc{command}.1")), "{command}: {pages:?}");
+    }
+    assert!(!pages.iter().any(|page| page.contains("share") || page.contains("help")), "{pages:?}");
+    let page = fs::read_to_string(job.path("share/man/man1/veloc-ls.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("persistent"), "{page}");
+    for file in [
+        "bash-completion/completions/veloc",
+        "bash-completion/completions/veloc-inspect",
+        "zsh/site-functions/_veloc",
+        "fish/vendor_completions.d/veloc.fish",
+    ] {
+        let text = fs::read_to_string(job.path("share").join(file)).unwrap();
+        assert!(text.contains("veloc"), "{file}");
+    }
+    let bash = job.veloc("completions bash").success();
+    assert!(bash.contains("doctor") && bash.contains("default veloc-inspect\n"), "{bash}");
+    job.write("completions", bash.as_bytes());
+    let checked = Command::new("bash").arg("-n").arg(job.path("completions")).status().unwrap();
+    assert!(checked.success());
+    assert!(job.veloc("completions zsh").success().starts_with("#compdef veloc\n"));
+    assert_eq!(job.veloc("completions cmd").code(), Some(2));
+    job.write("file", b"");
+    job.veloc("share file/below").failure(&["file/below"]);
+}
