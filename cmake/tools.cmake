@@ -10,6 +10,7 @@ endif()
 if(EXISTS "${PROJECT_SOURCE_DIR}/cli/src/share.rs")
     set(share "${PROJECT_BINARY_DIR}/share")
     add_custom_command(TARGET veloc-cargo POST_BUILD
+        COMMAND "${CMAKE_COMMAND}" -E rm -rf "${share}"
         COMMAND "${VELOC_CARGO_OUTPUT}/veloc" share "${share}"
         COMMENT "Writing man pages and completions" VERBATIM)
     install(DIRECTORY "${share}/" DESTINATION "${CMAKE_INSTALL_DATADIR}")
