@@ -1,7 +1,7 @@
 //! Starting the backend.
 
 use std::ffi::CStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{env, ptr};
 
@@ -43,10 +43,15 @@ pub fn program() -> PathBuf {
         return PathBuf::from(directory).join(PROGRAM);
     }
     let library = library_directory();
-    let installed = library
-        .iter()
-        .flat_map(|directory| [directory.join(PROGRAM), directory.join("../bin").join(PROGRAM)]);
-    installed.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
+    let installed = library.and_then(|directory| installed(&directory));
+    installed.unwrap_or_else(|| PathBuf::from(PROGRAM))
+}
+
+/// The program that belongs to a library in this directory: beside it, or in the `bin` that belongs
+/// to `lib`, `lib64` or `lib/<machine>`.
+fn installed(library: &Path) -> Option<PathBuf> {
+    let places = ["", "../bin", "../../bin"];
+    places.iter().map(|place| library.join(place).join(PROGRAM)).find(|path| path.is_file())
 }
 
 /// The directory of the file that this code was loaded from.
@@ -68,4 +73,27 @@ fn library_directory() -> Option<PathBuf> {
     let file = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = PathBuf::from(file.to_str().ok()?);
     Some(std::path::absolute(path).ok()?.parent()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches an installation whose library starts another installation's program, or none.
+    #[test]
+    fn the_program_of_the_same_installation_is_found() {
+        let prefix = tempfile::tempdir().unwrap();
+        let bin = prefix.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::fs::write(bin.join(PROGRAM), "").unwrap();
+        for place in ["lib", "lib64", "lib/x86_64-linux-gnu", "bin"] {
+            let library = prefix.path().join(place);
+            std::fs::create_dir_all(&library).unwrap();
+            let found = installed(&library).expect(place);
+            assert_eq!(found.canonicalize().unwrap(), bin.join(PROGRAM), "{place}");
+        }
+        let elsewhere = prefix.path().join("share/veloc/fortran");
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        assert_eq!(installed(&elsewhere), None);
+    }
 }

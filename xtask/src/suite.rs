@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::project::{cargo, has_program, line, root, run, target_directory};
-use crate::{bundle, docs, header, programs, system};
+use crate::stage::Profile;
+use crate::{bundle, docs, header, package, programs, system};
 
 /// One check.
 struct Step {
@@ -21,7 +22,7 @@ enum Outcome {
 }
 
 /// The checks, the quick ones first. The tests come last, so that a log ends with them.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "system", about: "the programs that the tests need", run: system_programs },
     Step { name: "format", about: "rustfmt finds nothing to change", run: format },
     Step { name: "lints", about: "clippy has no warning", run: lints },
@@ -31,6 +32,7 @@ const STEPS: [Step; 10] = [
     Step { name: "models", about: "the catalog under a model checker", run: models },
     Step { name: "rtm", about: "the demonstration, small, verified", run: rtm },
     Step { name: "bundle", about: "the GPU bundle on the software device", run: gpu_bundle },
+    Step { name: "package", about: "programs that use the installed package", run: package },
     Step { name: "tests", about: "the tests of the workspace", run: tests },
 ];
 
@@ -153,6 +155,12 @@ fn gpu_bundle() -> Result<Outcome> {
     command.arg(target_directory()?.join("gpu-bundle-results")).current_dir(root());
     println!("$ {}", line(&command));
     run(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+fn package() -> Result<Outcome> {
+    // After the steps that have built this profile.
+    package::check(Profile::Release)?;
     Ok(Outcome::Passed)
 }
 

@@ -4,29 +4,46 @@ use std::process::Command;
 
 use crate::error::{Error, Result};
 use crate::project::{has_program, run};
+use crate::python::has_module;
 
-/// A program, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 5] = [
+/// A program or a module of Python, and the Debian package that has it.
+const PROGRAMS: [(&str, &str); 12] = [
     ("cc", "gcc"),
     ("c++", "g++"),
+    ("gfortran", "gfortran"),
     ("nm", "binutils"),
     ("readelf", "binutils"),
     ("valgrind", "valgrind"),
+    ("cmake", "cmake"),
+    ("pkg-config", "pkg-config"),
+    ("import numpy", "python3-numpy"),
+    ("import pip", "python3-pip"),
+    ("import setuptools", "python3-setuptools"),
+    ("import wheel", "python3-wheel"),
 ];
 
 /// The same of programs without which some tests say that they are skipped.
-const WELCOME: [(&str, &str); 4] = [
+const WELCOME: [(&str, &str); 5] = [
     ("mpicc.openmpi", "libopenmpi-dev"),
     ("mpirun.openmpi", "openmpi-bin"),
     ("mpicc.mpich", "libmpich-dev"),
     ("mpirun.mpich", "mpich"),
+    ("import mpi4py", "python3-mpi4py"),
 ];
+
+/// Whether there is a program of this name, or Python can do this import.
+fn is_there(what: &str) -> bool {
+    match what.strip_prefix("import ") {
+        Some(module) => has_module(module),
+        None => has_program(what),
+    }
+}
 
 /// Sees to it that all programs are there: root on Debian or Ubuntu gets what is missing, others
 /// are told what to run.
 pub fn prepare() -> Result<()> {
     let absent = |wanted: &[(&'static str, &'static str)]| -> Vec<(&'static str, &'static str)> {
-        wanted.iter().filter(|(program, _)| !has_program(program)).copied().collect()
+        wanted.iter().filter(|(what, _)| !is_there(what)).copied().collect()
     };
     let (needed, welcome) = (absent(&PROGRAMS), absent(&WELCOME));
     let missing: Vec<_> = needed.iter().chain(&welcome).copied().collect();

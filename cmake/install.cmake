@@ -1,0 +1,73 @@
+# What is installed where, and the files by which others find it. Nothing of it names the prefix, so
+# that an installed package can be moved.
+
+include(CMakePackageConfigHelpers)
+
+set(data "${CMAKE_INSTALL_DATADIR}/veloc")
+set(package "${data}/cmake")
+
+install(TARGETS veloc-client EXPORT veloc-targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+
+# VELOC's second library. Programs that were linked to it too find the first under its name.
+file(CREATE_LINK libveloc-client.so "${PROJECT_BINARY_DIR}/libveloc-modules.so" SYMBOLIC)
+install(FILES "${PROJECT_BINARY_DIR}/libveloc-modules.so" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+
+# The library looks for veloc-backend in bin, beside the folder it is in or the one above.
+install(PROGRAMS ${VELOC_PROGRAMS} DESTINATION "${CMAKE_INSTALL_BINDIR}")
+# CMake strips what it has built itself, cargo's programs are left to us.
+set(names)
+foreach(program IN LISTS VELOC_PROGRAMS)
+    get_filename_component(name "${program}" NAME)
+    list(APPEND names "${name}")
+endforeach()
+install(CODE "
+    if(CMAKE_INSTALL_DO_STRIP)
+        set(folder \"${CMAKE_INSTALL_BINDIR}\")
+        cmake_path(ABSOLUTE_PATH folder BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+        foreach(name ${names})
+            execute_process(COMMAND \"${CMAKE_STRIP}\" \"\$ENV{DESTDIR}\${folder}/\${name}\"
+                COMMAND_ERROR_IS_FATAL ANY)
+        endforeach()
+    endif()")
+
+set(headers PATTERN "*.h")
+if(VELOC_HAS_CXX)
+    list(APPEND headers PATTERN "*.hpp")
+endif()
+install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING ${headers})
+
+# The files of a Fortran module are of use to one compiler only: its sources are installed.
+install(DIRECTORY fortran/ DESTINATION "${data}/fortran")
+
+install(FILES LICENSE-APACHE LICENSE-MIT DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# find_package(veloc)
+install(EXPORT veloc-targets NAMESPACE veloc:: DESTINATION "${package}")
+set(VELOC_FORTRAN_DIR "${data}/fortran")
+configure_package_config_file(cmake/veloc-config.cmake.in veloc-config.cmake
+    INSTALL_DESTINATION "${package}" PATH_VARS VELOC_FORTRAN_DIR)
+write_basic_package_version_file(veloc-config-version.cmake COMPATIBILITY SameMajorVersion)
+install(FILES
+    "${PROJECT_BINARY_DIR}/veloc-config.cmake"
+    "${PROJECT_BINARY_DIR}/veloc-config-version.cmake"
+    cmake/veloc-fortran.cmake
+    DESTINATION "${package}")
+
+# pkg-config veloc. The prefix is found from the place of the file.
+set(pkgconfig "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+if(IS_ABSOLUTE "${pkgconfig}")
+    set(VELOC_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+else()
+    file(RELATIVE_PATH up "/${pkgconfig}" "/")
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(VELOC_PC_PREFIX "\${pcfiledir}/${up}")
+endif()
+foreach(name LIBDIR INCLUDEDIR BINDIR DATADIR)
+    if(IS_ABSOLUTE "${CMAKE_INSTALL_${name}}")
+        set(VELOC_PC_${name} "${CMAKE_INSTALL_${name}}")
+    else()
+        set(VELOC_PC_${name} "\${prefix}/${CMAKE_INSTALL_${name}}")
+    endif()
+endforeach()
+configure_file(cmake/veloc.pc.in veloc.pc @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/veloc.pc" DESTINATION "${pkgconfig}")

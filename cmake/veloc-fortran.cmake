@@ -1,0 +1,39 @@
+# The Fortran modules, compiled in the project that uses them: what one compiler makes of a module
+# no other can read. Their sources are in VELOC_FORTRAN_DIR.
+
+# The target veloc::<name> with the module `module`, of these sources.
+function(_veloc_fortran_module name module)
+    set(target veloc_${name})
+    add_library(${target} STATIC EXCLUDE_FROM_ALL ${ARGN})
+    add_library(veloc::${name} ALIAS ${target})
+    set(modules "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${module}_modules")
+    set_target_properties(${target} PROPERTIES
+        Fortran_MODULE_DIRECTORY "${modules}"
+        # For programs and for shared libraries.
+        POSITION_INDEPENDENT_CODE ON)
+    target_include_directories(${target} PUBLIC "${modules}")
+endfunction()
+
+get_property(_veloc_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
+    if(NOT TARGET veloc_fortran)
+        set(_veloc_descriptor "${VELOC_FORTRAN_DIR}/descriptor.c")
+        _veloc_fortran_module(fortran veloc "${VELOC_FORTRAN_DIR}/veloc.f90" "${_veloc_descriptor}")
+        target_link_libraries(veloc_fortran PUBLIC veloc::client)
+        # It includes a header of the Fortran compiler's, which a C compiler of another make lacks.
+        if(CMAKE_Fortran_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
+            execute_process(
+                COMMAND "${CMAKE_Fortran_COMPILER}" -print-file-name=include
+                OUTPUT_VARIABLE _veloc_include OUTPUT_STRIP_TRAILING_WHITESPACE)
+            set_property(SOURCE "${_veloc_descriptor}" APPEND PROPERTY
+                COMPILE_OPTIONS -idirafter "${_veloc_include}")
+            unset(_veloc_include)
+        endif()
+        unset(_veloc_descriptor)
+    endif()
+    if(TARGET MPI::MPI_Fortran AND NOT TARGET veloc_fortran_f08)
+        _veloc_fortran_module(fortran_f08 veloc_f08 "${VELOC_FORTRAN_DIR}/veloc_f08.f90")
+        target_link_libraries(veloc_fortran_f08 PUBLIC veloc_fortran MPI::MPI_Fortran)
+    endif()
+endif()
+unset(_veloc_languages)

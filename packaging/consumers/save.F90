@@ -1,0 +1,64 @@
+! Saves and restores: save-fortran <configuration>, with `use mpi` or, as save-f08, `use mpi_f08`
+!
+! Prints "done" if everything was as it should be, on every process.
+program save_state
+#if defined(WITH_F08)
+  use mpi_f08
+  use veloc_f08
+#elif defined(WITH_MPI)
+  use mpi
+  use veloc
+#else
+  use veloc
+#endif
+  implicit none
+  double precision, target :: state(100, 100)
+  character(len=1000) :: config
+  integer :: err, rank, version
+
+  call get_command_argument(1, config)
+  rank = 0
+#ifdef WITH_MPI
+  call MPI_Init(err)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, err)
+  call VELOC_Init(MPI_COMM_WORLD, config, err)
+  call check(err == VELOC_SCES, 'VELOC_Init')
+#else
+  call VELOC_Init_single(0, config, err)
+  call check(err == VELOC_SCES, 'VELOC_Init_single')
+#endif
+  call VELOC_Mem_protect(0, state, err)
+  call check(err == VELOC_SCES, 'VELOC_Mem_protect')
+  do version = 1, 3
+    state = 100 * rank + version
+    call VELOC_Checkpoint('save', version, err)
+    call check(err == VELOC_SCES, 'VELOC_Checkpoint')
+  end do
+  call VELOC_Restart_test('save', 0, version)
+  call check(version == 3, 'VELOC_Restart_test')
+  call VELOC_Restart('save', 2, err)
+  call check(err == VELOC_SCES, 'VELOC_Restart')
+  call check(all(nint(state) == 100 * rank + 2), 'the restored state')
+  call VELOC_Finalize(1, err)
+  call check(err == VELOC_SCES, 'VELOC_Finalize')
+#ifdef WITH_MPI
+  call MPI_Finalize(err)
+#endif
+  if (rank == 0) print '(a)', 'done'
+
+contains
+
+  subroutine check(fine, what)
+    logical, intent(in) :: fine
+    character(len=*), intent(in) :: what
+    character(len=400) :: why
+    if (fine) return
+    call VELOC_Last_error(why)
+    print '(3a)', what, ': ', trim(why)
+#ifdef WITH_MPI
+    call MPI_Abort(MPI_COMM_WORLD, 1, err)
+#endif
+    error stop
+  end subroutine
+
+end program

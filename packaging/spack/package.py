@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
+from spack.package import *
+
+
+class Veloc(CMakePackage):
+    """Checkpoints for adjoint computations on GPUs: the interfaces of VELOC, with caches in the
+    memory of GPU and host that are made usable in the background."""
+
+    # Put this file in packages/veloc of a repository of your own. The sources are those of a
+    # checkout: spack develop --path <checkout> veloc@develop
+    version("develop")
+
+    license("MIT OR Apache-2.0")
+
+    variant("cxx", default=True, description="Build the C++ interface")
+
+    # Cargo compiles the library, and gets the crates in Cargo.lock. Neither MPI nor CUDA is needed
+    # to build: both are found in the process of the application.
+    depends_on("c", type="build")
+    depends_on("cxx", type="build", when="+cxx")
+    depends_on("rust@1.85:", type="build")
+    depends_on("cmake@3.20:", type="build")
+
+    conflicts("platform=darwin")
+    conflicts("platform=windows")
+
+    def cmake_args(self):
+        return [
+            self.define_from_variant("VELOC_CXX", "cxx"),
+            self.define("VELOC_CARGO", self.spec["rust"].prefix.bin.cargo),
+        ]

@@ -1,0 +1,81 @@
+"""Finds libveloc-client.so and declares its functions."""
+
+import ctypes
+import functools
+import os
+import pathlib
+import sys
+import sysconfig
+
+NAME = "libveloc-client.so"
+
+
+class Error(RuntimeError):
+    """A call of the library failed. The text is the library's: the call, the thing, the value."""
+
+
+@functools.lru_cache(maxsize=None)
+def library():
+    """The library, loaded once."""
+    given = os.environ.get("VELOC_LIBRARY")
+    path = given or _installed() or NAME
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as error:
+        where = "as VELOC_LIBRARY says" if given else "set VELOC_LIBRARY or LD_LIBRARY_PATH"
+        raise Error(f"cannot load {path} ({where}): {error}") from None
+    _declare(loaded)
+    return loaded
+
+
+def _installed():
+    """The library of the prefix that this package, or else this Python, is installed in."""
+    machine = sysconfig.get_config_var("MULTIARCH") or ""
+    folders = [*pathlib.Path(__file__).resolve().parents, pathlib.Path(sys.prefix)]
+    for folder in folders:
+        for lib in ("lib", "lib64", f"lib/{machine}"):
+            path = folder / lib / NAME
+            if path.is_file():
+                return str(path)
+    return None
+
+
+def _declare(loaded):
+    """Gives the functions their types: without them a size would be cut to 32 bits."""
+    name, version, id = ctypes.c_char_p, ctypes.c_int, ctypes.c_int
+    address, size, status = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    for function, arguments, result in (
+        ("Init_single", [ctypes.c_uint, name], status),
+        ("Init_fortran", [ctypes.c_int, name], status),
+        ("Finalize", [ctypes.c_int], status),
+        ("Last_error", [], ctypes.c_char_p),
+        ("Set_stream", [address], status),
+        ("Mem_protect", [id, address, size, size], status),
+        ("Region_protect", [id, address, size, size, name], status),
+        ("Mem_unprotect", [id], status),
+        ("Region_unprotect", [id, name], status),
+        ("Checkpoint", [name, version], status),
+        ("Checkpoint_wait", [], status),
+        ("Checkpoint_finished", [], status),
+        ("Cleanup", [name], status),
+        ("Restart_test", [name, version], ctypes.c_int),
+        ("Restart_begin", [name, version], status),
+        ("Recover_ckpt_size", [name, version, id], size),
+        ("Recover_mem", [], status),
+        ("Restart_end", [ctypes.c_int], status),
+        ("Prefetch_enqueue", [name, version], status),
+        ("Prefetch_start", [], status),
+    ):
+        declared = getattr(loaded, f"VELOC_{function}")
+        declared.argtypes, declared.restype = arguments, result
+
+
+def last_error():
+    """The reason of this thread's last failure, as an exception to raise."""
+    return Error(library().VELOC_Last_error().decode(errors="replace"))
+
+
+def check(status):
+    """Raises the reason if a call has failed."""
+    if status != 0:
+        raise last_error()

@@ -1,0 +1,141 @@
+//! The package as CMake installs it: what is in it, and programs that use it as applications do.
+
+mod consumers;
+mod mpi;
+mod python;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, Result, While};
+use crate::project::{line, root, target_directory};
+use crate::stage::{stage, Profile, Stage};
+
+/// An installed package.
+#[derive(Debug)]
+struct Installed {
+    prefix: PathBuf,
+    /// The folder of the library in it.
+    libdir: &'static str,
+}
+
+impl Installed {
+    fn library(&self) -> PathBuf {
+        self.prefix.join(self.libdir).join("libveloc-client.so")
+    }
+}
+
+/// Installs the package, of what cargo makes of this profile, and tests it.
+pub fn check(profile: Profile) -> Result<()> {
+    let what = || "making a temporary folder".to_string();
+    let temporary = tempfile::Builder::new().prefix("veloc-package-").tempdir().when(what)?;
+    let work = temporary.path();
+    let stage = stage(profile)?;
+
+    let machines = install(profile, work, "machines", "lib/machine")?;
+    consumers::with_cmake(&machines, work, "C", None)?;
+
+    let package = install(profile, work, "package", "lib")?;
+    names_no_folder(&package.prefix, &[work, root()])?;
+    exports_what_the_library_does(&package, &stage)?;
+    consumers::with_cmake(&package, work, "C;CXX;Fortran", None)?;
+    consumers::with_pkg_config(&package, work)?;
+    consumers::linked_to_two(&package, work)?;
+    python::check(&package, work, &stage)?;
+    for mpi in mpi::found() {
+        consumers::with_cmake(&package, work, "C;CXX;Fortran", Some(mpi))?;
+        consumers::with_pkg_config_and_mpi(&package, work, mpi)?;
+    }
+    Ok(())
+}
+
+/// Installs the package and moves it to `work/name`. The folder that it was made for is gone.
+fn install(profile: Profile, work: &Path, name: &str, libdir: &'static str) -> Result<Installed> {
+    let (build, made, prefix) = (work.join("build"), work.join("made"), work.join(name));
+    let set = |name: &str, value: &Path| format!("-D{name}={}", value.display());
+    let cargo_profile = match profile {
+        Profile::Debug => "dev",
+        Profile::Release => "release",
+    };
+    quietly(
+        Command::new("cmake")
+            .arg("-S")
+            .arg(root())
+            .arg("-B")
+            .arg(&build)
+            .arg(set("CMAKE_INSTALL_PREFIX", &made))
+            .arg(set("CMAKE_INSTALL_LIBDIR", Path::new(libdir)))
+            .arg(set("VELOC_CARGO_PROFILE", Path::new(cargo_profile)))
+            // What other steps have built there need not be built again.
+            .arg(set("VELOC_CARGO_TARGET_DIR", &target_directory()?)),
+    )?;
+    quietly(Command::new("cmake").arg("--build").arg(&build))?;
+    quietly(Command::new("cmake").arg("--install").arg(&build).arg("--strip"))?;
+    fs::rename(&made, &prefix).when(|| format!("moving {}", made.display()))?;
+    Ok(Installed { prefix, libdir })
+}
+
+/// Fails if a text below `folder` has the name of one of `others`: it would be wrong elsewhere.
+fn names_no_folder(folder: &Path, others: &[&Path]) -> Result<()> {
+    let what = || format!("reading {}", folder.display());
+    for entry in fs::read_dir(folder).when(what)? {
+        let path = entry.when(what)?.path();
+        if path.is_dir() {
+            names_no_folder(&path, others)?;
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            if let Some(named) =
+                others.iter().find(|other| text.contains(&*other.to_string_lossy()))
+            {
+                let (path, named) = (path.display(), named.display());
+                return Err(Error::new(format!("{path}: names the folder {named}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fails if the library, which CMake links, has another name or other functions than cargo's own,
+/// or offers anything else than those and the C++ interface.
+fn exports_what_the_library_does(package: &Installed, stage: &Stage) -> Result<()> {
+    let library = package.library();
+    let (installed, cargos) = (exports(&library)?, exports(&stage.shared_library())?);
+    if let Some(missing) = cargos.difference(&installed).next() {
+        return Err(Error::new(format!("{}: lacks {missing}", library.display())));
+    }
+    if let Some(more) = installed.difference(&cargos).find(|name| !name.contains("veloc::")) {
+        return Err(Error::new(format!("{}: exports {more}", library.display())));
+    }
+    let dynamic = quietly(Command::new("readelf").arg("-d").arg(&library))?;
+    for wanted in ["Library soname: [libveloc-client.so]", "NODELETE"] {
+        if !dynamic.contains(wanted) {
+            return Err(Error::new(format!("{}: no {wanted}\n{dynamic}", library.display())));
+        }
+    }
+    Ok(())
+}
+
+/// What a library exports, as C++ has it.
+fn exports(library: &Path) -> Result<BTreeSet<String>> {
+    let text = quietly(Command::new("nm").args(["-DC", "--defined-only"]).arg(library))?;
+    // Address, kind, name.
+    Ok(text.lines().filter_map(|line| line.splitn(3, ' ').nth(2)).map(String::from).collect())
+}
+
+/// Runs a command, whose output is shown only if it fails, and gives what it printed.
+fn quietly(command: &mut Command) -> Result<String> {
+    println!("$ {}", line(command));
+    Ok(outputs(command)?.0)
+}
+
+/// Runs a command and gives its output and its errors.
+fn outputs(command: &mut Command) -> Result<(String, String)> {
+    let output = command.output().when(|| format!("starting {}", line(command)))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    if output.status.success() {
+        return Ok((stdout, stderr));
+    }
+    Err(Error::new(format!("{} failed: {}\n{stdout}{stderr}", line(command), output.status)))
+}

@@ -1,0 +1,140 @@
+//! The programs in `packaging/consumers/`, built with the installed package and run.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::mpi::Mpi;
+use super::{outputs, quietly, Installed};
+use crate::error::{Error, Result, While};
+use crate::files::{folder, write};
+use crate::project::{line, root};
+
+/// By `find_package`. The programs find the library by the path that CMake leaves in them.
+pub(super) fn with_cmake(
+    package: &Installed,
+    work: &Path,
+    languages: &str,
+    mpi: Option<Mpi>,
+) -> Result<()> {
+    let build =
+        work.join(format!("cmake-{}-{}", languages.len(), mpi.map_or("none", |mpi| mpi.name)));
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(sources()).arg("-B").arg(&build);
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", package.prefix.display()));
+    configure.arg(format!("-DLANGUAGES={languages}"));
+    if let Some(mpi) = mpi {
+        configure.arg("-DWITH_MPI=ON");
+        for (language, compiler) in [("C", "mpicc"), ("CXX", "mpicxx"), ("Fortran", "mpifort")] {
+            configure.arg(format!("-DMPI_{language}_COMPILER={}", mpi.command(compiler)));
+        }
+    }
+    quietly(&mut configure)?;
+    quietly(Command::new("cmake").arg("--build").arg(&build))?;
+    let mut programs = vec!["save-c"];
+    if languages.contains("CXX") {
+        programs.extend(["save-cxx", "save-fortran"]);
+        programs.extend(mpi.map(|_| "save-f08"));
+    }
+    programs.iter().try_for_each(|program| run(work, &build.join(program), mpi, None))
+}
+
+/// By pkg-config, as a Makefile would.
+pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
+    let folder = new_folder(work, "pkg-config")?;
+    pkg_config(package, &["--exists", "veloc >= 1.8 veloc < 2"])?;
+    for (compiler, source) in [("cc", "save.c"), ("c++", "save.cpp")] {
+        let program = folder.join(source.replace('.', "-"));
+        let mut command = Command::new(compiler);
+        command.arg(sources().join(source)).arg("-o").arg(&program);
+        quietly(command.args(pkg_config(package, &["--cflags", "--libs", "veloc"])?))?;
+        run(work, &program, None, Some(package))?;
+    }
+
+    let module = pkg_config(package, &["--variable=fortrandir", "veloc"])?.concat();
+    let (descriptor, program) = (folder.join("descriptor.o"), folder.join("save-fortran"));
+    let mut command = Command::new("cc");
+    quietly(command.arg("-c").arg(format!("{module}/descriptor.c")).arg("-o").arg(&descriptor))?;
+    let mut command = Command::new("gfortran");
+    command.arg("-J").arg(&folder).arg(format!("{module}/veloc.f90"));
+    command.arg(sources().join("save.F90")).arg(&descriptor).arg("-o").arg(&program);
+    quietly(command.args(pkg_config(package, &["--libs", "veloc"])?))?;
+    run(work, &program, None, Some(package))
+}
+
+/// By pkg-config, with the compiler of an MPI.
+pub(super) fn with_pkg_config_and_mpi(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
+    let program = new_folder(work, &format!("pkg-config-{}", mpi.name))?.join("save");
+    let mut command = Command::new(mpi.command("mpicc"));
+    command.arg("-DWITH_MPI").arg(sources().join("save.c")).arg("-o").arg(&program);
+    quietly(command.args(pkg_config(package, &["--cflags", "--libs", "veloc"])?))?;
+    run(work, &program, Some(mpi), Some(package))
+}
+
+/// A program that was linked to VELOC's two libraries, which were two then.
+pub(super) fn linked_to_two(package: &Installed, work: &Path) -> Result<()> {
+    let folder = new_folder(work, "two")?;
+    let (library, program) = (folder.join("libveloc-modules.so"), folder.join("save"));
+    write(&folder.join("empty.c"), "")?;
+    let mut command = Command::new("cc");
+    command.args(["-shared", "-Wl,-soname,libveloc-modules.so", "-o"]).arg(&library);
+    quietly(command.arg(folder.join("empty.c")))?;
+    let mut command = Command::new("cc");
+    command.arg(sources().join("save.c")).arg("-o").arg(&program);
+    command.args(["-Wl,--no-as-needed"]).arg(&library);
+    quietly(command.args(pkg_config(package, &["--cflags", "--libs", "veloc"])?))?;
+    run(work, &program, None, Some(package))
+}
+
+fn sources() -> PathBuf {
+    root().join("packaging/consumers")
+}
+
+fn new_folder(work: &Path, name: &str) -> Result<PathBuf> {
+    let new = work.join(name);
+    folder(&new)?;
+    Ok(new)
+}
+
+/// What pkg-config says of the package.
+fn pkg_config(package: &Installed, arguments: &[&str]) -> Result<Vec<String>> {
+    let mut command = Command::new("pkg-config");
+    let files = package.prefix.join(package.libdir).join("pkgconfig");
+    let text = quietly(command.args(arguments).env("PKG_CONFIG_PATH", files))?;
+    Ok(text.split_whitespace().map(String::from).collect())
+}
+
+/// Runs a program with a job of its own. It finds the library by itself, or is told where it is.
+fn run(work: &Path, program: &Path, mpi: Option<Mpi>, told: Option<&Installed>) -> Result<()> {
+    let job = new_folder(work, "job")?;
+    let (config, scratch) = (job.join("veloc.cfg"), job.join("scratch"));
+    write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
+    let mut words = mpi.map_or_else(Vec::new, |mpi| mpi.starter());
+    words.extend([program.into(), config.into()]);
+    let mut command = clean(&words);
+    if let Some(package) = told {
+        command.env("LD_LIBRARY_PATH", package.prefix.join(package.libdir));
+    }
+    println!("$ {}", line(&command));
+    let (stdout, stderr) = outputs(&mut command)?;
+    // An MPI may have something to say about the machine. Alone, a program is silent: the library
+    // says so if it has not found its backend.
+    if stdout != "done\n" || mpi.is_none() && !stderr.is_empty() {
+        return Err(Error::new(format!("{} printed\n{stdout}{stderr}", line(&command))));
+    }
+    fs::remove_dir_all(&job).when(|| format!("removing {}", job.display()))
+}
+
+/// A command of these words, without what of this process's environment concerns the library.
+pub(super) fn clean(words: &[OsString]) -> Command {
+    let (program, arguments) = words.split_first().map_or((None, &[][..]), |(a, b)| (Some(a), b));
+    let mut command = Command::new(program.cloned().unwrap_or_default());
+    command.args(arguments).env_remove("LD_LIBRARY_PATH");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("VELOC_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}

@@ -1,0 +1,43 @@
+//! The MPI installations of the machine, under the names that Debian gives their commands.
+
+use std::ffi::OsString;
+
+use crate::project::has_program;
+
+/// An installation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mpi {
+    /// What the names of its commands end with.
+    pub name: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const KNOWN: [Mpi; 2] = [
+    Mpi { name: "openmpi", arguments: &["--allow-run-as-root", "--oversubscribe"] },
+    Mpi { name: "mpich", arguments: &[] },
+];
+
+/// Those that are here; says which are not.
+pub(super) fn found() -> Vec<Mpi> {
+    let (found, absent): (Vec<Mpi>, Vec<Mpi>) =
+        KNOWN.iter().partition(|mpi| has_program(&mpi.command("mpicc")));
+    for mpi in absent {
+        println!("skipped: {} is not installed", mpi.command("mpicc"));
+    }
+    found
+}
+
+impl Mpi {
+    /// A command of this installation.
+    pub(super) fn command(&self, name: &str) -> String {
+        format!("{name}.{}", self.name)
+    }
+
+    /// What starts a program as three processes.
+    pub(super) fn starter(&self) -> Vec<OsString> {
+        let mut words = vec![self.command("mpirun").into()];
+        words.extend(self.arguments.iter().map(Into::into));
+        words.extend(["-n".into(), "3".into()]);
+        words
+    }
+}
