@@ -17,7 +17,7 @@ fn what_the_library_writes_is_good() {
     let field: Vec<u8> = (0..10_000u32).map(|i| (i % 251) as u8).collect();
     for rank in 0..2 {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let mut client = Client::start(config, rank).unwrap();
+        let mut client = Client::start_single(config, rank).unwrap();
         client.protect(None, 4, field.as_ptr() as u64, field.len(), 1).unwrap();
         client.checkpoint("wave", 1).unwrap();
         client.checkpoint("wave", 2).unwrap();
