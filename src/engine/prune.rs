@@ -5,6 +5,10 @@ use std::sync::atomic::Ordering;
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
 
+/// How many of the oldest versions are looked at to find one that can go. Where none of them can,
+/// younger ones cannot either, as a rule: they are persisted in order.
+const AT_A_TIME: usize = 8;
+
 impl Shared {
     /// A checkpoint's file has come to a tier: what is now more than the tier is to keep goes. The
     /// caller holds the lock of names.
@@ -42,15 +46,22 @@ impl Shared {
             }
             _ => agreed(tier),
         };
-        let excess = self.retention[tier as usize].lock().excess(name, agreed);
-        for version in excess {
-            // What is being restored or persisted goes with the next one.
-            if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
-                continue;
+        loop {
+            let excess = self.retention[tier as usize].lock().excess(name, agreed, AT_A_TIME);
+            let mut removed = 0;
+            for &version in &excess {
+                // What is being restored or persisted goes with the next one.
+                if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
+                    continue;
+                }
+                if let Err(error) = self.files.remove_from(tier, name, version) {
+                    return self.degrade("prune", format!("an old version stays: {error}"));
+                }
+                self.retention[tier as usize].lock().remove(name, version);
+                removed += 1;
             }
-            match self.files.remove_from(tier, name, version) {
-                Ok(()) => self.retention[tier as usize].lock().remove(name, version),
-                Err(error) => self.degrade("prune", format!("an old version stays: {error}")),
+            if removed == 0 || excess.len() < AT_A_TIME {
+                return;
             }
         }
     }

@@ -225,7 +225,7 @@ mod tests {
                     }
                 }
                 for (process, kept) in processes.iter_mut().zip(&mut kept) {
-                    for version in kept.excess("x", process.agreed) {
+                    for version in kept.excess("x", process.agreed, 99) {
                         kept.remove("x", version);
                         process.files.remove(&version);
                     }

@@ -71,15 +71,23 @@ impl Retention {
         self.names.keys().cloned().collect()
     }
 
-    /// The versions of a name to be removed, oldest first. Only those taken at `agreed` or before
-    /// count, as ones to keep and as ones to remove: what is later may be missing elsewhere.
-    pub fn excess(&self, name: &str, agreed: Taken) -> Vec<i32> {
-        let Some(kept) = self.names.get(name).filter(|_| self.limit > 0) else {
+    /// The versions of a name to be removed, oldest first, at most `most` of them. Only those taken
+    /// at `agreed` or before count, as ones to keep and as ones to remove: what is later may be
+    /// missing elsewhere.
+    pub fn excess(&self, name: &str, agreed: Taken, most: usize) -> Vec<i32> {
+        let Some(last) = self.limit.checked_sub(1) else {
             return Vec::new();
         };
-        let counted = kept.by_age.range(..=(agreed, usize::MAX));
-        let too_many = counted.clone().count().saturating_sub(self.limit);
-        counted.take(too_many).map(|(_, &version)| version).collect()
+        let Some(kept) = self.names.get(name) else {
+            return Vec::new();
+        };
+        // What is older than the last one that stays.
+        match kept.by_age.range(..=(agreed, usize::MAX)).rev().nth(last) {
+            Some((&stays, _)) => {
+                kept.by_age.range(..stays).take(most).map(|(_, &version)| version).collect()
+            }
+            None => Vec::new(),
+        }
     }
 }
 
@@ -109,11 +117,11 @@ mod tests {
         let mut kept = Retention::new(2);
         kept.found("x", [8, 9, 10]);
         kept.put("x", 5, 1);
-        assert_eq!(kept.excess("x", u64::MAX), [8, 9]);
+        assert_eq!(kept.excess("x", u64::MAX, 99), [8, 9]);
         kept.put("x", 6, 2);
-        assert_eq!(kept.excess("x", u64::MAX), [8, 9, 10]);
+        assert_eq!(kept.excess("x", u64::MAX, 99), [8, 9, 10]);
         kept.put("x", 8, 3);
-        assert_eq!(kept.excess("x", u64::MAX), [9, 10, 5]);
+        assert_eq!(kept.excess("x", u64::MAX, 99), [9, 10, 5]);
     }
 
     /// What others may lack neither goes nor counts.
@@ -123,9 +131,9 @@ mod tests {
         for version in 1..=4 {
             kept.put("x", version, version as u64);
         }
-        assert_eq!(kept.excess("x", 0), [0; 0]);
-        assert_eq!(kept.excess("x", 1), [0; 0]);
-        assert_eq!(kept.excess("x", 3), [1, 2]);
+        assert_eq!(kept.excess("x", 0, 99), [0; 0]);
+        assert_eq!(kept.excess("x", 1, 99), [0; 0]);
+        assert_eq!(kept.excess("x", 3, 99), [1, 2]);
     }
 
     proptest! {
@@ -155,7 +163,7 @@ mod tests {
                     put(&mut list, version);
                 }
                 let excess = if limit == 0 { 0 } else { list.len().saturating_sub(limit) };
-                prop_assert_eq!(kept.excess("x", u64::MAX), &list[..excess]);
+                prop_assert_eq!(kept.excess("x", u64::MAX, 99), &list[..excess]);
             }
         }
     }

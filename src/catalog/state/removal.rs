@@ -43,7 +43,9 @@ impl State {
         let Some(entry) = self.entries.get_mut(&id) else {
             return true;
         };
-        let to_be_persisted = matches!(entry.persistent, FileCopy::Wanted | FileCopy::Writing);
+        // Or has failed to be: then this is the only copy.
+        let to_be_persisted =
+            matches!(entry.persistent, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed);
         let file = match tier {
             FileTier::Scratch => &mut entry.scratch,
             FileTier::Persistent => &mut entry.persistent,

@@ -12,6 +12,7 @@ mod init;
 mod job;
 mod memory;
 mod software;
+mod storage;
 mod timeline;
 mod versions;
 
@@ -60,6 +61,12 @@ enum Part {
     Versions,
     /// 1,000 to 10,000 checkpoints in files
     Files,
+    /// Checkpoints in files with mode = sync, and restarts, beside system calls on the same bytes
+    Sync,
+    /// Checkpoints in files with mode = async beside copies of the same bytes
+    Behind,
+    /// How many small checkpoints there are in a second in files, with limits of versions
+    SmallFiles,
     /// Checkpoints of host memory with a timeline beside those without
     Timeline,
 }
@@ -153,6 +160,9 @@ fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
         Part::DeviceMemory => memory::device(),
         Part::Versions => versions::in_memory(repeats),
         Part::Files => versions::in_files(repeats),
+        Part::Sync => storage::sync(repeats),
+        Part::Behind => storage::behind(repeats),
+        Part::SmallFiles => storage::small(repeats),
         Part::Timeline => timeline::run(repeats),
     }
 }

@@ -148,9 +148,28 @@ impl Memory {
         unsafe { self.0.base().as_ptr().add(offset) }.cast()
     }
 
+    /// `len` bytes from `offset` on.
+    pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        assert!(offset + len <= self.0.len());
+        // SAFETY: within the mapping, all of which was written; the library only reads it while
+        // it takes a checkpoint.
+        unsafe { std::slice::from_raw_parts(self.at(offset).cast(), len) }
+    }
+
+    /// The same, to be written to.
+    ///
+    /// # Safety
+    /// Nobody else refers to these bytes.
+    #[allow(clippy::mut_from_ref)] // The memory is the mapping's, not this struct's.
+    pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        assert!(offset + len <= self.0.len());
+        // SAFETY: within the mapping, and by the caller's promise nobody else's.
+        unsafe { std::slice::from_raw_parts_mut(self.at(offset).cast(), len) }
+    }
+
     /// Copies `len` bytes from `from` of `source` to `to` of this, in a way that the compiler
     /// cannot leave out.
-    fn copy_from(&self, to: usize, source: &Memory, from: usize, len: usize) {
+    pub fn copy_from(&self, to: usize, source: &Memory, from: usize, len: usize) {
         assert!(to + len <= self.0.len() && from + len <= source.0.len());
         // SAFETY: both ranges are within their mappings, which are not the same; no references to
         // their bytes exist.
