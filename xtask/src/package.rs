@@ -5,6 +5,7 @@ mod mpi;
 mod python;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,6 +122,18 @@ fn exports(library: &Path) -> Result<BTreeSet<String>> {
     let text = quietly(Command::new("nm").args(["-DC", "--defined-only"]).arg(library))?;
     // Address, kind, name.
     Ok(text.lines().filter_map(|line| line.splitn(3, ' ').nth(2)).map(String::from).collect())
+}
+
+/// A program without what of this process's environment concerns the library.
+fn clean(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("LD_LIBRARY_PATH");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("VELOC_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Runs a command, whose output is shown only if it fails, and gives what it printed.

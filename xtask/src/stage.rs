@@ -92,7 +92,10 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     let stages = target_directory()?.join("stage");
     folder(&stages)?;
     let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
-    let built = build(&["veloc", "softcuda"], profile)?;
+    // The program is named for its dependencies, and not built: with them in view, cargo selects the
+    // same features as for the other builds, and so need not build the library again for those.
+    let packages = ["veloc", "softcuda", "veloc-cli"];
+    let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
 
     let stage = Stage { folder: stages.join(profile.name()) };
     copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
@@ -122,9 +125,14 @@ impl Built {
 
 /// Builds packages of this workspace.
 pub fn build(packages: &[&str], profile: Profile) -> Result<Built> {
+    build_targets(packages, &[], profile)
+}
+
+/// Builds of these packages what `targets` selects on cargo's command line.
+fn build_targets(packages: &[&str], targets: &[&str], profile: Profile) -> Result<Built> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics"]);
-    command.args(profile.arguments());
+    command.args(targets).args(profile.arguments());
     for package in packages {
         command.args(["--package", package]);
     }

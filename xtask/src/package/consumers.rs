@@ -1,12 +1,11 @@
 //! The programs in `packaging/consumers/`, built with the installed package and run.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::mpi::Mpi;
-use super::{outputs, quietly, Installed};
+use super::{clean, outputs, quietly, Installed};
 use crate::error::{Error, Result, While};
 use crate::files::{folder, write};
 use crate::project::{line, root};
@@ -18,8 +17,8 @@ pub(super) fn with_cmake(
     languages: &str,
     mpi: Option<Mpi>,
 ) -> Result<()> {
-    let build =
-        work.join(format!("cmake-{}-{}", languages.len(), mpi.map_or("none", |mpi| mpi.name)));
+    let (set, over) = (languages.replace(';', "-"), mpi.map_or("alone", |mpi| mpi.name));
+    let build = work.join(format!("cmake-{set}-{over}"));
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(sources()).arg("-B").arg(&build);
     configure.arg(format!("-DCMAKE_PREFIX_PATH={}", package.prefix.display()));
@@ -110,9 +109,11 @@ fn run(work: &Path, program: &Path, mpi: Option<Mpi>, told: Option<&Installed>) 
     let job = new_folder(work, "job")?;
     let (config, scratch) = (job.join("veloc.cfg"), job.join("scratch"));
     write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
-    let mut words = mpi.map_or_else(Vec::new, |mpi| mpi.starter());
-    words.extend([program.into(), config.into()]);
-    let mut command = clean(&words);
+    let mut command = match mpi {
+        Some(mpi) => mpi.starter(program),
+        None => clean(program),
+    };
+    command.arg(config);
     if let Some(package) = told {
         command.env("LD_LIBRARY_PATH", package.prefix.join(package.libdir));
     }
@@ -124,17 +125,4 @@ fn run(work: &Path, program: &Path, mpi: Option<Mpi>, told: Option<&Installed>) 
         return Err(Error::new(format!("{} printed\n{stdout}{stderr}", line(&command))));
     }
     fs::remove_dir_all(&job).when(|| format!("removing {}", job.display()))
-}
-
-/// A command of these words, without what of this process's environment concerns the library.
-pub(super) fn clean(words: &[OsString]) -> Command {
-    let (program, arguments) = words.split_first().map_or((None, &[][..]), |(a, b)| (Some(a), b));
-    let mut command = Command::new(program.cloned().unwrap_or_default());
-    command.args(arguments).env_remove("LD_LIBRARY_PATH");
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("VELOC_") {
-            command.env_remove(name);
-        }
-    }
-    command
 }

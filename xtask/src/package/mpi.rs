@@ -1,7 +1,9 @@
 //! The MPI installations of the machine, under the names that Debian gives their commands.
 
-use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
 
+use super::clean;
 use crate::project::has_program;
 
 /// An installation.
@@ -33,11 +35,10 @@ impl Mpi {
         format!("{name}.{}", self.name)
     }
 
-    /// What starts a program as three processes.
-    pub(super) fn starter(&self) -> Vec<OsString> {
-        let mut words = vec![self.command("mpirun").into()];
-        words.extend(self.arguments.iter().map(Into::into));
-        words.extend(["-n".into(), "3".into()]);
-        words
+    /// A program as three processes.
+    pub(super) fn starter(&self, program: &Path) -> Command {
+        let mut command = clean(self.command("mpirun"));
+        command.args(self.arguments).args(["-n", "3"]).arg(program);
+        command
     }
 }

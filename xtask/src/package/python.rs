@@ -1,11 +1,9 @@
 //! The Python package, installed by pip beside the library, and its tests.
 
-use std::ffi::OsString;
 use std::path::Path;
 
-use super::consumers::clean;
 use super::mpi::{self, Mpi};
-use super::{outputs, quietly, Installed};
+use super::{clean, outputs, quietly, Installed};
 use crate::error::{Error, Result};
 use crate::files::{copy_folder, write};
 use crate::project::{line, root, run};
@@ -18,24 +16,13 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     let source = work.join("python");
     copy_folder(&root().join("python"), &source)?;
     let site = package.prefix.join("lib/python3/site-packages");
-    let words: [OsString; 10] = [
-        interpreter().into(),
-        "-m".into(),
-        "pip".into(),
-        "install".into(),
-        "--no-deps".into(),
-        "--no-index".into(),
-        "--no-build-isolation".into(),
-        "--target".into(),
-        site.clone().into(),
-        source.clone().into(),
-    ];
-    quietly(&mut clean(&words))?;
+    let mut command = clean(interpreter());
+    command.args(["-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation"]);
+    quietly(command.arg("--target").arg(&site).arg(&source))?;
 
-    let words = ["-m", "unittest", "discover", "--start-directory"].map(Into::into);
     let tests = source.join("tests");
-    let mut command =
-        clean(&[&[interpreter().into()], &words[..], &[tests.clone().into()]].concat());
+    let mut command = clean(interpreter());
+    command.args(["-m", "unittest", "discover", "--start-directory"]).arg(&tests);
     command.env("PYTHONPATH", &site).env("LD_LIBRARY_PATH", stage.softcuda());
     command.env("PYTHONWARNINGS", "error");
     println!("$ {}", line(&command));
@@ -56,9 +43,8 @@ fn over_mpi(mpi: Mpi, site: &Path, work: &Path, tests: &Path) -> Result<()> {
     let config = work.join("python.cfg");
     let scratch = work.join("python-scratch");
     write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
-    let mut words = mpi.starter();
-    words.extend([interpreter().into(), tests.join("over_mpi.py").into(), config.into()]);
-    let mut command = clean(&words);
+    let mut command = mpi.starter(&interpreter());
+    command.arg(tests.join("over_mpi.py")).arg(config);
     println!("$ {}", line(&command));
     let (stdout, stderr) = outputs(command.env("PYTHONPATH", site))?;
     if stdout == "done\n" {
