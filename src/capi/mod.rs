@@ -6,6 +6,7 @@
 
 mod boundary;
 mod checkpoint;
+mod cxx;
 mod fortran;
 mod job;
 mod metrics;
@@ -14,6 +15,7 @@ mod regions;
 mod restart;
 
 pub use checkpoint::*;
+pub use cxx::*;
 pub use fortran::*;
 pub use job::*;
 pub use metrics::*;

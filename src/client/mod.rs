@@ -1,8 +1,9 @@
 //! Protected regions and the protocol of checkpoints and restarts: what the application sees.
 //!
 //! [`Client`] checks that calls come in order and that everything they name exists, then calls the
-//! engine. [`regions`] knows the protected memory.
+//! engine. [`regions`] knows what is protected, [`callbacks`] what the application does for it.
 
+pub mod callbacks;
 pub mod regions;
 
 mod checkpoint;
@@ -24,7 +25,8 @@ use crate::format::names;
 use crate::mpi::Comm;
 use crate::platform::memory;
 use crate::trace::{Activity, Recorder, Span};
-use regions::{Protected, Regions};
+use callbacks::{Object, Terms};
+use regions::{Memory, Protected, Regions};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,17 @@ pub enum Selection {
     Some(Vec<i32>),
     /// Those with other ids.
     Rest(Vec<i32>),
+}
+
+impl Selection {
+    /// Whether a region of this id is among them.
+    fn has(&self, id: i32) -> bool {
+        match self {
+            Selection::All => true,
+            Selection::Some(ids) => ids.contains(&id),
+            Selection::Rest(ids) => !ids.contains(&id),
+        }
+    }
 }
 
 /// What is between a begin and its end.
@@ -142,8 +155,22 @@ impl Client {
         count: usize,
         size: usize,
     ) -> Result<()> {
+        self.protect_on(Terms::default(), group, id, address, count, size)
+    }
+
+    /// The same on terms of the application's.
+    pub fn protect_on(
+        &mut self,
+        terms: Terms,
+        group: Option<&str>,
+        id: i32,
+        address: u64,
+        count: usize,
+        size: usize,
+    ) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
-        let mut region = regions::Protected::new(id, address, count, size)?;
+        let mut region = Memory::new(id, address, count, size)?;
+        region.terms = terms;
         let kind = self.kind(address, region.len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {
@@ -156,7 +183,19 @@ impl Client {
                 region.len
             )));
         }
-        self.regions.group_mut(group).protect(id, region);
+        self.regions.group_mut(group).protect(id, Protected::Memory(region));
+        Ok(())
+    }
+
+    /// Protects an object, which the application writes and reads by itself.
+    pub fn protect_object(
+        &mut self,
+        group: Option<&str>,
+        id: i32,
+        object: Arc<dyn Object>,
+    ) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        self.regions.group_mut(group).protect(id, Protected::Object(object));
         Ok(())
     }
 
@@ -203,7 +242,7 @@ impl Client {
 
     /// Where a protected region's first `len` bytes are now. Memory that was the device's and is
     /// not known to the driver any more was freed: it must not be taken for the host's.
-    fn place(&self, id: i32, region: &Protected, len: u64) -> Result<Place> {
+    fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
         let kind = self.kind(region.address, len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         let place = Place { id, address: region.address, len, kind };

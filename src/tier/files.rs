@@ -20,7 +20,7 @@ use crate::platform::{
 const ROUTED: &str = ".routed";
 
 /// The directories of a job and its place in them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Files {
     scratch: Option<PathBuf>,
     persistent: Option<PathBuf>,
@@ -75,6 +75,11 @@ impl Files {
             }
         }
         Ok(found)
+    }
+
+    /// The same directories as another rank of the job sees them.
+    pub fn of_rank(&self, rank: u32) -> Files {
+        Files { rank, ..self.clone() }
     }
 
     /// This process's number in file names.

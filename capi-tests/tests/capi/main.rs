@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backend;
+mod cxx;
 mod device;
 mod ends;
 mod files;

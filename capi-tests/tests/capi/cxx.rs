@@ -1,0 +1,102 @@
+//! The C++ interface, in a library linked as an installation has it. What is checked stands in
+//! `cxx/`.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use capi_tests::cxx::{cxx_program, library, mpi_program};
+use capi_tests::job::Job;
+use capi_tests::program::found;
+use capi_tests::run::{Ended, Run};
+use xtask::project::output;
+
+const CONFIGURATIONS: [&str; 3] = [
+    "mode = async\nscratch = DIR/scratch\n",
+    "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n",
+    "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
+];
+
+fn run(job: &Job, program: &str, arguments: &str) -> Ended {
+    let arguments = arguments.replace("DIR", &job.path("").display().to_string());
+    let ended = Run::new(&cxx_program(program))
+        .env("LD_LIBRARY_PATH", library())
+        .arg(job.path("veloc.cfg"))
+        .args(&arguments)
+        .succeed();
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    ended
+}
+
+fn in_every_job(program: &str, arguments: &str) {
+    for configuration in CONFIGURATIONS {
+        run(&Job::new(configuration), program, arguments);
+    }
+}
+
+/// Catches a method that calls another function, loses an argument, or takes a group for another.
+#[test]
+fn methods() {
+    in_every_job("client", "memory");
+    in_every_job("client", "routed original=DIR/original");
+}
+
+/// Catches a client that outlives its job as a dangling pointer, as upstream's does, or a job that
+/// is started twice.
+#[test]
+fn beginnings_and_ends() {
+    in_every_job("client", "ends");
+}
+
+/// Catches a virtual function in another place, or another name of a function, than upstream's.
+#[test]
+fn an_object_compiled_against_upstream() {
+    in_every_job("upstream", "");
+}
+
+/// Catches a function of the layer's or of Rust's that a program could take for its own.
+#[test]
+fn it_exports_the_interface_and_nothing_else() {
+    let library = library().join("libveloc-client.so");
+    let text = output(Command::new("nm").args(["-DC", "--defined-only"]).arg(&library)).unwrap();
+    // Behind the address and the letter of its kind.
+    let names: BTreeSet<&str> =
+        text.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
+    let (c, cxx): (BTreeSet<&str>, BTreeSet<&str>) =
+        names.iter().partition(|name| name.starts_with("VELOC_"));
+    assert!(c.contains("VELOC_Checkpoint"), "{c:?}");
+    let of_get_client = |comm: &str| {
+        let string = "std::__cxx11::basic_string<char, std::char_traits<char>, \
+                      std::allocator<char> > const&";
+        format!("veloc::get_client({comm}, {string})")
+    };
+    let wanted = [
+        of_get_client("unsigned int"),
+        of_get_client("int"),
+        of_get_client("ompi_communicator_t*"),
+        of_get_client("MPI_ABI_Comm*"),
+        "typeinfo for veloc::client_t".to_owned(),
+        "typeinfo name for veloc::client_t".to_owned(),
+        "veloc::client_t::~client_t()".to_owned(),
+    ];
+    assert_eq!(cxx, wanted.iter().map(String::as_str).collect());
+    let text = output(Command::new("readelf").arg("-d").arg(&library)).unwrap();
+    assert!(text.contains("Library soname: [libveloc-client.so]"), "{text}");
+}
+
+/// Catches a communicator that the library with the C++ layer has under the other MPI's name only.
+#[test]
+fn over_mpi() {
+    for (name, arguments) in
+        [("openmpi", "--allow-run-as-root --oversubscribe -n 2"), ("mpich", "-n 2")]
+    {
+        let compiler = format!("mpicxx.{name}");
+        let (Some(_), Some(starter)) = (found(&compiler), found(&format!("mpirun.{name}"))) else {
+            println!("skipped: {compiler} is not installed");
+            continue;
+        };
+        let program = mpi_program(&compiler);
+        let job = Job::new(CONFIGURATIONS[0]);
+        let run = Run::new(&starter).env("LD_LIBRARY_PATH", library()).args(arguments);
+        let _ = run.arg(&program).arg(job.path("veloc.cfg")).succeed();
+    }
+}
