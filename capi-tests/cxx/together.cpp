@@ -27,6 +27,7 @@ int main(int argc, char **argv)
     EQUAL(value, 10 + 1 - rank);
     delete c;
     MPI_Finalize();
-    puts("done");
+    if (rank == 0)
+        puts("done");
     return 0;
 }

@@ -47,6 +47,50 @@ fn beginnings_and_ends() {
     in_every_job("client", "ends");
 }
 
+/// Catches bytes of objects that are lost, cut, mixed up with memory or read from the wrong place.
+#[test]
+fn objects() {
+    in_every_job("objects", "round-trips");
+}
+
+/// Catches exceptions that cross the border, checkpoints that stay open or half filled, and a call
+/// that waits for itself.
+#[test]
+fn objects_that_refuse() {
+    in_every_job("objects", "refusals");
+}
+
+/// Catches functions of the application's that are destroyed twice or never.
+#[test]
+fn lifetimes_of_objects() {
+    in_every_job("objects", "lifetimes");
+}
+
+/// Catches observers that hear of checkpoints that do not exist, that are called under a lock, or
+/// whose exceptions change what a call gives.
+#[test]
+fn observers() {
+    in_every_job("objects", "observers");
+}
+
+/// Catches this rank's memory or files taken for another rank's.
+#[test]
+fn other_ranks() {
+    for (configuration, persistent_only) in [
+        (CONFIGURATIONS[0], false),
+        (CONFIGURATIONS[1], false),
+        (CONFIGURATIONS[1], true),
+        ("mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n", true),
+    ] {
+        let job = Job::new(configuration);
+        run(&job, "ranks", "case=write original=DIR/original");
+        if persistent_only {
+            std::fs::remove_dir_all(job.scratch()).unwrap();
+        }
+        run(&job, "ranks", "case=read original=DIR/original");
+    }
+}
+
 /// Catches a virtual function in another place, or another name of a function, than upstream's.
 #[test]
 fn an_object_compiled_against_upstream() {
