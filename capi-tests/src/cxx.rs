@@ -43,7 +43,12 @@ pub fn library() -> &'static Path {
 
 /// The executable of a program in `cxx/`.
 pub fn cxx_program(name: &str) -> PathBuf {
-    program(compiler(), name)
+    cxx_program_with(name, &[])
+}
+
+/// The same, linked with other libraries.
+pub fn cxx_program_with(name: &str, libraries: &[&str]) -> PathBuf {
+    program(compiler(), name, libraries)
 }
 
 /// The executable of `cxx/together.cpp`, made by the C++ compiler of an MPI installation.
@@ -52,10 +57,10 @@ pub fn mpi_program(mpi: &str) -> PathBuf {
     // The old C++ bindings of MPI do not compile without a warning.
     command.args(["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]);
     warn(&mut command);
-    program(command, "together")
+    program(command, "together", &[])
 }
 
-fn program(mut command: Command, name: &str) -> PathBuf {
+fn program(mut command: Command, name: &str, libraries: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let library = library();
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -65,8 +70,11 @@ fn program(mut command: Command, name: &str) -> PathBuf {
         return executable;
     }
     let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cxx"));
+    // Where the stand-in for bitsery is.
+    command.arg("-I").arg(sources);
     command.arg(sources.join(format!("{name}.cpp"))).arg("-o").arg(&executable);
     command.arg("-L").arg(library).args(["-lveloc-client", "-lpthread"]);
+    command.args(libraries.iter().map(|library| format!("-l{library}")));
     finish(command);
     executable
 }

@@ -37,6 +37,7 @@ int VELOC_Cxx_restart_begin(const char *name, int version, int target_rank);
 size_t VELOC_Cxx_recover_size(int id);
 int VELOC_Cxx_has_job(void);
 void VELOC_Cxx_report(const char *call, const char *text);
+int VELOC_Cxx_scratch(const char *cfg_file, char *directory, size_t room);
 void VELOC_Cxx_observe(void (*observer)(const char *name, int version));
 }
 

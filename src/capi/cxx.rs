@@ -2,11 +2,14 @@
 //! only caller. `cpp/src/abi.h` declares these functions to it.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::boundary::{call_back, guarded, has_client, status, string, with_client};
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use crate::client::callbacks::{Object, Written};
+use crate::config::Config;
 use crate::error::{Error, Result};
 
 /// Bytes that a function of the layer's has for the reason of its failure, the final NUL included.
@@ -212,6 +215,34 @@ pub extern "C" fn VELOC_Cxx_recover_size(id: c_int) -> usize {
 #[no_mangle]
 pub extern "C" fn VELOC_Cxx_has_job() -> c_int {
     guarded("get_client", has_client).map_or(VELOC_FAILURE, c_int::from)
+}
+
+/// The directory that a configuration has for `scratch`.
+///
+/// # Safety
+/// `cfg_file` is a string that ends with NUL; `directory` has `room` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Cxx_scratch(
+    cfg_file: *const c_char,
+    directory: *mut c_char,
+    room: usize,
+) -> c_int {
+    status("cached_file_t", || {
+        // SAFETY: the caller's promise.
+        let path = unsafe { string("cfg_file", cfg_file) }?;
+        let config = Config::load(Path::new(path))?;
+        let scratch = config.scratch.unwrap_or_default();
+        let bytes = scratch.as_os_str().as_bytes();
+        if bytes.is_empty() || bytes.len() >= room {
+            return Err(Error::invalid(format!("{path}: scratch is {scratch:?}")));
+        }
+        // SAFETY: the path and its NUL fit into `room` bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), directory.cast(), bytes.len());
+            directory.add(bytes.len()).write(0);
+        }
+        Ok(())
+    })
 }
 
 /// Reports what the layer has found wrong, as the library's own errors are.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::callbacks::Written;
-use super::regions::Protected;
+use super::callbacks::{Terms, Written};
+use super::regions::{Memory, Protected};
 use super::{check_name, Client, Phase, Routed, Selection};
 use crate::catalog::state::State;
 use crate::engine::place::Place;
@@ -80,7 +80,16 @@ impl Client {
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
             return Ok(());
         };
-        self.engine.capture(open, &places)
+        self.engine.capture(open, &places)?;
+        for (_, region) in &selected {
+            if let Protected::Memory(Memory {
+                terms: Terms { release: Some(release), .. }, ..
+            }) = region
+            {
+                release.release();
+            }
+        }
+        Ok(())
     }
 
     /// Closes the open checkpoint: it exists from here on, or, without `success`, never has. The

@@ -1,5 +1,6 @@
 //! What the tests need beside Rust, and how it gets onto the machine.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::error::{Error, Result};
@@ -14,19 +15,30 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("valgrind", "valgrind"),
 ];
 
-/// The same of programs without which some tests say that they are skipped.
-const WELCOME: [(&str, &str); 4] = [
+/// The same of programs and headers without which some tests say that they are skipped.
+const WELCOME: [(&str, &str); 6] = [
     ("mpicc.openmpi", "libopenmpi-dev"),
     ("mpirun.openmpi", "openmpi-bin"),
     ("mpicc.mpich", "libmpich-dev"),
     ("mpirun.mpich", "mpich"),
+    ("/usr/include/cereal/cereal.hpp", "libcereal-dev"),
+    ("/usr/include/boost/serialization/set.hpp", "libboost-serialization-dev"),
 ];
+
+/// Whether there is a program of this name, or a file of this path.
+fn is_there(what: &str) -> bool {
+    if what.starts_with('/') {
+        Path::new(what).is_file()
+    } else {
+        has_program(what)
+    }
+}
 
 /// Sees to it that all programs are there: root on Debian or Ubuntu gets what is missing, others
 /// are told what to run.
 pub fn prepare() -> Result<()> {
     let absent = |wanted: &[(&'static str, &'static str)]| -> Vec<(&'static str, &'static str)> {
-        wanted.iter().filter(|(program, _)| !has_program(program)).copied().collect()
+        wanted.iter().filter(|(what, _)| !is_there(what)).copied().collect()
     };
     let (needed, welcome) = (absent(&PROGRAMS), absent(&WELCOME));
     let missing: Vec<_> = needed.iter().chain(&welcome).copied().collect();
@@ -46,7 +58,7 @@ pub fn prepare() -> Result<()> {
             packages.join(" ")
         );
         if needed.is_empty() {
-            println!("{advice} (without these, the tests over MPI are skipped)");
+            println!("{advice} (without these, some tests are skipped)");
             return Ok(());
         }
         return Err(Error::new(advice));

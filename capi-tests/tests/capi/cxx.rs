@@ -2,11 +2,12 @@
 //! `cxx/`.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
-use capi_tests::cxx::{cxx_program, library, mpi_program};
-use capi_tests::job::Job;
-use capi_tests::program::found;
+use capi_tests::cxx::{cxx_program, cxx_program_with, library, mpi_program};
+use capi_tests::job::{names, Job};
+use capi_tests::program::{found, staged};
 use capi_tests::run::{Ended, Run};
 use xtask::project::output;
 
@@ -16,9 +17,17 @@ const CONFIGURATIONS: [&str; 3] = [
     "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
 ];
 
+/// A text argument, as a function's name has it.
+const STRING: &str =
+    "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&";
+
 fn run(job: &Job, program: &str, arguments: &str) -> Ended {
+    run_program(job, &cxx_program(program), arguments)
+}
+
+fn run_program(job: &Job, program: &Path, arguments: &str) -> Ended {
     let arguments = arguments.replace("DIR", &job.path("").display().to_string());
-    let ended = Run::new(&cxx_program(program))
+    let ended = Run::new(program)
         .env("LD_LIBRARY_PATH", library())
         .arg(job.path("veloc.cfg"))
         .args(&arguments)
@@ -91,6 +100,71 @@ fn other_ranks() {
     }
 }
 
+/// Catches a routine that is called not at all, twice, too early, or for a checkpoint that has
+/// failed.
+#[test]
+fn release_routines() {
+    in_every_job("release", "host");
+}
+
+/// The same with device memory.
+#[test]
+fn release_routines_of_device_memory() {
+    for configuration in [
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n",
+        "mode = async\nephemeral = true\ngpu_cache_size = 16M\nhost_cache_size = 16M\n",
+        "mode = sync\nscratch = DIR/scratch\n",
+    ] {
+        let job = Job::new(configuration);
+        let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
+        Run::new(&cxx_program("release"))
+            .env("LD_LIBRARY_PATH", paths)
+            .arg(job.path("veloc.cfg"))
+            .arg("device")
+            .succeed();
+    }
+}
+
+/// Catches adapters that lose what they are to write, or do not notice bytes of something else's.
+#[test]
+fn adapters() {
+    for (program, header, libraries) in [
+        ("adapt_cereal", Some("/usr/include/cereal/cereal.hpp"), &[][..]),
+        (
+            "adapt_boost",
+            Some("/usr/include/boost/archive/binary_oarchive.hpp"),
+            &["boost_serialization"],
+        ),
+        // Debian has no bitsery: what the adapter uses of it stands in the tests.
+        ("adapt_bitsery", None, &[]),
+    ] {
+        if header.is_some_and(|header| !Path::new(header).exists()) {
+            println!("skipped: there is no {}", header.unwrap_or_default());
+            continue;
+        }
+        let job = Job::new(CONFIGURATIONS[0]);
+        run_program(&job, &cxx_program_with(program, libraries), "");
+    }
+}
+
+/// Catches bytes that are lost, in the wrong place or read before they are written, failures that
+/// nobody hears of, and files that stay in scratch.
+#[test]
+fn cached_files() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\n");
+    std::fs::create_dir(job.scratch()).unwrap();
+    for scratch in [job.scratch(), job.path("veloc.cfg")] {
+        for limit in ["", "1", "3"] {
+            let run = Run::new(&cxx_program("cached")).env("LD_LIBRARY_PATH", library());
+            let run = if limit.is_empty() { run } else { run.env("VELOC_POSIX_CACHE_SIZE", limit) };
+            let _ = run.arg(&scratch).arg(job.path("file")).succeed();
+        }
+        let text = std::fs::read_to_string(job.path("file.left")).unwrap();
+        assert_eq!(text, "left to the end");
+    }
+    assert_eq!(names(&job.scratch()), [""; 0]);
+}
+
 /// Catches a virtual function in another place, or another name of a function, than upstream's.
 #[test]
 fn an_object_compiled_against_upstream() {
@@ -108,16 +182,20 @@ fn it_exports_the_interface_and_nothing_else() {
     let (c, cxx): (BTreeSet<&str>, BTreeSet<&str>) =
         names.iter().partition(|name| name.starts_with("VELOC_"));
     assert!(c.contains("VELOC_Checkpoint"), "{c:?}");
-    let of_get_client = |comm: &str| {
-        let string = "std::__cxx11::basic_string<char, std::char_traits<char>, \
-                      std::allocator<char> > const&";
-        format!("veloc::get_client({comm}, {string})")
-    };
+    let of_get_client = |comm: &str| format!("veloc::get_client({comm}, {STRING})");
     let wanted = [
         of_get_client("unsigned int"),
         of_get_client("int"),
         of_get_client("ompi_communicator_t*"),
         of_get_client("MPI_ABI_Comm*"),
+        format!("veloc::cached_file_t::cached_file_t({STRING})"),
+        "veloc::cached_file_t::~cached_file_t()".to_owned(),
+        format!("veloc::cached_file_t::open({STRING}, int, unsigned int)"),
+        "veloc::cached_file_t::pread(void*, unsigned long, long)".to_owned(),
+        "veloc::cached_file_t::pwrite(void const*, unsigned long, long)".to_owned(),
+        "veloc::cached_file_t::close()".to_owned(),
+        "veloc::cached_file_t::flush()".to_owned(),
+        "veloc::cached_file_t::shutdown()".to_owned(),
         "typeinfo for veloc::client_t".to_owned(),
         "typeinfo name for veloc::client_t".to_owned(),
         "veloc::client_t::~client_t()".to_owned(),
