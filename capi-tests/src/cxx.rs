@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use tempfile::TempDir;
 use xtask::project::root;
 
-use crate::program::{finish, staged};
+use crate::program::{finish, staged, Flavour};
 
 /// Where everything here is made, for the life of the process.
 fn folder() -> &'static Path {
@@ -18,37 +18,48 @@ fn folder() -> &'static Path {
 /// The folder with `libveloc-client.so`: the layer and the Rust library in one, as an installation
 /// has it.
 pub fn library() -> &'static Path {
-    static LINKED: OnceLock<PathBuf> = OnceLock::new();
-    LINKED.get_or_init(|| {
-        let folder = folder().join("lib");
-        std::fs::create_dir_all(&folder).unwrap();
-        let sources = root().join("cpp/src");
-        let mut command = compiler();
-        command.args(["-fPIC", "-shared", "-Wl,-soname,libveloc-client.so", "-Wl,-z,nodelete"]);
-        command.args(["-Wl,--gc-sections", "-o"]).arg(folder.join("libveloc-client.so"));
-        let exports = root().join("cpp/exports.map");
-        command.arg(format!("-Wl,--version-script={}", exports.display()));
-        for entry in std::fs::read_dir(&sources).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "cpp") {
-                command.arg(path);
-            }
+    library_of(Flavour::Plain)
+}
+
+/// The same of a flavour, in which the layer is compiled.
+pub fn library_of(flavour: Flavour) -> &'static Path {
+    static PLAIN: OnceLock<PathBuf> = OnceLock::new();
+    static SANITIZED: OnceLock<PathBuf> = OnceLock::new();
+    let linked = match flavour {
+        Flavour::Plain => &PLAIN,
+        Flavour::Sanitized => &SANITIZED,
+    };
+    linked.get_or_init(|| link(flavour))
+}
+
+fn link(flavour: Flavour) -> PathBuf {
+    let folder = folder().join(format!("lib-{flavour:?}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut command = compiler(flavour);
+    command.args(["-fPIC", "-shared", "-Wl,-soname,libveloc-client.so", "-Wl,-z,nodelete"]);
+    command.args(["-Wl,--gc-sections", "-o"]).arg(folder.join("libveloc-client.so"));
+    let layer = root().join("cpp");
+    command.arg(format!("-Wl,--version-script={}", layer.join("exports.map").display()));
+    for entry in std::fs::read_dir(layer.join("src")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "cpp") {
+            command.arg(path);
         }
-        command.arg("-Wl,--whole-archive").arg(staged().static_library());
-        command.args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm"]);
-        finish(command);
-        folder
-    })
+    }
+    command.arg("-Wl,--whole-archive").arg(staged().static_library());
+    command.args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm"]);
+    finish(command);
+    folder
 }
 
 /// The executable of a program in `cxx/`.
-pub fn cxx_program(name: &str) -> PathBuf {
-    cxx_program_with(name, &[])
+pub fn cxx_program(name: &str, flavour: Flavour) -> PathBuf {
+    program(compiler(flavour), name, flavour, &[])
 }
 
 /// The same, linked with other libraries.
 pub fn cxx_program_with(name: &str, libraries: &[&str]) -> PathBuf {
-    program(compiler(), name, libraries)
+    program(compiler(Flavour::Plain), name, Flavour::Plain, libraries)
 }
 
 /// The executable of `cxx/together.cpp`, made by the C++ compiler of an MPI installation.
@@ -56,16 +67,17 @@ pub fn mpi_program(mpi: &str) -> PathBuf {
     let mut command = Command::new(mpi);
     // The old C++ bindings of MPI do not compile without a warning.
     command.args(["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]);
-    warn(&mut command);
-    program(command, "together", &[])
+    strict(&mut command);
+    program(command, "together", Flavour::Plain, &[])
 }
 
-fn program(mut command: Command, name: &str, libraries: &[&str]) -> PathBuf {
+fn program(mut command: Command, name: &str, flavour: Flavour, libraries: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let library = library();
+    let library = library_of(flavour);
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let compiler = command.get_program().to_string_lossy().into_owned();
-    let executable = folder().join(format!("{name}-{compiler}").replace('/', "-"));
+    let file = format!("{name}-{compiler}-{flavour:?}").replace('/', "-");
+    let executable = folder().join(file);
     if executable.exists() {
         return executable;
     }
@@ -79,13 +91,16 @@ fn program(mut command: Command, name: &str, libraries: &[&str]) -> PathBuf {
     executable
 }
 
-fn compiler() -> Command {
+fn compiler(flavour: Flavour) -> Command {
     let mut command = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
-    warn(&mut command);
+    strict(&mut command);
+    if flavour == Flavour::Sanitized {
+        command.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+    }
     command
 }
 
-fn warn(command: &mut Command) {
+fn strict(command: &mut Command) {
     command.args(["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"]);
     command.arg(staged().include());
 }

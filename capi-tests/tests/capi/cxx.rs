@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use capi_tests::cxx::{cxx_program, cxx_program_with, library, mpi_program};
+use capi_tests::cxx::{cxx_program, cxx_program_with, library, library_of, mpi_program};
 use capi_tests::job::{names, Job};
-use capi_tests::program::{found, staged};
+use capi_tests::program::{found, staged, Flavour};
 use capi_tests::run::{Ended, Run};
 use xtask::project::output;
 
@@ -22,7 +22,7 @@ const STRING: &str =
     "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&";
 
 fn run(job: &Job, program: &str, arguments: &str) -> Ended {
-    run_program(job, &cxx_program(program), arguments)
+    run_program(job, &cxx_program(program, Flavour::Plain), arguments)
 }
 
 fn run_program(job: &Job, program: &Path, arguments: &str) -> Ended {
@@ -117,7 +117,7 @@ fn release_routines_of_device_memory() {
     ] {
         let job = Job::new(configuration);
         let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
-        Run::new(&cxx_program("release"))
+        Run::new(&cxx_program("release", Flavour::Plain))
             .env("LD_LIBRARY_PATH", paths)
             .arg(job.path("veloc.cfg"))
             .arg("device")
@@ -155,7 +155,8 @@ fn cached_files() {
     std::fs::create_dir(job.scratch()).unwrap();
     for scratch in [job.scratch(), job.path("veloc.cfg")] {
         for limit in ["", "1", "3"] {
-            let run = Run::new(&cxx_program("cached")).env("LD_LIBRARY_PATH", library());
+            let run =
+                Run::new(&cxx_program("cached", Flavour::Plain)).env("LD_LIBRARY_PATH", library());
             let run = if limit.is_empty() { run } else { run.env("VELOC_POSIX_CACHE_SIZE", limit) };
             let _ = run.arg(&scratch).arg(job.path("file")).succeed();
         }
@@ -203,6 +204,33 @@ fn it_exports_the_interface_and_nothing_else() {
     assert_eq!(cxx, wanted.iter().map(String::as_str).collect());
     let text = output(Command::new("readelf").arg("-d").arg(&library)).unwrap();
     assert!(text.contains("Library soname: [libveloc-client.so]"), "{text}");
+}
+
+/// Catches memory of the layer's or of the program's that is used after its end, past its end, or
+/// never freed.
+#[test]
+fn under_sanitizers() {
+    let job = |program: &str, arguments: &[&str]| {
+        println!("{program} {arguments:?}");
+        let job = Job::new(CONFIGURATIONS[0]);
+        std::fs::create_dir(job.scratch()).unwrap();
+        let mut run = Run::new(&cxx_program(program, Flavour::Sanitized))
+            .env("LD_LIBRARY_PATH", library_of(Flavour::Sanitized))
+            .env("VELOC_LOG", "off")
+            .arg(job.path("veloc.cfg"));
+        for argument in arguments {
+            run = run.arg(argument.replace("DIR", &job.path("").display().to_string()));
+        }
+        let _ = run.succeed();
+    };
+    job("client", &["memory"]);
+    job("client", &["ends"]);
+    job("client", &["routed", "original=DIR/original"]);
+    for case in ["round-trips", "refusals", "lifetimes", "observers"] {
+        job("objects", &[case]);
+    }
+    job("release", &["host"]);
+    job("cached", &["DIR/file"]);
 }
 
 /// Catches a communicator that the library with the C++ layer has under the other MPI's name only.
