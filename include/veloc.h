@@ -284,9 +284,14 @@ int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
 /**
  * Protects a region of memory as VELOC_Mem_protect does, on terms of the application's.
  *
- * With VELOC_READ_ONLY the application promises to leave the region as it is until it is released,
- * and may read it meanwhile. A copy is taken all the same, and the region is released, before the
- * checkpoint call returns, as without the flag.
+ * With VELOC_READ_ONLY the application lends the region: it leaves it as it is until it is
+ * released, and may read it meanwhile. The checkpoint call then copies nothing; a thread of the
+ * library brings the bytes to the host buffer, and releases the region. Where it cannot be so the
+ * region is copied, and released before the call returns, as it is without the flag: with
+ * `mode = sync`, for a checkpoint that goes straight to a file, and for device memory if the host
+ * buffer has no room for it at the moment, or beside device memory that is not lent. Without
+ * `release`, VELOC_Checkpoint_wait ends every loan. If the application is killed, what was lent
+ * and has not reached the host buffer is lost.
  *
  * @param id         as VELOC_Mem_protect
  * @param ptr        as VELOC_Mem_protect
@@ -294,8 +299,9 @@ int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
  * @param base_size  as VELOC_Mem_protect
  * @param flags      VELOC_DEFAULT or VELOC_READ_ONLY
  * @param release    called once for each checkpoint that the region is captured into, as soon as
- *         the library needs it no more; what it returns is ignored; NULL: nothing is called. It
- *         must not call the library, and must not end by an exception or `longjmp`
+ *         the library needs it no more, also if the checkpoint is given up or its copy fails; by
+ *         any thread; what it returns is ignored; NULL: nothing is called. Its calls of the library
+ *         fail, and it must not end by an exception or `longjmp`
  * @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
  *
  * Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and

@@ -1,22 +1,31 @@
 /*
  * The prototype's VELOC_Mem_protect with six arguments: release <configuration> host|device
+ * [by=worker|caller] [case=fails]
+ *
+ * `by`: who brings the bytes of a READ_ONLY region that is alone in its checkpoint. `fails`: the
+ * first copy of the driver's fails.
  */
 #include <atomic>
-#include <vector>
+#include <thread>
 
 #define VELOC_NO_MPI
 #include "check.hpp"
 #include "memory.hpp"
 
-static std::atomic<int> released_a{0}, released_b{0};
+static std::atomic<int> released_a{0}, released_b{0}, by_worker{0};
+static const std::thread::id caller = std::this_thread::get_id();
 
 static int release_a()
 {
+    by_worker += std::this_thread::get_id() != caller;
+    // The library waits for this: it cannot be called.
+    CHECK(VELOC_Checkpoint_wait() == VELOC_FAILURE);
     return ++released_a;
 }
 
 static int release_b()
 {
+    CHECK(std::this_thread::get_id() == caller);
     released_b++;
     // Whatever it returns.
     return -1;
@@ -30,12 +39,35 @@ static void expect(int a, int b)
     EQUAL(released_b.load(), b);
 }
 
-int main(int, char **argv)
+/* A loan whose copy fails: it ends all the same, and the checkpoint does not exist. */
+static void fails(memory &a, size_t size)
+{
+    EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, READ_ONLY, release_a), VELOC_SUCCESS);
+    a.fill(1);
+    EQUAL(VELOC_Checkpoint("x", 1), VELOC_SUCCESS);
+    REFUSED(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "version 1|host buffer");
+    EQUAL(released_a.load(), 1);
+    EQUAL(VELOC_Restart_test("x", 0), -1);
+    EQUAL(VELOC_Checkpoint("x", 2), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint_wait(), VELOC_SUCCESS);
+    EQUAL(released_a.load(), 2);
+    a.fill(77);
+    EQUAL(VELOC_Restart("x", 2), VELOC_SUCCESS);
+    CHECK(a.is(1));
+    EQUAL(VELOC_Finalize(1), VELOC_SUCCESS);
+    puts("done");
+}
+
+int main(int argc, char **argv)
 {
     const bool device = std::string(argv[2]) == "device";
     const size_t size = 1000000;
     memory a(device, size), b(device, size), c(device, 1000);
     EQUAL(VELOC_Init_single(0, argv[1]), VELOC_SUCCESS);
+    if (option(argc, argv, "case") == "fails") {
+        fails(a, size);
+        return 0;
+    }
     REFUSED(VELOC_Mem_protect(1, a.address(), size, 1, 2u) == VELOC_SUCCESS, "region 1|flags are 2");
     EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, READ_ONLY, release_a), VELOC_SUCCESS);
 
@@ -48,6 +80,7 @@ int main(int, char **argv)
         a.fill(77);
     }
     expect(3, 0);
+    EQUAL(by_worker.load(), option(argc, argv, "by") == "worker" ? 3 : 0);
     for (int version = 3; version >= 1; version--) {
         EQUAL(VELOC_Restart("x", version), VELOC_SUCCESS);
         CHECK(a.is(version));

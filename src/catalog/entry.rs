@@ -175,6 +175,9 @@ pub struct Entry {
     pub routed: Option<Arc<str>>,
     /// Where it stands in its life.
     pub life: Life,
+    /// Parts with bytes that are still on their way from memory that the application has lent to
+    /// the host buffer, indexed by [`Part`].
+    pub arriving: [bool; 2],
     /// Transfers under way that name it.
     pub busy: u32,
     /// Restores that are open: its copies stay where they are.
@@ -209,6 +212,7 @@ impl Entry {
             persistent: FileCopy::Absent,
             routed: None,
             life: Life::Building,
+            arriving: [false; 2],
             busy: 0,
             restoring: 0,
             stranded: false,

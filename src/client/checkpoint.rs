@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::callbacks::{Terms, Written};
-use super::regions::{Memory, Protected};
+use super::callbacks::Written;
+use super::regions::Protected;
 use super::{check_name, Client, Phase, Routed, Selection};
 use crate::catalog::state::State;
 use crate::engine::place::Place;
@@ -80,16 +80,12 @@ impl Client {
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
             return Ok(());
         };
-        self.engine.capture(open, &places)?;
-        for (_, region) in &selected {
-            if let Protected::Memory(Memory {
-                terms: Terms { release: Some(release), .. }, ..
-            }) = region
-            {
-                release.release();
-            }
-        }
-        Ok(())
+        let release = |(id, region)| match region {
+            Protected::Memory(memory) => Some((id, memory.terms.release?)),
+            Protected::Object(_) => None,
+        };
+        let releases = selected.into_iter().filter_map(release).collect();
+        self.engine.capture(open, &places, releases)
     }
 
     /// Closes the open checkpoint: it exists from here on, or, without `success`, never has. The

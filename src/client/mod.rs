@@ -25,8 +25,8 @@ use crate::format::names;
 use crate::mpi::Comm;
 use crate::platform::memory;
 use crate::trace::{Activity, Recorder, Span};
-use callbacks::{Object, Terms};
-use regions::{Memory, Protected, Regions};
+use callbacks::Object;
+use regions::{Memory, Protected, Regions, Terms};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +121,9 @@ impl Client {
     /// reached its file is said to be lost.
     pub fn leave(&mut self) {
         let drained = self.engine.catalog.look(crate::catalog::state::State::drained);
-        if !drained && !self.engine.config.ephemeral && !self.engine.has_heir() {
+        let arriving = self.engine.catalog.look(crate::catalog::state::State::arriving);
+        let inherited = self.engine.has_heir() && !arriving;
+        if !drained && !self.engine.config.ephemeral && !inherited {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \
                  files are lost"
@@ -170,6 +172,9 @@ impl Client {
     ) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
         let mut region = Memory::new(id, address, count, size)?;
+        if terms.read_only {
+            self.engine.serve_loans()?;
+        }
         region.terms = terms;
         let kind = self.kind(address, region.len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
@@ -245,7 +250,7 @@ impl Client {
     fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
         let kind = self.kind(region.address, len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
-        let place = Place { id, address: region.address, len, kind };
+        let place = Place { id, address: region.address, len, kind, lent: region.terms.read_only };
         if region.part == Part::Device && place.part() == Part::Host && len > 0 {
             return Err(Error::invalid(format!(
                 "region {id}: the device memory at {:#x} that was protected is not known to the \

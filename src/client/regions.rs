@@ -3,13 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::callbacks::{Object, Terms};
+use super::callbacks::Object;
 use super::Selection;
 use crate::catalog::entry::Part;
+use crate::engine::loan::Release;
 use crate::error::{Error, Kind, Result};
 
 /// The name that stands for the regions of any checkpoint.
 const COMMON: &str = "default";
+
+/// The terms on which a range of memory is protected.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// The application leaves it as it is until it is released.
+    pub read_only: bool,
+    /// Called once for each checkpoint that it is captured into.
+    pub release: Option<Arc<dyn Release>>,
+}
 
 /// One protected region.
 #[derive(Clone, Debug)]

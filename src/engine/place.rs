@@ -14,12 +14,14 @@ pub struct Place {
     pub len: u64,
     /// What kind of memory it is.
     pub kind: Pointer,
+    /// The application leaves it as it is until it is released.
+    pub lent: bool,
 }
 
 impl Place {
     /// Plain host memory.
     pub fn plain(id: i32, address: *const u8, len: usize) -> Place {
-        Place { id, address: address as u64, len: len as u64, kind: PLAIN }
+        Place { id, address: address as u64, len: len as u64, kind: PLAIN, lent: false }
     }
 
     /// The part of a checkpoint that its bytes go to.

@@ -101,28 +101,53 @@ fn other_ranks() {
 }
 
 /// Catches a routine that is called not at all, twice, too early, or for a checkpoint that has
-/// failed.
+/// failed; and a copy of what is lent that keeps the application waiting.
 #[test]
 fn release_routines() {
-    in_every_job("release", "host");
+    for (configuration, by) in [
+        ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\n", "worker"),
+        ("mode = async\nephemeral = true\nhost_cache_size = 64M\n", "worker"),
+        // Beside others it goes to a file, once after it was lent.
+        ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 1500K\n", "worker"),
+        ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n", "caller"),
+        ("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n", "caller"),
+    ] {
+        run(&Job::new(configuration), "release", &format!("host by={by}"));
+    }
+}
+
+fn release_on_device(job: &Job, arguments: &str) -> Run {
+    let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
+    let run = Run::new(&cxx_program("release", Flavour::Plain)).env("LD_LIBRARY_PATH", paths);
+    run.arg(job.path("veloc.cfg")).arg("device").args(arguments)
 }
 
 /// The same with device memory.
 #[test]
 fn release_routines_of_device_memory() {
-    for configuration in [
-        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n",
-        "mode = async\nephemeral = true\ngpu_cache_size = 16M\nhost_cache_size = 16M\n",
-        "mode = sync\nscratch = DIR/scratch\n",
+    for (configuration, by) in [
+        ("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n", "worker"),
+        ("mode = async\nephemeral = true\ngpu_cache_size = 16M\nhost_cache_size = 64M\n", "worker"),
+        ("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 0\n", "worker"),
+        // Without a host buffer the device cache takes it.
+        (
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\nhost_cache_size = 0\n",
+            "caller",
+        ),
+        ("mode = sync\nscratch = DIR/scratch\n", "caller"),
     ] {
-        let job = Job::new(configuration);
-        let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
-        Run::new(&cxx_program("release", Flavour::Plain))
-            .env("LD_LIBRARY_PATH", paths)
-            .arg(job.path("veloc.cfg"))
-            .arg("device")
-            .succeed();
+        let _ = release_on_device(&Job::new(configuration), &format!("by={by}")).succeed();
     }
+}
+
+/// Catches a loan that does not end with a failure, and a checkpoint that is taken for one.
+#[test]
+fn a_loan_whose_copy_fails() {
+    let configuration = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n";
+    let job = Job::new(configuration);
+    let _ = release_on_device(&job, "case=fails")
+        .env("SOFTCUDA_FAIL", "cuMemcpyDtoHAsync_v2:1=1")
+        .succeed();
 }
 
 /// Catches adapters that lose what they are to write, or do not notice bytes of something else's.
@@ -229,7 +254,7 @@ fn under_sanitizers() {
     for case in ["round-trips", "refusals", "lifetimes", "observers"] {
         job("objects", &[case]);
     }
-    job("release", &["host"]);
+    job("release", &["host", "by=worker"]);
     job("cached", &["DIR/file"]);
 }
 
