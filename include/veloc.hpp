@@ -64,10 +64,10 @@ public:
     /** Ends the protection of all regions of a group. */
     virtual void mem_clear(const std::string &name = default_mem_group) = 0;
     /**
-     * Has `obs` called for every checkpoint that has ended well (`type` VELOC_OBSERVE_CKPT_END; with
-     * `mode = async` its files are then still to come), by the thread that has ended it and before
-     * that call returns. It may call the library; what it throws is reported and goes no further. A
-     * second observer takes the place of the first, an empty one ends it.
+     * Has `obs` called for every checkpoint that has ended well (`type` VELOC_OBSERVE_CKPT_END;
+     * with `mode = async` its files are then still to come), by the thread that has ended it and
+     * before that call returns. It may call the library; what it throws is reported and goes no
+     * further. A second observer takes the place of the first, an empty one ends it.
      */
     virtual bool register_observer(int type, const observer_t &obs) = 0;
 
@@ -94,7 +94,7 @@ public:
      * rank's checkpoints in scratch or persistent, and then not collective.
      */
     virtual int restart_test(const std::string &name, int version, int target_rank = -1) = 0;
-    /** As VELOC_Restart. With a `target_rank`, of that rank's checkpoint in scratch or persistent. */
+    /** As VELOC_Restart. With a `target_rank`, of that rank's checkpoint, from its files. */
     virtual bool restart(const std::string &name, int version, int target_rank = -1) = 0;
     /** As VELOC_Restart_begin. With a `target_rank` as restart; collective all the same. */
     virtual bool restart_begin(const std::string &name, int version, int target_rank = -1) = 0;

@@ -39,7 +39,8 @@ int main(int, char **argv)
         for (int i = 0; i < 40; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             const size_t at = (random >> 33) % (size - 100);
-            const size_t count = i == 7 ? size - at : (random >> 20) % std::min<size_t>(90000, size - at);
+            const size_t most = std::min<size_t>(90000, size - at);
+            const size_t count = i == 7 ? size - at : (random >> 20) % most;
             std::string piece(count, static_cast<char>('a' + i % 26));
             std::copy(piece.begin(), piece.end(), wanted.begin() + static_cast<long>(at));
             CHECK(file.pwrite(piece.data(), count, static_cast<off_t>(at)));

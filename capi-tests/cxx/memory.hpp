@@ -42,7 +42,8 @@ private:
     static void make(std::vector<unsigned char> &bytes, int seed)
     {
         for (size_t at = 0; at < bytes.size(); at++)
-            bytes[at] = static_cast<unsigned char>(at * 7 + at / 509 + static_cast<size_t>(seed) * 13);
+            bytes[at] = static_cast<unsigned char>(at * 7 + at / 509
+                                                   + static_cast<size_t>(seed) * 13);
     }
 
     std::vector<unsigned char> bytes_;

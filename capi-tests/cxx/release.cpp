@@ -68,7 +68,8 @@ int main(int argc, char **argv)
         fails(a, size);
         return 0;
     }
-    REFUSED(VELOC_Mem_protect(1, a.address(), size, 1, 2u) == VELOC_SUCCESS, "region 1|flags are 2");
+    REFUSED(VELOC_Mem_protect(1, a.address(), size, 1, 2u) == VELOC_SUCCESS,
+            "region 1|flags are 2");
     EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, READ_ONLY, release_a), VELOC_SUCCESS);
 
     // One region that is lent.

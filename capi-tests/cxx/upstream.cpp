@@ -2,15 +2,18 @@
  * A program as if it had been compiled against VELOC 1.8's own veloc.hpp: upstream <configuration>
  *
  * None of our headers is in it. What stands here is what a compiler makes of upstream's: the names
- * of the functions, and which virtual function has which number.
+ * of the functions, and which virtual function has which number. upstream_calls.cpp has our header:
+ * the two must agree.
  */
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <functional>
 #include <iostream>
 #include <set>
 #include <string>
+#include <sys/types.h>
 #include <typeinfo>
 #include <vector>
 
@@ -47,6 +50,21 @@ public:
 
 client_t *get_client(unsigned int, name_t);
 
+class cached_file_t {
+    void *ptr;
+
+public:
+    cached_file_t(name_t);
+    ~cached_file_t();
+    bool open(name_t, int, mode_t);
+    bool pread(void *, size_t, off_t);
+    bool pwrite(const void *, size_t, off_t);
+    void close();
+    static void flush();
+    static void shutdown();
+    void *used() { return ptr; }
+};
+
 } // namespace veloc
 
 static void check(bool is_so, int line)
@@ -59,31 +77,53 @@ static void check(bool is_so, int line)
 
 #define CHECK(expression) check((expression), __LINE__)
 
-/* A program may have a client of its own, for its tests. */
+/* A client of the program's own. Its functions say which one was called. */
 class mock : public veloc::client_t {
-    bool mem_protect(int, void *, size_t, size_t, veloc::name_t) override { return true; }
+public:
+    std::string called;
+
+private:
+    template <typename T> T note(const char *name, T result)
+    {
+        called += name;
+        called += ' ';
+        return result;
+    }
+    bool mem_protect(int, void *, size_t, size_t, veloc::name_t) override
+    {
+        return note("memory", true);
+    }
     bool mem_protect(int, const veloc::write_t &, const veloc::read_t &, veloc::name_t) override
     {
-        return true;
+        return note("object", true);
     }
-    bool mem_unprotect(int, veloc::name_t) override { return true; }
-    void mem_clear(veloc::name_t) override {}
-    bool register_observer(int, const veloc::observer_t &) override { return true; }
-    std::string route_file(veloc::name_t) override { return ""; }
-    bool cleanup(veloc::name_t) override { return true; }
-    bool checkpoint(veloc::name_t, int) override { return true; }
-    bool checkpoint_begin(veloc::name_t, int) override { return true; }
-    bool checkpoint_mem(int, const std::set<int> &) override { return true; }
-    bool checkpoint_end(bool) override { return true; }
-    bool checkpoint_wait() override { return true; }
-    bool checkpoint_finished() override { return true; }
-    int restart_test(veloc::name_t, int, int) override { return 0; }
-    bool restart(veloc::name_t, int, int) override { return true; }
-    bool restart_begin(veloc::name_t, int, int) override { return true; }
-    size_t recover_size(int) override { return 0; }
-    bool recover_mem(int, const std::set<int> &) override { return true; }
-    bool restart_end(bool) override { return true; }
+    bool mem_unprotect(int, veloc::name_t) override { return note("mem_unprotect", true); }
+    void mem_clear(veloc::name_t) override { note("mem_clear", true); }
+    bool register_observer(int, const veloc::observer_t &) override
+    {
+        return note("register_observer", true);
+    }
+    std::string route_file(veloc::name_t) override { return note("route_file", std::string()); }
+    bool cleanup(veloc::name_t) override { return note("cleanup", true); }
+    bool checkpoint(veloc::name_t, int) override { return note("checkpoint", true); }
+    bool checkpoint_begin(veloc::name_t, int) override { return note("checkpoint_begin", true); }
+    bool checkpoint_mem(int, const std::set<int> &) override
+    {
+        return note("checkpoint_mem", true);
+    }
+    bool checkpoint_end(bool) override { return note("checkpoint_end", true); }
+    bool checkpoint_wait() override { return note("checkpoint_wait", true); }
+    bool checkpoint_finished() override { return note("checkpoint_finished", true); }
+    int restart_test(veloc::name_t, int, int) override { return note("restart_test", 0); }
+    bool restart(veloc::name_t, int, int) override { return note("restart", true); }
+    bool restart_begin(veloc::name_t, int, int) override { return note("restart_begin", true); }
+    size_t recover_size(int) override { return note("recover_size", size_t(0)); }
+    bool recover_mem(int, const std::set<int> &) override { return note("recover_mem", true); }
+    bool restart_end(bool) override { return note("restart_end", true); }
 };
+
+/* In upstream_calls.cpp, which has our header: calls all functions in the order above. */
+void call_all(veloc::client_t *client);
 
 int main(int, char **argv)
 {
@@ -130,7 +170,27 @@ int main(int, char **argv)
     CHECK(c->cleanup("x"));
     delete c;
 
-    delete static_cast<veloc::client_t *>(new mock);
+    mock *const own = new mock;
+    call_all(own);
+    CHECK(own->called
+          == "memory object mem_unprotect mem_clear register_observer route_file cleanup "
+             "checkpoint checkpoint_begin checkpoint_mem checkpoint_end checkpoint_wait "
+             "checkpoint_finished restart_test restart restart_begin recover_size recover_mem "
+             "restart_end ");
+    delete static_cast<veloc::client_t *>(own);
+
+    {
+        const std::string configuration = argv[1];
+        veloc::cached_file_t file(configuration);
+        char bytes[3] = "";
+        CHECK(file.used() != nullptr);
+        CHECK(file.open(configuration + ".cached", O_RDWR | O_CREAT, 0600));
+        CHECK(file.pwrite("abcd", 4, 0));
+        veloc::cached_file_t::flush();
+        CHECK(file.pread(bytes, 2, 1) && std::string(bytes) == "bc");
+        file.close();
+        veloc::cached_file_t::shutdown();
+    }
     puts("done");
     return 0;
 }

@@ -52,7 +52,7 @@ fn link(flavour: Flavour) -> PathBuf {
     folder
 }
 
-/// The executable of a program in `cxx/`.
+/// The executable of a program in `cxx/`: `<name>.cpp`, and `<name>_calls.cpp` if there is one.
 pub fn cxx_program(name: &str, flavour: Flavour) -> PathBuf {
     program(compiler(flavour), name, flavour, &[])
 }
@@ -84,7 +84,9 @@ fn program(mut command: Command, name: &str, flavour: Flavour, libraries: &[&str
     let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cxx"));
     // Where the stand-in for bitsery is.
     command.arg("-I").arg(sources);
-    command.arg(sources.join(format!("{name}.cpp"))).arg("-o").arg(&executable);
+    command.arg(sources.join(format!("{name}.cpp")));
+    let second = sources.join(format!("{name}_calls.cpp"));
+    command.args(second.exists().then_some(second)).arg("-o").arg(&executable);
     command.arg("-L").arg(library).args(["-lveloc-client", "-lpthread"]);
     command.args(libraries.iter().map(|library| format!("-l{library}")));
     finish(command);

@@ -19,8 +19,11 @@ namespace veloc {
 inline std::streamoff position(std::streamoff offset, std::ios_base::seekdir from,
                                std::streamoff at, std::streamoff end)
 {
-    const std::streamoff base = from == std::ios_base::beg ? 0 : from == std::ios_base::cur ? at : end;
-    const std::streamoff to = base + offset;
+    std::streamoff to = offset;
+    if (from == std::ios_base::cur)
+        to += at;
+    else if (from == std::ios_base::end)
+        to += end;
     return to < 0 || to > end ? -1 : to;
 }
 

@@ -70,7 +70,8 @@ void read_all(int descriptor, char *to, size_t count, off_t offset, const std::s
     }
 }
 
-void write_all(int descriptor, const char *from, size_t count, off_t offset, const std::string &name)
+void write_all(int descriptor, const char *from, size_t count, off_t offset,
+               const std::string &name)
 {
     while (count > 0) {
         const ssize_t put = ::pwrite(descriptor, from, count, offset);
@@ -192,7 +193,8 @@ private:
         for (size_t done = 0; done < one.size;) {
             const size_t count = std::min(one.size - done, block.size());
             const off_t at = one.offset + static_cast<off_t>(done);
-            read_all(one.file->cached, block.data(), count, at, "what scratch has of " + one.file->name);
+            read_all(one.file->cached, block.data(), count, at,
+                     "what scratch has of " + one.file->name);
             write_all(one.file->file, block.data(), count, at, one.file->name);
             done += count;
         }

@@ -176,7 +176,8 @@ bool client::checkpoint(const std::string &name, int version)
 
 bool client::checkpoint_begin(const std::string &name, int version)
 {
-    return succeeds("checkpoint_begin", [&] { return VELOC_Checkpoint_begin(text(name), version); });
+    return succeeds("checkpoint_begin",
+                    [&] { return VELOC_Checkpoint_begin(text(name), version); });
 }
 
 bool client::checkpoint_mem(int mode, const std::set<int> &ids)

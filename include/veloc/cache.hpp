@@ -33,8 +33,8 @@ public:
     /** Opens a file, as open(2) does. False also if one is open already. */
     bool open(const std::string &fname, int flags, mode_t mode);
     /**
-     * Reads `count` bytes, as the program has written them. Waits for writes of them that are in the
-     * queue. False also if the file ends before.
+     * Reads `count` bytes, as the program has written them. Waits for writes of them that are in
+     * the queue. False also if the file ends before.
      */
     bool pread(void *buf, size_t count, off_t offset);
     /** Writes to scratch, and queues the write to the file. Waits only while the queue is full. */

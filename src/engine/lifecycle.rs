@@ -321,14 +321,21 @@ impl Engine {
         }
     }
 
-    /// Ends the job. With `drain`, everything that is to reach a file does so first. The result
-    /// is that of the draining; the job is over in any case.
+    /// Ends the job. With `drain`, everything that is to reach a file does so first; without, what
+    /// the application has lent is fetched. The result is that of the draining; the job is over in
+    /// any case.
     pub fn finish(self, drain: bool) -> Result<()> {
         if drain {
             return self.drain();
         }
+        if !self.catalog.look(State::arriving) {
+            return Ok(());
+        }
         // The application may free its memory after this.
-        self.catalog.wait(|state| (!state.arriving()).then_some(()))
+        let since = Instant::now();
+        let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
+        self.metrics.waited(Cause::Drain, since);
+        fetched
     }
 }
 
