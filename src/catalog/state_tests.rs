@@ -760,6 +760,27 @@ fn what_was_lent_is_there_once_it_has_arrived() {
     assert_eq!(world.scratch[&(NAME.to_string(), 1)], world.expected[&1]);
 }
 
+/// Catches a loan that costs a checkpoint its life although the device cache has room.
+#[test]
+fn a_loan_discards_nothing_and_waits_for_nothing() {
+    let mut world = world(48, 12, false, true);
+    assert!(world.capture(0, [0, 12]));
+    world.restore(0);
+    let id = world.state.open(NAME, 1);
+    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 0]), None);
+    assert!(matches!(world.state.reserve(id, Part::Device, 12, Tier::Device), Reserve::Got { .. }));
+    assert_eq!(world.state.counts().discards, 0);
+    world.state.abort(id);
+    // In a job with files, what is in them makes room.
+    let mut world = self::world(48, 12, true, false);
+    assert!(world.capture(0, [0, 12]));
+    world.everybody_works();
+    let id = world.state.open(NAME, 1);
+    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 4]), None, "both parts do not fit");
+    assert!(world.state.reserve_for_loan(id, 12, [12, 0]).is_some());
+    world.state.check().unwrap();
+}
+
 /// Catches room that is given to others while bytes are on their way to it, and bytes of a failed
 /// loan that are taken for a checkpoint's.
 #[test]

@@ -14,9 +14,9 @@ use super::copy::{Run, Way};
 use super::shared::Shared;
 use super::spool::about;
 use super::transfer::{Direction, Queue};
-use crate::catalog::entry::{Id, Part, Tier};
+use crate::catalog::entry::{Id, Tier};
 use crate::catalog::monitor::Worker;
-use crate::catalog::state::{Arrival, MoveEnd, Reserve, State};
+use crate::catalog::state::{Arrival, MoveEnd, State};
 use crate::device::PLAIN;
 use crate::error::Result;
 use crate::metrics::Hop;
@@ -49,7 +49,7 @@ impl Loan {
         self.releases.push(release);
     }
 
-    /// The parts of the checkpoint that have bytes in it, indexed by [`Part`].
+    /// The parts of the checkpoint that have bytes in it, indexed by `Part`.
     fn parts(&self) -> [bool; 2] {
         let mut parts = [false; 2];
         for run in &self.runs {
@@ -84,15 +84,8 @@ impl Shared {
         len: u64,
         both: [u64; 2],
     ) -> Option<(Tier, u64, Vec<Extent>)> {
-        let got = self.catalog.step(|state| {
-            let elsewhere = state.building_in(open.id, Part::Device) == Some(Tier::Device);
-            (!elsewhere && state.fits_host(both))
-                .then(|| state.reserve(open.id, Part::Device, len, Tier::Host))
-        });
-        match got {
-            Some(Reserve::Got { base, extents }) => Some((Tier::Host, base, extents)),
-            _ => None,
-        }
+        let room = self.catalog.step(|state| state.reserve_for_loan(open.id, len, both));
+        room.map(|(base, extents)| (Tier::Host, base, extents))
     }
 
     /// Takes these runs into a checkpoint's loan, once the application's own queued work on them is

@@ -1,14 +1,34 @@
 //! Steps of what the application lends: a checkpoint whose bytes are still on their way from the
 //! application's memory to the host buffer when it is committed.
 
-use super::{Arrival, MoveEnd, State};
-use crate::catalog::entry::{Id, Life, MemoryCopy, Region, Stage, PARTS};
+use super::{Arrival, MoveEnd, Reserve, State};
+use crate::catalog::entry::{Id, Life, MemoryCopy, Part, Region, Stage, Tier, PARTS};
+use crate::tier::space::Extent;
 
 impl State {
     /// Whether the host buffer could hold so many bytes of each part, were it empty.
     pub fn fits_host(&self, lens: [u64; 2]) -> bool {
         let [device, host] = lens.map(|len| self.host.rounded(len));
         device.saturating_add(host) <= self.shape.host
+    }
+
+    /// Takes room in the host buffer for `len` more bytes of device memory that is lent, if that
+    /// needs no wait and discards nothing. `both` is what the checkpoint will have of each part in
+    /// all.
+    pub fn reserve_for_loan(
+        &mut self,
+        id: Id,
+        len: u64,
+        both: [u64; 2],
+    ) -> Option<(u64, Vec<Extent>)> {
+        let elsewhere = self.building_in(id, Part::Device) == Some(Tier::Device);
+        if elsewhere || !self.fits_host(both) || !self.make_host_room(len, false) {
+            return None;
+        }
+        match self.reserve(id, Part::Device, len, Tier::Host) {
+            Reserve::Got { base, extents } => Some((base, extents)),
+            Reserve::Wait(_) | Reserve::Never(_) => None,
+        }
     }
 
     /// Ends a checkpoint as [`State::commit`] does, but the parts in `arriving` have bytes in the
