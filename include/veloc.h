@@ -282,6 +282,39 @@ const char *VELOC_Last_error(void);
 int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
 
 /**
+ * Protects a region of memory as VELOC_Mem_protect does, on terms of the application's.
+ *
+ * With VELOC_READ_ONLY the application lends the region: it leaves it as it is until it is
+ * released, and may read it meanwhile. The checkpoint call then copies nothing; a thread of the
+ * library brings the bytes to the host buffer, and releases the region. Where it cannot be so the
+ * region is copied, and released before the call returns, as it is without the flag: with
+ * `mode = sync`, for a checkpoint that goes straight to a file, and for device memory if the host
+ * buffer has no room for it at the moment, or beside device memory that is not lent. Without
+ * `release`, VELOC_Checkpoint_wait ends every loan. If the application is killed, what was lent
+ * and has not reached the host buffer is lost.
+ *
+ * @param id         as VELOC_Mem_protect
+ * @param ptr        as VELOC_Mem_protect
+ * @param count      as VELOC_Mem_protect
+ * @param base_size  as VELOC_Mem_protect
+ * @param flags      VELOC_DEFAULT or VELOC_READ_ONLY
+ * @param release    called once for each checkpoint that the region is captured into, as soon as
+ *         the library needs it no more, also if the checkpoint is given up or its copy fails; by
+ *         any thread; what it returns is ignored; NULL: nothing is called. Its calls of the library
+ *         fail, and it must not end by an exception or `longjmp`
+ * @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
+ *
+ * Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and
+ * never calls `release`.
+ */
+int VELOC_Mem_protect_flags(int id,
+                            void *ptr,
+                            size_t count,
+                            size_t base_size,
+                            unsigned int flags,
+                            int (*release)(void));
+
+/**
  * Ends the protection of a region. Checkpoints that have it keep it.
  *
  * @param id  the region
@@ -633,6 +666,24 @@ int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"
+#endif /* __cplusplus */
+
+#ifdef __cplusplus
+/*
+ * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
+ * VELOC_NO_SHORT_NAMES to do without them.
+ */
+typedef int (*release_routine)();
+#ifndef VELOC_NO_SHORT_NAMES
+enum { DEFAULT = VELOC_DEFAULT, READ_ONLY = VELOC_READ_ONLY };
+#endif
+
+/** As VELOC_Mem_protect_flags. */
+inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, unsigned int flags,
+                             release_routine release = NULL)
+{
+    return VELOC_Mem_protect_flags(id, ptr, count, base_size, flags, release);
+}
 #endif /* __cplusplus */
 
 #endif  /* VELOC_H */

@@ -9,6 +9,7 @@
 
 pub mod backends;
 pub mod checkpoint_file;
+pub mod cxx;
 pub mod job;
 pub mod program;
 pub mod random;

@@ -169,7 +169,7 @@ fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 
-fn finish(mut command: Command) {
+pub(crate) fn finish(mut command: Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         output.status.success(),

@@ -55,6 +55,16 @@
 #define VELOC_RECOVER_REST 2
 
 /**
+ * No flag of a region.
+ */
+#define VELOC_DEFAULT 0
+
+/**
+ * A flag of a region: the application does not change it until it is released.
+ */
+#define VELOC_READ_ONLY 1
+
+/**
  * A kind of event that C++ programs can observe: a checkpoint has ended.
  */
 #define VELOC_OBSERVE_CKPT_END 0

@@ -1,6 +1,6 @@
 //! The border between C and Rust: arguments in, status codes and error texts out, no panic across.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,7 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs a call's body; a panic is an error like any other.
@@ -72,9 +73,30 @@ fn check_owner() -> Result<()> {
     )))
 }
 
+/// Runs a function of the application's that one of its own calls is waiting for, so that it must
+/// make no call itself.
+pub(super) fn call_back<T>(function: impl FnOnce() -> T) -> T {
+    let before = IN_CALLBACK.replace(true);
+    let result = function();
+    IN_CALLBACK.set(before);
+    result
+}
+
+/// An error where a call would wait for itself.
+fn check_caller() -> Result<()> {
+    check_owner()?;
+    if IN_CALLBACK.get() {
+        return Err(Error::invalid(
+            "the library was called by a function that it has called itself (a serializer, \
+             deserializer or release routine)",
+        ));
+    }
+    Ok(())
+}
+
 /// Calls the client, if there is one.
 pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
-    check_owner()?;
+    check_caller()?;
     match CLIENT.lock().as_mut() {
         Some(client) => body(client),
         None => Err(Error::invalid(
@@ -86,7 +108,7 @@ pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Res
 /// Makes a client with `start`, unless there is one.
 pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()> {
     static AT_EXIT: std::sync::Once = std::sync::Once::new();
-    check_owner()?;
+    check_caller()?;
     let mut client = CLIENT.lock();
     if client.is_some() {
         return Err(Error::invalid("the library was initialised already, and not yet finalized"));
@@ -102,9 +124,15 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
     Ok(())
 }
 
+/// Whether there is a client.
+pub(super) fn has_client() -> Result<bool> {
+    check_caller()?;
+    Ok(CLIENT.lock().is_some())
+}
+
 /// Takes the client away, if there is one.
 pub(super) fn take_client() -> Result<Option<Client>> {
-    check_owner()?;
+    check_caller()?;
     Ok(CLIENT.lock().take())
 }
 

@@ -1,9 +1,10 @@
 //! Taking checkpoints.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, CStr, CString};
 
 use super::boundary::{guarded, selection, status, string, with_client};
-use super::{VELOC_FAILURE, VELOC_MAX_NAME};
+use super::cxx::checkpoint_ended;
+use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use crate::client::Selection;
 use crate::error::Error;
 
@@ -25,11 +26,16 @@ use crate::error::Error;
 /// `name` is NULL or a string that ends with NUL; protected memory is valid.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Checkpoint(name: *const c_char, version: c_int) -> c_int {
-    status("VELOC_Checkpoint", || {
+    let taken = status("VELOC_Checkpoint", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
         with_client(|client| client.checkpoint(name, version))
-    })
+    });
+    if taken == VELOC_SUCCESS {
+        // SAFETY: the caller's promise; it is not NULL, as the checkpoint has it.
+        checkpoint_ended(unsafe { CStr::from_ptr(name) }, version);
+    }
+    taken
 }
 
 /// Opens a checkpoint, to be filled by VELOC_Checkpoint_mem, _selective or a routed file.
@@ -101,7 +107,17 @@ pub unsafe extern "C" fn VELOC_Checkpoint_selective(
 /// Source: VELOC_Checkpoint_end of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Checkpoint_end(success: c_int) -> c_int {
-    status("VELOC_Checkpoint_end", || with_client(|client| client.checkpoint_end(success != 0)))
+    let ended = guarded("VELOC_Checkpoint_end", || {
+        with_client(|client| client.checkpoint_end(success != 0))
+    });
+    let Ok(taken) = ended else {
+        return VELOC_FAILURE;
+    };
+    if let Some((name, version)) = taken {
+        // A name that was allowed has no NUL.
+        checkpoint_ended(&CString::new(name).unwrap_or_default(), version);
+    }
+    VELOC_SUCCESS
 }
 
 /// Waits until every checkpoint has come as far down as the configuration asks for.

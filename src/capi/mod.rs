@@ -6,6 +6,7 @@
 
 mod boundary;
 mod checkpoint;
+mod cxx;
 mod fortran;
 mod job;
 mod metrics;
@@ -14,6 +15,7 @@ mod regions;
 mod restart;
 
 pub use checkpoint::*;
+pub use cxx::*;
 pub use fortran::*;
 pub use job::*;
 pub use metrics::*;
@@ -39,5 +41,9 @@ pub const VELOC_RECOVER_ALL: i32 = 0;
 pub const VELOC_RECOVER_SOME: i32 = 1;
 /// The regions whose ids are not listed.
 pub const VELOC_RECOVER_REST: i32 = 2;
+/// No flag of a region.
+pub const VELOC_DEFAULT: u32 = 0;
+/// A flag of a region: the application does not change it until it is released.
+pub const VELOC_READ_ONLY: u32 = 1;
 /// A kind of event that C++ programs can observe: a checkpoint has ended.
 pub const VELOC_OBSERVE_CKPT_END: i32 = 0;

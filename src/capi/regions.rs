@@ -1,8 +1,13 @@
 //! Protected regions.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
 
-use super::boundary::{status, string, with_client};
+use super::boundary::{call_back, status, string, with_client};
+use super::VELOC_READ_ONLY;
+use crate::client::regions::Terms;
+use crate::engine::loan::Release;
+use crate::error::Error;
 
 /// Protects a region of memory: it is part of checkpoints from here on, except of names that have
 /// regions of their own (`VELOC_Region_protect`).
@@ -28,6 +33,64 @@ pub extern "C" fn VELOC_Mem_protect(
     status("VELOC_Mem_protect", || {
         with_client(|client| client.protect(None, id, ptr as u64, count, base_size))
     })
+}
+
+/// Protects a region of memory as VELOC_Mem_protect does, on terms of the application's.
+///
+/// With VELOC_READ_ONLY the application lends the region: it leaves it as it is until it is
+/// released, and may read it meanwhile. The checkpoint call then copies nothing; a thread of the
+/// library brings the bytes to the host buffer, and releases the region. Where it cannot be so the
+/// region is copied, and released before the call returns, as it is without the flag: with
+/// `mode = sync`, for a checkpoint that goes straight to a file, and for device memory if the host
+/// buffer has no room for it at the moment, or beside device memory that is not lent. Without
+/// `release`, VELOC_Checkpoint_wait ends every loan. If the application is killed, what was lent
+/// and has not reached the host buffer is lost.
+///
+/// @param id         as VELOC_Mem_protect
+/// @param ptr        as VELOC_Mem_protect
+/// @param count      as VELOC_Mem_protect
+/// @param base_size  as VELOC_Mem_protect
+/// @param flags      VELOC_DEFAULT or VELOC_READ_ONLY
+/// @param release    called once for each checkpoint that the region is captured into, as soon as
+///         the library needs it no more, also if the checkpoint is given up or its copy fails; by
+///         any thread; what it returns is ignored; NULL: nothing is called. Its calls of the library
+///         fail, and it must not end by an exception or `longjmp`
+/// @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
+///
+/// Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and
+/// never calls `release`.
+#[no_mangle]
+pub extern "C" fn VELOC_Mem_protect_flags(
+    id: c_int,
+    ptr: *mut c_void,
+    count: usize,
+    base_size: usize,
+    flags: c_uint,
+    release: Option<extern "C" fn() -> c_int>,
+) -> c_int {
+    status("VELOC_Mem_protect", || {
+        if flags & !VELOC_READ_ONLY != 0 {
+            return Err(Error::invalid(format!(
+                "region {id}: the flags are {flags}; VELOC_DEFAULT (0) and VELOC_READ_ONLY (1) exist"
+            )));
+        }
+        let terms = Terms {
+            read_only: flags & VELOC_READ_ONLY != 0,
+            release: release.map(|routine| Arc::new(Routine(routine)) as Arc<dyn Release>),
+        };
+        let address = ptr as u64;
+        with_client(|client| client.protect_on(terms, None, id, address, count, base_size))
+    })
+}
+
+/// A release routine.
+#[derive(Debug)]
+struct Routine(extern "C" fn() -> c_int);
+
+impl Release for Routine {
+    fn release(&self) {
+        call_back(|| (self.0)());
+    }
 }
 
 /// Ends the protection of a region. Checkpoints that have it keep it.

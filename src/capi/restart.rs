@@ -23,7 +23,7 @@ pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int)
     let found = guarded("VELOC_Restart_test", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart_test(name, version))
+        with_client(|client| client.restart_test(name, version, None))
     });
     match found {
         Ok(Some(version)) => version,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c
     status("VELOC_Restart", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart(name, version))
+        with_client(|client| client.restart(name, version, None))
     })
 }
 
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn VELOC_Restart_begin(name: *const c_char, version: c_int
     status("VELOC_Restart_begin", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart_begin(name, version))
+        with_client(|client| client.restart_begin(name, version, None))
     })
 }
 

@@ -187,6 +187,9 @@ pub struct Entry {
     pub place: Option<Place>,
     /// Where it stands in its life.
     pub life: Life,
+    /// Parts with bytes that are still on their way from memory that the application has lent to
+    /// the host buffer, indexed by [`Part`].
+    pub arriving: [bool; 2],
     /// Transfers under way that name it.
     pub busy: u32,
     /// Restores that are open: its copies stay where they are.
@@ -222,6 +225,7 @@ impl Entry {
             routed: None,
             place: None,
             life: Life::Building,
+            arriving: [false; 2],
             busy: 0,
             restoring: 0,
             stranded: false,

@@ -5,12 +5,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use shuttle::sync::Mutex;
 use shuttle::thread;
 
-use super::entry::{Part, Region, Tier};
+use super::entry::{Id, Part, Region, Tier};
 use super::monitor::{Catalog, Worker};
 use super::state::*;
 use crate::error::{Error, Kind};
@@ -29,6 +30,8 @@ struct Memory {
 struct Job {
     catalog: Catalog,
     memory: Memory,
+    /// Where in the host buffer the bytes of a loan belong.
+    lent: Mutex<HashMap<Id, Vec<u64>>>,
 }
 
 impl Job {
@@ -50,6 +53,7 @@ impl Job {
                 device: Mutex::new(vec![0; device as usize]),
                 host: Mutex::new(vec![0; host as usize]),
             },
+            lent: Mutex::new(HashMap::new()),
         })
     }
 
@@ -119,6 +123,10 @@ impl Job {
     }
 
     fn capture(&self, version: i32, part: Part, tier: Tier) -> Result<(), Error> {
+        self.capture_from(version, part, tier, false)
+    }
+
+    fn capture_from(&self, version: i32, part: Part, tier: Tier, lent: bool) -> Result<(), Error> {
         let id = self.catalog.step(|state| state.open("x", version));
         let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, tier) {
             Reserve::Got { extents, .. } => Some(Ok(extents)),
@@ -132,14 +140,36 @@ impl Job {
                 return Err(error);
             }
         };
-        for extent in cut(&extents, 0, LEN) {
-            for at in extent.offset..extent.offset + extent.len {
+        let room: Vec<u64> =
+            cut(&extents, 0, LEN).flat_map(|e| e.offset..e.offset + e.len).collect();
+        let region = Region { id: 0, size: LEN, part, offset: 0 };
+        let mut arriving = [false; 2];
+        if lent {
+            arriving[part as usize] = true;
+            self.lent.lock().unwrap().insert(id, room);
+        } else {
+            for at in room {
                 self.tier(tier).lock().unwrap()[at as usize] = version as u8 + 1;
             }
         }
-        let region = Region { id: 0, size: LEN, part, offset: 0 };
-        self.catalog.step(|state| state.commit(id, vec![region]));
+        self.catalog.step(|state| state.commit_lent(id, vec![region], arriving, true));
         Ok(())
+    }
+
+    /// Brings what was lent; every loan in `fails` fails.
+    fn arrive(&self, fails: &[i32]) {
+        while let Some(job) = self.catalog.next(Worker::Arrive, State::next_arrival) {
+            let room = self.lent.lock().unwrap().remove(&job.id).unwrap();
+            let end = if fails.contains(&job.version) {
+                MoveEnd::Failed(Error::new(Kind::System, "injected"))
+            } else {
+                for at in room {
+                    self.tier(Tier::Host).lock().unwrap()[at as usize] = job.version as u8 + 1;
+                }
+                MoveEnd::Done
+            };
+            self.catalog.step(|state| state.arrived(job.id, end));
+        }
     }
 
     fn restore(&self, version: i32, part: Part) {
@@ -272,6 +302,42 @@ fn a_failed_flush_ends_the_wait_for_its_room() {
             }
             job.restore(0, Part::Device);
             job.restore(1, Part::Device);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// What was lent arrives while it is restored, written, waited for and replaced. Catches a wait for
+/// bytes that have come, and room that is given away before.
+#[test]
+fn loans_arrive_while_others_wait_for_them() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(0, 3 * LEN, true, false);
+            let workers =
+                [run(&job, |job| job.arrive(&[3])), run(&job, Job::write), run(&job, Job::persist)];
+            for version in 0..2 {
+                job.capture_from(version, Part::Host, Tier::Host, true).unwrap();
+                // Nobody else does anything that could wake the worker.
+                job.catalog.wait(|state| (!state.arriving()).then_some(())).unwrap();
+            }
+            for version in [0, 1, 0, 2] {
+                job.capture_from(version, Part::Host, Tier::Host, true).unwrap();
+                job.restore(version, Part::Host);
+            }
+            job.capture_from(3, Part::Host, Tier::Host, true).unwrap();
+            job.capture(1, Part::Host, Tier::Host).unwrap();
+            job.catalog.wait(|state| state.drained().then_some(())).unwrap();
+            job.catalog.look(|state| {
+                assert!(!state.arriving());
+                assert_eq!(state.find("x", 3), None, "its bytes have not come");
+                for version in 0..3 {
+                    let id = state.find("x", version).unwrap();
+                    assert_eq!(state.persist_settled(id), Some(true));
+                }
+            });
+            assert!(job.catalog.step(State::take_failure).is_some());
             end(&job, workers);
         },
         ITERATIONS,

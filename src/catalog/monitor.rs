@@ -21,10 +21,12 @@ pub enum Worker {
     Fetch = 3,
     /// Reads files into the host buffer.
     Read = 4,
+    /// Copies what the application has lent to the host buffer.
+    Arrive = 5,
 }
 
-const WORKERS: [Worker; 5] =
-    [Worker::Flush, Worker::Write, Worker::Persist, Worker::Fetch, Worker::Read];
+const WORKERS: [Worker; 6] =
+    [Worker::Flush, Worker::Write, Worker::Persist, Worker::Fetch, Worker::Read, Worker::Arrive];
 
 #[derive(Debug)]
 struct Guarded {
@@ -149,7 +151,7 @@ impl Catalog {
         guarded.woken_at = guarded.state.changes();
         if guarded.asleep.contains(&true) {
             let work = guarded.state.work();
-            let wanted = [work.flush, work.write, work.persist, work.fetch, work.read];
+            let wanted = [work.flush, work.write, work.persist, work.fetch, work.read, work.arrive];
             for worker in WORKERS {
                 if guarded.asleep[worker as usize] && wanted[worker as usize] {
                     guarded.asleep[worker as usize] = false;

@@ -16,7 +16,7 @@ use crate::error::{Error, Kind};
 use crate::platform::shared::SharedMemory;
 use crate::policy::order::RestoreOrder;
 use crate::tier::ledger::{self, Ledger};
-use crate::tier::space::{cut, side_by_side};
+use crate::tier::space::{cut, side_by_side, Extent};
 
 const GRANULE: u64 = 4;
 
@@ -27,7 +27,11 @@ enum Job {
     Write(FileJob),
     Read(FileJob),
     Persist(PersistJob),
+    Arrive(Arrival),
 }
+
+/// Bytes that the application has lent, and where in the host buffer they belong.
+type Lent = Vec<(Vec<Extent>, Vec<u8>)>;
 
 struct World {
     state: State,
@@ -37,6 +41,8 @@ struct World {
     scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     jobs: Vec<Job>,
+    /// What the application has lent.
+    lent: HashMap<Id, Lent>,
     /// What the application captured last under each version and has not cleaned up.
     expected: BTreeMap<i32, BTreeMap<i32, Vec<u8>>>,
     /// Versions that were cleaned up: they go as soon as they are persistent.
@@ -90,6 +96,7 @@ impl World {
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
+            lent: HashMap::new(),
             expected: BTreeMap::new(),
             cleaned: BTreeSet::new(),
             pruned: BTreeSet::new(),
@@ -134,11 +141,18 @@ impl World {
 
     /// Takes one checkpoint as the engine does. False: it was told that there is no room.
     fn capture(&mut self, version: i32, lens: [u64; 2]) -> bool {
+        self.capture_from(version, lens, false)
+    }
+
+    /// The same; with `lent`, what goes to the host buffer is brought there later.
+    fn capture_from(&mut self, version: i32, lens: [u64; 2], lent: bool) -> bool {
         let id = self.state.open(NAME, version);
         let Ok(to) = self.state.destination(lens) else {
             self.state.abort(id);
             return false;
         };
+        let mut arriving = [false; 2];
+        let mut later: Lent = Vec::new();
         self.fill = self.fill.wrapping_add(1);
         let mut regions = Vec::new();
         let mut content = BTreeMap::new();
@@ -170,12 +184,12 @@ impl World {
                         }
                     }
                 };
-                let mut at = 0;
-                for extent in cut(&extents, 0, len) {
-                    let memory = self.memory(tier);
-                    let to = extent.offset as usize..(extent.offset + extent.len) as usize;
-                    memory[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
-                    at += extent.len as usize;
+                let room: Vec<Extent> = cut(&extents, 0, len).collect();
+                if lent && tier == Tier::Host {
+                    arriving[part as usize] = true;
+                    later.push((room, bytes.clone()));
+                } else {
+                    self.put(tier, &room, &bytes);
                 }
             }
             regions.push(Region { id: region, size: len, part, offset });
@@ -185,12 +199,22 @@ impl World {
             self.scratch.insert((NAME.into(), version), content.clone());
             self.state.commit_file(id, regions, None, true);
         } else {
-            self.state.commit(id, regions, true);
+            self.lent.insert(id, later);
+            self.state.commit_lent(id, regions, arriving, true);
         }
         self.expected.insert(version, content);
         self.cleaned.remove(&version);
         self.pruned.remove(&version);
         true
+    }
+
+    fn put(&mut self, tier: Tier, room: &[Extent], bytes: &[u8]) {
+        let mut at = 0;
+        for extent in room {
+            let to = extent.offset as usize..(extent.offset + extent.len) as usize;
+            self.memory(tier)[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+            at += extent.len as usize;
+        }
     }
 
     fn memory(&mut self, tier: Tier) -> &mut Vec<u8> {
@@ -219,6 +243,9 @@ impl World {
         if !self.jobs.iter().any(|job| matches!(job, Job::Read(_))) {
             self.jobs.extend(self.state.next_read().map(Job::Read));
         }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Arrive(_))) {
+            self.jobs.extend(self.state.next_arrival().map(Job::Arrive));
+        }
         self.jobs.len() > before
     }
 
@@ -236,6 +263,20 @@ impl World {
                     self.host[h as usize..(h + len) as usize].copy_from_slice(&bytes);
                 }
                 self.state.flush_done(job.id, end);
+            }
+            Job::Arrive(job) => {
+                let lent = self.lent.remove(&job.id).unwrap();
+                if fails {
+                    if self.state.find(NAME, job.version) == Some(job.id) {
+                        // It was reported that this checkpoint does not exist after all.
+                        self.expected.remove(&job.version);
+                    }
+                } else {
+                    for (room, bytes) in &lent {
+                        self.put(Tier::Host, room, bytes);
+                    }
+                }
+                self.state.arrived(job.id, end);
             }
             Job::Fetch(job) => {
                 for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
@@ -350,7 +391,9 @@ impl World {
                     return content.unwrap()[&region.id].clone();
                 }
                 Acquire::Wait => {
-                    assert!(!self.jobs.is_empty(), "waiting for nobody");
+                    // What it waits for may be in the queue of a worker that has others first.
+                    let begun = !self.jobs.is_empty() || self.begin_jobs();
+                    assert!(begun, "waiting for nobody");
                     self.end_job(0, false);
                 }
                 Acquire::Lost => panic!("version {version} is nowhere"),
@@ -384,7 +427,7 @@ impl World {
 #[derive(Clone, Debug)]
 enum Step {
     Map,
-    Capture(i32, u64, u64),
+    Capture(i32, u64, u64, bool),
     Begin,
     End(usize, bool),
     Restore(i32),
@@ -399,7 +442,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::Map),
-        6 => (0..12i32, 0..40u64, 0..16u64).prop_map(|(v, d, h)| Step::Capture(v, d, h)),
+        6 => (0..12i32, 0..40u64, 0..16u64, prop::bool::weighted(0.3))
+            .prop_map(|(v, d, h, lent)| Step::Capture(v, d, h, lent)),
         6 => Just(Step::Begin),
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
         4 => (0..12i32).prop_map(Step::Restore),
@@ -445,10 +489,10 @@ proptest! {
         for step in steps {
             match step {
                 Step::Map => world.map(),
-                Step::Capture(version, device, host) => {
+                Step::Capture(version, device, host, lent) => {
                     let device = if job.device == 0 { 0 } else { device };
                     if device + host > 0 {
-                        world.capture(version, [device, host]);
+                        world.capture_from(version, [device, host], lent);
                     }
                 }
                 Step::Begin => drop(world.begin_jobs()),
@@ -717,6 +761,76 @@ fn an_ephemeral_job_removes_the_file_of_a_version_that_was_replaced() {
         assert!(world.capture(*version, [0, 12]));
     }
     assert!(spilled.iter().all(|file| world.state.spilled().contains(file)));
+}
+
+/// Catches a checkpoint that is written, restored or given up while its bytes are still to come.
+#[test]
+fn what_was_lent_is_there_once_it_has_arrived() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture_from(1, [0, 20], true));
+    assert!(!world.state.drained() && !world.state.work().write);
+    let id = world.state.find(NAME, 1).unwrap();
+    world.state.begin_restore(id);
+    assert!(matches!(world.state.acquire(id, Part::Host), Acquire::Wait));
+    // Its room is taken, and room will come.
+    let other = world.state.open(NAME, 2);
+    let reserved = world.state.reserve(other, Part::Host, 24, Tier::Host);
+    assert!(matches!(reserved, Reserve::Wait(WaitFor::HostRoom)));
+    world.state.abort(other);
+    world.state.end_restore(id, false);
+    world.begin_jobs();
+    world.end_job(0, false);
+    world.restore(1);
+    world.everybody_works();
+    assert_eq!(world.scratch[&(NAME.to_string(), 1)], world.expected[&1]);
+}
+
+/// Catches a loan that costs a checkpoint its life although the device cache has room.
+#[test]
+fn a_loan_discards_nothing_and_waits_for_nothing() {
+    let mut world = world(48, 12, false, true);
+    assert!(world.capture(0, [0, 12]));
+    world.restore(0);
+    let id = world.state.open(NAME, 1);
+    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 0]), None);
+    assert!(matches!(world.state.reserve(id, Part::Device, 12, Tier::Device), Reserve::Got { .. }));
+    assert_eq!(world.state.counts().discards, 0);
+    world.state.abort(id);
+    // In a job with files, what is in them makes room.
+    let mut world = self::world(48, 12, true, false);
+    assert!(world.capture(0, [0, 12]));
+    world.everybody_works();
+    let id = world.state.open(NAME, 1);
+    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 4]), None, "both parts do not fit");
+    assert!(world.state.reserve_for_loan(id, 12, [12, 0]).is_some());
+    world.state.check().unwrap();
+}
+
+/// Catches room that is given to others while bytes are on their way to it, and bytes of a failed
+/// loan that are taken for a checkpoint's.
+#[test]
+fn a_loan_that_fails_or_is_replaced_leaves_nothing() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture_from(1, [0, 20], true));
+    let id = world.state.find(NAME, 1).unwrap();
+    world.state.begin_restore(id);
+    world.begin_jobs();
+    assert!(world.capture(1, [0, 16]));
+    world.state.check().unwrap();
+    assert_eq!(world.state.host_room().1, 4, "the old one's room is still being written to");
+    world.end_job(0, true);
+    assert!(matches!(world.state.acquire(id, Part::Host), Acquire::Lost));
+    world.state.end_restore(id, false);
+    assert_eq!(world.state.host_room().1, 24);
+    assert_eq!(world.state.take_failure(), None, "nobody wants it any more");
+    assert!(world.capture_from(2, [0, 20], true));
+    world.begin_jobs();
+    while !world.jobs.is_empty() {
+        world.end_job(0, true);
+    }
+    assert!(world.state.take_failure().is_some());
+    assert_eq!(world.state.find(NAME, 2), None);
+    world.state.check().unwrap();
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::callbacks::Written;
+use super::regions::Protected;
 use super::{check_name, Client, Phase, Routed, Selection};
 use crate::catalog::state::State;
 use crate::engine::place::Place;
@@ -60,17 +62,8 @@ impl Client {
     }
 
     fn capture(&mut self, selection: &Selection) -> Result<()> {
-        let Phase::Checkpoint { open, .. } = &self.phase else {
+        let Phase::Checkpoint { open, routed } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
-        };
-        let selected = self.regions.of(&open.name).select(selection)?;
-        // Asked again each time: memory may have been freed meanwhile.
-        let places: Vec<Place> = selected
-            .iter()
-            .map(|(id, region)| self.place(*id, region, region.len))
-            .collect::<Result<_>>()?;
-        let Phase::Checkpoint { open, routed } = &mut self.phase else {
-            return Ok(());
         };
         if let Some(routed) = routed {
             return Err(Error::invalid(format!(
@@ -78,14 +71,45 @@ impl Client {
                 open.name, open.version, routed.original
             )));
         }
-        self.engine.capture(open, &places)
+        let selected = self.regions.of(&open.name).select(selection)?;
+        let mut places = Vec::with_capacity(selected.len());
+        // What objects were written as stays until it is captured.
+        let mut written: Vec<Written> = Vec::new();
+        for (id, region) in &selected {
+            places.push(match region {
+                // Asked again each time: memory may have been freed meanwhile.
+                Protected::Memory(memory) => self.place(*id, memory, memory.len)?,
+                Protected::Object(object) => {
+                    let made = object.write();
+                    let made = made.map_err(|error| error.within(format!("region {id}")))?;
+                    let bytes = (*made).as_ref();
+                    let place = Place::plain(*id, bytes.as_ptr(), bytes.len());
+                    written.push(made);
+                    place
+                }
+            });
+        }
+        let Phase::Checkpoint { open, .. } = &mut self.phase else {
+            return Ok(());
+        };
+        let release = |(id, region)| match region {
+            Protected::Memory(memory) => Some((id, memory.terms.release?)),
+            Protected::Object(_) => None,
+        };
+        let releases = selected.into_iter().filter_map(release).collect();
+        self.engine.capture(open, &places, releases)
     }
 
-    /// Closes the open checkpoint: it exists from here on, or, without `success`, never has.
-    pub fn checkpoint_end(&mut self, success: bool) -> Result<()> {
+    /// Closes the open checkpoint: it exists from here on, or, without `success`, never has. The
+    /// name and version of one that exists.
+    pub fn checkpoint_end(&mut self, success: bool) -> Result<Option<(String, i32)>> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
-        self.close(success)
+        let taken = match &self.phase {
+            Phase::Checkpoint { open, .. } if success => Some((open.name.clone(), open.version)),
+            _ => None,
+        };
+        self.close(success).map(|()| taken)
     }
 
     fn close(&mut self, success: bool) -> Result<()> {
@@ -197,8 +221,8 @@ impl Client {
             }
             Phase::Restart { restoring } => {
                 let since = Instant::now();
-                let (path, bytes) =
-                    self.engine.files.fetch_routed(&restoring.name, restoring.version)?;
+                let files = restoring.files(&self.engine);
+                let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version)?;
                 if bytes > 0 {
                     self.engine.metrics.hop(Hop::PtoF).add(bytes, since.elapsed());
                     self.engine.metrics.waited(Cause::File, since);

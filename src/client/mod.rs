@@ -1,8 +1,9 @@
 //! Protected regions and the protocol of checkpoints and restarts: what the application sees.
 //!
 //! [`Client`] checks that calls come in order and that everything they name exists, then calls the
-//! engine. [`regions`] knows the protected memory.
+//! engine. [`regions`] knows what is protected, [`callbacks`] what the application does for it.
 
+pub mod callbacks;
 pub mod regions;
 
 mod agreement;
@@ -26,7 +27,8 @@ use crate::mpi::Comm;
 use crate::platform::memory;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::Agreement;
-use regions::{Protected, Regions};
+use callbacks::Object;
+use regions::{Memory, Protected, Regions, Terms};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,17 @@ pub enum Selection {
     Some(Vec<i32>),
     /// Those with other ids.
     Rest(Vec<i32>),
+}
+
+impl Selection {
+    /// Whether a region of this id is among them.
+    fn has(&self, id: i32) -> bool {
+        match self {
+            Selection::All => true,
+            Selection::Some(ids) => ids.contains(&id),
+            Selection::Rest(ids) => !ids.contains(&id),
+        }
+    }
 }
 
 /// What is between a begin and its end.
@@ -139,7 +152,9 @@ impl Client {
     /// reached its file is said to be lost.
     pub fn leave(&mut self) {
         let drained = self.engine.catalog.look(crate::catalog::state::State::drained);
-        if !drained && !self.engine.config.ephemeral && !self.engine.has_heir() {
+        let arriving = self.engine.catalog.look(crate::catalog::state::State::arriving);
+        let inherited = self.engine.has_heir() && !arriving;
+        if !drained && !self.engine.config.ephemeral && !inherited {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \
                  files are lost"
@@ -181,8 +196,25 @@ impl Client {
         count: usize,
         size: usize,
     ) -> Result<()> {
+        self.protect_on(Terms::default(), group, id, address, count, size)
+    }
+
+    /// The same on terms of the application's.
+    pub fn protect_on(
+        &mut self,
+        terms: Terms,
+        group: Option<&str>,
+        id: i32,
+        address: u64,
+        count: usize,
+        size: usize,
+    ) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
-        let mut region = regions::Protected::new(id, address, count, size)?;
+        let mut region = Memory::new(id, address, count, size)?;
+        if terms.read_only {
+            self.engine.serve_loans()?;
+        }
+        region.terms = terms;
         let kind = self.kind(address, region.len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {
@@ -195,7 +227,19 @@ impl Client {
                 region.len
             )));
         }
-        self.regions.group_mut(group).protect(id, region);
+        self.regions.group_mut(group).protect(id, Protected::Memory(region));
+        Ok(())
+    }
+
+    /// Protects an object, which the application writes and reads by itself.
+    pub fn protect_object(
+        &mut self,
+        group: Option<&str>,
+        id: i32,
+        object: Arc<dyn Object>,
+    ) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        self.regions.group_mut(group).protect(id, Protected::Object(object));
         Ok(())
     }
 
@@ -242,10 +286,10 @@ impl Client {
 
     /// Where a protected region's first `len` bytes are now. Memory that was the device's and is
     /// not known to the driver any more was freed: it must not be taken for the host's.
-    fn place(&self, id: i32, region: &Protected, len: u64) -> Result<Place> {
+    fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
         let kind = self.kind(region.address, len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
-        let place = Place { id, address: region.address, len, kind };
+        let place = Place { id, address: region.address, len, kind, lent: region.terms.read_only };
         if region.part == Part::Device && place.part() == Part::Host && len > 0 {
             return Err(Error::invalid(format!(
                 "region {id}: the device memory at {:#x} that was protected is not known to the \

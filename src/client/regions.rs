@@ -1,14 +1,48 @@
-//! The memory that the application has protected.
+//! What the application has protected: ranges of memory, and objects that it writes itself.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
+use super::callbacks::Object;
 use super::Selection;
 use crate::catalog::entry::Part;
+use crate::engine::loan::Release;
 use crate::error::{Error, Kind, Result};
 
+/// The name that stands for the regions of any checkpoint.
+const COMMON: &str = "default";
+
+/// The terms on which a range of memory is protected.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// The application leaves it as it is until it is released.
+    pub read_only: bool,
+    /// Called once for each checkpoint that it is captured into.
+    pub release: Option<Arc<dyn Release>>,
+}
+
 /// One protected region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protected {
+#[derive(Clone, Debug)]
+pub enum Protected {
+    /// A range of memory.
+    Memory(Memory),
+    /// An object that the application writes and reads.
+    Object(Arc<dyn Object>),
+}
+
+impl Protected {
+    /// The part that its bytes are in when they are at the application.
+    fn part(&self) -> Part {
+        match self {
+            Protected::Memory(memory) => memory.part,
+            Protected::Object(_) => Part::Host,
+        }
+    }
+}
+
+/// A protected range of memory.
+#[derive(Clone, Debug)]
+pub struct Memory {
     /// Where it is, on the host or the device.
     pub address: u64,
     /// Its bytes.
@@ -16,11 +50,13 @@ pub struct Protected {
     /// The part of a checkpoint that its memory belongs to, as the driver said when it was
     /// protected.
     pub part: Part,
+    /// What was agreed on.
+    pub terms: Terms,
 }
 
-impl Protected {
+impl Memory {
     /// Checks the arguments of `VELOC_Mem_protect`.
-    pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<Protected> {
+    pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<Memory> {
         let len = count.checked_mul(size).map(|len| len as u64).filter(|&len| {
             // A range of addresses that wraps is none.
             len <= i64::MAX as u64 && address.checked_add(len).is_some()
@@ -34,12 +70,13 @@ impl Protected {
         if address == 0 && len > 0 {
             return Err(Error::invalid(format!("region {id}: {len} bytes at a NULL pointer")));
         }
-        Ok(Protected { address, len, part: Part::Host })
+        Ok(Memory { address, len, part: Part::Host, terms: Terms::default() })
     }
 }
 
 /// All protected regions: those of any checkpoint, and those that are private to the checkpoints of
-/// a name. A name that has regions of its own does without the others.
+/// a name. A name that has regions of its own does without the others. As upstream has it, the name
+/// `default` means the former.
 #[derive(Debug, Default)]
 pub struct Regions {
     common: Group,
@@ -50,7 +87,7 @@ impl Regions {
     /// The regions of a name's own, or those of any checkpoint, to be changed.
     pub fn group_mut(&mut self, name: Option<&str>) -> &mut Group {
         match name {
-            None => &mut self.common,
+            None | Some(COMMON) => &mut self.common,
             Some(name) => self.private.entry(name.to_owned()).or_default(),
         }
     }
@@ -93,26 +130,23 @@ impl Group {
 
     /// The part that an id's bytes are in when they are at the application.
     pub fn part(&self, id: i32) -> Part {
-        self.by_id.get(&id).map_or(Part::Host, |region| region.part)
+        self.by_id.get(&id).map_or(Part::Host, Protected::part)
     }
 
     /// The regions that a checkpoint call selects, ascending by id. An id that is asked for must
     /// be protected, and something must be selected.
     pub fn select(&self, selection: &Selection) -> Result<Vec<(i32, Protected)>> {
-        let selected: Vec<(i32, Protected)> = match selection {
-            Selection::All => self.by_id.iter().map(|(&id, &region)| (id, region)).collect(),
-            Selection::Some(ids) => {
-                if let Some(&id) = ids.iter().find(|id| !self.by_id.contains_key(id)) {
-                    return Err(unknown(id));
-                }
-                let wanted = |id: &i32| ids.contains(id);
-                self.by_id.iter().filter(|(id, _)| wanted(id)).map(|(&id, &r)| (id, r)).collect()
+        if let Selection::Some(ids) = selection {
+            if let Some(&id) = ids.iter().find(|id| !self.by_id.contains_key(id)) {
+                return Err(unknown(id));
             }
-            Selection::Rest(ids) => {
-                let wanted = |id: &i32| !ids.contains(id);
-                self.by_id.iter().filter(|(id, _)| wanted(id)).map(|(&id, &r)| (id, r)).collect()
-            }
-        };
+        }
+        let selected: Vec<(i32, Protected)> = self
+            .by_id
+            .iter()
+            .filter(|(id, _)| selection.has(**id))
+            .map(|(&id, region)| (id, region.clone()))
+            .collect();
         if selected.is_empty() {
             return Err(Error::invalid(match selection {
                 Selection::All => "no region is protected".to_owned(),
@@ -133,10 +167,14 @@ fn unknown(id: i32) -> Error {
 mod tests {
     use super::*;
 
+    fn memory(id: i32, len: usize) -> Protected {
+        Protected::Memory(Memory::new(id, 0x1000, len, 1).unwrap())
+    }
+
     fn regions() -> Group {
         let mut regions = Group::default();
         for id in [3, 1, 2] {
-            regions.protect(id, Protected::new(id, 0x1000, 4, 8).unwrap());
+            regions.protect(id, memory(id, 32));
         }
         regions
     }
@@ -162,24 +200,27 @@ mod tests {
     /// Catches a group that is frozen by its first use, or that a name keeps without regions.
     #[test]
     fn a_name_has_its_own_regions_or_those_of_all() {
-        let region = |len| Protected::new(0, 0x1000, len, 1).unwrap();
+        let len = |regions: &Regions, name, id| match regions.of(name).get(id) {
+            Some(Protected::Memory(memory)) => Some(memory.len),
+            _ => None,
+        };
         let mut regions = Regions::default();
-        regions.group_mut(None).protect(1, region(1));
-        assert_eq!(regions.of("a").get(1), Some(&region(1)));
-        regions.group_mut(None).protect(1, region(2));
-        assert_eq!(regions.of("a").get(1), Some(&region(2)));
-        regions.group_mut(Some("a")).protect(7, region(3));
-        assert_eq!((regions.of("a").get(7), regions.of("a").get(1)), (Some(&region(3)), None));
-        assert_eq!(regions.of("b").get(7), None);
+        regions.group_mut(None).protect(1, memory(1, 1));
+        assert_eq!(len(&regions, "a", 1), Some(1));
+        regions.group_mut(Some("default")).protect(1, memory(1, 2));
+        assert_eq!(len(&regions, "a", 1), Some(2));
+        regions.group_mut(Some("a")).protect(7, memory(7, 3));
+        assert_eq!((len(&regions, "a", 7), len(&regions, "a", 1)), (Some(3), None));
+        assert_eq!(len(&regions, "b", 7), None);
         regions.group_mut(Some("a")).unprotect(7).unwrap();
-        assert_eq!(regions.of("a").get(1), Some(&region(2)));
+        assert_eq!(len(&regions, "a", 1), Some(2));
     }
 
     #[test]
     fn ranges_that_cannot_be_are_refused() {
-        assert!(Protected::new(0, 0, 1, 1).is_err());
-        assert!(Protected::new(0, 0, 0, 1).is_ok(), "an empty region needs no memory");
-        assert!(Protected::new(0, 0x1000, usize::MAX, 2).is_err());
-        assert!(Protected::new(0, u64::MAX - 4, 8, 1).is_err());
+        assert!(Memory::new(0, 0, 1, 1).is_err());
+        assert!(Memory::new(0, 0, 0, 1).is_ok(), "an empty region needs no memory");
+        assert!(Memory::new(0, 0x1000, usize::MAX, 2).is_err());
+        assert!(Memory::new(0, u64::MAX - 4, 8, 1).is_err());
     }
 }

@@ -1,15 +1,33 @@
 //! The restart side of the protocol: test, begin, recover, end.
 
+use std::sync::Arc;
+
+use super::callbacks::Object;
+use super::regions::Protected;
 use super::{agree, check_name, Client, Phase, Selection};
+use crate::engine::place::Place;
 use crate::error::{Error, Kind, Result};
+use crate::tier::files::Files;
 use crate::trace::Activity;
 
 impl Client {
     /// The newest version that is not above `version` (0: the newest of all), on every process if
-    /// there are several. Collective under MPI.
-    pub fn restart_test(&mut self, name: &str, version: i32) -> Result<Option<i32>> {
+    /// there are several. Collective under MPI, unless `of` names one rank.
+    pub fn restart_test(
+        &mut self,
+        name: &str,
+        version: i32,
+        of: Option<u32>,
+    ) -> Result<Option<i32>> {
         let checked = check_name(name, version);
         let mut bound = if version == 0 { i32::MAX } else { version };
+        if of.is_some() {
+            checked?;
+            return match self.other(of) {
+                Some(rank) => newest_file(&self.engine.files.of_rank(rank), name, bound, None),
+                None => self.newest(name, bound),
+            };
+        }
         if !self.all_agree(checked.is_ok())? {
             checked?;
             return Err(Error::invalid("another process asked for a wrong name or version"));
@@ -45,34 +63,35 @@ impl Client {
             return Ok(in_memory);
         }
         self.engine.settle();
-        let on_disk = self.engine.files.versions(name)?;
-        for &version in on_disk.range(..=bound).rev() {
-            if in_memory.is_some_and(|in_memory| in_memory >= version) {
-                break;
-            }
-            match self.engine.files.look(name, version) {
-                Ok(_) => return Ok(Some(version)),
-                Err(error) => log::warn!("passing over version {version} of \"{name}\": {error}"),
-            }
-        }
-        Ok(in_memory)
+        newest_file(&self.engine.files, name, bound, in_memory)
     }
 
-    /// Restores a whole checkpoint (`VELOC_Restart`).
-    pub fn restart(&mut self, name: &str, version: i32) -> Result<()> {
+    /// The rank to look for, if it is another one than this process's.
+    fn other(&self, rank: Option<u32>) -> Option<u32> {
+        rank.filter(|&rank| rank != self.engine.files.rank())
+    }
+
+    /// Restores a whole checkpoint (`VELOC_Restart`); of another rank, if `of` says so.
+    pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
-        self.restart_begin(name, version)?;
+        self.restart_begin(name, version, of)?;
         let recovered = self.recover_selected(&Selection::All);
         let ended = self.restart_end(recovered.is_ok());
         recovered.and(ended)
     }
 
-    /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none.
-    pub fn restart_begin(&mut self, name: &str, version: i32) -> Result<()> {
-        let begun = check_name(name, version).and_then(|()| self.must_be_idle()).and_then(|()| {
-            self.engine.begin_restore(name, version, |id| self.regions.of(name).part(id))
-        });
+    /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none,
+    /// whichever rank's each of them wants.
+    pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
+        let part_of = |id| self.regions.of(name).part(id);
+        let begun =
+            check_name(name, version).and_then(|()| self.must_be_idle()).and_then(|()| match self
+                .other(of)
+            {
+                Some(rank) => self.engine.begin_restore_of(rank, name, version, part_of),
+                None => self.engine.begin_restore(name, version, part_of),
+            });
         let all = self.all_agree(begun.is_ok());
         match (begun, all) {
             (Ok(restoring), Ok(true)) => {
@@ -151,20 +170,25 @@ impl Client {
             )));
         }
         let mut places = Vec::new();
-        for region in restoring.regions.iter() {
-            let wanted = match selection {
-                Selection::All => true,
-                Selection::Some(ids) => ids.contains(&region.id),
-                Selection::Rest(ids) => !ids.contains(&region.id),
-            };
-            if !wanted {
-                continue;
-            }
-            let Some(memory) = self.regions.of(&restoring.name).get(region.id) else {
+        // The bytes of objects, which the application reads when all of them are there.
+        let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
+        for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
+            let Some(protected) = self.regions.of(&restoring.name).get(region.id) else {
                 return Err(Error::new(
                     Kind::NotFound,
                     about(format!("no memory is protected for its region {}", region.id)),
                 ));
+            };
+            let memory = match protected {
+                Protected::Memory(memory) => memory,
+                Protected::Object(object) => {
+                    let mut bytes = zeros(region.size).map_err(|error| {
+                        error.within(about(format!("reading region {}", region.id)))
+                    })?;
+                    places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                    objects.push((region.id, object.clone(), bytes));
+                    continue;
+                }
             };
             if memory.len < region.size {
                 return Err(Error::invalid(about(format!(
@@ -175,7 +199,11 @@ impl Client {
             let place = self.place(region.id, memory, region.size);
             places.push(place.map_err(|error| error.within(about("restoring".to_owned())))?);
         }
-        self.engine.recover(restoring, &places)
+        self.engine.recover(restoring, &places)?;
+        for (id, object, bytes) in &objects {
+            object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;
+        }
+        Ok(())
     }
 
     /// Closes the checkpoint that is open for recovery.
@@ -191,4 +219,29 @@ impl Client {
             }
         }
     }
+}
+
+/// The newest version not above `bound` of which there is a good file, or `known` if none is newer.
+fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Result<Option<i32>> {
+    for &version in files.versions(name)?.range(..=bound).rev() {
+        if known.is_some_and(|known| known >= version) {
+            break;
+        }
+        match files.look(name, version) {
+            Ok(_) => return Ok(Some(version)),
+            Err(error) => log::warn!("passing over version {version} of \"{name}\": {error}"),
+        }
+    }
+    Ok(known)
+}
+
+/// Memory for the bytes of an object.
+fn zeros(len: u64) -> Result<Vec<u8>> {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(len)
+        .map_err(|_| Error::new(Kind::NoRoom, format!("there is no memory for {len} bytes")))?;
+    bytes.resize(len, 0);
+    Ok(bytes)
 }

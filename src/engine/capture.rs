@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
+use super::loan::{Loan, Release};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
@@ -35,6 +36,8 @@ pub struct Open {
     pub persist: Option<bool>,
     /// The file it goes to directly, if it does.
     pub spool: Option<Box<Spool>>,
+    /// What it has still to fetch.
+    pub loan: Loan,
 }
 
 impl Shared {
@@ -42,12 +45,38 @@ impl Shared {
     pub fn begin(&self, name: &str, version: i32) -> Open {
         self.pace.checkpoint_begins();
         let id = self.catalog.step(|state| state.open(name, version));
-        Open { id, name: name.to_owned(), version, regions: Vec::new(), persist: None, spool: None }
+        Open {
+            id,
+            name: name.to_owned(),
+            version,
+            regions: Vec::new(),
+            persist: None,
+            spool: None,
+            loan: Loan::default(),
+        }
     }
 
     /// Captures regions into a checkpoint under way. After an error the checkpoint is as it was,
-    /// or can only be given up.
-    pub fn capture(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+    /// or can only be given up. `releases` are called, each once, when the regions of these ids are
+    /// not needed any more: at once, or when what was lent has arrived.
+    pub fn capture(
+        &self,
+        open: &mut Open,
+        places: &[Place],
+        releases: Vec<(i32, Arc<dyn Release>)>,
+    ) -> Result<()> {
+        self.capture_places(open, places)?;
+        for (id, release) in releases {
+            if open.loan.has(id) {
+                open.loan.until(release);
+            } else {
+                release.release();
+            }
+        }
+        Ok(())
+    }
+
+    fn capture_places(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         if let Some(twice) = places.iter().find(|p| open.regions.iter().any(|r| r.id == p.id)) {
             return Err(Error::invalid(format!(
                 "region {} is already part of checkpoint \"{}\" version {}",
@@ -76,10 +105,7 @@ impl Shared {
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         match open.spool {
             None => {
-                let used = self.catalog.step(|state| {
-                    state.commit(open.id, open.regions, persist);
-                    state.used()
-                });
+                let used = self.commit_with_loan(open, persist);
                 self.record_use(used);
                 Ok(())
             }
@@ -177,7 +203,13 @@ impl Shared {
         for part in [Part::Device, Part::Host] {
             let len = lens[part as usize];
             if len > 0 {
-                rooms[part as usize] = Some(self.find_room(open, part, len, both)?);
+                let mut of_part = places.iter().filter(|place| place.part() == part);
+                let lent = part == Part::Device && of_part.all(|place| place.lent);
+                let room = lent.then(|| self.room_for_loan(open, len, both)).flatten();
+                rooms[part as usize] = Some(match room {
+                    Some(room) => room,
+                    None => self.find_room(open, part, len, both)?,
+                });
             }
         }
         for region in &mut regions {
@@ -194,7 +226,10 @@ impl Shared {
                 Some(Run { place: *place, tier: *tier, extents })
             })
             .collect();
-        self.copy(open.id, Way::In, &runs).map_err(Some)?;
+        let is_lent = |run: &Run| run.place.lent && run.tier == Tier::Host;
+        let (lent, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_lent);
+        self.copy(open.id, Way::In, &now).map_err(Some)?;
+        self.lend(open, lent).map_err(Some)?;
         open.regions.append(&mut regions);
         Ok(())
     }
@@ -215,6 +250,10 @@ impl Shared {
                     // A part is in one tier, and what is in the device cache cannot be moved
                     // before the checkpoint is complete.
                     let before = state.building_in(open.id, part);
+                    let device = state.building_in(open.id, Part::Device);
+                    if device == Some(Tier::Host) && !state.fits_host(both) {
+                        return Ok(None);
+                    }
                     let room = state.host_room().0;
                     Ok(match before {
                         Some(Tier::Host) if both[0] + both[1] <= room => Some(Tier::Host),
@@ -292,6 +331,7 @@ impl Shared {
                 let now = places.iter().map(|place| (place.id, place.len));
                 let expected = captured.chain(now).collect();
                 let mut spool = Box::new(Spool::create(self, &open.name, open.version, expected)?);
+                self.end_loan(open)?;
                 if let Err(error) = self.spool_memory(open.id, &open.regions, &mut spool) {
                     spool.discard();
                     return Err(error);
@@ -318,7 +358,6 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::device::PLAIN;
     use crate::engine::Engine;
 
     /// Catches a checkpoint that is refused because memory became short while it waited for room,
@@ -333,20 +372,19 @@ mod tests {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let engine = Engine::start(config, 0, None).unwrap();
         let bytes = vec![7u8; 3 << 20];
-        let place =
-            |len: u64| Place { id: 1, address: bytes.as_ptr() as u64, len: len << 20, kind: PLAIN };
+        let place = |len: usize| Place::plain(1, bytes.as_ptr(), len << 20);
         let mut first = engine.begin("x", 1);
         let mut second = engine.begin("x", 2);
         // The first one's file gets no name, so that its room stays taken.
         let naming = engine.naming.lock();
-        engine.capture(&mut first, &[place(2)]).unwrap();
+        engine.capture(&mut first, &[place(2)], Vec::new()).unwrap();
         engine.commit(first).unwrap();
         while engine.catalog.look(|state| state.work().write) {
             std::thread::yield_now();
         }
         let before = engine.catalog.look(State::changes);
         std::thread::scope(|scope| {
-            let captured = scope.spawn(|| engine.capture(&mut second, &[place(3)]));
+            let captured = scope.spawn(|| engine.capture(&mut second, &[place(3)], Vec::new()));
             while engine.catalog.look(State::changes) == before {
                 std::thread::yield_now();
             }

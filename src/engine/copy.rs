@@ -40,12 +40,13 @@ pub struct Run {
 }
 
 impl Run {
-    fn bytes(&self) -> u64 {
+    /// How many.
+    pub fn bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.len).sum()
     }
 
     /// Whether the processor copies it; else the device does.
-    fn by_processor(&self) -> bool {
+    pub fn by_processor(&self) -> bool {
         self.tier == Tier::Host && self.place.part() == Part::Host
     }
 }
@@ -73,7 +74,8 @@ impl Shared {
         Ok(())
     }
 
-    fn copy_by_processor(&self, way: Way, runs: &[Run]) -> Result<()> {
+    /// The same of those runs that the processor copies.
+    pub(super) fn copy_by_processor(&self, way: Way, runs: &[Run]) -> Result<()> {
         let own: Vec<&Run> = runs.iter().filter(|run| run.by_processor()).collect();
         if own.is_empty() {
             return Ok(());

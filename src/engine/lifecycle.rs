@@ -1,12 +1,13 @@
 //! Starting and ending a job: the tiers it has, and the workers that serve them.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use super::shared::{DeviceSide, Shared};
-use super::{prepare, storage, transfer};
+use super::{loan, prepare, storage, transfer};
 use crate::backend::link::{Estate, Link};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
@@ -43,6 +44,8 @@ const OPTIONAL: [&str; 4] = ["fetch", "read", "touch", "pin"];
 pub struct Engine {
     shared: Arc<Shared>,
     workers: Mutex<Vec<JoinHandle<()>>>,
+    /// There is a worker for what the application lends.
+    lending: AtomicBool,
 }
 
 impl std::ops::Deref for Engine {
@@ -87,7 +90,7 @@ impl Engine {
             shared.config.persistent,
             if shared.config.ephemeral { ", ephemeral" } else { "" }
         );
-        let engine = Engine { shared, workers: Mutex::new(Vec::new()) };
+        let engine = Engine::of(shared);
         engine.start_workers(device)?;
         Ok(engine)
     }
@@ -112,10 +115,14 @@ impl Engine {
         let catalog = Catalog::new(state);
         let config = Config { max_versions: 0, scratch_versions: 0, ..config };
         let shared = Shared::new(config, catalog, Some(host), files, None, Recorder::off());
-        let engine = Engine { shared: Arc::new(shared), workers: Mutex::new(Vec::new()) };
+        let engine = Engine::of(Arc::new(shared));
         engine.spawn("write", storage::write)?;
         engine.spawn("persist", storage::persist)?;
         Ok(engine)
+    }
+
+    fn of(shared: Arc<Shared>) -> Engine {
+        Engine { shared, workers: Mutex::new(Vec::new()), lending: AtomicBool::new(false) }
     }
 
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
@@ -137,6 +144,18 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// The application lends memory from here on: somebody must fetch it.
+    pub fn serve_loans(&self) -> Result<()> {
+        if self.host.is_none() || self.lending.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let started = self.spawn("arrive", loan::arrive);
+        if started.is_err() {
+            self.lending.store(false, Ordering::Release);
+        }
+        started
     }
 
     /// Uses this device from here on: called once the application has one.
@@ -300,14 +319,21 @@ impl Engine {
         }
     }
 
-    /// Ends the job. With `drain`, everything that is to reach a file does so first. The result
-    /// is that of the draining; the job is over in any case.
+    /// Ends the job. With `drain`, everything that is to reach a file does so first; without, what
+    /// the application has lent is fetched. The result is that of the draining; the job is over in
+    /// any case.
     pub fn finish(self, drain: bool) -> Result<()> {
         if drain {
-            self.drain()
-        } else {
-            Ok(())
+            return self.drain();
         }
+        if !self.catalog.look(State::arriving) {
+            return Ok(());
+        }
+        // The application may free its memory after this.
+        let since = Instant::now();
+        let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
+        self.metrics.waited(Cause::Drain, since);
+        fetched
     }
 }
 

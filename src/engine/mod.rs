@@ -6,6 +6,7 @@
 //! | [`copy`] | the application's | between application memory and the memory tiers |
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
+//! | [`loan`] | a worker | what the application lends, to the host buffer |
 //! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
@@ -19,6 +20,7 @@ pub mod capture;
 pub mod copy;
 pub mod gate;
 pub mod guard;
+pub mod loan;
 pub mod pace;
 pub mod place;
 pub mod prepare;

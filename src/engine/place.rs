@@ -1,7 +1,7 @@
 //! Where the application has a region.
 
 use crate::catalog::entry::Part;
-use crate::device::Pointer;
+use crate::device::{Pointer, PLAIN};
 
 /// A region to be captured or restored: where the application has it.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +14,16 @@ pub struct Place {
     pub len: u64,
     /// What kind of memory it is.
     pub kind: Pointer,
+    /// The application leaves it as it is until it is released.
+    pub lent: bool,
 }
 
 impl Place {
+    /// Plain host memory.
+    pub fn plain(id: i32, address: *const u8, len: usize) -> Place {
+        Place { id, address: address as u64, len: len as u64, kind: PLAIN, lent: false }
+    }
+
     /// The part of a checkpoint that its bytes go to.
     pub fn part(&self) -> Part {
         match self.kind {

@@ -13,20 +13,38 @@ use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
 use crate::policy::slice::SLICE;
-use crate::tier::files::{Found, Opened};
+use crate::tier::files::{Files, Found, Opened};
 use crate::tier::space::cut;
+
+/// Whose checkpoint is restored.
+#[derive(Debug)]
+enum Owner {
+    /// This job's.
+    Own(Id),
+    /// Another rank's, of which only files are known: those in these directories.
+    Other(Files),
+}
 
 /// A restore under way.
 #[derive(Debug)]
 pub struct Restoring {
-    /// The checkpoint.
-    pub id: Id,
+    owner: Owner,
     /// Its name.
     pub name: String,
     /// Its version.
     pub version: i32,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
+}
+
+impl Restoring {
+    /// Where its files are.
+    pub fn files<'a>(&'a self, shared: &'a Shared) -> &'a Files {
+        match &self.owner {
+            Owner::Own(_) => &shared.files,
+            Owner::Other(files) => files,
+        }
+    }
 }
 
 impl Shared {
@@ -85,12 +103,39 @@ impl Shared {
             Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
         })?;
         self.pace.restore_begins();
-        Ok(Restoring { id, name: name.to_owned(), version, regions })
+        Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions })
+    }
+
+    /// Starts a restore of another rank's checkpoint, of which only files are known.
+    pub fn begin_restore_of(
+        &self,
+        rank: u32,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Restoring> {
+        let files = self.files.of_rank(rank);
+        let regions = match files.look(name, version)? {
+            Found::Routed => Arc::from([]),
+            Found::Regions(opened) => {
+                let regions = opened.header.regions().iter().map(|&region| Region {
+                    id: region.id,
+                    size: region.size,
+                    part: part_of(region.id),
+                    offset: 0,
+                });
+                regions.collect()
+            }
+        };
+        self.pace.restore_begins();
+        Ok(Restoring { owner: Owner::Other(files), name: name.to_owned(), version, regions })
     }
 
     /// Ends a restore.
     pub fn end_restore(&self, restoring: Restoring, success: bool) {
-        self.catalog.step(|state| state.end_restore(restoring.id, success));
+        if let Owner::Own(id) = restoring.owner {
+            self.catalog.step(|state| state.end_restore(id, success));
+        }
         self.pace.call_ends();
     }
 
@@ -104,11 +149,19 @@ impl Shared {
                 Some((&restoring.regions[at], place))
             })
             .collect();
+        let id = match &restoring.owner {
+            Owner::Own(id) => *id,
+            Owner::Other(_) => {
+                return self
+                    .read_file(restoring, &wanted)
+                    .map_err(about(&restoring.name, restoring.version));
+            }
+        };
         for part in PARTS {
             let of_part: Vec<_> =
                 wanted.iter().filter(|(region, _)| region.part == part).copied().collect();
             if of_part.iter().any(|(region, _)| region.size > 0) {
-                self.recover_part(restoring, part, &of_part)
+                self.recover_part(restoring, id, part, &of_part)
                     .map_err(about(&restoring.name, restoring.version))?;
             }
         }
@@ -118,11 +171,12 @@ impl Shared {
     fn recover_part(
         &self,
         restoring: &Restoring,
+        id: Id,
         part: Part,
         wanted: &[(&Region, &Place)],
     ) -> Result<()> {
         let mut since = None;
-        let acquired = self.catalog.wait(|state| match state.acquire(restoring.id, part) {
+        let acquired = self.catalog.wait(|state| match state.acquire(id, part) {
             Acquire::Wait => {
                 since.get_or_insert_with(Instant::now);
                 None
@@ -134,16 +188,11 @@ impl Shared {
         }
         match acquired? {
             Acquire::Memory(source) => {
-                let result = self.copy_out(restoring.id, &source, wanted);
-                self.catalog.step(|state| state.release(restoring.id, part, source.tier));
+                let result = self.copy_out(id, &source, wanted);
+                self.catalog.step(|state| state.release(id, part, source.tier));
                 result
             }
-            Acquire::File => {
-                let since = Instant::now();
-                let result = self.read_out(restoring, wanted);
-                self.metrics.waited(Cause::File, since);
-                result
-            }
+            Acquire::File => self.read_file(restoring, wanted),
             Acquire::Wait | Acquire::Lost => {
                 Err(Error::new(Kind::Internal, "its bytes are nowhere"))
             }
@@ -163,10 +212,17 @@ impl Shared {
         self.copy(id, Way::Out, &runs)
     }
 
-    /// From a file to the application.
+    /// From a file to the application, which waits.
+    fn read_file(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let since = Instant::now();
+        let result = self.read_out(restoring, wanted);
+        self.metrics.waited(Cause::File, since);
+        result
+    }
+
     fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
-        let opened = self.files.open_nearest(&restoring.name, restoring.version)?;
+        let opened = restoring.files(self).open_nearest(&restoring.name, restoring.version)?;
         if wanted.iter().any(|(_, place)| place.kind != PLAIN) {
             // Not before the application's own copies out of that memory.
             let side = self.device_side()?;

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::gate::Gate;
 use super::guard::Guard;
+use super::loan::Loans;
 use super::pace::{Flushing, Pace};
 use crate::backend::link::Link;
 use crate::catalog::monitor::Catalog;
@@ -49,6 +50,8 @@ pub struct Shared {
     pub gate: Gate,
     /// The machine's memory.
     pub guard: Guard,
+    /// What the application has lent to checkpoints.
+    pub loans: Loans,
     /// Held while a file gets or loses its name, together with the catalog's step that says so: an
     /// older checkpoint's file must not take the place of a newer one's. Taken before the
     /// catalog's lock. Captures into memory never take it.
@@ -108,6 +111,7 @@ impl Shared {
             pace,
             gate: Gate::default(),
             guard: Guard::default(),
+            loans: Loans::default(),
             naming: Mutex::new(()),
             stream: Mutex::new(None),
             interval,

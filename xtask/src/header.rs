@@ -29,7 +29,7 @@ const MODULES: [&str; 6] = ["job", "regions", "checkpoint", "restart", "prefetch
 const CONSTANTS: &str = "mod";
 
 /// Modules that offer nothing to C.
-const INTERNAL: [&str; 2] = ["boundary", "fortran"];
+const INTERNAL: [&str; 3] = ["boundary", "cxx", "fortran"];
 
 /// Makes the headers.
 pub fn headers() -> Result<Vec<Header>> {

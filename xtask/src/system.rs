@@ -1,5 +1,6 @@
 //! What the tests need beside Rust, and how it gets onto the machine.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::error::{Error, Result};
@@ -22,17 +23,22 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("import wheel", "python3-wheel"),
 ];
 
-/// The same of programs without which some tests say that they are skipped.
-const WELCOME: [(&str, &str); 5] = [
+/// The same of programs, modules and headers without which some tests say that they are skipped.
+const WELCOME: [(&str, &str); 7] = [
     ("mpicc.openmpi", "libopenmpi-dev"),
     ("mpirun.openmpi", "openmpi-bin"),
     ("mpicc.mpich", "libmpich-dev"),
     ("mpirun.mpich", "mpich"),
     ("import mpi4py", "python3-mpi4py"),
+    ("/usr/include/cereal/cereal.hpp", "libcereal-dev"),
+    ("/usr/include/boost/serialization/set.hpp", "libboost-serialization-dev"),
 ];
 
-/// Whether there is a program of this name, or Python can do this import.
+/// Whether there is a program of this name, a file of this path, or Python can do this import.
 fn is_there(what: &str) -> bool {
+    if what.starts_with('/') {
+        return Path::new(what).is_file();
+    }
     match what.strip_prefix("import ") {
         Some(module) => has_module(module),
         None => has_program(what),
@@ -63,7 +69,7 @@ pub fn prepare() -> Result<()> {
             packages.join(" ")
         );
         if needed.is_empty() {
-            println!("{advice} (without these, the tests over MPI are skipped)");
+            println!("{advice} (without these, some tests are skipped)");
             return Ok(());
         }
         return Err(Error::new(advice));

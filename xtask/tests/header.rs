@@ -3,6 +3,7 @@
 // A helper of tests fails by panicking, like the test that calls it.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
 use std::process::Command;
 
 use veloc_client::capi;
@@ -63,6 +64,47 @@ fn each_header_compiles_alone_and_twice() {
     }
 }
 
+/// Those for C++ need its seventeenth edition.
+#[test]
+fn each_header_for_cxx_compiles_alone_and_twice() {
+    let dialect = ["c++", "-std=c++17", "-x", "c++"];
+    for (header, needed) in [
+        ("veloc.hpp", None),
+        ("veloc/cache.hpp", None),
+        ("veloc/cereal.hpp", Some("/usr/include/cereal/cereal.hpp")),
+        ("veloc/boost.hpp", Some("/usr/include/boost/archive/binary_oarchive.hpp")),
+    ] {
+        if needed.is_some_and(|needed| !Path::new(needed).exists()) {
+            println!("skipped: {header} needs {}", needed.unwrap_or_default());
+            continue;
+        }
+        let once = format!("#include \"{header}\"\nint main() {{ return 0; }}\n");
+        compile(&dialect, &["-DVELOC_NO_MPI".into()], &once);
+        compile(&dialect, &["-DVELOC_NO_MPI".into()], &format!("#include \"{header}\"\n{once}"));
+    }
+}
+
+/// Catches an overload that cannot be told from the function with four arguments, that is in the
+/// way of C, or whose short names cannot be avoided.
+#[test]
+fn cxx_has_the_prototype_s_six_arguments() {
+    let cxx = DIALECTS[1];
+    let source = "#include \"veloc.h\"\n\
+                  static int released() { return 0; }\n\
+                  int protect(void *p) {\n\
+                    release_routine r = released;\n\
+                    return VELOC_Mem_protect(0, p, 1, 1) + VELOC_Mem_protect(0, p, 1, 1, READ_ONLY)\n\
+                      + VELOC_Mem_protect(0, p, 1, 1, DEFAULT, NULL)\n\
+                      + VELOC_Mem_protect(0, p, 1, 1, READ_ONLY, r)\n\
+                      + VELOC_Mem_protect(0, p, 1, 1, READ_ONLY, released);\n\
+                  }\n\
+                  int main() { return 0; }\n";
+    compile(cxx, &["-DVELOC_NO_MPI".into()], source);
+    let own = "#include \"veloc.h\"\nenum { DEFAULT, READ_ONLY };\nint main() { return 0; }\n";
+    compile(cxx, &["-DVELOC_NO_MPI".into(), "-DVELOC_NO_SHORT_NAMES".into()], own);
+    compile(DIALECTS[0], &["-DVELOC_NO_MPI".into()], &own.replace("()", "(void)"));
+}
+
 #[test]
 fn without_mpi_there_is_no_function_that_needs_it() {
     let source = "#include \"veloc.h\"\nvoid *VELOC_Init; int main(void) { return 0; }\n";
@@ -97,6 +139,8 @@ fn constants_and_layouts_are_the_library_s() {
         ("VELOC_RECOVER_ALL", i64::from(capi::VELOC_RECOVER_ALL)),
         ("VELOC_RECOVER_SOME", i64::from(capi::VELOC_RECOVER_SOME)),
         ("VELOC_RECOVER_REST", i64::from(capi::VELOC_RECOVER_REST)),
+        ("VELOC_DEFAULT", i64::from(capi::VELOC_DEFAULT)),
+        ("VELOC_READ_ONLY", i64::from(capi::VELOC_READ_ONLY)),
         ("VELOC_OBSERVE_CKPT_END", i64::from(capi::VELOC_OBSERVE_CKPT_END)),
         ("(long)sizeof(VELOC_Sum)", size_of::<capi::VELOC_Sum>() as i64),
         ("(long)sizeof(VELOC_Metrics)", size_of::<capi::VELOC_Metrics>() as i64),

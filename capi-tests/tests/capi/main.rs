@@ -5,6 +5,7 @@
 
 mod backend;
 mod checksums;
+mod cxx;
 mod device;
 mod ends;
 mod files;

@@ -103,10 +103,10 @@ impl State {
             return;
         };
         entry.regions = regions.into();
-        for part in &mut entry.parts {
+        for (part, arriving) in entry.parts.iter_mut().zip(entry.arriving) {
             for tier in [Tier::Device, Tier::Host] {
                 let copy = part.copy_mut(tier);
-                if copy.stage == Stage::Filling {
+                if copy.stage == Stage::Filling && !arriving {
                     copy.stage = Stage::Ready;
                 }
             }

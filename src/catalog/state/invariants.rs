@@ -12,7 +12,8 @@ impl State {
     /// Checks every invariant; used by the tests after each step.
     ///
     /// 1. Room: each byte of a tier is free or in exactly one copy.
-    /// 2. Nothing is lost: every part of a live checkpoint is complete somewhere.
+    /// 2. Nothing is lost: every part of a live checkpoint is complete somewhere, or on its way
+    ///    from memory that the application has lent.
     /// 3. The lists are what the entries say.
     /// 4. Names and entries name each other.
     /// 5. Nobody reads a copy that is not complete, and what is read is not a victim.

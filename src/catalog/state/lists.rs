@@ -187,10 +187,11 @@ pub(super) fn readable_from(part: &PartState) -> Option<Tier> {
     }
 }
 
-/// The part is complete somewhere.
+/// The part is complete somewhere, or about to be.
 pub(super) fn has_bytes(entry: &Entry, part: Part) -> bool {
     let state = entry.part(part);
     state.len == 0
+        || entry.arriving[part as usize]
         || entry.in_file()
         || state.device.stage == Stage::Ready
         || state.host.stage == Stage::Ready

@@ -5,6 +5,7 @@
 //! and is called after every change of an entry. So finding the next piece of work costs the
 //! logarithm of the number of checkpoints, whatever their number is.
 
+mod arrive;
 mod capture;
 mod down;
 mod heir;
@@ -58,6 +59,8 @@ pub struct State {
     write: BTreeSet<(Readable, Id)>,
     spill: BTreeSet<(Readable, Id)>,
     persist: BTreeSet<Id>,
+    /// Checkpoints of which bytes are still to come, in the order in which they were taken.
+    arrivals: VecDeque<Id>,
     device_victims: BTreeSet<(Rank, Id)>,
     host_victims: BTreeSet<(Rank, Id)>,
     hinted_to_device: BTreeSet<(u64, Id)>,
@@ -76,7 +79,7 @@ pub struct State {
     next_consumed: u64,
     /// Transfers under way that can end a wait for room.
     in_flight: u32,
-    /// Of those, flushes, writes and persists.
+    /// Of those, flushes, writes, persists and arrivals.
     draining: u32,
     failures: VecDeque<Error>,
     counts: Counts,
@@ -103,6 +106,7 @@ impl State {
             write: BTreeSet::new(),
             spill: BTreeSet::new(),
             persist: BTreeSet::new(),
+            arrivals: VecDeque::new(),
             device_victims: BTreeSet::new(),
             host_victims: BTreeSet::new(),
             hinted_to_device: BTreeSet::new(),
@@ -240,6 +244,7 @@ impl State {
             persist: !self.persist.is_empty(),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
+            arrive: !self.arrivals.is_empty(),
         }
     }
 

@@ -91,6 +91,17 @@ pub struct MoveJob {
     pub host: Arc<[Extent]>,
 }
 
+/// A checkpoint whose bytes are to be brought from memory that the application has lent.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// The checkpoint.
+    pub id: Id,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: i32,
+}
+
 /// How a copy between the device cache and the host buffer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveEnd {
@@ -190,4 +201,6 @@ pub struct Work {
     pub fetch: bool,
     /// Reads of files.
     pub read: bool,
+    /// Bytes of what the application has lent.
+    pub arrive: bool,
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use crate::catalog::entry::FileTier;
 use crate::config::{Config, SyncFiles};
@@ -27,12 +28,12 @@ pub use opened::{Found, Opened};
 pub use output::{Output, Written};
 
 /// The directories of a job and its place in them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Files {
     scratch: Option<PathBuf>,
     persistent: Option<PathBuf>,
     meta: Option<PathBuf>,
-    checksums: Option<Checksums>,
+    checksums: Option<Arc<Checksums>>,
     rank: u32,
     ephemeral: bool,
     sync: SyncFiles,
@@ -83,7 +84,7 @@ impl Files {
             scratch: absolute(&scratch),
             persistent: absolute(&persistent),
             meta: absolute(&meta),
-            checksums: absolute(&meta).map(|meta| Checksums::new(meta, config.chksum)),
+            checksums: absolute(&meta).map(|meta| Arc::new(Checksums::new(meta, config.chksum))),
             rank,
             ephemeral: config.ephemeral,
             sync: config.sync_files,
@@ -95,6 +96,11 @@ impl Files {
             }
         }
         Ok(found)
+    }
+
+    /// The same directories as another rank of the job sees them.
+    pub fn of_rank(&self, rank: u32) -> Files {
+        Files { rank, ..self.clone() }
     }
 
     /// This process's number in file names.
@@ -232,7 +238,7 @@ impl Files {
 
     /// Whether the digest of what is written is wanted.
     pub fn wants_digest(&self) -> bool {
-        self.checksums.as_ref().is_some_and(Checksums::are_kept)
+        self.checksums.as_ref().is_some_and(|checksums| checksums.are_kept())
     }
 
     /// Has the bytes of a complete scratch file reach the storage, if the configuration says so.

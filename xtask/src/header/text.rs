@@ -44,6 +44,31 @@ const MPI_FUNCTION: [&str; 2] = [
     "int VELOC_Init(MPI_Comm comm, const char *cfg_file);",
 ];
 
+/// What C++ programs get beyond C, at the end of `veloc.h`.
+const CXX: &str = "\
+#ifdef __cplusplus
+/*
+ * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
+ * VELOC_NO_SHORT_NAMES to do without them.
+ */
+typedef int (*release_routine)();
+#ifndef VELOC_NO_SHORT_NAMES
+enum { DEFAULT = VELOC_DEFAULT, READ_ONLY = VELOC_READ_ONLY };
+#endif
+
+/** As VELOC_Mem_protect_flags. */
+inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, unsigned int flags,
+                             release_routine release = NULL)
+{
+    return VELOC_Mem_protect_flags(id, ptr, count, base_size, flags, release);
+}
+#endif /* __cplusplus */
+
+";
+
+/// The end of `veloc.h`, in front of which that stands.
+const END: &str = "#endif  /* VELOC_H */";
+
 /// `veloc/defs.h` of cbindgen's text.
 pub(super) fn defs(translated: &str) -> String {
     map_lines(translated, |line| match line.rsplit_once(' ') {
@@ -66,7 +91,11 @@ pub(super) fn veloc(translated: &str) -> Result<String> {
         return Err(Error::new(format!("`{found}` has no comment in front of it")));
     };
     let (before, comment) = before.split_at(comment);
-    let text = format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}\n#endif{after}");
+    let Some((after, "\n")) = after.split_once(END) else {
+        return Err(Error::new(format!("cbindgen does not end with `{END}`")));
+    };
+    let text =
+        format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}\n#endif{after}{CXX}{END}\n");
     // Such comments are not in every C.
     Ok(text
         .replace("  // __cplusplus", " /* __cplusplus */")
@@ -111,12 +140,14 @@ mod tests {
     #[test]
     fn the_function_with_a_communicator_needs_mpi() {
         let text = "/**\n * Other.\n */\nint other(void);\n\n/**\n * It.\n */\n\
-                    int VELOC_Init(void *comm, const char *cfg_file);\n";
+                    int VELOC_Init(void *comm, const char *cfg_file);\n#endif  /* VELOC_H */\n";
+        let made = veloc(text).unwrap();
         assert_eq!(
-            veloc(text).unwrap(),
+            made.replace(CXX, ""),
             "/**\n * Other.\n */\nint other(void);\n\n#ifndef VELOC_NO_MPI\n/**\n * It.\n */\n\
-             int VELOC_Init(MPI_Comm comm, const char *cfg_file);\n#endif\n"
+             int VELOC_Init(MPI_Comm comm, const char *cfg_file);\n#endif\n#endif  /* VELOC_H */\n"
         );
+        assert!(made.contains(CXX));
         let error = veloc("int VELOC_Init(int comm);").unwrap_err();
         assert!(error.to_string().contains("void *comm"), "{error}");
     }

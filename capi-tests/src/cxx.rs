@@ -1,0 +1,108 @@
+//! The library with the C++ layer in it, and C++ programs that use it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+use tempfile::TempDir;
+use xtask::project::root;
+
+use crate::program::{finish, staged, Flavour};
+
+/// Where everything here is made, for the life of the process.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+/// The folder with `libveloc-client.so`: the layer and the Rust library in one, as an installation
+/// has it.
+pub fn library() -> &'static Path {
+    library_of(Flavour::Plain)
+}
+
+/// The same of a flavour, in which the layer is compiled.
+pub fn library_of(flavour: Flavour) -> &'static Path {
+    static PLAIN: OnceLock<PathBuf> = OnceLock::new();
+    static SANITIZED: OnceLock<PathBuf> = OnceLock::new();
+    let linked = match flavour {
+        Flavour::Plain => &PLAIN,
+        Flavour::Sanitized => &SANITIZED,
+    };
+    linked.get_or_init(|| link(flavour))
+}
+
+fn link(flavour: Flavour) -> PathBuf {
+    let folder = folder().join(format!("lib-{flavour:?}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut command = compiler(flavour);
+    command.args(["-fPIC", "-shared", "-Wl,-soname,libveloc-client.so", "-Wl,-z,nodelete"]);
+    command.args(["-Wl,--gc-sections", "-o"]).arg(folder.join("libveloc-client.so"));
+    let layer = root().join("cpp");
+    command.arg(format!("-Wl,--version-script={}", layer.join("exports.map").display()));
+    for entry in std::fs::read_dir(layer.join("src")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "cpp") {
+            command.arg(path);
+        }
+    }
+    command.arg("-Wl,--whole-archive").arg(staged().static_library());
+    command.args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm"]);
+    finish(command);
+    folder
+}
+
+/// The executable of a program in `cxx/`: `<name>.cpp`, and `<name>_calls.cpp` if there is one.
+pub fn cxx_program(name: &str, flavour: Flavour) -> PathBuf {
+    program(compiler(flavour), name, flavour, &[])
+}
+
+/// The same, linked with other libraries.
+pub fn cxx_program_with(name: &str, libraries: &[&str]) -> PathBuf {
+    program(compiler(Flavour::Plain), name, Flavour::Plain, libraries)
+}
+
+/// The executable of `cxx/together.cpp`, made by the C++ compiler of an MPI installation.
+pub fn mpi_program(mpi: &str) -> PathBuf {
+    let mut command = Command::new(mpi);
+    // The old C++ bindings of MPI do not compile without a warning.
+    command.args(["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]);
+    strict(&mut command);
+    program(command, "together", Flavour::Plain, &[])
+}
+
+fn program(mut command: Command, name: &str, flavour: Flavour, libraries: &[&str]) -> PathBuf {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let library = library_of(flavour);
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let compiler = command.get_program().to_string_lossy().into_owned();
+    let file = format!("{name}-{compiler}-{flavour:?}").replace('/', "-");
+    let executable = folder().join(file);
+    if executable.exists() {
+        return executable;
+    }
+    let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cxx"));
+    // Where the stand-in for bitsery is.
+    command.arg("-I").arg(sources);
+    command.arg(sources.join(format!("{name}.cpp")));
+    let second = sources.join(format!("{name}_calls.cpp"));
+    command.args(second.exists().then_some(second)).arg("-o").arg(&executable);
+    command.arg("-L").arg(library).args(["-lveloc-client", "-lpthread"]);
+    command.args(libraries.iter().map(|library| format!("-l{library}")));
+    finish(command);
+    executable
+}
+
+fn compiler(flavour: Flavour) -> Command {
+    let mut command = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+    strict(&mut command);
+    if flavour == Flavour::Sanitized {
+        command.args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+    }
+    command
+}
+
+fn strict(command: &mut Command) {
+    command.args(["-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I"]);
+    command.arg(staged().include());
+}

@@ -1,0 +1,277 @@
+//! The C++ interface, in a library linked as an installation has it. What is checked stands in
+//! `cxx/`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use capi_tests::cxx::{cxx_program, cxx_program_with, library, library_of, mpi_program};
+use capi_tests::job::{names, Job};
+use capi_tests::program::{found, staged, Flavour};
+use capi_tests::run::{Ended, Run};
+use xtask::project::output;
+
+const CONFIGURATIONS: [&str; 3] = [
+    "mode = async\nscratch = DIR/scratch\n",
+    "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n",
+    "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
+];
+
+/// A text argument, as a function's name has it.
+const STRING: &str =
+    "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&";
+
+fn run(job: &Job, program: &str, arguments: &str) -> Ended {
+    run_program(job, &cxx_program(program, Flavour::Plain), arguments)
+}
+
+fn run_program(job: &Job, program: &Path, arguments: &str) -> Ended {
+    let arguments = arguments.replace("DIR", &job.path("").display().to_string());
+    let ended = Run::new(program)
+        .env("LD_LIBRARY_PATH", library())
+        .arg(job.path("veloc.cfg"))
+        .args(&arguments)
+        .succeed();
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+    ended
+}
+
+fn in_every_job(program: &str, arguments: &str) {
+    for configuration in CONFIGURATIONS {
+        run(&Job::new(configuration), program, arguments);
+    }
+}
+
+/// Catches a method that calls another function, loses an argument, or takes a group for another.
+#[test]
+fn methods() {
+    in_every_job("client", "memory");
+    in_every_job("client", "routed original=DIR/original");
+}
+
+/// Catches a client that outlives its job as a dangling pointer, as upstream's does, or a job that
+/// is started twice.
+#[test]
+fn beginnings_and_ends() {
+    in_every_job("client", "ends");
+}
+
+/// Catches bytes of objects that are lost, cut, mixed up with memory or read from the wrong place.
+#[test]
+fn objects() {
+    in_every_job("objects", "round-trips");
+}
+
+/// Catches exceptions that cross the border, checkpoints that stay open or half filled, and a call
+/// that waits for itself.
+#[test]
+fn objects_that_refuse() {
+    in_every_job("objects", "refusals");
+}
+
+/// Catches functions of the application's that are destroyed twice or never.
+#[test]
+fn lifetimes_of_objects() {
+    in_every_job("objects", "lifetimes");
+}
+
+/// Catches observers that hear of checkpoints that do not exist, that are called under a lock, or
+/// whose exceptions change what a call gives.
+#[test]
+fn observers() {
+    in_every_job("objects", "observers");
+}
+
+/// Catches this rank's memory or files taken for another rank's.
+#[test]
+fn other_ranks() {
+    for (configuration, persistent_only) in [
+        (CONFIGURATIONS[0], false),
+        (CONFIGURATIONS[1], false),
+        (CONFIGURATIONS[1], true),
+        ("mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n", true),
+    ] {
+        let job = Job::new(configuration);
+        run(&job, "ranks", "case=write original=DIR/original");
+        if persistent_only {
+            std::fs::remove_dir_all(job.scratch()).unwrap();
+        }
+        run(&job, "ranks", "case=read original=DIR/original");
+    }
+}
+
+/// Catches a routine that is called not at all, twice, too early, or for a checkpoint that has
+/// failed; and a copy of what is lent that keeps the application waiting.
+#[test]
+fn release_routines() {
+    for (configuration, by) in [
+        ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\n", "worker"),
+        ("mode = async\nephemeral = true\nhost_cache_size = 64M\n", "worker"),
+        // Beside others it goes to a file, once after it was lent.
+        ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 1500K\n", "worker"),
+        ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n", "caller"),
+        ("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n", "caller"),
+    ] {
+        run(&Job::new(configuration), "release", &format!("host by={by}"));
+    }
+}
+
+fn release_on_device(job: &Job, arguments: &str) -> Run {
+    let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
+    let run = Run::new(&cxx_program("release", Flavour::Plain)).env("LD_LIBRARY_PATH", paths);
+    run.arg(job.path("veloc.cfg")).arg("device").args(arguments)
+}
+
+/// The same with device memory.
+#[test]
+fn release_routines_of_device_memory() {
+    for (configuration, by) in [
+        ("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n", "worker"),
+        ("mode = async\nephemeral = true\ngpu_cache_size = 16M\nhost_cache_size = 64M\n", "worker"),
+        ("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 0\n", "worker"),
+        // Without a host buffer the device cache takes it.
+        (
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\nhost_cache_size = 0\n",
+            "caller",
+        ),
+        ("mode = sync\nscratch = DIR/scratch\n", "caller"),
+    ] {
+        let _ = release_on_device(&Job::new(configuration), &format!("by={by}")).succeed();
+    }
+}
+
+/// Catches a loan that does not end with a failure, and a checkpoint that is taken for one.
+#[test]
+fn a_loan_whose_copy_fails() {
+    let configuration = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n";
+    let job = Job::new(configuration);
+    let _ = release_on_device(&job, "case=fails")
+        .env("SOFTCUDA_FAIL", "cuMemcpyDtoHAsync_v2:1=1")
+        .succeed();
+}
+
+/// Catches adapters that lose what they are to write, or do not notice bytes of something else's.
+#[test]
+fn adapters() {
+    for (program, header, libraries) in [
+        ("adapt_cereal", Some("/usr/include/cereal/cereal.hpp"), &[][..]),
+        (
+            "adapt_boost",
+            Some("/usr/include/boost/archive/binary_oarchive.hpp"),
+            &["boost_serialization"],
+        ),
+        // Debian has no bitsery: what the adapter uses of it stands in the tests.
+        ("adapt_bitsery", None, &[]),
+    ] {
+        if header.is_some_and(|header| !Path::new(header).exists()) {
+            println!("skipped: there is no {}", header.unwrap_or_default());
+            continue;
+        }
+        let job = Job::new(CONFIGURATIONS[0]);
+        run_program(&job, &cxx_program_with(program, libraries), "");
+    }
+}
+
+/// Catches bytes that are lost, in the wrong place or read before they are written, failures that
+/// nobody hears of, and files that stay in scratch.
+#[test]
+fn cached_files() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\n");
+    std::fs::create_dir(job.scratch()).unwrap();
+    for scratch in [job.scratch(), job.path("veloc.cfg")] {
+        for limit in ["", "1", "3"] {
+            let run =
+                Run::new(&cxx_program("cached", Flavour::Plain)).env("LD_LIBRARY_PATH", library());
+            let run = if limit.is_empty() { run } else { run.env("VELOC_POSIX_CACHE_SIZE", limit) };
+            let _ = run.arg(&scratch).arg(job.path("file")).succeed();
+        }
+        let text = std::fs::read_to_string(job.path("file.left")).unwrap();
+        assert_eq!(text, "left to the end");
+    }
+    assert_eq!(names(&job.scratch()), [""; 0]);
+}
+
+/// Catches a virtual function in another place, or another name of a function, than upstream's.
+#[test]
+fn an_object_compiled_against_upstream() {
+    in_every_job("upstream", "");
+}
+
+/// Catches a function of the layer's or of Rust's that a program could take for its own.
+#[test]
+fn it_exports_the_interface_and_nothing_else() {
+    let library = library().join("libveloc-client.so");
+    let text = output(Command::new("nm").args(["-DC", "--defined-only"]).arg(&library)).unwrap();
+    // Behind the address and the letter of its kind.
+    let names: BTreeSet<&str> =
+        text.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
+    let (c, cxx): (BTreeSet<&str>, BTreeSet<&str>) =
+        names.iter().partition(|name| name.starts_with("VELOC_"));
+    assert!(c.contains("VELOC_Checkpoint"), "{c:?}");
+    let of_get_client = |comm: &str| format!("veloc::get_client({comm}, {STRING})");
+    let wanted = [
+        of_get_client("unsigned int"),
+        of_get_client("int"),
+        of_get_client("ompi_communicator_t*"),
+        of_get_client("MPI_ABI_Comm*"),
+        format!("veloc::cached_file_t::cached_file_t({STRING})"),
+        "veloc::cached_file_t::~cached_file_t()".to_owned(),
+        format!("veloc::cached_file_t::open({STRING}, int, unsigned int)"),
+        "veloc::cached_file_t::pread(void*, unsigned long, long)".to_owned(),
+        "veloc::cached_file_t::pwrite(void const*, unsigned long, long)".to_owned(),
+        "veloc::cached_file_t::close()".to_owned(),
+        "veloc::cached_file_t::flush()".to_owned(),
+        "veloc::cached_file_t::shutdown()".to_owned(),
+        "typeinfo for veloc::client_t".to_owned(),
+        "typeinfo name for veloc::client_t".to_owned(),
+        "veloc::client_t::~client_t()".to_owned(),
+    ];
+    assert_eq!(cxx, wanted.iter().map(String::as_str).collect());
+    let text = output(Command::new("readelf").arg("-d").arg(&library)).unwrap();
+    assert!(text.contains("Library soname: [libveloc-client.so]"), "{text}");
+}
+
+/// Catches memory of the layer's or of the program's that is used after its end, past its end, or
+/// never freed.
+#[test]
+fn under_sanitizers() {
+    let job = |program: &str, arguments: &[&str]| {
+        println!("{program} {arguments:?}");
+        let job = Job::new(CONFIGURATIONS[0]);
+        std::fs::create_dir(job.scratch()).unwrap();
+        let mut run = Run::new(&cxx_program(program, Flavour::Sanitized))
+            .env("LD_LIBRARY_PATH", library_of(Flavour::Sanitized))
+            .env("VELOC_LOG", "off")
+            .arg(job.path("veloc.cfg"));
+        for argument in arguments {
+            run = run.arg(argument.replace("DIR", &job.path("").display().to_string()));
+        }
+        let _ = run.succeed();
+    };
+    job("client", &["memory"]);
+    job("client", &["ends"]);
+    job("client", &["routed", "original=DIR/original"]);
+    for case in ["round-trips", "refusals", "lifetimes", "observers"] {
+        job("objects", &[case]);
+    }
+    job("release", &["host", "by=worker"]);
+    job("cached", &["DIR/file"]);
+}
+
+/// Catches a communicator that the library with the C++ layer has under the other MPI's name only.
+#[test]
+fn over_mpi() {
+    for (name, arguments) in
+        [("openmpi", "--allow-run-as-root --oversubscribe -n 2"), ("mpich", "-n 2")]
+    {
+        let compiler = format!("mpicxx.{name}");
+        let (Some(_), Some(starter)) = (found(&compiler), found(&format!("mpirun.{name}"))) else {
+            println!("skipped: {compiler} is not installed");
+            continue;
+        };
+        let program = mpi_program(&compiler);
+        let job = Job::new(CONFIGURATIONS[0]);
+        let run = Run::new(&starter).env("LD_LIBRARY_PATH", library()).args(arguments);
+        let _ = run.arg(&program).arg(job.path("veloc.cfg")).succeed();
+    }
+}

@@ -1,0 +1,127 @@
+/*
+ * Checkpoints for adjoint computations on GPUs, behind the C++ interface of VELOC 1.8. Needs C++17.
+ *
+ * Programs that were compiled against VELOC's own header run with this library without being
+ * compiled again: the order of the virtual functions must stay as it is.
+ *
+ * Every function that returns a bool gives false where the C function gives VELOC_FAILURE;
+ * VELOC_Last_error() of veloc.h has the reason. None of them throws, but get_client does.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#ifndef VELOC_HPP
+#define VELOC_HPP
+
+#include "veloc/defs.h"
+
+#include <cstddef>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <set>
+#include <string>
+
+/* As in veloc.h: define VELOC_NO_MPI to do without. */
+#ifndef VELOC_NO_MPI
+#if !__has_include(<mpi.h>)
+#define VELOC_NO_MPI
+#endif
+#endif
+
+#ifndef VELOC_NO_MPI
+#include <mpi.h>
+#endif
+
+namespace veloc {
+
+/** One process's part of a job. There is one, which get_client gives. */
+class client_t {
+protected:
+    /** The group of regions that checkpoints have whose name has none of its own. */
+    static constexpr char default_mem_group[] = "default";
+    using serializer_t = std::function<void(std::ostream &)>;
+    using deserializer_t = std::function<bool(std::istream &)>;
+    using observer_t = std::function<void(const std::string &name, int version)>;
+
+public:
+    /**
+     * Protects `count` elements of `base_size` bytes at `ptr`, on the host or the device: for any
+     * checkpoint, or for those of one name alone. An id that is protected already gets the new
+     * region. As VELOC_Mem_protect and VELOC_Region_protect.
+     */
+    virtual bool mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                             const std::string &name = default_mem_group) = 0;
+    /**
+     * Protects an object that is no range of memory. `s` writes it to a stream in every checkpoint,
+     * `d` reads it from one in every restart and says whether that went well. If `s` throws or `d`
+     * throws or returns false, the call that needed it fails and names the region. Neither may call
+     * the library.
+     */
+    virtual bool mem_protect(int id, const serializer_t &s, const deserializer_t &d,
+                             const std::string &name = default_mem_group) = 0;
+    /** Ends the protection of a region. False if it is not protected. */
+    virtual bool mem_unprotect(int id, const std::string &name = default_mem_group) = 0;
+    /** Ends the protection of all regions of a group. */
+    virtual void mem_clear(const std::string &name = default_mem_group) = 0;
+    /**
+     * Has `obs` called for every checkpoint that has ended well (`type` VELOC_OBSERVE_CKPT_END;
+     * with `mode = async` its files are then still to come), by the thread that has ended it and
+     * before that call returns. It may call the library; what it throws is reported and goes no
+     * further. A second observer takes the place of the first, an empty one ends it.
+     */
+    virtual bool register_observer(int type, const observer_t &obs) = 0;
+
+    /** As VELOC_Route_file. Empty if it failed. */
+    virtual std::string route_file(const std::string &original) = 0;
+    /** As VELOC_Cleanup. */
+    virtual bool cleanup(const std::string &name) = 0;
+
+    /** As VELOC_Checkpoint. */
+    virtual bool checkpoint(const std::string &name, int version) = 0;
+    /** As VELOC_Checkpoint_begin. */
+    virtual bool checkpoint_begin(const std::string &name, int version) = 0;
+    /** As VELOC_Checkpoint_selective: VELOC_CKPT_ALL, _SOME (`ids`) or _REST (all but `ids`). */
+    virtual bool checkpoint_mem(int mode, const std::set<int> &ids) = 0;
+    /** As VELOC_Checkpoint_end. */
+    virtual bool checkpoint_end(bool success) = 0;
+    /** As VELOC_Checkpoint_wait. */
+    virtual bool checkpoint_wait() = 0;
+    /** As VELOC_Checkpoint_finished; false also where that reports a failure. */
+    virtual bool checkpoint_finished() = 0;
+
+    /**
+     * As VELOC_Restart_test; negative if there is none. With a `target_rank` of 0 or more, of that
+     * rank's checkpoints in scratch or persistent, and then not collective.
+     */
+    virtual int restart_test(const std::string &name, int version, int target_rank = -1) = 0;
+    /** As VELOC_Restart. With a `target_rank`, of that rank's checkpoint, from its files. */
+    virtual bool restart(const std::string &name, int version, int target_rank = -1) = 0;
+    /** As VELOC_Restart_begin. With a `target_rank` as restart; collective all the same. */
+    virtual bool restart_begin(const std::string &name, int version, int target_rank = -1) = 0;
+    /** Bytes of a region in the open checkpoint; 0 if it has none. */
+    virtual size_t recover_size(int id) = 0;
+    /** As VELOC_Recover_selective: VELOC_RECOVER_ALL, _SOME (`ids`) or _REST (all but `ids`). */
+    virtual bool recover_mem(int mode, const std::set<int> &ids) = 0;
+    /** As VELOC_Restart_end. */
+    virtual bool restart_end(bool success) = 0;
+
+    /** Ends the job as VELOC_Finalize(0), unless it has ended. */
+    virtual ~client_t() = 0;
+};
+
+/**
+ * The client of this process. The first call starts a job, unless VELOC_Init has; later ones give
+ * the same client, whatever their arguments.
+ *
+ * @throw std::runtime_error if the job could not be started, with the reason
+ */
+client_t *get_client(unsigned int id, const std::string &cfg_file);
+
+#ifndef VELOC_NO_MPI
+/** The same over an MPI communicator. Collective. */
+client_t *get_client(MPI_Comm comm, const std::string &cfg_file);
+#endif
+
+} // namespace veloc
+
+#endif /* VELOC_HPP */

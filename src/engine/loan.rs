@@ -1,0 +1,183 @@
+//! Memory that the application lends: it leaves a region as it is until it is released, so that its
+//! copy to the host buffer can be made by a worker, after the checkpoint call has returned.
+//!
+//! The catalog knows such a checkpoint as one whose bytes are still to come. Whatever becomes of
+//! it, its loan ends: by the worker, by the call that gave the checkpoint up, or with the job.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::capture::Open;
+use super::copy::{Run, Way};
+use super::shared::Shared;
+use super::spool::about;
+use super::transfer::{Direction, Queue};
+use crate::catalog::entry::{Id, Tier};
+use crate::catalog::monitor::Worker;
+use crate::catalog::state::{Arrival, MoveEnd, State};
+use crate::device::PLAIN;
+use crate::error::Result;
+use crate::metrics::Hop;
+use crate::sync::Mutex;
+use crate::tier::space::Extent;
+use crate::trace::Activity;
+
+/// Tells the application that a region's bytes are not needed any more.
+pub trait Release: Debug + Send + Sync {
+    /// The library needs the bytes no more: the application may change its memory.
+    fn release(&self);
+}
+
+/// What a checkpoint has still to fetch from the application's memory. Its end releases the
+/// regions, on every path.
+#[derive(Debug, Default)]
+pub struct Loan {
+    runs: Vec<Run>,
+    releases: Vec<Arc<dyn Release>>,
+}
+
+impl Loan {
+    /// Whether a region of this id is lent.
+    pub fn has(&self, id: i32) -> bool {
+        self.runs.iter().any(|run| run.place.id == id)
+    }
+
+    /// The routine to call when the loan ends.
+    pub fn until(&mut self, release: Arc<dyn Release>) {
+        self.releases.push(release);
+    }
+
+    /// The parts of the checkpoint that have bytes in it, indexed by `Part`.
+    fn parts(&self) -> [bool; 2] {
+        let mut parts = [false; 2];
+        for run in &self.runs {
+            parts[run.place.part() as usize] = true;
+        }
+        parts
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.releases.drain(..).for_each(|release| release.release());
+    }
+}
+
+/// The loans of checkpoints that are committed.
+#[derive(Debug, Default)]
+pub struct Loans(Mutex<HashMap<Id, Loan>>);
+
+impl Loans {
+    fn take(&self, id: Id) -> Option<Loan> {
+        self.0.lock().remove(&id)
+    }
+}
+
+impl Shared {
+    /// Room for device memory that is lent, in the host buffer, if it has some now: else a copy in
+    /// the device cache keeps the application waiting for less.
+    pub(super) fn room_for_loan(
+        &self,
+        open: &Open,
+        len: u64,
+        both: [u64; 2],
+    ) -> Option<(Tier, u64, Vec<Extent>)> {
+        let room = self.catalog.step(|state| state.reserve_for_loan(open.id, len, both));
+        room.map(|(base, extents)| (Tier::Host, base, extents))
+    }
+
+    /// Takes these runs into a checkpoint's loan, once the application's own queued work on them is
+    /// done.
+    pub(super) fn lend(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
+        if runs.iter().any(|run| run.place.kind != PLAIN) {
+            let side = self.device_side()?;
+            let own = side.own.lock();
+            let _current = side.device.enter()?;
+            drop(side.after_application(self, &own)?);
+            own.0.synchronize()?;
+        }
+        open.loan.runs.append(&mut runs);
+        Ok(())
+    }
+
+    /// Copies at once what a checkpoint under way was to fetch later.
+    pub(super) fn end_loan(&self, open: &mut Open) -> Result<()> {
+        let loan = std::mem::take(&mut open.loan);
+        self.copy(open.id, Way::In, &loan.runs)
+    }
+
+    /// Commits a checkpoint whose loan, if it has one, is left to the worker.
+    pub(super) fn commit_with_loan(&self, open: Open, persist: bool) -> [u64; 2] {
+        let arriving = open.loan.parts();
+        if !open.loan.runs.is_empty() {
+            self.loans.0.lock().insert(open.id, open.loan);
+        }
+        self.catalog.step(|state| {
+            state.commit_lent(open.id, open.regions, arriving, persist);
+            state.used()
+        })
+    }
+}
+
+/// Copies what was lent until the engine stops.
+pub fn arrive(shared: &Shared) -> Result<()> {
+    let mut queue = None;
+    while let Some(arrival) = shared.catalog.next(Worker::Arrive, State::next_arrival) {
+        let Some(loan) = shared.loans.take(arrival.id) else { continue };
+        let end = bring(shared, &mut queue, &arrival, &loan);
+        // Before anybody hears that all is done.
+        drop(loan);
+        shared.catalog.step(|state| state.arrived(arrival.id, end));
+    }
+    Ok(())
+}
+
+fn bring<'a>(
+    shared: &'a Shared,
+    queue: &mut Option<Queue<'a>>,
+    arrival: &Arrival,
+    loan: &Loan,
+) -> MoveEnd {
+    let by_processor = shared.copy_by_processor(Way::In, &loan.runs);
+    let by_device: Vec<&Run> = loan.runs.iter().filter(|run| !run.by_processor()).collect();
+    let ready = by_processor.and_then(|()| match queue {
+        _ if by_device.is_empty() => Ok(None),
+        Some(queue) => Ok(Some(queue)),
+        None => Ok(Some(queue.insert(Queue::new(shared)?))),
+    });
+    match ready {
+        Ok(None) => MoveEnd::Done,
+        Ok(Some(queue)) => bring_from_device(shared, queue, arrival, &by_device),
+        Err(error) => MoveEnd::Failed(about(&arrival.name, arrival.version)(error)),
+    }
+}
+
+fn bring_from_device(
+    shared: &Shared,
+    queue: &mut Queue<'_>,
+    arrival: &Arrival,
+    runs: &[&Run],
+) -> MoveEnd {
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Capture).of(&arrival.name, arrival.version);
+    let extents: Vec<Extent> = runs.iter().flat_map(|run| run.extents.iter().copied()).collect();
+    let bytes = extents.iter().map(|extent| extent.len).sum();
+    let flushed = queue.flush_to(&extents, bytes, &arrival.name, arrival.version, |queue| {
+        runs.iter().try_for_each(|run| {
+            let mut from = run.place.address;
+            run.extents.iter().try_for_each(|extent| {
+                queue.stretch(from, extent.offset, extent.len, Direction::Down)?;
+                from += extent.len;
+                Ok(())
+            })
+        })
+    });
+    if flushed.end == MoveEnd::Done {
+        shared.metrics.hop(Hop::AtoH).add(bytes, since.elapsed());
+        span.bytes(bytes);
+        span.untouched(flushed.untouched);
+    }
+    flushed.end
+}
