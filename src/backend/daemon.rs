@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, PROTOCOL};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
+use crate::platform::affinity;
 use crate::platform::shared::SharedMemory;
 use crate::platform::socket::{listen_as, wait_for, Listener, Socket};
 use crate::sync::{Condvar, Mutex};
@@ -178,6 +179,39 @@ struct Clients {
 #[derive(Debug, Default)]
 struct Backend {
     clients: Arc<(Mutex<Clients>, Condvar)>,
+    writing: Arc<Writing>,
+}
+
+/// How many wills are being executed.
+#[derive(Debug, Default)]
+struct Writing {
+    now: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Writing {
+    /// Does `work` as one of at most `limit` at a time; 0: as many as there are processors.
+    fn with<T>(&self, limit: usize, work: impl FnOnce() -> T) -> T {
+        let limit = if limit == 0 { affinity::usable_cpus() } else { limit };
+        let mut now = self.now.lock();
+        while *now >= limit {
+            now = self.fewer.wait(now);
+        }
+        *now += 1;
+        drop(now);
+        let _leaves = Leaves(self);
+        work()
+    }
+}
+
+/// Makes room for the next, however the work ends.
+struct Leaves<'a>(&'a Writing);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        *self.0.now.lock() -= 1;
+        self.0.fewer.notify_one();
+    }
 }
 
 impl Backend {
@@ -207,6 +241,7 @@ impl Backend {
 
     fn welcome(&self, socket: Socket) {
         let clients = self.clients.clone();
+        let writing = self.writing.clone();
         let number = {
             let mut all = clients.0.lock();
             all.next += 1;
@@ -218,7 +253,7 @@ impl Backend {
         let entered = clients.clone();
         entered.0.lock().by_number.insert(number, (u32::MAX, client.clone()));
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
-            if let Err(error) = attend(&clients, number, &client) {
+            if let Err(error) = attend(&clients, &writing, number, &client) {
                 log::error!("process {}: {error}", client.number);
             }
             clients.0.lock().by_number.remove(&number);
@@ -232,7 +267,12 @@ impl Backend {
 }
 
 /// Attends to one client until its end and its will.
-fn attend(clients: &(Mutex<Clients>, Condvar), number: u64, client: &Client) -> Result<()> {
+fn attend(
+    clients: &(Mutex<Clients>, Condvar),
+    writing: &Writing,
+    number: u64,
+    client: &Client,
+) -> Result<()> {
     client.socket.check_user()?;
     let Some(message) = client.socket.receive()? else {
         return Ok(());
@@ -254,7 +294,9 @@ fn attend(clients: &(Mutex<Clients>, Condvar), number: u64, client: &Client) -> 
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     client.await_end(look)?;
-    let left = will::execute(&hello.config, hello.rank, &host, &ledger)
+    let config = &hello.config;
+    let left = writing
+        .with(config.max_parallelism, || will::execute(config, hello.rank, &host, &ledger))
         .map_err(|error| error.within(format!("rank {}: writing what it left", hello.rank)))?;
     if left > 0 {
         log::warn!(
@@ -283,5 +325,37 @@ fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32)
         .collect();
     while earlier.iter().any(|other| all.by_number.contains_key(other)) {
         all = clients.1.wait(all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Catches a limit that is passed, and room that is not given back after a panic.
+    #[test]
+    fn no_more_than_the_limit_write_at_a_time() {
+        let (writing, now, most) = (Writing::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for number in 0..12 {
+                let (writing, now, most) = (&writing, &now, &most);
+                scope.spawn(move || {
+                    let _ = std::panic::catch_unwind(|| {
+                        writing.with(3, || {
+                            most.fetch_max(
+                                1 + now.fetch_add(1, Ordering::SeqCst),
+                                Ordering::SeqCst,
+                            );
+                            thread::yield_now();
+                            now.fetch_sub(1, Ordering::SeqCst);
+                            assert!(number % 4 != 0, "one that fails");
+                        });
+                    });
+                });
+            }
+        });
+        assert!((1..=3).contains(&most.load(Ordering::SeqCst)));
+        assert_eq!(*writing.now.lock(), 0);
     }
 }

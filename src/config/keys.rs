@@ -168,6 +168,13 @@ pub const KEYS: &[Key] = &[
                   tell of its end.",
     },
     Key {
+        name: "max_parallelism",
+        values: "whole number, at most 1024",
+        role: Role::Default("0"),
+        meaning: "For how many jobs that have ended veloc-backend writes at a time; 0: as many as \
+                  there are processors.",
+    },
+    Key {
         name: "log_prefix",
         values: "path",
         role: Role::Optional,
@@ -225,12 +232,6 @@ pub const KEYS: &[Key] = &[
         values: "seconds",
         role: Role::NoEffect { instead: None },
         meaning: "Upstream: least time between two erasure encodings.",
-    },
-    Key {
-        name: "max_parallelism",
-        values: "number",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: how many transfers the daemon runs at once.",
     },
     Key {
         name: "failure_domain",

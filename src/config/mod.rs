@@ -37,6 +37,9 @@ pub const LONGEST_WATCHDOG: usize = 86_400;
 /// The most versions that a limit can be: as many as there are.
 pub const MOST_VERSIONS: usize = i32::MAX as usize;
 
+/// The most jobs that the backend can be told to write for at a time.
+pub const MOST_PARALLEL: usize = 1024;
+
 /// The most threads that touch pages.
 pub const MOST_TOUCH_THREADS: usize = 256;
 
@@ -109,6 +112,9 @@ pub struct Config {
     pub threaded: bool,
     /// Seconds between two looks of the backend at whether a client lives, at least 1.
     pub watchdog_interval: u64,
+    /// For how many ended jobs the backend writes at a time, at most [`MOST_PARALLEL`]. 0: as many as
+    /// there are processors.
+    pub max_parallelism: usize,
     /// Directory of the backend's log file.
     pub log_prefix: Option<PathBuf>,
     /// Which files have to survive a crash of the machine.
@@ -329,6 +335,8 @@ impl Settings {
             watchdog_interval: self.required("watchdog_interval", origin, |text| {
                 value::count(text, LONGEST_WATCHDOG).map(|seconds| seconds as u64)
             })?,
+            max_parallelism: self
+                .required("max_parallelism", origin, |text| value::count(text, MOST_PARALLEL))?,
             log_prefix: self.read("log_prefix", path)?,
             sync_files: self.required("sync_files", origin, |text| {
                 let words = [
@@ -446,6 +454,7 @@ mod tests {
                 trace: None,
                 threaded: false,
                 watchdog_interval: 5,
+                max_parallelism: 0,
                 log_prefix: None,
                 sync_files: SyncFiles::Data,
                 persistent_interval: Some(0),
@@ -466,7 +475,7 @@ mod tests {
              host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
              touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
              pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
-             watchdog_interval = 7\nlog_prefix = /l\nsync_files = full\n\
+             watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
              persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nchksum = true\n\
              meta = /m\naggregated = true\n",
             &[],
@@ -492,6 +501,7 @@ mod tests {
                 trace: Some("/t.json".into()),
                 threaded: true,
                 watchdog_interval: 7,
+                max_parallelism: 4,
                 log_prefix: Some("/l".into()),
                 sync_files: SyncFiles::Full,
                 persistent_interval: None,
@@ -524,6 +534,7 @@ mod tests {
             ("pin_chunk_size", "2G", "at most 1024 MiB"),
             ("trace", "", "a path"),
             ("aggregated", "perhaps", "true or false"),
+            ("max_parallelism", "1025", "from 0 to 1024"),
             ("sync_files", "all", "none, data, full"),
             ("persistent_interval", "-2", "from -1 (never)"),
             ("max_versions", "-1", "a whole number"),
