@@ -5,16 +5,21 @@ use std::path::Path;
 use super::mpi::{self, Mpi};
 use super::{clean, outputs, quietly, Installed};
 use crate::error::{Error, Result};
-use crate::files::{copy_folder, write};
+use crate::files::{copy, copy_folder, write};
 use crate::project::{line, root, run};
 use crate::python::{has_module, interpreter};
 use crate::stage::Stage;
 
 /// Installs it into the prefix and runs its tests on what is installed.
 pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<()> {
-    // pip leaves files beside what it builds.
-    let source = work.join("python");
-    copy_folder(&root().join("python"), &source)?;
+    // pip leaves files beside what it builds, and builds with those that it finds.
+    let (sources, source) = (root().join("python"), work.join("python"));
+    for file in ["pyproject.toml", "README.md"] {
+        copy(&sources.join(file), &source.join(file))?;
+    }
+    for folder in ["veloc", "tests"] {
+        copy_folder(&sources.join(folder), &source.join(folder))?;
+    }
     let site = package.prefix.join("lib/python3/site-packages");
     let mut command = clean(interpreter());
     command.args(["-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation"]);
