@@ -1,15 +1,8 @@
 # libveloc-client.so: all of the Rust library and, where there is a C++ compiler, the C++ layer. The
 # list cpp/exports.map says what of it others see.
 
-set(sources)
-foreach(source client object cache)
-    if(EXISTS "${PROJECT_SOURCE_DIR}/cpp/src/${source}.cpp")
-        list(APPEND sources "cpp/src/${source}.cpp")
-    endif()
-endforeach()
-
 set(VELOC_HAS_CXX OFF)
-if(VELOC_CXX AND sources)
+if(VELOC_CXX)
     include(CheckLanguage)
     check_language(CXX)
     if(CMAKE_CXX_COMPILER)
@@ -26,7 +19,7 @@ add_library(veloc-client SHARED "${exports}")
 add_library(veloc::client ALIAS veloc-client)
 add_dependencies(veloc-client veloc-cargo)
 if(VELOC_HAS_CXX)
-    target_sources(veloc-client PRIVATE ${sources})
+    target_sources(veloc-client PRIVATE cpp/src/cache.cpp cpp/src/client.cpp cpp/src/object.cpp)
     target_compile_features(veloc-client PRIVATE cxx_std_17)
 else()
     set_target_properties(veloc-client PROPERTIES LINKER_LANGUAGE C)

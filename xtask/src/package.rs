@@ -39,6 +39,7 @@ pub fn check(profile: Profile) -> Result<()> {
     consumers::with_cmake(&machines, work, "C", None)?;
 
     let package = install(profile, work, "package", "lib")?;
+    has_the_tools(&package)?;
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
     consumers::with_cmake(&package, work, "C;CXX;Fortran", None)?;
@@ -76,6 +77,22 @@ fn install(profile: Profile, work: &Path, name: &str, libdir: &'static str) -> R
     quietly(Command::new("cmake").arg("--install").arg(&build).arg("--strip"))?;
     fs::rename(&made, &prefix).when(|| format!("moving {}", made.display()))?;
     Ok(Installed { prefix, libdir })
+}
+
+/// Fails if a program or what belongs to it is missing.
+fn has_the_tools(package: &Installed) -> Result<()> {
+    for (program, wanted) in [("veloc", "inspect"), ("veloc-inspect", "--extract")] {
+        let path = package.prefix.join("bin").join(program);
+        let help = quietly(Command::new(&path).arg("--help"))?;
+        if !help.contains(wanted) {
+            return Err(Error::new(format!("{}: knows no {wanted}\n{help}", path.display())));
+        }
+    }
+    for file in ["man/man1/veloc.1", "bash-completion/completions/veloc-inspect"] {
+        let path = package.prefix.join("share").join(file);
+        fs::metadata(&path).when(|| format!("looking for {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Fails if a text below `folder` has the name of one of `others`: it would be wrong elsewhere.

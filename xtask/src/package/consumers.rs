@@ -33,7 +33,7 @@ pub(super) fn with_cmake(
     quietly(Command::new("cmake").arg("--build").arg(&build))?;
     let mut programs = vec!["save-c"];
     if languages.contains("CXX") {
-        programs.extend(["save-cxx", "save-fortran"]);
+        programs.extend(["save-cxx", "save-client", "save-fortran"]);
         programs.extend(mpi.map(|_| "save-f08"));
     }
     programs.iter().try_for_each(|program| run(work, &build.join(program), mpi, None))
@@ -43,7 +43,7 @@ pub(super) fn with_cmake(
 pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     let folder = new_folder(work, "pkg-config")?;
     pkg_config(package, &["--exists", "veloc >= 1.8 veloc < 2"])?;
-    for (compiler, source) in [("cc", "save.c"), ("c++", "save.cpp")] {
+    for (compiler, source) in [("cc", "save.c"), ("c++", "save.cpp"), ("c++", "client.cpp")] {
         let program = folder.join(source.replace('.', "-"));
         let mut command = Command::new(compiler);
         command.arg(sources().join(source)).arg("-o").arg(&program);
