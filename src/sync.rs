@@ -3,6 +3,7 @@
 //! A poisoned lock is entered all the same: state is changed only by code that cannot panic half
 //! way, and a library must not turn one failed worker into a process that cannot finish.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[cfg(feature = "model-check")]
@@ -38,34 +39,65 @@ impl<T> Mutex<T> {
 }
 
 /// A condition to wait for under a [`Mutex`].
+///
+/// What is waited for must have been changed under that mutex before it is notified: then a notifier
+/// knows of everybody who waits, and makes no system call if nobody does.
 #[derive(Debug, Default)]
-pub struct Condvar(imp::Condvar);
+pub struct Condvar {
+    condition: imp::Condvar,
+    waiting: AtomicUsize,
+}
 
 impl Condvar {
     /// A condition nobody waits for yet.
     pub fn new() -> Self {
-        Condvar(imp::Condvar::new())
+        Condvar::default()
     }
 
     /// Waits until notified. Like every condition wait it may also return for no reason.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+        let _waits = Waits::new(&self.waiting);
+        self.condition.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The same, for `time` at the most.
     pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
-        let (guard, _) =
-            self.0.wait_timeout(guard, time).unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _waits = Waits::new(&self.waiting);
+        let (guard, _) = self
+            .condition
+            .wait_timeout(guard, time)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         guard
     }
 
     /// Wakes one waiter.
     pub fn notify_one(&self) {
-        self.0.notify_one();
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.condition.notify_one();
+        }
     }
 
     /// Wakes every waiter.
     pub fn notify_all(&self) {
-        self.0.notify_all();
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.condition.notify_all();
+        }
+    }
+}
+
+/// One who waits. Counted with the mutex held, before and after the wait: whoever takes the mutex
+/// later sees it.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

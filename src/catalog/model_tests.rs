@@ -255,7 +255,7 @@ fn a_small_host_buffer_drains_to_files() {
             for version in 0..5 {
                 job.capture(version % 3, Part::Host, Tier::Host).unwrap();
             }
-            job.catalog.wait(|state| state.drained().then_some(())).unwrap();
+            job.catalog.wait_drained().unwrap();
             job.catalog.look(|state| {
                 for version in 0..3 {
                     let id = state.find("x", version).unwrap();
@@ -328,7 +328,7 @@ fn loans_arrive_while_others_wait_for_them() {
             }
             job.capture_from(3, Part::Host, Tier::Host, true).unwrap();
             job.capture(1, Part::Host, Tier::Host).unwrap();
-            job.catalog.wait(|state| state.drained().then_some(())).unwrap();
+            job.catalog.wait_drained().unwrap();
             job.catalog.look(|state| {
                 assert!(!state.arriving());
                 assert_eq!(state.find("x", 3), None, "its bytes have not come");

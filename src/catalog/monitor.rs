@@ -33,9 +33,23 @@ struct Guarded {
     state: State,
     asleep: [bool; WORKERS.len()],
     app_waits: usize,
+    drain_waits: usize,
     woken_at: u64,
     stopping: bool,
     broken: Option<Error>,
+}
+
+impl Guarded {
+    /// An error if what is waited for may never come.
+    fn check_running(&self) -> Result<()> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        if self.stopping {
+            return Err(Error::new(Kind::Internal, "the engine was stopped meanwhile"));
+        }
+        Ok(())
+    }
 }
 
 /// The catalog, shared by the application's thread and the workers.
@@ -44,6 +58,7 @@ pub struct Catalog {
     guarded: Mutex<Guarded>,
     work: [Condvar; WORKERS.len()],
     app: Condvar,
+    drained: Condvar,
 }
 
 impl Catalog {
@@ -54,12 +69,14 @@ impl Catalog {
                 state,
                 asleep: Default::default(),
                 app_waits: 0,
+                drain_waits: 0,
                 woken_at: 0,
                 stopping: false,
                 broken: None,
             }),
             work: Default::default(),
             app: Condvar::new(),
+            drained: Condvar::new(),
         }
     }
 
@@ -85,17 +102,27 @@ impl Catalog {
                 self.wake(&mut guarded);
                 return Ok(result);
             }
-            if let Some(error) = &guarded.broken {
-                return Err(error.clone());
-            }
-            if guarded.stopping {
-                return Err(Error::new(Kind::Internal, "the engine was stopped meanwhile"));
-            }
+            guarded.check_running()?;
             self.wake(&mut guarded);
             guarded.app_waits += 1;
             guarded = self.app.wait(guarded);
             guarded.app_waits -= 1;
         }
+    }
+
+    /// Waits on the application's behalf until nothing is being flushed, written or persisted. It
+    /// sleeps through the steps in between, which may be very many. An error as for
+    /// [`Catalog::wait`].
+    pub fn wait_drained(&self) -> Result<()> {
+        let mut guarded = self.guarded.lock();
+        while !guarded.state.drained() {
+            guarded.check_running()?;
+            self.wake(&mut guarded);
+            guarded.drain_waits += 1;
+            guarded = self.drained.wait(guarded);
+            guarded.drain_waits -= 1;
+        }
+        Ok(())
     }
 
     /// Waits on a worker's behalf for work that `pick` finds. `None`: the engine stops.
@@ -125,6 +152,7 @@ impl Catalog {
         let mut guarded = self.guarded.lock();
         guarded.broken.get_or_insert(error);
         self.app.notify_all();
+        self.drained.notify_all();
     }
 
     /// Why the engine is broken, if it is.
@@ -140,6 +168,7 @@ impl Catalog {
             condition.notify_all();
         }
         self.app.notify_all();
+        self.drained.notify_all();
     }
 
     /// Wakes whoever can go on now. Does nothing if nothing has changed since the last time: two
@@ -161,6 +190,9 @@ impl Catalog {
         }
         if guarded.app_waits > 0 {
             self.app.notify_all();
+        }
+        if guarded.drain_waits > 0 && guarded.state.drained() {
+            self.drained.notify_all();
         }
     }
 }

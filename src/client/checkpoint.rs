@@ -133,7 +133,7 @@ impl Client {
                     agreement.taken(&self.engine, taken);
                     if self.engine.writes_directly() && agreement.aggregates() {
                         agreement.settle(&self.engine);
-                        return committed.and_then(|()| self.engine.wait_persistent(id));
+                        return committed.and_then(|()| self.engine.wait_persistent(id, None));
                     }
                 }
                 committed
@@ -144,7 +144,7 @@ impl Client {
                 if let Some(agreement) = &mut self.agreement {
                     agreement.taken_alone(&self.engine, id);
                     if self.engine.writes_directly() {
-                        return committed.and_then(|()| self.engine.wait_persistent(id));
+                        return committed.and_then(|()| self.engine.wait_persistent(id, None));
                     }
                 }
                 committed

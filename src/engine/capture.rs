@@ -12,8 +12,9 @@ use super::loan::{Loan, Release};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
+use super::storage;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
-use crate::catalog::state::{Destination, Reserve, State, WaitFor};
+use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::tier::space::{cut, Extent};
@@ -124,10 +125,10 @@ impl Shared {
                     self.catalog.step(|state| state.abort(open.id));
                     return Err(error);
                 }
-                self.catalog.step(|state| state.commit_file(open.id, open.regions, None, persist));
+                let own = self.commit_file(open.id, open.regions, None, persist);
                 self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
                 drop(naming);
-                let result = self.wait_persistent(open.id);
+                let result = self.wait_persistent(open.id, own);
                 self.metrics.waited(Cause::File, since);
                 result
             }
@@ -144,11 +145,30 @@ impl Shared {
             return Err(error.within(format!("the routed file of {original}")));
         }
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
-        self.catalog.step(|state| state.commit_file(open.id, Vec::new(), Some(original), persist));
+        let own = self.commit_file(open.id, Vec::new(), Some(original), persist);
         self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
         drop(naming);
         self.pace.call_ends();
-        self.wait_persistent(open.id)
+        self.wait_persistent(open.id, own)
+    }
+
+    /// Commits a checkpoint whose file is in its place. With `mode = sync`, what the caller is to
+    /// copy to persistent: it would wait for that, and a worker has to be woken first.
+    fn commit_file(
+        &self,
+        id: Id,
+        regions: Vec<Region>,
+        routed: Option<Arc<str>>,
+        persist: bool,
+    ) -> Option<PersistJob> {
+        self.catalog.step(|state| {
+            state.commit_file(id, regions, routed, persist);
+            if self.writes_directly() {
+                state.take_persist(id)
+            } else {
+                None
+            }
+        })
     }
 
     /// Gives a checkpoint under way up.
@@ -165,10 +185,13 @@ impl Shared {
         self.config.mode == crate::config::Mode::Sync && !self.config.ephemeral
     }
 
-    /// In `mode = sync`, waits for the persistent copy.
-    pub fn wait_persistent(&self, id: Id) -> Result<()> {
+    /// In `mode = sync`, makes the persistent copy if it is `own`, or waits for it.
+    pub fn wait_persistent(&self, id: Id, own: Option<PersistJob>) -> Result<()> {
         if !self.writes_directly() {
             return Ok(());
+        }
+        if let Some(job) = own {
+            storage::persist_one(self, &job);
         }
         if self.catalog.wait(|state| state.persist_settled(id))? {
             return Ok(());

@@ -295,7 +295,7 @@ impl Engine {
         let _span = self.trace.span(Activity::Drain);
         let since = Instant::now();
         self.catalog.step(State::retry);
-        let waited = self.catalog.wait(|state| state.drained().then_some(()));
+        let waited = self.catalog.wait_drained();
         self.prune_all();
         self.metrics.waited(Cause::Drain, since);
         match self.catalog.step(State::take_failure) {

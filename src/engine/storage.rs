@@ -6,7 +6,7 @@ use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
-use crate::catalog::state::{After, FileJob, State};
+use crate::catalog::state::{After, FileJob, PersistJob, State};
 use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
@@ -46,30 +46,35 @@ pub fn write(shared: &Shared) -> Result<()> {
 /// Makes persistent copies until the engine stops.
 pub fn persist(shared: &Shared) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
-        let since = Instant::now();
-        let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
-        let result = shared
-            .files
-            .persist(&job.name, job.version, job.routed.as_deref(), job.place.as_ref())
-            .map(|bytes| {
-                shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed());
-                span.bytes(bytes);
-            })
-            .map_err(about(&job.name, job.version));
-        drop(span);
-        let naming = shared.naming.lock();
-        if result.is_ok() {
-            shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
-        }
-        let after = shared.catalog.step(|state| state.persist_done(job.id, result));
-        // Its scratch file had to stay until now.
-        shared.prune(FileTier::Scratch, &job.name);
-        if after == After::Unlink {
-            unlink(shared, &job.name, job.version);
-        }
-        drop(naming);
+        persist_one(shared, &job);
     }
     Ok(())
+}
+
+/// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
+/// it (`mode = sync`).
+pub(super) fn persist_one(shared: &Shared, job: &PersistJob) {
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
+    let result = shared
+        .files
+        .persist(&job.name, job.version, job.routed.as_deref(), job.place.as_ref())
+        .map(|bytes| {
+            shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed());
+            span.bytes(bytes);
+        })
+        .map_err(about(&job.name, job.version));
+    drop(span);
+    let _naming = shared.naming.lock();
+    if result.is_ok() {
+        shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
+    }
+    let after = shared.catalog.step(|state| state.persist_done(job.id, result));
+    // Its scratch file had to stay until now.
+    shared.prune(FileTier::Scratch, &job.name);
+    if after == After::Unlink {
+        unlink(shared, &job.name, job.version);
+    }
 }
 
 /// Reads files ahead until the engine stops.

@@ -121,7 +121,12 @@ impl State {
     /// The next scratch file to be copied to the persistent directory.
     pub fn next_persist(&mut self) -> Option<PersistJob> {
         let id = *self.persist.first()?;
-        let entry = self.entries.get_mut(&id)?;
+        self.take_persist(id)
+    }
+
+    /// The copying of this checkpoint, if it could begin now: for who would wait for it.
+    pub fn take_persist(&mut self, id: Id) -> Option<PersistJob> {
+        let entry = self.entries.get_mut(&id).filter(|entry| entry.lists.persist)?;
         entry.persistent = FileCopy::Writing;
         let job = PersistJob {
             id,
