@@ -1,5 +1,6 @@
 //! Timelines: what they say is what the metrics say, whatever happens to the job.
 
+use std::ffi::CString;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -184,14 +185,19 @@ fn a_name_that_is_taken() {
     assert_eq!(fs::read(job.path("t")).unwrap(), b"of another job");
 }
 
-/// The job goes on without.
+/// The job goes on without. Catches one that waits for somebody to read its trace.
 #[test]
 fn a_file_that_cannot_be_made_is_a_warning() {
     let job = Job::new(TIERS);
-    let ended = job.run_device("shot", "").env("VELOC_TRACE", "/nonexistent/t").succeed();
-    assert!(ended.stderr.contains("/nonexistent/t"), "{}", ended.stderr);
-    let ended = job.run_device("shot", "").env("VELOC_TRACE", "/dev/full").succeed();
-    assert!(ended.stderr.contains("/dev/full"), "{}", ended.stderr);
+    let pipe = CString::new(job.path("pipe").into_os_string().into_encoded_bytes()).unwrap();
+    // SAFETY: a string that ends with NUL.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    let pipe = pipe.into_string().unwrap();
+    for given in ["/nonexistent/t", "/dev/full", "/", pipe.as_str()] {
+        let ended = job.run("host", "round-trip").env("VELOC_TRACE", given).succeed();
+        let warned = format!("going on without a trace: create {given}: ");
+        assert!(ended.stderr.contains(&warned), "{given}: {}", ended.stderr);
+    }
 }
 
 /// Both ways to NVTX, with a file and without; and none where nobody listens.
