@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
-use crate::platform::{affinity, memory};
+use crate::platform::{affinity, files, memory};
 use crate::policy::{register, touch};
 use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
@@ -252,6 +252,7 @@ impl Engine {
         let shared = self.shared.clone();
         let owned = name.to_owned();
         let worker = Builder::new().name(format!("veloc-{name}")).spawn(move || {
+            files::outlive_size_limit();
             shared.trace.name_thread(&in_trace);
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             let failure = match ended {

@@ -90,6 +90,19 @@ pub fn create_alone(path: &Path) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
+/// From here on, a write of the calling thread beyond the process's limit of a file's size
+/// (`RLIMIT_FSIZE`) is an error, as on a full file system. The default is the end of the process.
+pub fn outlive_size_limit() {
+    // SAFETY: a set of signals is integers, for which zeros are a value; the calls change nothing
+    // but it and the calling thread's mask.
+    unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut signals);
+        libc::sigaddset(&mut signals, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, ptr::null_mut());
+    }
+}
+
 /// Checks that files can be made in `directory`.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::json;
 use super::track::Track;
 use crate::error::{Error, Result};
+use crate::platform::files;
 
 /// The pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -153,6 +154,7 @@ struct Page {
 
 impl Page {
     fn write_all(mut self, desk: &Desk) {
+        files::outlive_size_limit();
         loop {
             // Looked at first: what was recorded before the end was asked for is collected.
             let stop = desk.stop.load(Ordering::Acquire);

@@ -200,6 +200,30 @@ fn a_file_that_cannot_be_made_is_a_warning() {
     }
 }
 
+const EPHEMERAL: &str =
+    "mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+
+/// By default a write beyond the limit is the end of the process.
+#[test]
+fn a_limit_of_file_sizes_ends_the_trace_and_not_the_job() {
+    let job = Job::new(EPHEMERAL);
+    let ended = job.run("traced", "case=limit").env("VELOC_TRACE", job.path("t")).succeed();
+    assert!(ended.stderr.contains("/t ends here: File too large"), "{}", ended.stderr);
+}
+
+#[test]
+fn many_jobs_leave_nothing_open() {
+    let job = Job::new(EPHEMERAL);
+    fs::create_dir(job.path("traces")).unwrap();
+    job.run("traced", "case=again").env("VELOC_TRACE", job.path("traces/t")).succeed();
+    // As many as there were jobs, and each of its own.
+    let traces: Vec<_> = fs::read_dir(job.path("traces")).unwrap().collect();
+    assert_eq!(traces.len(), 50);
+    for trace in traces {
+        assert_eq!(named(&whole(&trace.unwrap().path()), "checkpoint").count(), 5);
+    }
+}
+
 /// Both ways to NVTX, with a file and without; and none where nobody listens.
 #[test]
 fn nvtx_ranges() {
