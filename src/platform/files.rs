@@ -90,6 +90,13 @@ pub fn create_alone(path: &Path) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
+/// Ends the exclusive use of a file from [`create_alone`], also for those who have it open with
+/// this process: its forked children.
+pub fn release(file: &File) {
+    // SAFETY: an open descriptor. Where there are no locks, there is none to give back.
+    let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
 /// From here on, a write of the calling thread beyond the process's limit of a file's size
 /// (`RLIMIT_FSIZE`) is an error, as on a full file system. The default is the end of the process.
 pub fn outlive_size_limit() {

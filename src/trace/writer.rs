@@ -173,6 +173,7 @@ impl Page {
         }
         self.text.push_str(if self.separator == FIRST { "[\n]\n" } else { "\n]\n" });
         self.flush();
+        files::release(&self.file);
     }
 
     /// One round. Returns the share in use of the fullest ring.
@@ -266,6 +267,19 @@ mod tests {
         writer.name(track.number, "thread");
         writer.finish();
         writer.finish();
+    }
+
+    /// Whoever was forked from this process has the file open, too, for as long as it lives.
+    #[test]
+    fn a_file_that_is_whole_is_nobodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        let file = files::create_alone(&path).unwrap().unwrap();
+        let _of_a_child = file.try_clone().unwrap();
+        let writer = Writer::start(file, path.clone(), 1).unwrap();
+        assert!(files::create_alone(&path).unwrap().is_none(), "it is being written");
+        writer.finish();
+        assert!(files::create_alone(&path).unwrap().is_some());
     }
 
     #[test]

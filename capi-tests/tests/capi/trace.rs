@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use capi_tests::job::Job;
@@ -209,6 +210,28 @@ fn a_limit_of_file_sizes_ends_the_trace_and_not_the_job() {
     let job = Job::new(EPHEMERAL);
     let ended = job.run("traced", "case=limit").env("VELOC_TRACE", job.path("t")).succeed();
     assert!(ended.stderr.contains("/t ends here: File too large"), "{}", ended.stderr);
+}
+
+/// Catches a child that writes to its parent's file or hangs at its end, a descriptor that is
+/// handed to other programs, and a file that counts as in use because of a child that lives on.
+#[test]
+fn forked_children_leave_the_file_alone() {
+    let job = Job::new(EPHEMERAL);
+    let trace = job.path("t");
+    let forking = job.run("traced", "case=fork").env("VELOC_TRACE", &trace);
+    let mut forking = forking
+        .with(|command| {
+            command.stdin(Stdio::piped());
+        })
+        .start();
+    forking.wait_for_line("finalized");
+    let events = whole(&trace);
+    assert_eq!(named(&events, "checkpoint").count(), 20);
+    job.run_device("pin", "rank=0").env("VELOC_TRACE", &trace).succeed();
+    assert!(!job.path("t.0").exists(), "a job took another's file for one that is being written");
+    let ended = forking.end_input().end().succeeded();
+    let handed = ended.stdout.lines().any(|line| line.contains("->") && line.ends_with("/t"));
+    assert!(!handed, "{}", ended.stdout);
 }
 
 #[test]
