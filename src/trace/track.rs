@@ -1,9 +1,11 @@
 //! One thread's records on their way to the writer: a ring with one producer and one consumer.
 //!
 //! A checkpoint's name goes ahead of the first record that it belongs to, in as many slots as it
-//! needs, and holds until the next name. So a record is small, and names need no table.
+//! needs, and holds until the next name. So a record is small, and names need no table. In the
+//! same way the thread goes ahead of its first record: a ring that its thread has given back is
+//! used by the next one, whatever is still in it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Words of a slot.
 const WORDS: usize = 5;
@@ -13,6 +15,9 @@ const NAME_BYTES: usize = 8 * (WORDS - 1);
 const SLOTS: usize = 1 << 15;
 /// The most bytes of a name that are kept, as in the C interface.
 const MOST_NAME: usize = 127;
+
+/// The most slots of a record: its thread, the pieces of its name, and itself.
+const MOST_SLOTS: usize = 2 + MOST_NAME.div_ceil(NAME_BYTES);
 
 const _: () = assert!(SLOTS.is_power_of_two());
 
@@ -34,6 +39,8 @@ pub enum Kind {
     Counters,
     /// A piece of a name.
     Name,
+    /// What follows is another thread's, and about no name.
+    Thread,
 }
 
 /// One event. Times are nanoseconds.
@@ -89,25 +96,35 @@ pub struct Track {
     /// Of those, slots taken.
     tail: AtomicU64,
     dropped: AtomicU64,
-    /// The thread's number in the file.
-    pub number: u32,
+    /// A thread has it.
+    in_use: AtomicBool,
 }
 
 /// What the producing thread keeps beside its ring.
 pub struct Producer {
+    /// The thread's number in the file.
+    pub thread: u32,
+    /// The ring knows whose it is.
+    presented: bool,
     announced: Name,
     context: Name,
     version: Option<i32>,
 }
 
-impl Default for Producer {
-    /// Of a thread that has recorded nothing yet.
-    fn default() -> Self {
-        Producer { announced: Name::NONE, context: Name::NONE, version: None }
-    }
+/// Where the consumer is in a ring.
+#[derive(Debug, Default)]
+pub struct Consumer {
+    thread: u32,
+    name: String,
 }
 
 impl Producer {
+    /// Of thread number `thread`, which has recorded nothing yet.
+    pub fn new(thread: u32) -> Producer {
+        let (announced, context) = (Name::NONE, Name::NONE);
+        Producer { thread, presented: false, announced, context, version: None }
+    }
+
     /// Records without a name of their own are about this checkpoint from here on. False if they
     /// are about one already: then nothing changes.
     pub fn enter(&mut self, name: &str, version: i32) -> bool {
@@ -136,38 +153,59 @@ impl Producer {
                 std::str::from_utf8(&self.context.bytes[..self.context.len]).unwrap_or_default()
             }
         };
-        if record.version.is_none() || self.announced.is(name) {
+        let named = record.version.is_none() || self.announced.is(name);
+        if named && self.presented {
             track.push(&[encode(&record)]);
             return;
         }
-        let mut wanted = Name::NONE;
-        wanted.set(name);
-        let mut slots = [[0; WORDS]; MOST_NAME.div_ceil(NAME_BYTES) + 1];
+        let mut slots = [[0; WORDS]; MOST_SLOTS];
         let mut count = 0;
-        // An empty name, too, has to replace the one before.
-        let pieces = wanted.len.div_ceil(NAME_BYTES).max(1);
-        for piece in 0..pieces {
-            let bytes = &wanted.bytes[piece * NAME_BYTES..wanted.len.min((piece + 1) * NAME_BYTES)];
-            slots[count] = encode_name(bytes, piece == 0);
+        let mut add = |slot| {
+            slots[count] = slot;
             count += 1;
+        };
+        if !self.presented {
+            add(encode_thread(self.thread));
         }
-        slots[count] = encode(&record);
-        if track.push(&slots[..=count]) {
+        let mut wanted = self.announced;
+        if !named {
+            wanted.set(name);
+            // An empty name, too, has to replace the one before.
+            let pieces = wanted.len.div_ceil(NAME_BYTES).max(1);
+            for piece in 0..pieces {
+                let end = wanted.len.min((piece + 1) * NAME_BYTES);
+                add(encode_name(&wanted.bytes[piece * NAME_BYTES..end], piece == 0));
+            }
+        }
+        add(encode(&record));
+        if track.push(&slots[..count]) {
+            self.presented = true;
             self.announced = wanted;
         }
     }
 }
 
 impl Track {
-    /// An empty ring, its memory in place.
-    pub fn new(number: u32) -> Track {
+    /// An empty ring, its memory in place; the caller's to use.
+    pub fn taken() -> Track {
         Track {
             words: std::iter::repeat_with(|| AtomicU64::new(0)).take(SLOTS * WORDS).collect(),
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
-            number,
+            in_use: AtomicBool::new(true),
         }
+    }
+
+    /// Makes the caller its one producer, if there is none.
+    pub fn take(&self) -> bool {
+        // What the one before has pushed comes before what this one will.
+        self.in_use.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// The one producer pushes nothing more.
+    pub fn give_back(&self) {
+        self.in_use.store(false, Ordering::Release);
     }
 
     /// Called by the one producer only. False: there was no room, and one more record is lost.
@@ -188,35 +226,42 @@ impl Track {
         true
     }
 
-    /// Hands what is in the ring to `take`, with the name that each record has. `name` holds it
-    /// from one call to the next. Called by the one consumer only. Returns the share of the ring
-    /// that was in use.
-    pub fn drain(&self, name: &mut String, mut take: impl FnMut(&Record, &str)) -> f64 {
+    /// Hands what is in the ring to `take`, with the thread and the name of each record. `at` holds
+    /// them from one call to the next. Called by the one consumer only. Returns the share of the
+    /// ring that was in use.
+    pub fn drain(&self, at: &mut Consumer, mut take: impl FnMut(u32, &Record, &str)) -> f64 {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         for slot in tail..head {
-            let at = slot as usize % SLOTS * WORDS;
+            let first = slot as usize % SLOTS * WORDS;
             let mut words = [0; WORDS];
-            for (word, from) in words.iter_mut().zip(&self.words[at..at + WORDS]) {
+            for (word, from) in words.iter_mut().zip(&self.words[first..first + WORDS]) {
                 *word = from.load(Ordering::Relaxed);
             }
             match decode(&words) {
-                Some(record) => take(&record, name),
-                None => add_name(&words, name),
+                Some(record) => take(at.thread, &record, &at.name),
+                None => at.turn(&words),
             }
         }
         self.tail.store(head, Ordering::Release);
         (head - tail) as f64 / SLOTS as f64
     }
 
-    /// Whether everything was taken.
-    pub fn is_empty(&self) -> bool {
-        self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Relaxed)
-    }
-
     /// Records that found no room.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Consumer {
+    /// Takes what is no record: whose the next ones are.
+    fn turn(&mut self, words: &[u64; WORDS]) {
+        if words[0] as u8 == Kind::Thread as u8 {
+            self.thread = words[1] as u32;
+            self.name.clear();
+        } else {
+            add_name(words, &mut self.name);
+        }
     }
 }
 
@@ -242,6 +287,12 @@ fn decode(words: &[u64; WORDS]) -> Option<Record> {
         bytes: words[3],
         extra: words[4],
     })
+}
+
+fn encode_thread(number: u32) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    (words[0], words[1]) = (Kind::Thread as u64, u64::from(number));
+    words
 }
 
 fn encode_name(bytes: &[u8], first: bool) -> [u64; WORDS] {
@@ -275,15 +326,17 @@ mod tests {
     }
 
     fn all(track: &Track) -> Vec<(Record, String)> {
-        let (mut name, mut found) = (String::new(), Vec::new());
-        track.drain(&mut name, |record, name| found.push((*record, name.to_owned())));
+        let mut found = Vec::new();
+        track.drain(&mut Consumer::default(), |_, record, name| {
+            found.push((*record, name.to_owned()));
+        });
         found
     }
 
     #[test]
     fn what_goes_in_comes_out_with_its_name() {
-        let track = Track::new(1);
-        let mut producer = Producer::default();
+        let track = Track::taken();
+        let mut producer = Producer::new(1);
         let long = "n".repeat(127);
         producer.push(&track, record(None, 1), None);
         producer.push(&track, record(None, 2), Some(("shot", -1)));
@@ -317,14 +370,16 @@ mod tests {
     /// Catches a ring that overwrites what was not taken, or loses count of what it refused.
     #[test]
     fn a_full_ring_drops_and_counts_and_goes_on() {
-        let track = Track::new(1);
-        let mut producer = Producer::default();
-        for i in 0..SLOTS as u64 + 5 {
+        let track = Track::taken();
+        let mut producer = Producer::new(1);
+        // One slot is the thread's.
+        let room = SLOTS - 1;
+        for i in 0..room as u64 + 5 {
             producer.push(&track, record(None, i), None);
         }
         assert_eq!(track.dropped(), 5);
         let found = all(&track);
-        assert_eq!(found.len(), SLOTS);
+        assert_eq!(found.len(), room);
         assert!(found.iter().enumerate().all(|(i, (record, _))| record.bytes == i as u64));
         producer.push(&track, record(None, 1), Some(("shot", 1)));
         assert_eq!(all(&track)[0].1, "shot", "around the end of the ring");
@@ -333,9 +388,9 @@ mod tests {
     /// A name that was dropped with its record must go ahead of the next.
     #[test]
     fn a_dropped_name_is_said_again() {
-        let track = Track::new(1);
-        let mut producer = Producer::default();
-        for i in 0..SLOTS as u64 - 1 {
+        let track = Track::taken();
+        let mut producer = Producer::new(1);
+        for i in 0..SLOTS as u64 - 2 {
             producer.push(&track, record(None, i), None);
         }
         producer.push(&track, record(None, 0), Some(("shot", 1)));
@@ -345,21 +400,42 @@ mod tests {
         assert_eq!(all(&track), [(record(Some(2), 0), "shot".to_owned())]);
     }
 
+    /// Catches records that go to the wrong thread, or to a name that another thread said.
+    #[test]
+    fn a_ring_goes_from_thread_to_thread_with_what_is_in_it() {
+        let track = Track::taken();
+        assert!(!track.take(), "its maker has it");
+        let mut first = Producer::new(1);
+        first.push(&track, record(None, 1), Some(("shot", 1)));
+        track.give_back();
+        assert!(track.take() && !track.take());
+        let mut second = Producer::new(2);
+        second.push(&track, record(None, 2), Some(("", 1)));
+        second.push(&track, record(None, 3), Some(("shot", 2)));
+        let mut found = Vec::new();
+        track.drain(&mut Consumer::default(), |thread, record, name| {
+            found.push((thread, record.bytes, name.to_owned()));
+        });
+        let expected = [(1, 1, "shot"), (2, 2, ""), (2, 3, "shot")];
+        assert_eq!(found, expected.map(|(thread, bytes, name)| (thread, bytes, name.to_owned())));
+    }
+
     #[test]
     fn two_threads() {
-        let track = Track::new(1);
+        let track = Track::taken();
         let total = 4 * SLOTS as u64;
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut producer = Producer::default();
+                let mut producer = Producer::new(1);
                 for i in 0..total {
                     let name = if i % 7 < 3 { "a" } else { "b" };
                     producer.push(&track, record(None, i), Some((name, i as i32)));
                 }
             });
-            let (mut name, mut seen, mut last) = (String::new(), 0, None);
+            let (mut at, mut seen, mut last) = (Consumer::default(), 0, None);
             while seen + track.dropped() < total {
-                track.drain(&mut name, |record, name| {
+                track.drain(&mut at, |thread, record, name| {
+                    assert_eq!(thread, 1);
                     assert!(last < Some(record.bytes));
                     last = Some(record.bytes);
                     assert_eq!(record.version, Some(record.bytes as i32));
