@@ -7,6 +7,7 @@
 //! | [`activity`] | what can happen, with the names in the file |
 //! | [`recorder`] | the interface: spans, waits, marks, counters |
 //! | [`track`] | one thread's records on their way to the writer |
+//! | [`slot`] | one place of a track's ring |
 //! | [`writer`] | the thread that writes the file |
 //! | [`json`] | one record as a line of JSON |
 //! | [`place`] | the file's name |
@@ -38,9 +39,12 @@ pub mod json;
 pub mod nvtx;
 pub mod place;
 pub mod recorder;
+pub mod slot;
 pub mod track;
 pub mod writer;
 
+#[cfg(all(test, feature = "model-check"))]
+mod model_tests;
 #[cfg(test)]
 mod tests;
 

@@ -5,14 +5,18 @@
 //! same way the thread goes ahead of its first record: a ring that its thread has given back is
 //! used by the next one, whatever is still in it.
 
+#[cfg(feature = "model-check")]
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(not(feature = "model-check"))]
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Words of a slot.
-const WORDS: usize = 5;
+use super::slot::{Slot, WORDS};
+
 /// Bytes of a name that a slot takes behind its first word.
 const NAME_BYTES: usize = 8 * (WORDS - 1);
-/// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer.
-const SLOTS: usize = 1 << 15;
+/// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer. A few in
+/// a model check, to be around the end in a few steps.
+const SLOTS: usize = if cfg!(feature = "model-check") { 4 } else { 1 << 15 };
 /// The most bytes of a name that are kept, as in the C interface.
 const MOST_NAME: usize = 127;
 
@@ -90,7 +94,7 @@ impl Name {
 /// The ring.
 #[derive(Debug)]
 pub struct Track {
-    words: Box<[AtomicU64]>,
+    slots: Box<[Slot]>,
     /// Slots filled since the start.
     head: AtomicU64,
     /// Of those, slots taken.
@@ -189,7 +193,7 @@ impl Track {
     /// An empty ring, its memory in place; the caller's to use.
     pub fn taken() -> Track {
         Track {
-            words: std::iter::repeat_with(|| AtomicU64::new(0)).take(SLOTS * WORDS).collect(),
+            slots: std::iter::repeat_with(Slot::default).take(SLOTS).collect(),
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -216,11 +220,8 @@ impl Track {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        for (i, slot) in slots.iter().enumerate() {
-            let at = (head as usize + i) % SLOTS * WORDS;
-            for (to, word) in self.words[at..at + WORDS].iter().zip(slot) {
-                to.store(*word, Ordering::Relaxed);
-            }
+        for (number, slot) in (head..).zip(slots) {
+            self.slots[number as usize % SLOTS].put(slot);
         }
         self.head.store(head + slots.len() as u64, Ordering::Release);
         true
@@ -232,12 +233,8 @@ impl Track {
     pub fn drain(&self, at: &mut Consumer, mut take: impl FnMut(u32, &Record, &str)) -> f64 {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
-        for slot in tail..head {
-            let first = slot as usize % SLOTS * WORDS;
-            let mut words = [0; WORDS];
-            for (word, from) in words.iter_mut().zip(&self.words[first..first + WORDS]) {
-                *word = from.load(Ordering::Relaxed);
-            }
+        for number in tail..head {
+            let words = self.slots[number as usize % SLOTS].get();
             match decode(&words) {
                 Some(record) => take(at.thread, &record, &at.name),
                 None => at.turn(&words),
