@@ -20,8 +20,9 @@ const SLOTS: usize = if cfg!(feature = "model-check") { 4 } else { 1 << 15 };
 /// The most bytes of a name that are kept, as in the C interface.
 const MOST_NAME: usize = 127;
 
-/// The most slots of a record: its thread, the pieces of its name, and itself.
-const MOST_SLOTS: usize = 2 + MOST_NAME.div_ceil(NAME_BYTES);
+/// The most slots of a record: its thread, the pieces of its name, which lack up to 3 bytes for
+/// the next letter, and itself.
+const MOST_SLOTS: usize = 2 + MOST_NAME.div_ceil(NAME_BYTES - 3);
 
 const _: () = assert!(SLOTS.is_power_of_two());
 
@@ -77,18 +78,23 @@ impl Name {
     const NONE: Name = Name { bytes: [0; MOST_NAME], len: 0 };
 
     fn set(&mut self, text: &str) {
-        let mut len = text.len().min(MOST_NAME);
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-        self.bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
-        self.len = len;
+        let kept = beginning(text, MOST_NAME).as_bytes();
+        self.bytes[..kept.len()].copy_from_slice(kept);
+        self.len = kept.len();
     }
 
     fn is(&self, text: &str) -> bool {
-        let kept = &self.bytes[..self.len];
-        kept == text.as_bytes() || (text.len() > MOST_NAME && text.as_bytes().starts_with(kept))
+        &self.bytes[..self.len] == beginning(text, MOST_NAME).as_bytes()
     }
+}
+
+/// As many whole letters of `text` as fit into `most` bytes.
+fn beginning(text: &str, most: usize) -> &str {
+    let mut len = text.len().min(most);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    &text[..len]
 }
 
 /// The ring.
@@ -174,11 +180,13 @@ impl Producer {
         let mut wanted = self.announced;
         if !named {
             wanted.set(name);
+            let mut rest = beginning(name, MOST_NAME);
+            let mut first = true;
             // An empty name, too, has to replace the one before.
-            let pieces = wanted.len.div_ceil(NAME_BYTES).max(1);
-            for piece in 0..pieces {
-                let end = wanted.len.min((piece + 1) * NAME_BYTES);
-                add(encode_name(&wanted.bytes[piece * NAME_BYTES..end], piece == 0));
+            while first || !rest.is_empty() {
+                let piece = beginning(rest, NAME_BYTES);
+                add(encode_name(piece.as_bytes(), first));
+                (rest, first) = (&rest[piece.len()..], false);
             }
         }
         add(encode(&record));
@@ -310,7 +318,7 @@ fn add_name(words: &[u64; WORDS], name: &mut String) {
     let mut bytes = Vec::with_capacity(NAME_BYTES);
     words[1..].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     bytes.truncate((words[0] >> 8) as u8 as usize);
-    // A letter of several bytes may lie across two pieces; names of this library have none.
+    // A piece has whole letters.
     name.push_str(&String::from_utf8_lossy(&bytes));
 }
 
@@ -362,6 +370,23 @@ mod tests {
             assert_eq!(&found[i].1, name, "{i}");
         }
         assert_eq!(found[7].0.version, None);
+    }
+
+    /// Catches a long name that is taken for another which it begins with (or for none), and a letter
+    /// of several bytes that is cut.
+    #[test]
+    fn names_of_other_programs() {
+        let track = Track::taken();
+        let mut producer = Producer::new(1);
+        let short = "\u{20ac}";
+        let long = short.repeat(60);
+        for name in [long.as_str(), short, &long, "", &long] {
+            producer.push(&track, record(None, 0), Some((name, 1)));
+        }
+        // As many whole letters as 127 bytes have room for.
+        let kept = short.repeat(42);
+        let names: Vec<String> = all(&track).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, [kept.as_str(), short, &kept, "", &kept]);
     }
 
     /// Catches a ring that overwrites what was not taken, or loses count of what it refused.
