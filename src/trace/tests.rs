@@ -1,6 +1,7 @@
 //! The file as a whole: valid, closed, nested, complete or honest about what it lacks.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -176,6 +177,32 @@ fn threads_that_end_leave_their_records_and_their_rings() {
     assert_eq!(maps.len(), 2000);
     let threads: HashSet<_> = maps.iter().map(|event| event["tid"].as_u64()).collect();
     assert_eq!(threads.len(), 2000, "each is a thread of its own");
+}
+
+/// Catches a child that waits for its parent's thread, or ends its parent's file.
+#[test]
+fn a_forked_child_leaves_the_file_to_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = start(&folder.path().join("t-%r"));
+    // SAFETY: the child takes no lock that a thread which it lacks may have.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            trace.counter(Counter::DeviceUsed, 2);
+            trace.finish();
+            drop(trace);
+        }));
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(ended.is_err().into()) };
+    }
+    let mut status = 1;
+    // SAFETY: this test's own child, and a pointer to a local.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    trace.counter(Counter::DeviceUsed, 1);
+    trace.finish();
+    let events = read(&folder.path().join("t-7"));
+    assert_eq!(events.iter().filter(|event| event["ph"] == "C").count(), 1);
 }
 
 #[test]

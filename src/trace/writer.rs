@@ -76,6 +76,8 @@ impl Drop for Leaving<'_> {
 pub struct Writer {
     desk: Arc<Desk>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The process that has this thread.
+    owner: u32,
 }
 
 impl Writer {
@@ -97,7 +99,7 @@ impl Writer {
             .name("veloc-trace".to_owned())
             .spawn(move || page.write_all(&shared))
             .map_err(|error| Error::system("starting the trace's writer", &error))?;
-        Ok(Writer { desk, thread: Mutex::new(Some(thread)) })
+        Ok(Writer { desk, thread: Mutex::new(Some(thread)), owner: std::process::id() })
     }
 
     /// A ring for the calling thread, and the thread's number in the file. `None` if there are too
@@ -154,9 +156,14 @@ impl Writer {
         }
     }
 
-    /// Writes everything that was recorded before, and ends the file. Later records are lost.
+    /// Writes everything that was recorded before, and ends the file. Later records are lost. In a
+    /// forked child it does nothing: the file is its parent's.
     pub fn finish(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.owner != std::process::id() {
+            // There is no such thread here that could be waited for, or let go.
+            return std::mem::forget(thread);
+        }
         if let Some(thread) = thread {
             self.desk.stop.store(true, Ordering::Release);
             thread.thread().unpark();
