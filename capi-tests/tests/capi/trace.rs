@@ -247,6 +247,18 @@ fn many_jobs_leave_nothing_open() {
     }
 }
 
+/// Catches a job that could not start taking the name from the one that does.
+#[test]
+fn a_job_that_did_not_start_takes_no_name() {
+    let job = Job::new("mode = async\nscratch = /proc/nowhere\n");
+    fs::rename(job.path("veloc.cfg"), job.path("bad.cfg")).unwrap();
+    job.configure(EPHEMERAL);
+    let retry = job.run("traced", "case=retry bad=DIR/bad.cfg");
+    retry.env("VELOC_TRACE", job.path("t")).succeed();
+    assert_eq!(named(&whole(&job.path("t")), "checkpoint").count(), 10);
+    assert!(!job.path("t.0").exists());
+}
+
 /// Both ways to NVTX, with a file and without; and none where nobody listens.
 #[test]
 fn nvtx_ranges() {
@@ -274,6 +286,9 @@ fn nvtx_ranges() {
     let injected = shot().env("NVTX_INJECTION64_PATH", &library).succeed();
     assert!(injected.stderr.contains("nvtx injected"));
     listened(&injected);
+    // What can be recorded is: of a file that cannot be made, the ranges.
+    let unmade = shot().env("VELOC_TRACE", "/nonexistent/t");
+    listened(&unmade.env("NVTX_INJECTION64_PATH", &library).succeed());
     let wrong = shot().env("NVTX_INJECTION64_PATH", "/nonexistent/nvtx.so").succeed();
     assert!(wrong.stderr.contains("/nonexistent/nvtx.so"), "{}", wrong.stderr);
     let silent = shot().succeed();
