@@ -63,8 +63,7 @@ pub fn run(timeline: &Timeline) -> Result<()> {
         }
         files.push(read);
     }
-    let mut jobs =
-        if timeline.compare { job::side_by_side(&files) } else { job::by_process(&files.concat()) };
+    let mut jobs = if timeline.compare { job::side_by_side(&files) } else { job::of_files(&files) };
     if let Some(wanted) = timeline.process {
         let there: Vec<String> = jobs.iter().map(job::Process::title).collect();
         jobs.retain(|process| process.is(wanted));
