@@ -47,6 +47,8 @@ pub mod writer;
 mod model_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod track_tests;
 
 pub use activity::{Activity, Counter, Place};
 pub use recorder::{Recorder, Setup, Span};

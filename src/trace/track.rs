@@ -16,7 +16,7 @@ use super::slot::{Slot, WORDS};
 const NAME_BYTES: usize = 8 * (WORDS - 1);
 /// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer. A few in
 /// a model check, to be around the end in a few steps.
-const SLOTS: usize = if cfg!(feature = "model-check") { 4 } else { 1 << 15 };
+pub(super) const SLOTS: usize = if cfg!(feature = "model-check") { 4 } else { 1 << 15 };
 /// The most bytes of a name that are kept, as in the C interface.
 const MOST_NAME: usize = 127;
 
@@ -77,10 +77,11 @@ struct Name {
 impl Name {
     const NONE: Name = Name { bytes: [0; MOST_NAME], len: 0 };
 
-    fn set(&mut self, text: &str) {
+    fn of(text: &str) -> Name {
         let kept = beginning(text, MOST_NAME).as_bytes();
-        self.bytes[..kept.len()].copy_from_slice(kept);
-        self.len = kept.len();
+        let mut name = Name { len: kept.len(), ..Name::NONE };
+        name.bytes[..kept.len()].copy_from_slice(kept);
+        name
     }
 
     fn is(&self, text: &str) -> bool {
@@ -141,7 +142,7 @@ impl Producer {
         if self.version.is_some() {
             return false;
         }
-        self.context.set(name);
+        self.context = Name::of(name);
         self.version = Some(version);
         true
     }
@@ -166,8 +167,18 @@ impl Producer {
         let named = record.version.is_none() || self.announced.is(name);
         if named && self.presented {
             track.push(&[encode(&record)]);
-            return;
+        } else if self.announce(track, (!named).then_some(name), &record) {
+            self.presented = true;
+            if !named {
+                self.announced = Name::of(name);
+            }
         }
+    }
+
+    /// Pushes a record behind what the consumer has to know before it: whose it is, and the name if
+    /// it is another one. False: there was no room.
+    #[cold]
+    fn announce(&self, track: &Track, name: Option<&str>, record: &Record) -> bool {
         let mut slots = [[0; WORDS]; MOST_SLOTS];
         let mut count = 0;
         let mut add = |slot| {
@@ -177,9 +188,7 @@ impl Producer {
         if !self.presented {
             add(encode_thread(self.thread));
         }
-        let mut wanted = self.announced;
-        if !named {
-            wanted.set(name);
+        if let Some(name) = name {
             let mut rest = beginning(name, MOST_NAME);
             let mut first = true;
             // An empty name, too, has to replace the one before.
@@ -189,11 +198,8 @@ impl Producer {
                 (rest, first) = (&rest[piece.len()..], false);
             }
         }
-        add(encode(&record));
-        if track.push(&slots[..count]) {
-            self.presented = true;
-            self.announced = wanted;
-        }
+        add(encode(record));
+        track.push(&slots[..count])
     }
 }
 
@@ -320,151 +326,4 @@ fn add_name(words: &[u64; WORDS], name: &mut String) {
     bytes.truncate((words[0] >> 8) as u8 as usize);
     // A piece has whole letters.
     name.push_str(&String::from_utf8_lossy(&bytes));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(version: Option<i32>, bytes: u64) -> Record {
-        Record { kind: Kind::Span, detail: 3, version, start: 5, time: 7, bytes, extra: 11 }
-    }
-
-    fn all(track: &Track) -> Vec<(Record, String)> {
-        let mut found = Vec::new();
-        track.drain(&mut Consumer::default(), |_, record, name| {
-            found.push((*record, name.to_owned()));
-        });
-        found
-    }
-
-    #[test]
-    fn what_goes_in_comes_out_with_its_name() {
-        let track = Track::taken();
-        let mut producer = Producer::new(1);
-        let long = "n".repeat(127);
-        producer.push(&track, record(None, 1), None);
-        producer.push(&track, record(None, 2), Some(("shot", -1)));
-        producer.push(&track, record(None, 3), Some((&long, i32::MAX)));
-        producer.push(&track, record(None, 4), Some(("", 0)));
-        assert!(producer.enter("shot", 9));
-        assert!(!producer.enter("other", 1), "the outer one holds");
-        producer.push(&track, record(None, 5), None);
-        producer.push(&track, record(None, 6), Some(("other", 2)));
-        producer.push(&track, record(None, 7), None);
-        producer.leave();
-        producer.push(&track, record(None, 8), None);
-        let expected = [
-            (None, ""),
-            (Some(-1), "shot"),
-            (Some(i32::MAX), long.as_str()),
-            (Some(0), ""),
-            (Some(9), "shot"),
-            (Some(2), "other"),
-            (Some(9), "shot"),
-        ];
-        let found = all(&track);
-        assert_eq!(found.len(), 8);
-        for (i, (version, name)) in expected.iter().enumerate() {
-            assert_eq!(found[i].0, record(*version, i as u64 + 1));
-            assert_eq!(&found[i].1, name, "{i}");
-        }
-        assert_eq!(found[7].0.version, None);
-    }
-
-    /// Catches a long name that is taken for another which it begins with (or for none), and a letter
-    /// of several bytes that is cut.
-    #[test]
-    fn names_of_other_programs() {
-        let track = Track::taken();
-        let mut producer = Producer::new(1);
-        let short = "\u{20ac}";
-        let long = short.repeat(60);
-        for name in [long.as_str(), short, &long, "", &long] {
-            producer.push(&track, record(None, 0), Some((name, 1)));
-        }
-        // As many whole letters as 127 bytes have room for.
-        let kept = short.repeat(42);
-        let names: Vec<String> = all(&track).into_iter().map(|(_, name)| name).collect();
-        assert_eq!(names, [kept.as_str(), short, &kept, "", &kept]);
-    }
-
-    /// Catches a ring that overwrites what was not taken, or loses count of what it refused.
-    #[test]
-    fn a_full_ring_drops_and_counts_and_goes_on() {
-        let track = Track::taken();
-        let mut producer = Producer::new(1);
-        // One slot is the thread's.
-        let room = SLOTS - 1;
-        for i in 0..room as u64 + 5 {
-            producer.push(&track, record(None, i), None);
-        }
-        assert_eq!(track.dropped(), 5);
-        let found = all(&track);
-        assert_eq!(found.len(), room);
-        assert!(found.iter().enumerate().all(|(i, (record, _))| record.bytes == i as u64));
-        producer.push(&track, record(None, 1), Some(("shot", 1)));
-        assert_eq!(all(&track)[0].1, "shot", "around the end of the ring");
-    }
-
-    /// A name that was dropped with its record must go ahead of the next.
-    #[test]
-    fn a_dropped_name_is_said_again() {
-        let track = Track::taken();
-        let mut producer = Producer::new(1);
-        for i in 0..SLOTS as u64 - 2 {
-            producer.push(&track, record(None, i), None);
-        }
-        producer.push(&track, record(None, 0), Some(("shot", 1)));
-        assert_eq!(track.dropped(), 1);
-        all(&track);
-        producer.push(&track, record(None, 0), Some(("shot", 2)));
-        assert_eq!(all(&track), [(record(Some(2), 0), "shot".to_owned())]);
-    }
-
-    /// Catches records that go to the wrong thread, or to a name that another thread said.
-    #[test]
-    fn a_ring_goes_from_thread_to_thread_with_what_is_in_it() {
-        let track = Track::taken();
-        assert!(!track.take(), "its maker has it");
-        let mut first = Producer::new(1);
-        first.push(&track, record(None, 1), Some(("shot", 1)));
-        track.give_back();
-        assert!(track.take() && !track.take());
-        let mut second = Producer::new(2);
-        second.push(&track, record(None, 2), Some(("", 1)));
-        second.push(&track, record(None, 3), Some(("shot", 2)));
-        let mut found = Vec::new();
-        track.drain(&mut Consumer::default(), |thread, record, name| {
-            found.push((thread, record.bytes, name.to_owned()));
-        });
-        let expected = [(1, 1, "shot"), (2, 2, ""), (2, 3, "shot")];
-        assert_eq!(found, expected.map(|(thread, bytes, name)| (thread, bytes, name.to_owned())));
-    }
-
-    #[test]
-    fn two_threads() {
-        let track = Track::taken();
-        let total = 4 * SLOTS as u64;
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut producer = Producer::new(1);
-                for i in 0..total {
-                    let name = if i % 7 < 3 { "a" } else { "b" };
-                    producer.push(&track, record(None, i), Some((name, i as i32)));
-                }
-            });
-            let (mut at, mut seen, mut last) = (Consumer::default(), 0, None);
-            while seen + track.dropped() < total {
-                track.drain(&mut at, |thread, record, name| {
-                    assert_eq!(thread, 1);
-                    assert!(last < Some(record.bytes));
-                    last = Some(record.bytes);
-                    assert_eq!(record.version, Some(record.bytes as i32));
-                    assert_eq!(name, if record.bytes % 7 < 3 { "a" } else { "b" });
-                    seen += 1;
-                });
-            }
-        });
-    }
 }
