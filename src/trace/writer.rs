@@ -210,7 +210,8 @@ impl Page {
         }
         if self.told > 0 {
             log::warn!(
-                "the trace {} lacks {} records: they came faster than they could be written",
+                "the trace {} lacks {} records: they came faster than they could be written, or \
+                 from more than {MOST_RINGS} threads at a time",
                 self.path.display(),
                 self.told
             );
@@ -318,14 +319,18 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_too_many_gets_no_ring() {
-        let file = tempfile::tempfile().unwrap();
-        let writer = Writer::start(file, "a file".into(), 1).unwrap();
+    fn a_thread_too_many_gets_no_ring_and_is_told_of() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = Writer::start(file.reopen().unwrap(), file.path().into(), 1).unwrap();
         let (ring, _) = writer.enrol().unwrap();
         writer.desk.news().made = MOST_RINGS;
         assert!(writer.enrol().is_none());
+        writer.refuse();
         ring.give_back();
         assert!(writer.enrol().is_some(), "one is free");
+        writer.finish();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(text.contains(r#""dropped":"1""#), "{text}");
     }
 
     /// Catches memory that grows with what is recorded after the end.
