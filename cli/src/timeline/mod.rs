@@ -138,7 +138,7 @@ mod tests {
         run(&ask(1.0, Some(2.0), Some(3))).unwrap();
         // Beside one that was killed before it did anything.
         let nothing = folder.path().join("t.json.1");
-        for text in ["[", "[\n{\"ph\":\"M\"}"] {
+        for text in ["", "[", "[\n{\"ph\":\"M\"}"] {
             std::fs::write(&nothing, text).unwrap();
             let mut both = ask(0.0, None, None);
             both.files.push(nothing.clone());

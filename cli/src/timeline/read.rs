@@ -45,6 +45,10 @@ pub fn events(path: &Path) -> Result<(Vec<Event>, bool)> {
 
 fn parse(text: &str) -> Result<(Vec<Event>, bool)> {
     let text = text.trim_start();
+    if text.is_empty() {
+        // Of a process that was killed before the first line was written.
+        return Ok((Vec::new(), true));
+    }
     if let Some(array) = text.strip_prefix('[') {
         return elements(array);
     }
@@ -110,7 +114,7 @@ mod tests {
     fn what_is_no_trace_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("thing");
-        for text in ["", "hello", "{}", "[1, 2]", r#"{"a":[]}"#, "\u{1}"] {
+        for text in ["hello", "{}", "[1, 2]", r#"{"a":[]}"#, "\u{1}"] {
             std::fs::write(&path, text).unwrap();
             let error = format!("{:#}", events(&path).unwrap_err());
             assert!(error.contains("thing"), "{text:?}: {error}");
