@@ -13,8 +13,9 @@
 //! | [`place`] | the file's name |
 //! | [`nvtx`] | NVTX, found at run time |
 //!
-//! A record is a few words in a ring that its thread owns: no lock, no allocation and no system
-//! call but the clock. What finds its ring full is dropped and counted. The file is written by a
+//! A record is a few words in a ring that its thread has: no lock, no allocation and no system call
+//! but the clock, except for a thread's first, which gets it a ring: one that another has given
+//! back, or a new one. What finds its ring full is dropped and counted. The file is written by a
 //! thread of its own every few milliseconds, as an array whose closing bracket may be missing: that
 //! of a killed job can be read all the same. Times are those of `CLOCK_MONOTONIC`, so that the
 //! files of a node's processes can be laid side by side.
