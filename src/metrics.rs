@@ -151,8 +151,8 @@ impl Metrics {
         self.trace.blocked(cause, since, time);
     }
 
-    /// One line for each hop that moved anything: `DtoH 1048576 bytes, 12.5 GB/s`; at most `limit`
-    /// bytes in all.
+    /// A line for each hop, without a rate if nothing was moved: `DtoH: 1048576 bytes, 12.50 GB/s`;
+    /// at most `limit` bytes in all.
     pub fn text(&self, limit: usize) -> String {
         let mut text = String::new();
         for (hop, name) in HOPS {

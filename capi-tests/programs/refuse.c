@@ -258,9 +258,31 @@ static void no_driver(void)
     OK(VELOC_Set_stream(NULL));
 }
 
+/* Programs of older and of newer headers: nothing beyond their size is written, and what this library
+ * does not know is 0. */
+static void sizes_of_metrics(void)
+{
+    enum { NEWER = 16, MARK = 0xa5 };
+    unsigned char bytes[sizeof(VELOC_Metrics) + NEWER];
+    char text[1024];
+    size_t i;
+    memset(bytes, MARK, sizeof bytes);
+    OK(VELOC_Get_metrics((VELOC_Metrics *)bytes, 0));
+    EQUAL(bytes[0], MARK);
+    OK(VELOC_Get_metrics((VELOC_Metrics *)bytes, sizeof(VELOC_Sum)));
+    EQUAL(bytes[sizeof(VELOC_Sum) - 1], 0);
+    EQUAL(bytes[sizeof(VELOC_Sum)], MARK);
+    OK(VELOC_Get_metrics((VELOC_Metrics *)bytes, sizeof bytes));
+    for (i = sizeof(VELOC_Metrics); i < sizeof bytes; i++)
+        EQUAL(bytes[i], 0);
+    memset(text, MARK, sizeof text);
+    VELOC_Get_trf_metrics(text);
+    CHECK(memchr(text, '\0', sizeof text) != NULL);
+    CHECK(strncmp(text, "AtoD: 0 bytes\n", 14) == 0 && strstr(text, "\nFtoA: ") != NULL);
+}
+
 int main(int argc, char **argv)
 {
-    VELOC_Metrics metrics;
     CHECK(argc > 2);
     EQUAL(strlen(VELOC_Last_error()), 0);
     configurations(argv[2]);
@@ -270,7 +292,7 @@ int main(int argc, char **argv)
     pointers_and_sizes();
     order_of_calls();
     no_driver();
-    OK(VELOC_Get_metrics(&metrics, sizeof metrics));
+    sizes_of_metrics();
     OK(VELOC_Finalize(1));
     outside_a_job("after the job");
     puts("done");

@@ -169,6 +169,13 @@ impl Running {
         self.child.stdin.as_mut().unwrap()
     }
 
+    /// Ends its standard input.
+    #[must_use]
+    pub fn end_input(mut self) -> Running {
+        self.child.stdin = None;
+        self
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()

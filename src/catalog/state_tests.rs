@@ -304,10 +304,12 @@ impl World {
             }
             Job::Persist(job) => {
                 let file = (job.name.to_string(), job.version);
-                if result.is_ok() {
-                    let content = self.scratch[&file].clone();
+                let content = self.scratch.get(&file).cloned();
+                // Only the file of a checkpoint that was replaced may have gone meanwhile.
+                assert!(content.is_some() || !self.state.still_wanted(job.id));
+                let result = result.and_then(|()| content.ok_or_else(failure)).map(|content| {
                     self.persistent.insert(file.clone(), content);
-                }
+                });
                 if self.state.persist_done(job.id, result) == After::Unlink {
                     self.scratch.remove(&file);
                 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
-use crate::platform::{affinity, memory};
+use crate::platform::{affinity, files, memory};
 use crate::policy::{register, touch};
 use crate::sync::Mutex;
 use crate::tier::device_cache::{self, DeviceCache};
@@ -61,9 +61,10 @@ impl Engine {
     /// workers. `device` is the one the application already uses, if it does.
     pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
         warn_of_unused(&config);
-        let trace = recorder(&config, rank);
         let files = Files::open(&config, rank)?;
         let (host, estate) = host_buffer(&config)?;
+        // Not before: a job that cannot start must not take the name of the one that does.
+        let trace = recorder(&config, rank);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
@@ -268,6 +269,7 @@ impl Engine {
         let shared = self.shared.clone();
         let owned = name.to_owned();
         let worker = Builder::new().name(format!("veloc-{name}")).spawn(move || {
+            files::outlive_size_limit();
             shared.trace.name_thread(&in_trace);
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             let failure = match ended {
@@ -354,11 +356,13 @@ impl Drop for Engine {
 
 /// The recorder that the configuration asks for. A job goes on without its timeline.
 fn recorder(config: &Config, rank: u32) -> Recorder {
-    let setup = Setup { file: config.trace.clone(), rank };
-    let trace = Recorder::start(&setup).unwrap_or_else(|error| {
+    let recorder = |file| Recorder::start(&Setup { file, rank });
+    let trace = recorder(config.trace.clone()).or_else(|error| {
         log::warn!("going on without a trace: {error}");
-        Recorder::off()
+        // Profilers may listen all the same; without a file nothing can fail.
+        recorder(None)
     });
+    let trace = trace.unwrap_or_default();
     let bytes = |bytes: Option<u64>| bytes.map_or("default".to_owned(), |b| b.to_string());
     trace.fact("touch", format!("{:?}", config.touch).to_lowercase());
     trace.fact("pin", format!("{:?}", config.pin).to_lowercase());

@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::ptr;
 
@@ -64,12 +64,23 @@ pub fn is_in_use(path: &Path) -> bool {
 /// `None`: one has. Where the file system has no locks, nobody has.
 ///
 /// # Errors
-/// The system's, with the path.
+/// [`Kind::Invalid`] if something that is no regular file is there; else the system's, with the
+/// path.
 pub fn create_alone(path: &Path) -> Result<Option<File>> {
     let failed = |e: std::io::Error| Error::system(format!("create {}", path.display()), &e);
-    // Not emptied before it is known to be free.
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+    // Opening a device may do something to it.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(Error::invalid(format!("create {}: it is no regular file", path.display())));
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        // Not before it is known to be free.
+        .truncate(false)
+        // Should it have become a pipe meanwhile, nobody waits for a reader.
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(failed)?;
     // SAFETY: an open descriptor; the lock goes with it.
     let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
     if !locked && std::io::Error::last_os_error().kind() == ErrorKind::WouldBlock {
@@ -77,6 +88,26 @@ pub fn create_alone(path: &Path) -> Result<Option<File>> {
     }
     file.set_len(0).map_err(failed)?;
     Ok(Some(file))
+}
+
+/// Ends the exclusive use of a file from [`create_alone`], also for those who have it open with
+/// this process: its forked children.
+pub fn release(file: &File) {
+    // SAFETY: an open descriptor. Where there are no locks, there is none to give back.
+    let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
+/// From here on, a write of the calling thread beyond the process's limit of a file's size
+/// (`RLIMIT_FSIZE`) is an error, as on a full file system. The default is the end of the process.
+pub fn outlive_size_limit() {
+    // SAFETY: a set of signals is integers, for which zeros are a value; the calls change nothing
+    // but it and the calling thread's mask.
+    unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut signals);
+        libc::sigaddset(&mut signals, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, ptr::null_mut());
+    }
 }
 
 /// Checks that files can be made in `directory`.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create, MemfdFlags, SealFlags,
 };
+use rustix::process::{getrlimit, Resource};
 
 use crate::error::{Error, Kind, Result};
 
@@ -21,12 +22,19 @@ impl SharedMemory {
     /// `/proc`.
     ///
     /// # Errors
-    /// The length is 0, or the system has no such memory.
+    /// The length is 0 or beyond the limit of a file's size, or the system has no such memory.
     pub fn create(name: &str, len: u64) -> Result<SharedMemory> {
         if len == 0 {
             return Err(Error::invalid(format!("shared memory \"{name}\" of 0 bytes")));
         }
         let what = |call: &str| format!("{call} of \"{name}\", {len} bytes");
+        // To exceed it is the end of the process, unless that ignores SIGXFSZ.
+        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| len > *limit) {
+            return Err(Error::new(
+                Kind::System,
+                format!("{}: files have {limit} bytes at most (RLIMIT_FSIZE)", what("ftruncate")),
+            ));
+        }
         let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|error| Error::system(what("memfd_create"), &error.into()))?;
         ftruncate(&file, len).map_err(|error| Error::system(what("ftruncate"), &error.into()))?;

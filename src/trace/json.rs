@@ -33,7 +33,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
         Kind::Evict => ("evict", "veloc", "i"),
         Kind::Decide => ("touch mode", "veloc", "i"),
         Kind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
-        Kind::Counters | Kind::Name => return,
+        Kind::Counters | Kind::Name | Kind::Thread => return,
     };
     // Writing to a String cannot fail; so below.
     let _ = write!(
@@ -77,7 +77,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
                 arguments.number("untouched_bytes", record.extra);
             }
         }
-        Kind::Span | Kind::Counters | Kind::Name => {}
+        Kind::Span | Kind::Counters | Kind::Name | Kind::Thread => {}
     }
     text.push_str("}}");
 }

@@ -7,13 +7,15 @@
 //! | [`activity`] | what can happen, with the names in the file |
 //! | [`recorder`] | the interface: spans, waits, marks, counters |
 //! | [`track`] | one thread's records on their way to the writer |
+//! | [`slot`] | one place of a track's ring |
 //! | [`writer`] | the thread that writes the file |
 //! | [`json`] | one record as a line of JSON |
 //! | [`place`] | the file's name |
 //! | [`nvtx`] | NVTX, found at run time |
 //!
-//! A record is a few words in a ring that its thread owns: no lock, no allocation and no system
-//! call but the clock. What finds its ring full is dropped and counted. The file is written by a
+//! A record is a few words in a ring that its thread has: no lock, no allocation and no system call
+//! but the clock, except for a thread's first, which gets it a ring: one that another has given
+//! back, or a new one. What finds its ring full is dropped and counted. The file is written by a
 //! thread of its own every few milliseconds, as an array whose closing bracket may be missing: that
 //! of a killed job can be read all the same. Times are those of `CLOCK_MONOTONIC`, so that the
 //! files of a node's processes can be laid side by side.
@@ -38,11 +40,16 @@ pub mod json;
 pub mod nvtx;
 pub mod place;
 pub mod recorder;
+pub mod slot;
 pub mod track;
 pub mod writer;
 
+#[cfg(all(test, feature = "model-check"))]
+mod model_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod track_tests;
 
 pub use activity::{Activity, Counter, Place};
 pub use recorder::{Recorder, Setup, Span};

@@ -42,9 +42,18 @@ struct Inner {
 /// What a thread has for one recorder.
 struct Local {
     recorder: u64,
-    /// `None`: there were too many threads.
+    /// `None`: there were too many threads, or the recorder has ended.
     track: Option<Arc<Track>>,
     producer: Producer,
+}
+
+impl Drop for Local {
+    /// The thread ends, or the recorder has.
+    fn drop(&mut self) {
+        if let Some(track) = &self.track {
+            track.give_back();
+        }
+    }
 }
 
 thread_local! {
@@ -97,7 +106,11 @@ impl Recorder {
     /// Names the calling thread, here and for profilers, and makes its memory for records.
     pub fn name_thread(&self, name: &str) {
         let Some(inner) = &self.0 else { return };
-        inner.with_local(|track, _| inner.name(track, name));
+        inner.with_local(|track, producer| {
+            if let (Some(writer), Some(_)) = (&inner.writer, track) {
+                writer.name(producer.thread, name);
+            }
+        });
         if let (Some(nvtx), Ok(name)) = (inner.nvtx, CString::new(name)) {
             nvtx.name_thread(&name);
         }
@@ -163,6 +176,11 @@ impl Recorder {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn rings(&self) -> usize {
+        self.0.as_ref().and_then(|inner| inner.writer.as_ref()).map_or(0, Writer::rings)
+    }
+
     fn now(&self, kind: Kind, detail: u8, values: [u64; 2], subject: Option<(&str, i32)>) {
         if self.0.is_some() {
             self.after(kind, detail, Instant::now(), Duration::ZERO, values, subject);
@@ -187,12 +205,6 @@ impl Recorder {
 }
 
 impl Inner {
-    fn name(&self, track: Option<&Track>, name: &str) {
-        if let (Some(writer), Some(track)) = (&self.writer, track) {
-            writer.name(track.number, name);
-        }
-    }
-
     fn push(&self, record: Record, subject: Option<(&str, i32)>) {
         self.with_local(|track, producer| match track {
             Some(track) => producer.push(track, record, subject),
@@ -227,15 +239,15 @@ impl Inner {
 
 impl Local {
     fn enrolled(recorder: u64, writer: &Writer) -> Local {
-        let track = writer.enrol();
-        if let Some(track) = &track {
-            // Workers name themselves; so it is one of the application's.
-            match track.number {
-                1 => writer.name(1, "application"),
-                number => writer.name(number, &format!("application {number}")),
-            }
+        let Some((track, number)) = writer.enrol() else {
+            return Local { recorder, track: None, producer: Producer::new(0) };
+        };
+        // Workers name themselves; so it is one of the application's.
+        match number {
+            1 => writer.name(number, "application"),
+            _ => writer.name(number, &format!("application {number}")),
         }
-        Local { recorder, track, producer: Producer::default() }
+        Local { recorder, track: Some(track), producer: Producer::new(number) }
     }
 }
 

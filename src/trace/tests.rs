@@ -1,6 +1,7 @@
 //! The file as a whole: valid, closed, nested, complete or honest about what it lacks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -155,13 +156,12 @@ fn what_is_dropped_is_told() {
     assert!(dropped > 0, "{TOTAL} records in a row must not find room");
 }
 
-/// A thread's ring goes with its thread, whatever is in it; so many threads, one after the other,
-/// need no more memory than a few.
+/// Catches a ring for each thread there ever was: 1.3 MiB to be made in a thread's first record.
 #[test]
-fn threads_that_end_leave_their_records() {
+fn threads_that_end_leave_their_records_and_their_rings() {
     let folder = tempfile::tempdir().unwrap();
     let trace = start(&folder.path().join("t-%r"));
-    for i in 0..100 {
+    for i in 0..2000 {
         let recorder = trace.clone();
         std::thread::spawn(move || {
             recorder.spent(Activity::Map, Instant::now(), Duration::ZERO, i + 1)
@@ -169,9 +169,40 @@ fn threads_that_end_leave_their_records() {
         .join()
         .unwrap();
     }
+    // A thread that was waited for may still be ending.
+    assert!(trace.rings() < 20, "{} rings", trace.rings());
     trace.finish();
     let events = read(&folder.path().join("t-7"));
-    assert_eq!(events.iter().filter(|event| event["name"] == "map").count(), 100);
+    let maps: Vec<_> = events.iter().filter(|event| event["name"] == "map").collect();
+    assert_eq!(maps.len(), 2000);
+    let threads: HashSet<_> = maps.iter().map(|event| event["tid"].as_u64()).collect();
+    assert_eq!(threads.len(), 2000, "each is a thread of its own");
+}
+
+/// Catches a child that waits for its parent's thread, or ends its parent's file.
+#[test]
+fn a_forked_child_leaves_the_file_to_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = start(&folder.path().join("t-%r"));
+    // SAFETY: the child takes no lock that a thread which it lacks may have.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            trace.counter(Counter::DeviceUsed, 2);
+            trace.finish();
+            drop(trace);
+        }));
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(ended.is_err().into()) };
+    }
+    let mut status = 1;
+    // SAFETY: this test's own child, and a pointer to a local.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    trace.counter(Counter::DeviceUsed, 1);
+    trace.finish();
+    let events = read(&folder.path().join("t-7"));
+    assert_eq!(events.iter().filter(|event| event["ph"] == "C").count(), 1);
 }
 
 #[test]

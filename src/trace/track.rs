@@ -1,18 +1,28 @@
 //! One thread's records on their way to the writer: a ring with one producer and one consumer.
 //!
 //! A checkpoint's name goes ahead of the first record that it belongs to, in as many slots as it
-//! needs, and holds until the next name. So a record is small, and names need no table.
+//! needs, and holds until the next name. So a record is small, and names need no table. In the
+//! same way the thread goes ahead of its first record: a ring that its thread has given back is
+//! used by the next one, whatever is still in it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "model-check")]
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(not(feature = "model-check"))]
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Words of a slot.
-const WORDS: usize = 5;
+use super::slot::{Slot, WORDS};
+
 /// Bytes of a name that a slot takes behind its first word.
 const NAME_BYTES: usize = 8 * (WORDS - 1);
-/// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer.
-const SLOTS: usize = 1 << 15;
+/// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer. A few in
+/// a model check, to be around the end in a few steps.
+pub(super) const SLOTS: usize = if cfg!(feature = "model-check") { 4 } else { 1 << 15 };
 /// The most bytes of a name that are kept, as in the C interface.
 const MOST_NAME: usize = 127;
+
+/// The most slots of a record: its thread, the pieces of its name, which lack up to 3 bytes for
+/// the next letter, and itself.
+const MOST_SLOTS: usize = 2 + MOST_NAME.div_ceil(NAME_BYTES - 3);
 
 const _: () = assert!(SLOTS.is_power_of_two());
 
@@ -34,6 +44,8 @@ pub enum Kind {
     Counters,
     /// A piece of a name.
     Name,
+    /// What follows is another thread's, and about no name.
+    Thread,
 }
 
 /// One event. Times are nanoseconds.
@@ -65,56 +77,72 @@ struct Name {
 impl Name {
     const NONE: Name = Name { bytes: [0; MOST_NAME], len: 0 };
 
-    fn set(&mut self, text: &str) {
-        let mut len = text.len().min(MOST_NAME);
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-        self.bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
-        self.len = len;
+    fn of(text: &str) -> Name {
+        let kept = beginning(text, MOST_NAME).as_bytes();
+        let mut name = Name { len: kept.len(), ..Name::NONE };
+        name.bytes[..kept.len()].copy_from_slice(kept);
+        name
     }
 
     fn is(&self, text: &str) -> bool {
-        let kept = &self.bytes[..self.len];
-        kept == text.as_bytes() || (text.len() > MOST_NAME && text.as_bytes().starts_with(kept))
+        &self.bytes[..self.len] == beginning(text, MOST_NAME).as_bytes()
     }
+}
+
+/// As many whole letters of `text` as fit into `most` bytes.
+fn beginning(text: &str, most: usize) -> &str {
+    let mut len = text.len().min(most);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    &text[..len]
 }
 
 /// The ring.
 #[derive(Debug)]
 pub struct Track {
-    words: Box<[AtomicU64]>,
+    slots: Box<[Slot]>,
     /// Slots filled since the start.
     head: AtomicU64,
     /// Of those, slots taken.
     tail: AtomicU64,
     dropped: AtomicU64,
-    /// The thread's number in the file.
-    pub number: u32,
+    /// A thread has it.
+    in_use: AtomicBool,
 }
 
 /// What the producing thread keeps beside its ring.
 pub struct Producer {
+    /// The thread's number in the file.
+    pub thread: u32,
+    /// The ring knows whose it is.
+    presented: bool,
     announced: Name,
     context: Name,
     version: Option<i32>,
 }
 
-impl Default for Producer {
-    /// Of a thread that has recorded nothing yet.
-    fn default() -> Self {
-        Producer { announced: Name::NONE, context: Name::NONE, version: None }
-    }
+/// Where the consumer is in a ring.
+#[derive(Debug, Default)]
+pub struct Consumer {
+    thread: u32,
+    name: String,
 }
 
 impl Producer {
+    /// Of thread number `thread`, which has recorded nothing yet.
+    pub fn new(thread: u32) -> Producer {
+        let (announced, context) = (Name::NONE, Name::NONE);
+        Producer { thread, presented: false, announced, context, version: None }
+    }
+
     /// Records without a name of their own are about this checkpoint from here on. False if they
     /// are about one already: then nothing changes.
     pub fn enter(&mut self, name: &str, version: i32) -> bool {
         if self.version.is_some() {
             return false;
         }
-        self.context.set(name);
+        self.context = Name::of(name);
         self.version = Some(version);
         true
     }
@@ -136,38 +164,66 @@ impl Producer {
                 std::str::from_utf8(&self.context.bytes[..self.context.len]).unwrap_or_default()
             }
         };
-        if record.version.is_none() || self.announced.is(name) {
+        let named = record.version.is_none() || self.announced.is(name);
+        if named && self.presented {
             track.push(&[encode(&record)]);
-            return;
+        } else if self.announce(track, (!named).then_some(name), &record) {
+            self.presented = true;
+            if !named {
+                self.announced = Name::of(name);
+            }
         }
-        let mut wanted = Name::NONE;
-        wanted.set(name);
-        let mut slots = [[0; WORDS]; MOST_NAME.div_ceil(NAME_BYTES) + 1];
+    }
+
+    /// Pushes a record behind what the consumer has to know before it: whose it is, and the name if
+    /// it is another one. False: there was no room.
+    #[cold]
+    fn announce(&self, track: &Track, name: Option<&str>, record: &Record) -> bool {
+        let mut slots = [[0; WORDS]; MOST_SLOTS];
         let mut count = 0;
-        // An empty name, too, has to replace the one before.
-        let pieces = wanted.len.div_ceil(NAME_BYTES).max(1);
-        for piece in 0..pieces {
-            let bytes = &wanted.bytes[piece * NAME_BYTES..wanted.len.min((piece + 1) * NAME_BYTES)];
-            slots[count] = encode_name(bytes, piece == 0);
+        let mut add = |slot| {
+            slots[count] = slot;
             count += 1;
+        };
+        if !self.presented {
+            add(encode_thread(self.thread));
         }
-        slots[count] = encode(&record);
-        if track.push(&slots[..=count]) {
-            self.announced = wanted;
+        if let Some(name) = name {
+            let mut rest = beginning(name, MOST_NAME);
+            let mut first = true;
+            // An empty name, too, has to replace the one before.
+            while first || !rest.is_empty() {
+                let piece = beginning(rest, NAME_BYTES);
+                add(encode_name(piece.as_bytes(), first));
+                (rest, first) = (&rest[piece.len()..], false);
+            }
         }
+        add(encode(record));
+        track.push(&slots[..count])
     }
 }
 
 impl Track {
-    /// An empty ring, its memory in place.
-    pub fn new(number: u32) -> Track {
+    /// An empty ring, its memory in place; the caller's to use.
+    pub fn taken() -> Track {
         Track {
-            words: std::iter::repeat_with(|| AtomicU64::new(0)).take(SLOTS * WORDS).collect(),
+            slots: std::iter::repeat_with(Slot::default).take(SLOTS).collect(),
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
-            number,
+            in_use: AtomicBool::new(true),
         }
+    }
+
+    /// Makes the caller its one producer, if there is none.
+    pub fn take(&self) -> bool {
+        // What the one before has pushed comes before what this one will.
+        self.in_use.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// The one producer pushes nothing more.
+    pub fn give_back(&self) {
+        self.in_use.store(false, Ordering::Release);
     }
 
     /// Called by the one producer only. False: there was no room, and one more record is lost.
@@ -178,45 +234,45 @@ impl Track {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        for (i, slot) in slots.iter().enumerate() {
-            let at = (head as usize + i) % SLOTS * WORDS;
-            for (to, word) in self.words[at..at + WORDS].iter().zip(slot) {
-                to.store(*word, Ordering::Relaxed);
-            }
+        for (number, slot) in (head..).zip(slots) {
+            self.slots[number as usize % SLOTS].put(slot);
         }
         self.head.store(head + slots.len() as u64, Ordering::Release);
         true
     }
 
-    /// Hands what is in the ring to `take`, with the name that each record has. `name` holds it
-    /// from one call to the next. Called by the one consumer only. Returns the share of the ring
-    /// that was in use.
-    pub fn drain(&self, name: &mut String, mut take: impl FnMut(&Record, &str)) -> f64 {
+    /// Hands what is in the ring to `take`, with the thread and the name of each record. `at` holds
+    /// them from one call to the next. Called by the one consumer only. Returns the share of the
+    /// ring that was in use.
+    pub fn drain(&self, at: &mut Consumer, mut take: impl FnMut(u32, &Record, &str)) -> f64 {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
-        for slot in tail..head {
-            let at = slot as usize % SLOTS * WORDS;
-            let mut words = [0; WORDS];
-            for (word, from) in words.iter_mut().zip(&self.words[at..at + WORDS]) {
-                *word = from.load(Ordering::Relaxed);
-            }
+        for number in tail..head {
+            let words = self.slots[number as usize % SLOTS].get();
             match decode(&words) {
-                Some(record) => take(&record, name),
-                None => add_name(&words, name),
+                Some(record) => take(at.thread, &record, &at.name),
+                None => at.turn(&words),
             }
         }
         self.tail.store(head, Ordering::Release);
         (head - tail) as f64 / SLOTS as f64
     }
 
-    /// Whether everything was taken.
-    pub fn is_empty(&self) -> bool {
-        self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Relaxed)
-    }
-
     /// Records that found no room.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Consumer {
+    /// Takes what is no record: whose the next ones are.
+    fn turn(&mut self, words: &[u64; WORDS]) {
+        if words[0] as u8 == Kind::Thread as u8 {
+            self.thread = words[1] as u32;
+            self.name.clear();
+        } else {
+            add_name(words, &mut self.name);
+        }
     }
 }
 
@@ -244,6 +300,12 @@ fn decode(words: &[u64; WORDS]) -> Option<Record> {
     })
 }
 
+fn encode_thread(number: u32) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    (words[0], words[1]) = (Kind::Thread as u64, u64::from(number));
+    words
+}
+
 fn encode_name(bytes: &[u8], first: bool) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     words[0] = Kind::Name as u64 | (bytes.len() as u64) << 8 | u64::from(first) << 16;
@@ -262,111 +324,6 @@ fn add_name(words: &[u64; WORDS], name: &mut String) {
     let mut bytes = Vec::with_capacity(NAME_BYTES);
     words[1..].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     bytes.truncate((words[0] >> 8) as u8 as usize);
-    // A letter of several bytes may lie across two pieces; names of this library have none.
+    // A piece has whole letters.
     name.push_str(&String::from_utf8_lossy(&bytes));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(version: Option<i32>, bytes: u64) -> Record {
-        Record { kind: Kind::Span, detail: 3, version, start: 5, time: 7, bytes, extra: 11 }
-    }
-
-    fn all(track: &Track) -> Vec<(Record, String)> {
-        let (mut name, mut found) = (String::new(), Vec::new());
-        track.drain(&mut name, |record, name| found.push((*record, name.to_owned())));
-        found
-    }
-
-    #[test]
-    fn what_goes_in_comes_out_with_its_name() {
-        let track = Track::new(1);
-        let mut producer = Producer::default();
-        let long = "n".repeat(127);
-        producer.push(&track, record(None, 1), None);
-        producer.push(&track, record(None, 2), Some(("shot", -1)));
-        producer.push(&track, record(None, 3), Some((&long, i32::MAX)));
-        producer.push(&track, record(None, 4), Some(("", 0)));
-        assert!(producer.enter("shot", 9));
-        assert!(!producer.enter("other", 1), "the outer one holds");
-        producer.push(&track, record(None, 5), None);
-        producer.push(&track, record(None, 6), Some(("other", 2)));
-        producer.push(&track, record(None, 7), None);
-        producer.leave();
-        producer.push(&track, record(None, 8), None);
-        let expected = [
-            (None, ""),
-            (Some(-1), "shot"),
-            (Some(i32::MAX), long.as_str()),
-            (Some(0), ""),
-            (Some(9), "shot"),
-            (Some(2), "other"),
-            (Some(9), "shot"),
-        ];
-        let found = all(&track);
-        assert_eq!(found.len(), 8);
-        for (i, (version, name)) in expected.iter().enumerate() {
-            assert_eq!(found[i].0, record(*version, i as u64 + 1));
-            assert_eq!(&found[i].1, name, "{i}");
-        }
-        assert_eq!(found[7].0.version, None);
-    }
-
-    /// Catches a ring that overwrites what was not taken, or loses count of what it refused.
-    #[test]
-    fn a_full_ring_drops_and_counts_and_goes_on() {
-        let track = Track::new(1);
-        let mut producer = Producer::default();
-        for i in 0..SLOTS as u64 + 5 {
-            producer.push(&track, record(None, i), None);
-        }
-        assert_eq!(track.dropped(), 5);
-        let found = all(&track);
-        assert_eq!(found.len(), SLOTS);
-        assert!(found.iter().enumerate().all(|(i, (record, _))| record.bytes == i as u64));
-        producer.push(&track, record(None, 1), Some(("shot", 1)));
-        assert_eq!(all(&track)[0].1, "shot", "around the end of the ring");
-    }
-
-    /// A name that was dropped with its record must go ahead of the next.
-    #[test]
-    fn a_dropped_name_is_said_again() {
-        let track = Track::new(1);
-        let mut producer = Producer::default();
-        for i in 0..SLOTS as u64 - 1 {
-            producer.push(&track, record(None, i), None);
-        }
-        producer.push(&track, record(None, 0), Some(("shot", 1)));
-        assert_eq!(track.dropped(), 1);
-        all(&track);
-        producer.push(&track, record(None, 0), Some(("shot", 2)));
-        assert_eq!(all(&track), [(record(Some(2), 0), "shot".to_owned())]);
-    }
-
-    #[test]
-    fn two_threads() {
-        let track = Track::new(1);
-        let total = 4 * SLOTS as u64;
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut producer = Producer::default();
-                for i in 0..total {
-                    let name = if i % 7 < 3 { "a" } else { "b" };
-                    producer.push(&track, record(None, i), Some((name, i as i32)));
-                }
-            });
-            let (mut name, mut seen, mut last) = (String::new(), 0, None);
-            while seen + track.dropped() < total {
-                track.drain(&mut name, |record, name| {
-                    assert!(last < Some(record.bytes));
-                    last = Some(record.bytes);
-                    assert_eq!(record.version, Some(record.bytes as i32));
-                    assert_eq!(name, if record.bytes % 7 < 3 { "a" } else { "b" });
-                    seen += 1;
-                });
-            }
-        });
-    }
 }

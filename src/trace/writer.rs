@@ -5,13 +5,14 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::json;
-use super::track::Track;
+use super::track::{Consumer, Track};
 use crate::error::{Error, Result};
+use crate::platform::files;
 
 /// The pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -22,7 +23,7 @@ const BUSY: f64 = 0.05;
 /// Text is written out when there is so much of it.
 const WRITE_BYTES: usize = 1 << 16;
 /// The most threads that are recorded at a time; what more record is dropped.
-const MOST_THREADS: usize = 512;
+const MOST_RINGS: usize = 512;
 
 /// What goes before the first line.
 const FIRST: &str = "[\n";
@@ -30,15 +31,20 @@ const FIRST: &str = "[\n";
 /// What is to be written, beside the rings.
 #[derive(Debug, Default)]
 struct News {
-    /// Rings of new threads.
-    threads: Vec<Arc<Track>>,
+    /// Rings that the writer does not know yet.
+    rings: Vec<Arc<Track>>,
     /// Names of threads, by number.
     names: Vec<(u32, String)>,
     /// Facts about the job.
     facts: Vec<(String, String)>,
-    next_thread: u32,
-    /// Threads whose ring is alive.
-    alive: usize,
+    /// Threads so far.
+    threads: u32,
+    /// All rings, for threads to come.
+    pool: Vec<Arc<Track>>,
+    /// Rings that are there or being made.
+    made: usize,
+    /// Nothing is written any more, so nothing must be kept for it.
+    ended: bool,
 }
 
 /// What recording threads and the writer share.
@@ -50,11 +56,28 @@ struct Desk {
     refused: AtomicU64,
 }
 
+impl Desk {
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Clears the desk when the writer leaves, also by a panic.
+struct Leaving<'a>(&'a Desk);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        *self.0.news() = News { ended: true, ..News::default() };
+    }
+}
+
 /// The writer. Ends with [`Writer::finish`] or when it is dropped.
 #[derive(Debug)]
 pub struct Writer {
     desk: Arc<Desk>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The process that has this thread.
+    owner: u32,
 }
 
 impl Writer {
@@ -68,8 +91,7 @@ impl Writer {
             text: String::new(),
             separator: FIRST,
             broken: false,
-            tracks: Vec::new(),
-            lost: 0,
+            rings: Vec::new(),
             told: 0,
         };
         let shared = desk.clone();
@@ -77,23 +99,39 @@ impl Writer {
             .name("veloc-trace".to_owned())
             .spawn(move || page.write_all(&shared))
             .map_err(|error| Error::system("starting the trace's writer", &error))?;
-        Ok(Writer { desk, thread: Mutex::new(Some(thread)) })
+        Ok(Writer { desk, thread: Mutex::new(Some(thread)), owner: std::process::id() })
     }
 
-    /// A ring for the calling thread. `None` if there are too many.
-    pub fn enrol(&self) -> Option<Arc<Track>> {
-        let mut news = self.news();
-        if news.alive >= MOST_THREADS {
+    /// A ring for the calling thread, and the thread's number in the file. `None` if there are too
+    /// many, or nothing is written any more.
+    pub fn enrol(&self) -> Option<(Arc<Track>, u32)> {
+        let mut news = self.desk.news();
+        let free = news.pool.iter().find(|ring| ring.take()).cloned();
+        if news.ended || (free.is_none() && news.made >= MOST_RINGS) {
             return None;
         }
-        news.alive += 1;
-        news.next_thread += 1;
-        let number = news.next_thread;
+        news.threads += 1;
+        let number = news.threads;
+        if let Some(ring) = free {
+            return Some((ring, number));
+        }
+        news.made += 1;
         drop(news);
         // Its memory is made outside of the lock.
-        let track = Arc::new(Track::new(number));
-        self.news().threads.push(track.clone());
-        Some(track)
+        let ring = Arc::new(Track::taken());
+        let mut news = self.desk.news();
+        if news.ended {
+            return None;
+        }
+        news.rings.push(ring.clone());
+        news.pool.push(ring.clone());
+        Some((ring, number))
+    }
+
+    /// How many rings there are.
+    #[cfg(test)]
+    pub fn rings(&self) -> usize {
+        self.desk.news().made
     }
 
     /// Counts a record of a thread that got no ring.
@@ -103,17 +141,29 @@ impl Writer {
 
     /// Names a thread, or names it anew.
     pub fn name(&self, thread: u32, name: &str) {
-        self.news().names.push((thread, name.to_owned()));
+        self.tell(|news| news.names.push((thread, name.to_owned())));
     }
 
     /// A fact about the job.
     pub fn fact(&self, key: &str, value: String) {
-        self.news().facts.push((key.to_owned(), value));
+        self.tell(|news| news.facts.push((key.to_owned(), value)));
     }
 
-    /// Writes everything that was recorded before, and ends the file. Later records are lost.
+    fn tell(&self, what: impl FnOnce(&mut News)) {
+        let mut news = self.desk.news();
+        if !news.ended {
+            what(&mut news);
+        }
+    }
+
+    /// Writes everything that was recorded before, and ends the file. Later records are lost. In a
+    /// forked child it does nothing: the file is its parent's.
     pub fn finish(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.owner != std::process::id() {
+            // There is no such thread here that could be waited for, or let go.
+            return std::mem::forget(thread);
+        }
         if let Some(thread) = thread {
             self.desk.stop.store(true, Ordering::Release);
             thread.thread().unpark();
@@ -121,10 +171,6 @@ impl Writer {
                 log::error!("the trace's writer panicked");
             }
         }
-    }
-
-    fn news(&self) -> std::sync::MutexGuard<'_, News> {
-        self.desk.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -143,16 +189,16 @@ struct Page {
     /// What goes before the next line.
     separator: &'static str,
     broken: bool,
-    /// Each ring with the name it was at.
-    tracks: Vec<(Arc<Track>, String)>,
-    /// Records dropped by threads that have ended.
-    lost: u64,
+    /// Each ring, and where it is at.
+    rings: Vec<(Arc<Track>, Consumer)>,
     /// How many dropped records the file tells of.
     told: u64,
 }
 
 impl Page {
     fn write_all(mut self, desk: &Desk) {
+        files::outlive_size_limit();
+        let _leaving = Leaving(desk);
         loop {
             // Looked at first: what was recorded before the end was asked for is collected.
             let stop = desk.stop.load(Ordering::Acquire);
@@ -164,42 +210,35 @@ impl Page {
         }
         if self.told > 0 {
             log::warn!(
-                "the trace {} lacks {} records: they came faster than they could be written",
+                "the trace {} lacks {} records: they came faster than they could be written, or \
+                 from more than {MOST_RINGS} threads at a time",
                 self.path.display(),
                 self.told
             );
         }
         self.text.push_str(if self.separator == FIRST { "[\n]\n" } else { "\n]\n" });
         self.flush();
+        files::release(&self.file);
     }
 
     /// One round. Returns the share in use of the fullest ring.
     fn collect(&mut self, desk: &Desk) -> f64 {
         self.read_news(desk);
-        let mut tracks = std::mem::take(&mut self.tracks);
+        let mut rings = std::mem::take(&mut self.rings);
         let mut busiest: f64 = 0.0;
-        for (track, name) in &mut tracks {
-            let used = track.drain(name, |record, name| {
+        for (ring, at) in &mut rings {
+            let used = ring.drain(at, |thread, record, name| {
                 self.separate();
-                json::line(&mut self.text, self.process, track.number, record, name);
+                json::line(&mut self.text, self.process, thread, record, name);
                 if self.text.len() >= WRITE_BYTES {
                     self.flush();
                 }
             });
             busiest = busiest.max(used);
         }
-        let dropped = self.lost + tracks.iter().map(|(track, _)| track.dropped()).sum::<u64>();
-        let before = tracks.len();
-        tracks.retain_mut(|(track, _)| {
-            // Nobody else has it: its thread has ended, and nothing can come any more.
-            let ended = Arc::get_mut(track).is_some() && track.is_empty();
-            self.lost += if ended { track.dropped() } else { 0 };
-            !ended
-        });
-        let ended = before - tracks.len();
-        self.tracks = tracks;
-        desk.news.lock().unwrap_or_else(PoisonError::into_inner).alive -= ended;
+        let dropped = rings.iter().map(|(ring, _)| ring.dropped()).sum::<u64>();
         let dropped = dropped + desk.refused.load(Ordering::Relaxed);
+        self.rings = rings;
         if dropped != self.told {
             self.told = dropped;
             self.metadata(0, "veloc", &[("dropped", &dropped.to_string())]);
@@ -209,12 +248,12 @@ impl Page {
     }
 
     fn read_news(&mut self, desk: &Desk) {
-        let (threads, names, facts) = {
-            let mut news = desk.news.lock().unwrap_or_else(PoisonError::into_inner);
-            let News { threads, names, facts, .. } = &mut *news;
-            (std::mem::take(threads), std::mem::take(names), std::mem::take(facts))
+        let (rings, names, facts) = {
+            let mut news = desk.news();
+            let News { rings, names, facts, .. } = &mut *news;
+            (std::mem::take(rings), std::mem::take(names), std::mem::take(facts))
         };
-        self.tracks.extend(threads.into_iter().map(|track| (track, String::new())));
+        self.rings.extend(rings.into_iter().map(|ring| (ring, Consumer::default())));
         for (number, name) in names {
             self.metadata(number, "thread_name", &[("name", &name)]);
         }
@@ -260,18 +299,52 @@ mod tests {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let writer = Writer::start(full, "/dev/full".into(), 1).unwrap();
         writer.fact("key", "value".to_owned());
-        let track = writer.enrol().unwrap();
-        writer.name(track.number, "thread");
+        let (_ring, number) = writer.enrol().unwrap();
+        writer.name(number, "thread");
         writer.finish();
         writer.finish();
     }
 
+    /// Whoever was forked from this process has the file open, too, for as long as it lives.
     #[test]
-    fn a_thread_too_many_gets_no_ring() {
+    fn a_file_that_is_whole_is_nobodys() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        let file = files::create_alone(&path).unwrap().unwrap();
+        let _of_a_child = file.try_clone().unwrap();
+        let writer = Writer::start(file, path.clone(), 1).unwrap();
+        assert!(files::create_alone(&path).unwrap().is_none(), "it is being written");
+        writer.finish();
+        assert!(files::create_alone(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_thread_too_many_gets_no_ring_and_is_told_of() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = Writer::start(file.reopen().unwrap(), file.path().into(), 1).unwrap();
+        let (ring, _) = writer.enrol().unwrap();
+        writer.desk.news().made = MOST_RINGS;
+        assert!(writer.enrol().is_none());
+        writer.refuse();
+        ring.give_back();
+        assert!(writer.enrol().is_some(), "one is free");
+        writer.finish();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(text.contains(r#""dropped":"1""#), "{text}");
+    }
+
+    /// Catches memory that grows with what is recorded after the end.
+    #[test]
+    fn nothing_is_kept_for_a_writer_that_has_ended() {
         let file = tempfile::tempfile().unwrap();
         let writer = Writer::start(file, "a file".into(), 1).unwrap();
-        writer.news().alive = MOST_THREADS;
+        let (ring, number) = writer.enrol().unwrap();
+        writer.finish();
+        assert_eq!(Arc::strong_count(&ring), 1);
         assert!(writer.enrol().is_none());
-        writer.news().alive = 0;
+        writer.name(number, "thread");
+        writer.fact("key", "value".to_owned());
+        let news = writer.desk.news();
+        assert!(news.names.is_empty() && news.facts.is_empty() && news.rings.is_empty());
     }
 }

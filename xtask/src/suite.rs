@@ -29,7 +29,7 @@ const STEPS: [Step; 11] = [
     Step { name: "licences", about: "licences and sources of all crates", run: licences },
     Step { name: "docs", about: "the documentation builds without a warning", run: docs },
     Step { name: "generated", about: "header and table are what the code says", run: generated },
-    Step { name: "models", about: "the catalog under a model checker", run: models },
+    Step { name: "models", about: "catalog and ring under model checkers", run: models },
     Step { name: "rtm", about: "the demonstration, small, verified", run: rtm },
     Step { name: "bundle", about: "the GPU bundle on the software device", run: gpu_bundle },
     Step { name: "package", about: "programs that use the installed package", run: package },

@@ -1,8 +1,10 @@
 //! Timelines: what they say is what the metrics say, whatever happens to the job.
 
+use std::ffi::CString;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use capi_tests::job::Job;
@@ -184,14 +186,77 @@ fn a_name_that_is_taken() {
     assert_eq!(fs::read(job.path("t")).unwrap(), b"of another job");
 }
 
-/// The job goes on without.
+/// The job goes on without. Catches one that waits for somebody to read its trace.
 #[test]
 fn a_file_that_cannot_be_made_is_a_warning() {
     let job = Job::new(TIERS);
-    let ended = job.run_device("shot", "").env("VELOC_TRACE", "/nonexistent/t").succeed();
-    assert!(ended.stderr.contains("/nonexistent/t"), "{}", ended.stderr);
-    let ended = job.run_device("shot", "").env("VELOC_TRACE", "/dev/full").succeed();
-    assert!(ended.stderr.contains("/dev/full"), "{}", ended.stderr);
+    let pipe = CString::new(job.path("pipe").into_os_string().into_encoded_bytes()).unwrap();
+    // SAFETY: a string that ends with NUL.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    let pipe = pipe.into_string().unwrap();
+    for given in ["/nonexistent/t", "/dev/full", "/", pipe.as_str()] {
+        let ended = job.run("host", "round-trip").env("VELOC_TRACE", given).succeed();
+        let warned = format!("going on without a trace: create {given}: ");
+        assert!(ended.stderr.contains(&warned), "{given}: {}", ended.stderr);
+    }
+}
+
+const EPHEMERAL: &str =
+    "mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+
+/// By default a write beyond the limit is the end of the process.
+#[test]
+fn a_limit_of_file_sizes_ends_the_trace_and_not_the_job() {
+    let job = Job::new(EPHEMERAL);
+    let ended = job.run("traced", "case=limit").env("VELOC_TRACE", job.path("t")).succeed();
+    assert!(ended.stderr.contains("/t ends here: File too large"), "{}", ended.stderr);
+}
+
+/// Catches a child that writes to its parent's file or hangs at its end, a descriptor that is
+/// handed to other programs, and a file that counts as in use because of a child that lives on.
+#[test]
+fn forked_children_leave_the_file_alone() {
+    let job = Job::new(EPHEMERAL);
+    let trace = job.path("t");
+    let forking = job.run("traced", "case=fork").env("VELOC_TRACE", &trace);
+    let mut forking = forking
+        .with(|command| {
+            command.stdin(Stdio::piped());
+        })
+        .start();
+    forking.wait_for_line("finalized");
+    let events = whole(&trace);
+    assert_eq!(named(&events, "checkpoint").count(), 20);
+    job.run_device("pin", "rank=0").env("VELOC_TRACE", &trace).succeed();
+    assert!(!job.path("t.0").exists(), "a job took another's file for one that is being written");
+    let ended = forking.end_input().end().succeeded();
+    let handed = ended.stdout.lines().any(|line| line.contains("->") && line.ends_with("/t"));
+    assert!(!handed, "{}", ended.stdout);
+}
+
+#[test]
+fn many_jobs_leave_nothing_open() {
+    let job = Job::new(EPHEMERAL);
+    fs::create_dir(job.path("traces")).unwrap();
+    job.run("traced", "case=again").env("VELOC_TRACE", job.path("traces/t")).succeed();
+    // As many as there were jobs, and each of its own.
+    let traces: Vec<_> = fs::read_dir(job.path("traces")).unwrap().collect();
+    assert_eq!(traces.len(), 50);
+    for trace in traces {
+        assert_eq!(named(&whole(&trace.unwrap().path()), "checkpoint").count(), 5);
+    }
+}
+
+/// Catches a job that could not start taking the name from the one that does.
+#[test]
+fn a_job_that_did_not_start_takes_no_name() {
+    let job = Job::new("mode = async\nscratch = /proc/nowhere\n");
+    fs::rename(job.path("veloc.cfg"), job.path("bad.cfg")).unwrap();
+    job.configure(EPHEMERAL);
+    let retry = job.run("traced", "case=retry bad=DIR/bad.cfg");
+    retry.env("VELOC_TRACE", job.path("t")).succeed();
+    assert_eq!(named(&whole(&job.path("t")), "checkpoint").count(), 10);
+    assert!(!job.path("t.0").exists());
 }
 
 /// Both ways to NVTX, with a file and without; and none where nobody listens.
@@ -221,6 +286,9 @@ fn nvtx_ranges() {
     let injected = shot().env("NVTX_INJECTION64_PATH", &library).succeed();
     assert!(injected.stderr.contains("nvtx injected"));
     listened(&injected);
+    // What can be recorded is: of a file that cannot be made, the ranges.
+    let unmade = shot().env("VELOC_TRACE", "/nonexistent/t");
+    listened(&unmade.env("NVTX_INJECTION64_PATH", &library).succeed());
     let wrong = shot().env("NVTX_INJECTION64_PATH", "/nonexistent/nvtx.so").succeed();
     assert!(wrong.stderr.contains("/nonexistent/nvtx.so"), "{}", wrong.stderr);
     let silent = shot().succeed();

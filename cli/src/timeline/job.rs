@@ -152,7 +152,7 @@ impl Process {
     }
 }
 
-/// The processes, ascending by rank and process id.
+/// The processes of a file, ascending by rank and process id.
 pub fn by_process(events: &[Event]) -> Vec<Process> {
     let mut processes: BTreeMap<u64, Process> = BTreeMap::new();
     for event in events {
@@ -205,6 +205,14 @@ pub fn by_process(events: &[Event]) -> Vec<Process> {
     }
     processes.sort_by_key(|process| (process.rank(), process.id));
     processes
+}
+
+/// The processes of several files, ascending by rank and process id. A process id says nothing
+/// beyond its file.
+pub fn of_files(files: &[Vec<Event>]) -> Vec<Process> {
+    let mut all: Vec<Process> = files.iter().flat_map(|events| by_process(events)).collect();
+    all.sort_by_key(|process| (process.rank(), process.id));
+    all
 }
 
 /// The processes of several files, each of which begins at 0 and is called by a letter and what it
@@ -328,13 +336,23 @@ pub mod tests {
         assert!((both[1].counters["host touched"][0].0 - 0.9).abs() < 1e-9);
     }
 
+    /// In containers, and on different nodes, processes have the same numbers; and two jobs of one
+    /// process number their threads alike.
+    #[test]
+    fn equal_numbers_in_different_files_are_different_processes() {
+        let other = SMALL.replace("\"rank\":\"3\"", "\"rank\":\"12\"");
+        let jobs = of_files(&[events(&other), events(SMALL)]);
+        let titles: Vec<String> = jobs.iter().map(Process::title).collect();
+        assert_eq!(titles, ["rank 3 (process 17)", "rank 12 (process 17)"]);
+        assert!(jobs.iter().all(|job| job.spans == small()[0].spans));
+    }
+
     #[test]
     fn files_are_merged() {
         let other =
             SMALL.replace("\"pid\":17", "\"pid\":9").replace("\"rank\":\"3\"", "\"rank\":\"12\"");
-        let mut all = events(&other);
-        all.extend(events(SMALL));
-        let titles: Vec<String> = by_process(&all).iter().map(Process::title).collect();
+        let jobs = of_files(&[events(&other), events(SMALL)]);
+        let titles: Vec<String> = jobs.iter().map(Process::title).collect();
         assert_eq!(titles, ["rank 3 (process 17)", "rank 12 (process 9)"]);
     }
 }

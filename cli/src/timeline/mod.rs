@@ -58,13 +58,18 @@ pub fn run(timeline: &Timeline) -> Result<()> {
     let mut files = Vec::new();
     for file in &timeline.files {
         let (read, cut) = read::events(file)?;
+        if !read.iter().any(|event| event.ph == "X") {
+            // Of a process that was killed at once, beside others.
+            eprintln!("{} has no spans to draw", file.display());
+            continue;
+        }
         if cut {
             eprintln!("{}: the end is missing; drawing what is there", file.display());
         }
         files.push(read);
     }
-    let mut jobs =
-        if timeline.compare { job::side_by_side(&files) } else { job::by_process(&files.concat()) };
+    ensure!(!files.is_empty(), "there is nothing to draw");
+    let mut jobs = if timeline.compare { job::side_by_side(&files) } else { job::of_files(&files) };
     if let Some(wanted) = timeline.process {
         let there: Vec<String> = jobs.iter().map(job::Process::title).collect();
         jobs.retain(|process| process.is(wanted));
@@ -131,6 +136,17 @@ mod tests {
             assert!(folder.path().join("picture").with_extension(extension).exists());
         }
         run(&ask(1.0, Some(2.0), Some(3))).unwrap();
+        // Beside one that was killed before it did anything.
+        let nothing = folder.path().join("t.json.1");
+        for text in ["", "[", "[\n{\"ph\":\"M\"}"] {
+            std::fs::write(&nothing, text).unwrap();
+            let mut both = ask(0.0, None, None);
+            both.files.push(nothing.clone());
+            run(&both).unwrap();
+            both.files.remove(0);
+            let error = run(&both).unwrap_err().to_string();
+            assert!(error.contains("nothing to draw"), "{error}");
+        }
         let error = run(&ask(0.0, None, Some(9))).unwrap_err().to_string();
         assert!(error.contains("--process 9") && error.contains("rank 3"), "{error}");
         let error = run(&ask(1e9, None, None)).unwrap_err().to_string();

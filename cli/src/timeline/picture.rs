@@ -1,5 +1,7 @@
 //! The picture: for each process its lanes and the lines of occupancy, over one axis of time.
 
+use std::collections::HashMap;
+
 use super::colours::{self, Look, COMPUTE, EVICTION, OTHER};
 use super::job::{Mark, Process, Span};
 use super::lanes::{self, Lane};
@@ -65,6 +67,9 @@ pub fn draw(processes: &[Process], window: Window, title: Option<&str>) -> Strin
     page.svg.finish(WIDTH, height)
 }
 
+/// How far each look has come in a row, on the page.
+type Drawn = HashMap<Look, f64>;
+
 struct Page {
     svg: Svg,
     window: Window,
@@ -121,8 +126,9 @@ impl Page {
         let middle = self.y + height / 2.0 + 4.0;
         self.svg.text(LEFT - 10.0, middle, 11.0, INK, Anchor::End, lane.label);
         if lane.application {
+            let mut drawn = Drawn::default();
             for (start, end) in lanes::computing(process) {
-                self.shape(start, end, self.y, APPLICATION_ROW, COMPUTE);
+                self.shape(start, end, self.y, APPLICATION_ROW, COMPUTE, &mut drawn);
             }
         }
         let row_height = if lane.application { APPLICATION_ROW } else { height_of_row(lane) };
@@ -133,9 +139,14 @@ impl Page {
             .evictions()
             .filter(|mark| mark.detail == lane.place && self.sees(mark.at))
             .collect();
+        let mut last = f64::NEG_INFINITY;
         for mark in left {
-            self.svg.triangle(self.window.x(mark.at), self.y + 1.0, INK);
-            self.uses(EVICTION);
+            let x = self.window.x(mark.at);
+            if x - last >= NEAR {
+                self.svg.triangle(x, self.y + 1.0, INK);
+                self.uses(EVICTION);
+                last = x;
+            }
         }
         let bottom = self.y + height + LANE_GAP / 2.0;
         self.svg.line([LEFT, bottom, WIDTH - RIGHT, bottom], GRID, 1.0, false);
@@ -146,6 +157,7 @@ impl Page {
         let (from, to) = self.window.ends();
         let scale = (WIDTH - LEFT - RIGHT) / (to - from);
         let mut pending: Option<(f64, f64, Look)> = None;
+        let mut drawn = Drawn::default();
         let spans = row.iter().filter(|span| span.end >= from && span.start <= to);
         for span in spans {
             let look = colours::of(span);
@@ -157,14 +169,14 @@ impl Page {
                 Some((_, end, _)) if joins && !labelled(span, scale) => *end = end.max(span.end),
                 _ => {
                     if let Some((start, end, look)) = pending.take() {
-                        self.shape(start, end, y, height, look);
+                        self.shape(start, end, y, height, look, &mut drawn);
                     }
                     pending = Some((span.start, span.end, look));
                 }
             }
         }
         if let Some((start, end, look)) = pending {
-            self.shape(start, end, y, height, look);
+            self.shape(start, end, y, height, look, &mut drawn);
         }
         for span in row.iter().filter(|span| span.end >= from && span.start <= to) {
             if !span.blocked && (labelled(span, scale) || application) {
@@ -173,13 +185,20 @@ impl Page {
         }
     }
 
-    fn shape(&mut self, start: f64, end: f64, y: f64, height: f64, look: Look) {
+    /// A span, unless the row has `drawn` one of its look in this very place: a picture of a
+    /// million spans has no more shapes than one of a few thousand.
+    fn shape(&mut self, start: f64, end: f64, y: f64, height: f64, look: Look, drawn: &mut Drawn) {
         let (from, to) = self.window.ends();
         if end < from || start > to {
             return;
         }
         let (left, right) = (self.window.x(start), self.window.x(end));
         let width = (right - left).max(LEAST);
+        let reached = drawn.entry(look).or_insert(f64::NEG_INFINITY);
+        if left + width < *reached + NEAR {
+            return;
+        }
+        *reached = left + width;
         self.svg.rectangle([left, y, width, height - 1.0], look.0);
         self.uses(look);
     }
@@ -368,6 +387,30 @@ mod tests {
         ] {
             assert!(picture.contains(&format!(">{text}<")), "{text}");
         }
+    }
+
+    /// Catches a picture that grows with the job: here calls, waits and evictions in turns.
+    #[test]
+    fn what_cannot_be_told_apart_is_drawn_once() {
+        let mut jobs = small();
+        let mut spans = Vec::new();
+        for number in 0..50_000 {
+            let start = f64::from(number);
+            for (name, blocked, time) in [("checkpoint", false, 0.5), ("copy", true, 0.3)] {
+                let (name, end) = (name.to_owned(), start + time);
+                spans.push(Span { name, blocked, start, end, ..jobs[0].spans[0].clone() });
+            }
+        }
+        let evicted = |span: &Span| Mark { at: span.start, ..jobs[0].marks[0].clone() };
+        jobs[0].marks = spans.iter().map(evicted).collect();
+        jobs[0].spans = spans;
+        let window = Window { origin: 0.0, from: 0.0, to: 50_000.0 };
+        let picture = draw(&jobs, window, None);
+        assert!(picture.lines().count() < 15_000, "{} shapes", picture.lines().count());
+        // What can be told apart is there.
+        let picture = draw(&jobs, Window { origin: 0.0, from: 0.0, to: 100.0 }, None);
+        let copies = picture.lines().filter(|line| line.contains("#2b6cb0")).count();
+        assert_eq!(copies, 101 + 1, "and the legend's");
     }
 
     /// The flush is from 0.5 to 2.4 ms of 2.5, in a picture whose axis is 1040 wide.

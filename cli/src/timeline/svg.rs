@@ -93,7 +93,10 @@ pub fn text_width(text: &str, size: f64) -> f64 {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    // No document may have these, however they are written.
+    let is_banned = |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');
+    text.replace(is_banned, "\u{fffd}")
 }
 
 #[cfg(test)]
@@ -103,8 +106,8 @@ mod tests {
     #[test]
     fn texts_cannot_break_the_picture() {
         let mut svg = Svg::default();
-        svg.text(0.0, 0.0, 10.0, "#000000", Anchor::Start, "a<b & c>");
+        svg.text(0.0, 0.0, 10.0, "#000000", Anchor::Start, "a<b & c>\u{1}d");
         let text = svg.finish(10.0, 10.0);
-        assert!(text.contains("a&lt;b &amp; c&gt;"), "{text}");
+        assert!(text.contains("a&lt;b &amp; c&gt;\u{fffd}d"), "{text}");
     }
 }

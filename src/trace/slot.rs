@@ -1,0 +1,60 @@
+//! One place of a ring. The ring's counts say who may use it: its orderings alone keep the two
+//! threads apart.
+
+/// Words of a slot.
+pub const WORDS: usize = 5;
+
+pub use imp::Slot;
+
+#[cfg(not(feature = "model-check"))]
+mod imp {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::WORDS;
+
+    /// What it holds.
+    #[derive(Debug, Default)]
+    pub struct Slot([AtomicU64; WORDS]);
+
+    impl Slot {
+        /// Writes it.
+        pub fn put(&self, words: &[u64; WORDS]) {
+            for (to, word) in self.0.iter().zip(words) {
+                to.store(*word, Ordering::Relaxed);
+            }
+        }
+
+        /// Reads it.
+        pub fn get(&self) -> [u64; WORDS] {
+            self.0.each_ref().map(|word| word.load(Ordering::Relaxed))
+        }
+    }
+}
+
+#[cfg(feature = "model-check")]
+mod imp {
+    use loom::cell::UnsafeCell;
+
+    use super::WORDS;
+
+    /// What it holds, watched by loom: an access that another thread's could meet ends the test.
+    #[derive(Debug, Default)]
+    pub struct Slot(UnsafeCell<[u64; WORDS]>);
+
+    // SAFETY: loom sees to it that accesses are apart.
+    unsafe impl Sync for Slot {}
+
+    impl Slot {
+        /// Writes it.
+        pub fn put(&self, words: &[u64; WORDS]) {
+            // SAFETY: loom has checked that nobody else is at it.
+            self.0.with_mut(|to| unsafe { to.write(*words) });
+        }
+
+        /// Reads it.
+        pub fn get(&self) -> [u64; WORDS] {
+            // SAFETY: as above.
+            self.0.with(|from| unsafe { from.read() })
+        }
+    }
+}
