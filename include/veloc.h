@@ -181,6 +181,14 @@ typedef struct VELOC_Metrics {
      * Whether the device in use is the software device, whose times say nothing about a GPU.
      */
     uint64_t software_device;
+    /**
+     * Parities of erasure coding that this process has made, in the background.
+     */
+    struct VELOC_Sum encode;
+    /**
+     * Checkpoints that erasure coding was to protect and could not.
+     */
+    uint64_t encode_failures;
 } VELOC_Metrics;
 
 #ifdef __cplusplus

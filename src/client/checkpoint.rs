@@ -8,7 +8,7 @@ use crate::catalog::state::State;
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
 use crate::metrics::{Cause, Hop};
-use crate::platform::files::{self, Durability};
+use crate::platform::files;
 use crate::trace::Activity;
 
 impl Client {
@@ -92,13 +92,12 @@ impl Client {
                 let id = open.id;
                 let engine = &self.engine;
                 let naming = engine.naming.lock();
-                let named = engine
-                    .files
-                    .note_routed(&open.name, open.version, &routed.original)
-                    .and_then(|()| engine.files.scratch_path(&open.name, open.version))
-                    .and_then(|path| {
-                        files::atomic_replace(&routed.temporary, &path, Durability::Unsynced)
-                    });
+                let named = engine.files.publish_routed(
+                    &routed.temporary,
+                    &open.name,
+                    open.version,
+                    &routed.original,
+                );
                 if let Err(error) = named {
                     self.engine.abort(open);
                     return Err(error.within(format!("the routed file of {}", routed.original)));
@@ -107,6 +106,7 @@ impl Client {
                     state.commit_file(id, Vec::new(), Some(routed.original));
                 });
                 drop(naming);
+                self.engine.protect(&open.name, open.version);
                 self.engine.pace.call_ends();
                 self.engine.wait_persistent(id)
             }

@@ -6,6 +6,7 @@
 pub mod regions;
 
 mod checkpoint;
+mod protect;
 mod restart;
 
 use std::sync::Arc;
@@ -92,6 +93,14 @@ impl Client {
             return Err(Error::new(Kind::Internal, "another process could not start its client"));
         }
         let mut client = started?;
+        let joined = protect::join(&client.engine.config, &comm)
+            .and_then(|node| node.map_or(Ok(()), |node| client.engine.join(node)));
+        if !agree(&comm, joined.is_ok())? {
+            drop(client);
+            comm.free()?;
+            joined?;
+            return Err(Error::new(Kind::Internal, "another process could not start its client"));
+        }
         client.comm = Some(comm);
         Ok(client)
     }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use value::Allowed;
 
+pub use crate::erasure::layout::LARGEST_GROUP;
 pub use crate::policy::order::RestoreOrder;
 pub use crate::policy::register::Pin;
 pub use crate::policy::touch::Touch;
@@ -94,6 +95,14 @@ pub struct Config {
     pub watchdog_interval: u64,
     /// Directory of the backend's log file.
     pub log_prefix: Option<PathBuf>,
+    /// Seconds between two erasure encodings at least, 0: every checkpoint. `None`: never.
+    pub ec_interval: Option<u64>,
+    /// Members of a group of erasure coding, about: 2 to [`LARGEST_GROUP`].
+    pub ec_group: usize,
+    /// Members of a group that may be lost: 1 to `ec_group` - 1.
+    pub ec_parity: usize,
+    /// What this process is lost together with. `None`: its host.
+    pub failure_domain: Option<String>,
 }
 
 impl Config {
@@ -101,6 +110,11 @@ impl Config {
     /// then is there a backend.
     pub fn outlives_application(&self) -> bool {
         self.mode == Mode::Async && !self.ephemeral && !self.threaded
+    }
+
+    /// Whether scratch files are to be protected by other processes.
+    pub fn protects_scratch(&self) -> bool {
+        self.ec_interval.is_some() && !self.ephemeral
     }
 
     /// Reads the file at `path` and the environment, and logs the warnings.
@@ -297,7 +311,23 @@ impl Settings {
                 value::count(text, LONGEST_WATCHDOG).map(|seconds| seconds as u64)
             })?,
             log_prefix: self.read("log_prefix", path)?,
+            ec_interval: self.required("ec_interval", origin, value::interval)?,
+            ec_group: self
+                .required("ec_group", origin, |text| value::count_from(text, 2, LARGEST_GROUP))?,
+            ec_parity: self
+                .required("ec_parity", origin, |text| value::count_from(text, 1, LARGEST_GROUP))?,
+            failure_domain: self.read("failure_domain", |text| match text {
+                "" => Err("a name".to_owned()),
+                name => Ok(name.to_owned()),
+            })?,
         };
+        if config.ec_parity >= config.ec_group {
+            return Err(Error::invalid(format!(
+                "{origin}: ec_parity = {} is not below ec_group = {}: members of a group that may \
+                 be lost, and all of them",
+                config.ec_parity, config.ec_group
+            )));
+        }
         if config.scratch.is_none() && !config.ephemeral {
             return Err(Error::invalid(format!(
                 "{origin}: scratch is missing; give a directory, or ephemeral = true if no \
@@ -390,6 +420,10 @@ mod tests {
                 threaded: false,
                 watchdog_interval: 5,
                 log_prefix: None,
+                ec_interval: None,
+                ec_group: 8,
+                ec_parity: 1,
+                failure_domain: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -401,7 +435,8 @@ mod tests {
             "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
              host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
              touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
-             pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\n",
+             pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nec_interval = 60\n\
+             ec_group = 4\nec_parity = 3\nfailure_domain = rack 7\n",
             &[],
         )
         .unwrap();
@@ -426,6 +461,10 @@ mod tests {
                 threaded: false,
                 watchdog_interval: 5,
                 log_prefix: None,
+                ec_interval: Some(60),
+                ec_group: 4,
+                ec_parity: 3,
+                failure_domain: Some("rack 7".into()),
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -435,6 +474,11 @@ mod tests {
     fn bad_values_name_key_value_place_and_what_is_allowed() {
         for (key, value, allowed) in [
             ("mode", "asynk", "sync, async"),
+            ("ec_interval", "-2", "or -1"),
+            ("ec_group", "1", "from 2 to 64"),
+            ("ec_parity", "0", "from 1 to 64"),
+            ("ec_parity", "8", "not below ec_group = 8"),
+            ("failure_domain", "", "a name"),
             ("scratch", "", "a path"),
             ("persistent", "", "a path"),
             ("gpu_cache_size", "-1", "a number of GiB"),

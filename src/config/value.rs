@@ -40,6 +40,22 @@ pub fn count(text: &str, most: usize) -> Result<usize, Allowed> {
     }
 }
 
+/// A whole number from `least` to `most`.
+pub fn count_from(text: &str, least: usize, most: usize) -> Result<usize, Allowed> {
+    let allowed = || format!("a whole number from {least} to {most}");
+    count(text, most).ok().filter(|number| *number >= least).ok_or_else(allowed)
+}
+
+/// Seconds between two events at least; 0: all of them. `None`, written -1: never.
+pub fn interval(text: &str) -> Result<Option<u64>, Allowed> {
+    match text {
+        "-1" => Ok(None),
+        text => count(text, u32::MAX as usize)
+            .map(|seconds| Some(seconds as u64))
+            .map_err(|_| format!("whole seconds from 0 to {}, or -1", u32::MAX)),
+    }
+}
+
 /// A size in bytes. A plain number counts GiB, as upstream's GPU prototype has it; with K, M, G or
 /// T (and iB or B behind it, if one likes) it counts those powers of 1024, with B alone bytes. It
 /// may have a fraction.
@@ -110,6 +126,19 @@ mod tests {
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_with_a_least_and_intervals() {
+        assert_eq!(count_from("2", 2, 64), Ok(2));
+        assert_eq!(interval("-1"), Ok(None));
+        assert_eq!(interval("0"), Ok(Some(0)));
+        assert_eq!(interval("600"), Ok(Some(600)));
+        for text in ["", "-2", "-0", "1.5", "+1", "4294967296", "never"] {
+            assert!(interval(text).is_err(), "{text}");
+            assert!(count_from(text, 2, 64).is_err(), "{text}");
+        }
+        assert!(count_from("1", 2, 64).unwrap_err().contains("from 2 to 64"));
     }
 
     #[test]

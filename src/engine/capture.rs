@@ -90,6 +90,7 @@ impl Shared {
                 }
                 self.catalog.step(|state| state.commit_file(open.id, open.regions, None));
                 drop(naming);
+                self.protect(&open.name, open.version);
                 let result = self.wait_persistent(open.id);
                 self.metrics.waited(Cause::File, since);
                 result

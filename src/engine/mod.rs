@@ -9,6 +9,7 @@
 //! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
+//! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
 //! capture, [`shared`] is what all of them see, [`place`] where the application has a
@@ -16,6 +17,7 @@
 
 pub mod capture;
 pub mod copy;
+pub mod encode;
 pub mod gate;
 pub mod guard;
 pub mod pace;

@@ -12,6 +12,7 @@ use crate::catalog::monitor::Catalog;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Event, Stream};
+use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::policy::touch::Mode;
@@ -36,6 +37,8 @@ pub struct Shared {
     pub files: Files,
     /// The process that goes on should this one be killed.
     pub link: Option<Link>,
+    /// The other processes, once there is erasure coding.
+    pub erasure: OnceLock<Node>,
     /// The counters.
     pub metrics: Metrics,
     /// The timeline.
@@ -85,6 +88,7 @@ impl Shared {
             device: OnceLock::new(),
             files,
             link,
+            erasure: OnceLock::new(),
             metrics: Metrics::new(trace.clone()),
             trace,
             pace,
@@ -125,6 +129,16 @@ impl Shared {
         }
         if let Some(link) = &self.link {
             link.hurry();
+        }
+        if let Some(node) = self.erasure.get() {
+            node.stop();
+        }
+    }
+
+    /// A checkpoint's file is in scratch: its parities can be made, where they are wanted.
+    pub fn protect(&self, name: &str, version: i32) {
+        if let Some(node) = self.erasure.get() {
+            node.complete(name, version);
         }
     }
 

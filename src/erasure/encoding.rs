@@ -78,6 +78,12 @@ impl Encoding {
         ))
     }
 
+    /// What tells it from every other encoding.
+    pub fn id(&self) -> Digest {
+        // Plain data: it can always be written.
+        Digest::of(&postcard::to_stdvec(self).unwrap_or_default())
+    }
+
     /// Its stripes.
     pub fn layout(&self) -> Layout {
         let longest = self.members.iter().map(|member| member.len).max().unwrap_or(0);

@@ -7,10 +7,12 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use super::code::{Shard, GRAIN};
 use crate::error::{Error, Kind, Result};
 
-/// The least parities and members of a group, and the most.
+/// The most members of a group.
 pub const LARGEST_GROUP: usize = 64;
 
 /// The stripes of one encoding.
@@ -22,7 +24,7 @@ pub struct Layout {
 }
 
 /// Which of a member's pieces are whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whole {
     /// Its checkpoint file.
     pub data: bool,

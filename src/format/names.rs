@@ -14,6 +14,9 @@ const SUFFIX: &str = ".dat";
 /// Stands between the final name of a temporary file and the numbers that make it unique.
 const TEMPORARY: &str = ".tmp-";
 
+/// The end of the name of a parity file.
+const PARITY: &str = ".parity";
+
 /// What the name of a checkpoint file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed<'a> {
@@ -67,6 +70,17 @@ pub fn parse(file_name: &str) -> Option<Parsed<'_>> {
         return None;
     }
     Some(Parsed { name, rank: number(rank)?, version: number(version)? })
+}
+
+/// The name of the file with the parities that a process keeps of a checkpoint. Hidden, and no
+/// checkpoint to [`parse`].
+pub fn parity_file(name: &str, rank: u32, version: i32) -> String {
+    format!(".{}{PARITY}", checkpoint_file(name, rank, version))
+}
+
+/// What the name of a parity file says. `None` for anything that [`parity_file`] would not give.
+pub fn parse_parity(file_name: &str) -> Option<Parsed<'_>> {
+    parse(file_name.strip_prefix('.')?.strip_suffix(PARITY)?)
 }
 
 /// The name under which `complete` is written until it is complete. Hidden, and no checkpoint to
@@ -190,6 +204,18 @@ mod tests {
         }
         let longest = checkpoint_file(&"x".repeat(LONGEST_NAME), u32::MAX, i32::MAX);
         assert!(temporary_file(&longest, u32::MAX, u64::MAX).len() <= 255, "NAME_MAX");
+    }
+
+    #[test]
+    fn parity_files() {
+        let name = parity_file("wave.field", 3, 12);
+        assert_eq!(name, ".wave.field-3-12.dat.parity");
+        assert_eq!(parse_parity(&name), parse("wave.field-3-12.dat"));
+        assert_eq!((parse(&name), parse_temporary(&name)), (None, None));
+        for file in ["x-0-7.dat.parity", ".x-0-7.dat", ".x-0-7.parity", "..x-0-7.dat.parity.parity"]
+        {
+            assert_eq!(parse_parity(file), None, "{file}");
+        }
     }
 
     proptest! {

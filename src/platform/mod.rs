@@ -7,6 +7,7 @@ pub mod clock;
 pub mod files;
 pub mod mapping;
 pub mod memory;
+pub mod network;
 pub mod numa;
 pub mod shared;
 pub mod socket;

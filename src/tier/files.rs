@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -144,7 +145,22 @@ impl Files {
                 files::remove(&self.routed_note(name, version)?)?;
             }
         }
+        // Parities can be there without the checkpoint that they belong to.
+        let parities = files::list(directory, |file_name| {
+            let file = names::parse_parity(file_name)?;
+            (file.name == name && file.rank == self.rank).then_some(file.version)
+        })?;
+        for version in parities.into_iter().filter(|version| !keep(*version)) {
+            files::remove(&self.parity_path(name, version)?)?;
+        }
         Ok(())
+    }
+
+    /// A checkpoint's parity file in scratch.
+    pub fn parity_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+        Ok(self
+            .scratch_path(name, version)?
+            .with_file_name(names::parity_file(name, self.rank, version)))
     }
 
     /// The nearest complete file of a checkpoint: scratch, then persistent.
@@ -190,9 +206,47 @@ impl Files {
 
     /// Gives a complete file its name. The caller holds the lock of names.
     pub fn publish(&self, temporary: &Path, name: &str, version: i32) -> Result<()> {
-        // A file-based checkpoint may have had the name before.
+        // A file-based checkpoint may have had the name before, and parities are of the file before.
         files::remove(&self.routed_note(name, version)?)?;
+        files::remove(&self.parity_path(name, version)?)?;
         files::atomic_replace(temporary, &self.own_path(name, version)?, Durability::Unsynced)
+    }
+
+    /// Gives the file of a file-based checkpoint its name. The caller holds the lock of names.
+    pub fn publish_routed(
+        &self,
+        temporary: &Path,
+        name: &str,
+        version: i32,
+        original: &str,
+    ) -> Result<()> {
+        files::remove(&self.parity_path(name, version)?)?;
+        self.publish_rebuilt(temporary, name, version, Some(original))
+    }
+
+    /// Gives a file that was rebuilt its name. What its parities say holds for it.
+    pub fn publish_rebuilt(
+        &self,
+        temporary: &Path,
+        name: &str,
+        version: i32,
+        routed: Option<&str>,
+    ) -> Result<()> {
+        match routed {
+            Some(original) => self.note_routed(name, version, original)?,
+            None => files::remove(&self.routed_note(name, version)?)?,
+        }
+        files::atomic_replace(temporary, &self.scratch_path(name, version)?, Durability::Unsynced)
+    }
+
+    /// For a file-based checkpoint, the path that the application asked to have routed.
+    pub fn routed(&self, name: &str, version: i32) -> Result<Option<String>> {
+        let note = self.routed_note(name, version)?;
+        match fs::read_to_string(&note) {
+            Ok(original) => Ok(Some(original)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::system(format!("reading {}", note.display()), &error)),
+        }
     }
 
     /// Notes that a checkpoint is a file of the application's own, which no header tells.
@@ -220,6 +274,7 @@ impl Files {
     /// Removes a checkpoint's file that this job has written to scratch.
     pub fn remove_scratch(&self, name: &str, version: i32) -> Result<()> {
         files::remove(&self.own_path(name, version)?)?;
+        files::remove(&self.parity_path(name, version)?)?;
         files::remove(&self.routed_note(name, version)?)
     }
 

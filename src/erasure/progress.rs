@@ -1,0 +1,567 @@
+//! Which version is encoded when: what the members have said, and what is to be done next. No
+//! thread, no socket, no clock.
+//!
+//! A version is encoded as soon as every member has said that its file is in scratch. Nobody has to
+//! take the same versions at the same time, or at all: what a member never says is never waited for
+//! by an application, only by the end of the job, and only while that member may still say it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::encoding::{Digest, Encoding, Member};
+
+/// A checkpoint's name and version.
+pub type Key = (Arc<str>, i32);
+
+/// Versions that are remembered before they can be encoded. Each may hold a file open.
+const MOST_PENDING: usize = 256;
+/// Files, or decisions about them, that wait for each other.
+const MOST_WAITING: usize = 1024;
+
+/// What the worker is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Tell the others of this file.
+    Announce(Key),
+    /// Make the parities that this member keeps.
+    Encode(Encoding),
+    /// Tell those who follow that this version is to be encoded.
+    Decide(Key),
+    /// Tell those who follow that no more will be decided.
+    DecideNoMore,
+    /// Tell the others that no more files will be announced.
+    Leave,
+    /// Nobody needs this file any more.
+    Withdraw(Key),
+}
+
+/// How a member stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Present,
+    /// It announces no more files.
+    Leaving,
+    /// It does nothing any more.
+    Gone,
+}
+
+/// A version that somebody has announced.
+#[derive(Debug)]
+struct Version {
+    announced: Vec<Option<Member>>,
+    /// Of which encoding each member has made its parities, or cannot. That may be heard of before
+    /// all is known that was encoded.
+    ended: Vec<Option<Digest>>,
+    started: bool,
+    since: u64,
+}
+
+/// Who decides which versions are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Nobody: all of them are.
+    All,
+    /// This process, which others follow.
+    Own,
+    /// Another process.
+    Others,
+}
+
+/// What one member knows of its group.
+#[derive(Debug)]
+pub struct Progress {
+    own: usize,
+    parities: u32,
+    choice: Choice,
+    members: Vec<Standing>,
+    /// Files that have not been announced, the oldest first.
+    complete: VecDeque<Key>,
+    /// Versions that are to be encoded, and have not been announced.
+    decided: VecDeque<Key>,
+    versions: BTreeMap<Key, Version>,
+    /// To be done before anything else.
+    errands: VecDeque<Task>,
+    /// No more versions will be decided on.
+    closed: bool,
+    /// The job ends once everything is done that can be.
+    leaving: bool,
+    left: bool,
+    counter: u64,
+    /// Versions that could not be protected because a member is gone.
+    failed: u64,
+}
+
+impl Progress {
+    /// Of member `own` in a group of so many.
+    pub fn new(own: usize, members: usize, parities: u32, choice: Choice) -> Progress {
+        Progress {
+            own,
+            parities,
+            choice,
+            members: vec![Standing::Present; members],
+            complete: VecDeque::new(),
+            decided: VecDeque::new(),
+            versions: BTreeMap::new(),
+            errands: VecDeque::new(),
+            closed: false,
+            leaving: false,
+            left: false,
+            counter: 0,
+            failed: 0,
+        }
+    }
+
+    /// A file of this member is in scratch. `decide`: it is to be encoded, whatever was decided.
+    pub fn complete(&mut self, key: Key, decide: bool) {
+        if self.members.contains(&Standing::Gone) {
+            self.failed += u64::from(self.choice == Choice::All || decide);
+            return;
+        }
+        if decide {
+            push(&mut self.decided, key.clone());
+            if self.choice == Choice::Own {
+                self.errands.push_back(Task::Decide(key.clone()));
+            }
+        }
+        push(&mut self.complete, key);
+    }
+
+    /// Somebody has decided that this version is to be encoded.
+    pub fn decided(&mut self, key: Key) {
+        self.errands.push_back(Task::Decide(key.clone()));
+        push(&mut self.decided, key);
+    }
+
+    /// No more versions will be decided on.
+    pub fn decided_all(&mut self) {
+        if !std::mem::replace(&mut self.closed, true) && self.choice != Choice::All {
+            self.errands.push_back(Task::DecideNoMore);
+        }
+    }
+
+    /// A member has said that its file is in scratch; or this one has.
+    pub fn announced(&mut self, member: usize, key: Key, file: Member) {
+        if self.members.contains(&Standing::Gone) {
+            return;
+        }
+        let (members, since) = (self.members.len(), self.counter);
+        self.counter += 1;
+        let version = self.versions.entry(key).or_insert_with(|| Version {
+            announced: vec![None; members],
+            ended: vec![None; members],
+            started: false,
+            since,
+        });
+        if version.announced[member].as_ref().is_some_and(|known| *known != file) {
+            // The version was taken again: what is made of the old file is of no use.
+            version.started = false;
+        }
+        version.announced[member] = Some(file);
+        self.forget_hopeless();
+        self.forget_done();
+        self.forget_old();
+    }
+
+    /// A member has made its parities of the encoding `id` of this version, or cannot.
+    pub fn ended(&mut self, member: usize, key: &Key, id: Digest) {
+        if let Some(version) = self.versions.get_mut(key) {
+            version.ended[member] = Some(id);
+        }
+        self.forget_done();
+    }
+
+    /// A member announces no more files.
+    pub fn leaves(&mut self, member: usize) {
+        if self.members[member] == Standing::Present {
+            self.members[member] = Standing::Leaving;
+        }
+        self.forget_hopeless();
+    }
+
+    /// A member does nothing any more. How many versions cannot be protected because of that;
+    /// `None` if it was known, or had nothing left to do.
+    pub fn gone(&mut self, member: usize) -> Option<u64> {
+        let before = std::mem::replace(&mut self.members[member], Standing::Gone);
+        if before == Standing::Gone {
+            return None;
+        }
+        let complete = std::mem::take(&mut self.complete);
+        let wanted = complete.iter().filter(|key| self.is_wanted(key)).count() as u64;
+        let lost = wanted + self.forget_hopeless();
+        self.failed += lost;
+        self.forget_done();
+        // One that has said goodbye was waited for by itself.
+        (before == Standing::Present || lost > 0).then_some(lost)
+    }
+
+    /// The job ends once everything is done that can be.
+    pub fn leave(&mut self) {
+        self.leaving = true;
+        if self.choice != Choice::Others {
+            self.decided_all();
+        }
+    }
+
+    /// Whether nobody needs this member any more.
+    pub fn is_done(&self) -> bool {
+        self.left && self.errands.is_empty() && self.versions.is_empty()
+    }
+
+    /// Whether something is expected of the others.
+    pub fn expects(&self) -> bool {
+        self.leaving || !self.versions.is_empty()
+    }
+
+    /// Versions that could not be protected because a member is gone.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// The next thing to do, if there is any.
+    pub fn next_task(&mut self) -> Option<Task> {
+        if let Some(errand) = self.errands.pop_front() {
+            return Some(errand);
+        }
+        if let Some(at) = self.complete.iter().position(|key| self.is_wanted(key)) {
+            // What is older and was not decided on will not be.
+            let key = self.complete.drain(..=at).next_back();
+            if let Some(key) = key {
+                self.decided.retain(|decided| *decided != key);
+                return Some(Task::Announce(key));
+            }
+        }
+        let ready = self
+            .versions
+            .iter_mut()
+            .filter(|(_, version)| {
+                !version.started && version.announced.iter().all(Option::is_some)
+            })
+            .min_by_key(|(_, version)| version.since);
+        if let Some((key, version)) = ready {
+            version.started = true;
+            return version.encoding(key, self.parities).map(Task::Encode);
+        }
+        let over = self.choice == Choice::All || self.closed || self.alone();
+        if self.leaving && over && !self.left {
+            self.left = true;
+            self.leaves(self.own);
+            return Some(Task::Leave);
+        }
+        None
+    }
+
+    fn is_wanted(&self, key: &Key) -> bool {
+        self.choice == Choice::All || self.decided.contains(key)
+    }
+
+    fn alone(&self) -> bool {
+        self.members.contains(&Standing::Gone)
+    }
+
+    /// Versions that somebody will never announce: how many of them the death of that member has
+    /// spoilt.
+    fn forget_hopeless(&mut self) -> u64 {
+        let (own, members) = (self.own, self.members.clone());
+        let mut spoilt = 0;
+        self.forget(|_, version| {
+            let missing = |standing| {
+                version.announced.iter().zip(&members).any(|(a, m)| a.is_none() && *m == standing)
+            };
+            let gone = missing(Standing::Gone);
+            spoilt += u64::from(gone && version.announced[own].is_some());
+            gone || missing(Standing::Leaving)
+        });
+        spoilt
+    }
+
+    /// Versions whose parities every member has made that could.
+    fn forget_done(&mut self) {
+        let (parities, members) = (self.parities, self.members.clone());
+        self.forget(|key, version| {
+            let Some(id) = version.encoding(key, parities).map(|encoding| encoding.id()) else {
+                return false;
+            };
+            version
+                .ended
+                .iter()
+                .zip(&members)
+                .all(|(ended, member)| *ended == Some(id) || *member == Standing::Gone)
+        });
+    }
+
+    fn forget(&mut self, mut when: impl FnMut(&Key, &Version) -> bool) {
+        let errands = &mut self.errands;
+        self.versions.retain(|key, version| {
+            let forgotten = when(key, version);
+            if forgotten {
+                errands.push_back(Task::Withdraw(key.clone()));
+            }
+            !forgotten
+        });
+    }
+
+    /// The oldest of too many versions, which no other member seems to take.
+    fn forget_old(&mut self) {
+        while self.versions.len() > MOST_PENDING {
+            let waiting = self.versions.iter().filter(|(_, version)| !version.started);
+            let Some(oldest) = waiting.map(|(_, version)| version.since).min() else { return };
+            self.forget(|_, version| version.since == oldest);
+        }
+    }
+}
+
+impl Version {
+    /// What is to be encoded, once everybody has announced a file.
+    fn encoding(&self, key: &Key, parities: u32) -> Option<Encoding> {
+        Some(Encoding {
+            name: key.0.to_string(),
+            version: key.1,
+            parities,
+            members: self.announced.iter().cloned().collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn push(queue: &mut VecDeque<Key>, key: Key) {
+    queue.retain(|known| *known != key);
+    queue.push_back(key);
+    if queue.len() > MOST_WAITING {
+        queue.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(version: i32) -> Key {
+        (Arc::from("x"), version)
+    }
+
+    fn file(member: usize, content: u8) -> Member {
+        Member { rank: member as u32, len: 1, digest: Digest([content; 32]), routed: None }
+    }
+
+    /// A group of which every member tells the others everything at once.
+    struct Group {
+        members: Vec<Progress>,
+        parities: Vec<Vec<Encoding>>,
+        left: Vec<bool>,
+        dead: Vec<bool>,
+        content: u8,
+    }
+
+    impl Group {
+        fn new(choices: &[Choice]) -> Group {
+            let count = choices.len();
+            let one = |(own, choice): (usize, &Choice)| Progress::new(own, count, 1, *choice);
+            Group {
+                members: choices.iter().enumerate().map(one).collect(),
+                parities: vec![Vec::new(); count],
+                left: vec![false; count],
+                dead: vec![false; count],
+                content: 0,
+            }
+        }
+
+        /// Lets everybody do what there is to do.
+        fn settle(&mut self) {
+            while (0..self.members.len()).any(|own| !self.dead[own] && self.one(own)) {}
+        }
+
+        fn one(&mut self, own: usize) -> bool {
+            let Some(task) = self.members[own].next_task() else { return false };
+            let live = (0..self.members.len()).filter(|m| !self.dead[*m]).collect::<Vec<_>>();
+            let others = live.iter().copied().filter(|m| *m != own);
+            match task {
+                Task::Announce(key) => {
+                    let file = file(own, self.content);
+                    live.iter().for_each(|&m| {
+                        self.members[m].announced(own, key.clone(), file.clone());
+                    });
+                }
+                Task::Encode(encoding) => {
+                    let key = key(encoding.version);
+                    live.iter().for_each(|&m| self.members[m].ended(own, &key, encoding.id()));
+                    self.parities[own].push(encoding);
+                }
+                Task::Leave => {
+                    self.left[own] = true;
+                    others.for_each(|m| self.members[m].leaves(own));
+                }
+                // Only the first one has followers.
+                Task::Decide(key) if own == 0 => {
+                    others.for_each(|m| self.members[m].decided(key.clone()));
+                }
+                Task::DecideNoMore if own == 0 => {
+                    others.for_each(|m| self.members[m].decided_all());
+                }
+                Task::Decide(_) | Task::DecideNoMore | Task::Withdraw(_) => {}
+            }
+            true
+        }
+
+        fn complete(&mut self, members: &[usize], version: i32) {
+            for &member in members {
+                self.members[member].complete(key(version), false);
+            }
+        }
+
+        fn die(&mut self, dead: usize) {
+            self.dead[dead] = true;
+            for member in 0..self.members.len() {
+                self.members[member].gone(dead);
+            }
+        }
+
+        fn versions(&self, member: usize) -> Vec<i32> {
+            self.parities[member].iter().map(|encoding| encoding.version).collect()
+        }
+
+        fn done(&self) -> Vec<bool> {
+            self.members.iter().map(Progress::is_done).collect()
+        }
+    }
+
+    #[test]
+    fn a_version_is_encoded_when_all_have_it() {
+        let mut group = Group::new(&[Choice::All; 3]);
+        group.complete(&[0, 1], 1);
+        group.complete(&[0], 2);
+        group.settle();
+        assert!(group.versions(0).is_empty());
+        group.complete(&[2], 1);
+        group.settle();
+        for member in 0..3 {
+            assert_eq!(group.versions(member), [1]);
+        }
+        let ranks: Vec<u32> = group.parities[1][0].members.iter().map(|m| m.rank).collect();
+        assert_eq!(ranks, [0, 1, 2]);
+    }
+
+    /// The end of a job waits for the slow, and not for what can never be.
+    #[test]
+    fn the_end_waits_as_long_as_it_must() {
+        let mut group = Group::new(&[Choice::All; 3]);
+        group.complete(&[0, 1], 1);
+        group.members[0].leave();
+        group.settle();
+        assert_eq!(group.done(), [false; 3]);
+        group.complete(&[2], 1);
+        group.complete(&[1], 2);
+        group.members[1].leave();
+        group.settle();
+        assert_eq!(group.done(), [true, true, false]);
+        assert_eq!(group.versions(0), [1]);
+        group.members[2].leave();
+        group.settle();
+        assert_eq!(group.done(), [true; 3]);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_dead() {
+        let mut group = Group::new(&[Choice::All; 3]);
+        group.complete(&[0, 1], 1);
+        group.settle();
+        group.die(2);
+        assert_eq!(group.members[0].failed(), 1);
+        group.complete(&[0, 1], 2);
+        assert_eq!(group.members[0].failed(), 2);
+        for member in [0, 1] {
+            group.members[member].leave();
+        }
+        group.settle();
+        assert_eq!(group.done()[..2], [true; 2]);
+        assert!(group.versions(0).is_empty());
+    }
+
+    /// One that dies after it has announced: whoever is still encoding is waited for.
+    #[test]
+    fn a_death_in_the_middle_of_encoding() {
+        let mut group = Group::new(&[Choice::All; 3]);
+        group.complete(&[0, 1, 2], 1);
+        while group.versions(0).is_empty() {
+            assert!((0..3).any(|own| group.one(own)));
+        }
+        group.die(2);
+        group.members[0].leave();
+        while group.one(0) {}
+        assert!(!group.done()[0]);
+        group.settle();
+        assert!(group.done()[0]);
+        assert_eq!(group.versions(1), [1]);
+    }
+
+    /// A version that is taken again is encoded again, of the new files alone.
+    #[test]
+    fn a_version_that_is_taken_again() {
+        let mut group = Group::new(&[Choice::All; 2]);
+        group.complete(&[0, 1], 1);
+        group.settle();
+        group.content = 1;
+        group.complete(&[0, 1], 1);
+        group.settle();
+        let last = group.parities[0].last().unwrap();
+        assert_eq!(last.members, [file(0, 1), file(1, 1)]);
+        assert_eq!(group.parities[1].last().unwrap(), last);
+    }
+
+    #[test]
+    fn only_what_was_decided_is_encoded() {
+        let mut group = Group::new(&[Choice::Own, Choice::Others]);
+        // Decided before the other has it, and after.
+        group.complete(&[0], 1);
+        group.members[0].complete(key(2), true);
+        group.settle();
+        group.complete(&[1], 1);
+        group.complete(&[1], 2);
+        group.complete(&[1], 3);
+        group.members[0].complete(key(3), true);
+        group.settle();
+        for member in [0, 1] {
+            assert_eq!(group.versions(member), [2, 3]);
+        }
+        // A decision that is on its way when the other leaves still counts.
+        group.members[1].leave();
+        group.complete(&[1], 4);
+        group.settle();
+        assert_eq!(group.left, [false, false]);
+        group.members[0].complete(key(4), true);
+        group.members[0].leave();
+        group.settle();
+        assert_eq!(group.versions(1), [2, 3, 4]);
+        assert_eq!(group.done(), [true, true]);
+    }
+
+    /// Words of different members overtake each other.
+    #[test]
+    fn an_end_that_is_heard_of_early_counts() {
+        let mut member = Progress::new(0, 2, 1, Choice::All);
+        let files = [file(0, 0), file(1, 0)];
+        member.complete(key(1), false);
+        assert_eq!(member.next_task(), Some(Task::Announce(key(1))));
+        member.announced(0, key(1), files[0].clone());
+        let members = files.to_vec();
+        let encoding = Encoding { name: "x".to_owned(), version: 1, parities: 1, members };
+        member.ended(1, &key(1), encoding.id());
+        member.announced(1, key(1), files[1].clone());
+        assert_eq!(member.next_task(), Some(Task::Encode(encoding.clone())));
+        member.ended(0, &key(1), encoding.id());
+        assert_eq!(member.next_task(), Some(Task::Withdraw(key(1))));
+    }
+
+    /// A name that one member alone uses must not keep files open for ever.
+    #[test]
+    fn what_nobody_else_takes_is_forgotten() {
+        let mut group = Group::new(&[Choice::All; 2]);
+        for version in 0..1000 {
+            group.complete(&[0], version);
+            group.settle();
+        }
+        assert_eq!(group.members[0].versions.len(), MOST_PENDING);
+        assert_eq!(group.members[1].versions.len(), MOST_PENDING);
+        group.complete(&[1], 999);
+        group.settle();
+        assert_eq!(group.versions(0), [999]);
+    }
+}
