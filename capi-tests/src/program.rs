@@ -79,17 +79,27 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
     executable
 }
 
-/// The executable of `mpi/together.c`, made by the compiler of an MPI installation.
-pub fn mpi_program(compiler: &str) -> PathBuf {
+/// The executable of a program in `mpi/`, made by the compiler of an MPI installation.
+pub fn mpi_program(compiler: &str, name: &str) -> PathBuf {
+    static COMPILED: Mutex<Option<HashMap<(String, String), PathBuf>>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    compiled
+        .get_or_insert_with(HashMap::new)
+        .entry((compiler.to_owned(), name.to_owned()))
+        .or_insert_with(|| compile_mpi(compiler, name))
+        .clone()
+}
+
+fn compile_mpi(compiler: &str, name: &str) -> PathBuf {
     let stage = staged();
     let folder = stage.folder.join("capi-tests");
     std::fs::create_dir_all(&folder).unwrap();
-    let executable = folder.join(format!("mpi-{compiler}-{}", std::process::id()));
+    let executable = folder.join(format!("mpi-{name}-{compiler}-{}", std::process::id()));
     let mut command = Command::new(compiler);
     command
         .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
         .arg(stage.include())
-        .arg(sources().join("../mpi/together.c"))
+        .arg(sources().join(format!("../mpi/{name}.c")))
         .arg("-o")
         .arg(&executable)
         .arg("-L")

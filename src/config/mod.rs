@@ -255,6 +255,8 @@ impl Settings {
     }
 
     fn into_config(self, origin: &str) -> Result<Config> {
+        let ec_group =
+            self.required("ec_group", origin, |text| value::count_from(text, 2, LARGEST_GROUP))?;
         let config = Config {
             mode: self.required("mode", origin, |text| {
                 value::choice(text, &[("sync", Mode::Sync), ("async", Mode::Async)])
@@ -312,22 +314,14 @@ impl Settings {
             })?,
             log_prefix: self.read("log_prefix", path)?,
             ec_interval: self.required("ec_interval", origin, value::interval)?,
-            ec_group: self
-                .required("ec_group", origin, |text| value::count_from(text, 2, LARGEST_GROUP))?,
+            ec_group,
             ec_parity: self
-                .required("ec_parity", origin, |text| value::count_from(text, 1, LARGEST_GROUP))?,
+                .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
             failure_domain: self.read("failure_domain", |text| match text {
                 "" => Err("a name".to_owned()),
                 name => Ok(name.to_owned()),
             })?,
         };
-        if config.ec_parity >= config.ec_group {
-            return Err(Error::invalid(format!(
-                "{origin}: ec_parity = {} is not below ec_group = {}: members of a group that may \
-                 be lost, and all of them",
-                config.ec_parity, config.ec_group
-            )));
-        }
         if config.scratch.is_none() && !config.ephemeral {
             return Err(Error::invalid(format!(
                 "{origin}: scratch is missing; give a directory, or ephemeral = true if no \
@@ -476,8 +470,8 @@ mod tests {
             ("mode", "asynk", "sync, async"),
             ("ec_interval", "-2", "or -1"),
             ("ec_group", "1", "from 2 to 64"),
-            ("ec_parity", "0", "from 1 to 64"),
-            ("ec_parity", "8", "not below ec_group = 8"),
+            ("ec_parity", "0", "from 1 to 7"),
+            ("ec_parity", "8", "from 1 to 7"),
             ("failure_domain", "", "a name"),
             ("scratch", "", "a path"),
             ("persistent", "", "a path"),

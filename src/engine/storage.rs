@@ -27,16 +27,16 @@ pub fn write(shared: &Shared) -> Result<()> {
         let result = written
             .and_then(|temporary| give_name(shared, &job, &temporary))
             .map_err(about(&job.name, job.version));
-        let written = result.is_ok();
+        if result.is_ok() {
+            // Before the step: whoever waits for the write may then wait for the parities.
+            shared.protect(&job.name, job.version);
+        }
         let (after, used) =
             shared.catalog.step(|state| (state.write_done(&job, result), state.used()));
         if after == After::Unlink {
             unlink(shared, &job.name, job.version);
         }
         drop(naming);
-        if written {
-            shared.protect(&job.name, job.version);
-        }
         shared.record_use(used);
     }
     Ok(())

@@ -35,4 +35,6 @@ pub mod survey;
 pub mod wire;
 
 #[cfg(test)]
+mod job_tests;
+#[cfg(test)]
 mod tests;

@@ -113,7 +113,7 @@ impl Progress {
 
     /// A file of this member is in scratch. `decide`: it is to be encoded, whatever was decided.
     pub fn complete(&mut self, key: Key, decide: bool) {
-        if self.members.contains(&Standing::Gone) {
+        if self.alone() {
             self.failed += u64::from(self.choice == Choice::All || decide);
             return;
         }
@@ -141,7 +141,7 @@ impl Progress {
 
     /// A member has said that its file is in scratch; or this one has.
     pub fn announced(&mut self, member: usize, key: Key, file: Member) {
-        if self.members.contains(&Standing::Gone) {
+        if self.alone() {
             return;
         }
         let (members, since) = (self.members.len(), self.counter);
@@ -254,38 +254,41 @@ impl Progress {
         self.choice == Choice::All || self.decided.contains(key)
     }
 
+    /// Whether a member is gone, without which nothing can be encoded.
     fn alone(&self) -> bool {
         self.members.contains(&Standing::Gone)
     }
 
-    /// Versions that somebody will never announce: how many of them the death of that member has
-    /// spoilt.
+    /// Versions that will never be encoded, because somebody will never announce them or is gone:
+    /// how many of them a death has spoilt.
     fn forget_hopeless(&mut self) -> u64 {
         let (own, members) = (self.own, self.members.clone());
+        let alone = self.alone();
         let mut spoilt = 0;
         self.forget(|_, version| {
-            let missing = |standing| {
-                version.announced.iter().zip(&members).any(|(a, m)| a.is_none() && *m == standing)
+            if alone {
+                // Not even if all have announced: the others may have noticed before they began.
+                spoilt += u64::from(!version.started && version.announced[own].is_some());
+                return !version.started;
+            }
+            let never = |(file, member): (&Option<Member>, &Standing)| {
+                file.is_none() && *member == Standing::Leaving
             };
-            let gone = missing(Standing::Gone);
-            spoilt += u64::from(gone && version.announced[own].is_some());
-            gone || missing(Standing::Leaving)
+            version.announced.iter().zip(&members).any(never)
         });
         spoilt
     }
 
-    /// Versions whose parities every member has made that could.
+    /// Versions whose parities every member has made that could. After a death, nobody can tell who
+    /// still will: only this member's own are waited for.
     fn forget_done(&mut self) {
-        let (parities, members) = (self.parities, self.members.clone());
+        let (own, parities, alone) = (self.own, self.parities, self.alone());
         self.forget(|key, version| {
             let Some(id) = version.encoding(key, parities).map(|encoding| encoding.id()) else {
                 return false;
             };
-            version
-                .ended
-                .iter()
-                .zip(&members)
-                .all(|(ended, member)| *ended == Some(id) || *member == Standing::Gone)
+            let ended = |member: usize| version.ended[member] == Some(id);
+            ended(own) && (alone || (0..version.ended.len()).all(ended))
         });
     }
 
@@ -475,7 +478,8 @@ mod tests {
         assert!(group.versions(0).is_empty());
     }
 
-    /// One that dies after it has announced: whoever is still encoding is waited for.
+    /// One that dies after all have announced: those that have made their parities do not wait for
+    /// those that have not begun, which count a failure.
     #[test]
     fn a_death_in_the_middle_of_encoding() {
         let mut group = Group::new(&[Choice::All; 3]);
@@ -483,13 +487,14 @@ mod tests {
         while group.versions(0).is_empty() {
             assert!((0..3).any(|own| group.one(own)));
         }
+        assert!(group.versions(1).is_empty());
         group.die(2);
-        group.members[0].leave();
-        while group.one(0) {}
-        assert!(!group.done()[0]);
-        group.settle();
-        assert!(group.done()[0]);
-        assert_eq!(group.versions(1), [1]);
+        for member in [0, 1] {
+            group.members[member].leave();
+            while group.one(member) {}
+            assert!(group.members[member].is_done());
+        }
+        assert_eq!([0, 1].map(|member| group.members[member].failed()), [0, 1]);
     }
 
     /// A version that is taken again is encoded again, of the new files alone.

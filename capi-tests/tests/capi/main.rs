@@ -6,6 +6,7 @@
 mod backend;
 mod device;
 mod ends;
+mod erasure;
 mod files;
 mod fortran;
 mod host;

@@ -8,30 +8,40 @@ use capi_tests::run::Run;
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
 /// An MPI installation as Debian names its commands.
-struct Mpi {
-    compiler: &'static str,
+pub(crate) struct Mpi {
+    pub(crate) compiler: &'static str,
     starter: &'static str,
     arguments: &'static str,
 }
 
-const OPEN_MPI: Mpi = Mpi {
+pub(crate) const OPEN_MPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
     starter: "mpirun.openmpi",
-    arguments: "--allow-run-as-root --oversubscribe -n 3",
+    arguments: "--allow-run-as-root --oversubscribe",
 };
-const MPICH: Mpi = Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "-n 3" };
+pub(crate) const MPICH: Mpi =
+    Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "" };
+
+impl Mpi {
+    /// What starts so many processes, if this MPI is installed.
+    pub(crate) fn start(&self, processes: usize) -> Option<Run> {
+        let (Some(_), Some(starter)) = (found(self.compiler), found(self.starter)) else {
+            println!("skipped: {} is not installed", self.compiler);
+            return None;
+        };
+        Some(Run::new(&starter).args(self.arguments).arg("-n").arg(processes.to_string()))
+    }
+}
 
 fn under(mpi: &Mpi) {
-    let (Some(_), Some(starter)) = (found(mpi.compiler), found(mpi.starter)) else {
-        println!("skipped: {} is not installed", mpi.compiler);
+    if mpi.start(1).is_none() {
         return;
-    };
-    let program = mpi_program(mpi.compiler);
+    }
+    let program = mpi_program(mpi.compiler, "together");
     for case in ["together", "misfit"] {
         let job = Job::new(CONFIGURATION);
-        Run::new(&starter)
-            .args(mpi.arguments)
-            .arg(&program)
+        let Some(run) = mpi.start(3) else { return };
+        run.arg(&program)
             .arg(job.path("veloc.cfg"))
             .arg(format!("case={case}"))
             .arg(format!("scratch={}", job.scratch().display()))
