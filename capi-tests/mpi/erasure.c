@@ -93,6 +93,14 @@ static void route(int version, int write)
         OK(VELOC_Restart_end(1));
 }
 
+/* Lines of several processes run into each other. */
+static void finish(void)
+{
+    MPI_Finalize();
+    if (rank == 0)
+        puts("done");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = option(argc, argv, "case", "");
@@ -118,8 +126,7 @@ int main(int argc, char **argv)
 
     if (strcmp(what, "init") == 0) {
         REFUSED(VELOC_Init(MPI_COMM_WORLD, argv[1]), option(argc, argv, "words", ""));
-        MPI_Finalize();
-        puts("done");
+        finish();
         return 0;
     }
     OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
@@ -156,7 +163,6 @@ int main(int argc, char **argv)
     OK(VELOC_Get_metrics(&metrics, sizeof metrics));
     EQUAL(metrics.encode_failures, 0);
     OK(VELOC_Finalize(1));
-    MPI_Finalize();
-    puts("done");
+    finish();
     return 0;
 }

@@ -67,6 +67,13 @@ pub struct Client {
 impl Client {
     /// Starts a job without MPI; `rank` is the number in its file names.
     pub fn start(config: Config, rank: u32) -> Result<Client> {
+        if config.protects_scratch() {
+            log::warn!("ec_interval has no effect without MPI (VELOC_Init)");
+        }
+        Self::begin(config, rank)
+    }
+
+    fn begin(config: Config, rank: u32) -> Result<Client> {
         let device = match Driver::get() {
             // Without a wish for a device cache, there is one only if device memory turns up.
             Ok(Some(driver)) if config.gpu_cache_size.is_some() => Device::current(&driver)?,
@@ -83,7 +90,7 @@ impl Client {
     /// Starts a job over an MPI communicator. Collective.
     pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
         let rank = comm.rank()?;
-        let started = config().and_then(|config| Client::start(config, rank));
+        let started = config().and_then(|config| Client::begin(config, rank));
         // One that failed must not leave the others waiting for it in a later collective call.
         let all = agree(&comm, started.is_ok())?;
         if !all {

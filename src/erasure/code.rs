@@ -225,8 +225,8 @@ mod tests {
     fn throughput() {
         const LEN: usize = 1 << 20;
         let mut out = vec![0; LEN];
-        let from = vec![1; LEN * 64];
-        let mut to = vec![0; LEN * 64];
+        let from = vec![1u8; LEN * 64];
+        let mut to = vec![0u8; LEN * 64];
         let mut best = f64::MAX;
         for _ in 0..10 {
             let since = Instant::now();

@@ -129,6 +129,24 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
     }
 }
 
+/// A process that lives and does not answer: whoever does not want to wait for it need not.
+#[test]
+fn a_job_can_end_while_it_waits_for_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let prepared: Vec<Prepared> = (0..2).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
+    let cards: Vec<Card> = prepared.iter().map(|prepared| prepared.card.clone()).collect();
+    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
+    let place = roster::place(&known, 0).unwrap().0.unwrap();
+    let mut prepared = prepared.into_iter();
+    let node = Node::start(prepared.next().unwrap(), 0, cards, place).unwrap();
+    // The other one takes calls, as far as the system does so for it, and says nothing.
+    let silent = prepared.next().unwrap();
+    let engine = engine(folder.path(), 0, node);
+    take(&engine, 1);
+    drop(engine);
+    drop(silent);
+}
+
 /// Strangers are neither heard nor answered, and members only within their group.
 #[test]
 fn strangers_are_turned_away() {
@@ -140,9 +158,9 @@ fn strangers_are_turned_away() {
     let cards = vec![here.clone(), here.clone()];
     let called = Node::start(prepared, 0, cards, place).unwrap();
     card.token[5] ^= 1;
-    let error = Peer::call(0, &card, 1, &here).unwrap_err().to_string();
+    let error = Peer::call(0, &card, 1, &here, |_| {}).unwrap_err().to_string();
     assert!(error.contains("hung up"), "{error}");
-    Peer::call(0, &here, 1, &here).unwrap();
+    Peer::call(0, &here, 1, &here, |_| {}).unwrap();
     // A file that nobody offers is refused, and the call goes on.
     let mut call = nodes[0].call(1).unwrap();
     let id = FileId { name: "../x".to_owned(), version: 1, digest: Digest([0; 32]) };
@@ -154,4 +172,30 @@ fn strangers_are_turned_away() {
     call.look();
     assert!(call.broken().is_none());
     drop(called);
+}
+
+/// Measures: `cargo test --release -p veloc erasure::job_tests -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn throughput_over_the_loopback() {
+    const LEN: usize = 256 << 20;
+    const VERSIONS: i32 = 4;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let engines: Vec<Engine> =
+        (0..).zip(nodes(4)).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
+    for engine in &engines {
+        for version in 1..=VERSIONS {
+            let content = vec![version as u8; LEN];
+            fs::write(engine.files.scratch_path("x", version).unwrap(), content).unwrap();
+        }
+    }
+    let since = std::time::Instant::now();
+    for engine in &engines {
+        (1..=VERSIONS).for_each(|version| engine.protect("x", version));
+    }
+    finish(engines.iter().collect());
+    let bytes = engines.len() * VERSIONS as usize * LEN;
+    let rate = bytes as f64 / since.elapsed().as_secs_f64() / 1e9;
+    println!("3 + 1 on tmpfs, four processes in one: {rate:.2} GB/s of data in all");
+    assert!(engines.iter().all(|engine| is_protected(engine, VERSIONS)));
 }

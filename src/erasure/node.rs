@@ -2,8 +2,8 @@
 //! is to be done is given to the engine's worker ([`Node::next_job`]).
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
-use std::sync::Arc;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::encoding::{Digest, Member};
@@ -45,6 +45,8 @@ struct Known {
     settings: Settings,
     now: Mutex<Now>,
     changed: Condvar,
+    /// The calls that this process has made.
+    calls: Mutex<Vec<Weak<TcpStream>>>,
 }
 
 #[derive(Debug)]
@@ -108,6 +110,7 @@ impl Node {
             settings,
             now: Mutex::new(now),
             changed: Condvar::new(),
+            calls: Mutex::default(),
         });
         let offers = Arc::new(Offers::default());
         let hearing = known.clone();
@@ -156,7 +159,16 @@ impl Node {
     pub fn call(&self, rank: u32) -> Result<Peer> {
         let card = self.known.cards.get(rank as usize);
         let card = card.ok_or_else(|| Error::invalid(format!("there is no number {rank}")))?;
-        Peer::call(rank, card, self.own(), &self.known.cards[self.own() as usize])
+        let here = &self.known.cards[self.own() as usize];
+        Peer::call(rank, card, self.own(), here, |stream| {
+            let mut calls = self.known.calls.lock();
+            calls.retain(|call| call.strong_count() > 0);
+            calls.push(Arc::downgrade(stream));
+            drop(calls);
+            if self.known.now.lock().stopping {
+                self.known.hang_up();
+            }
+        })
     }
 
     /// The files that are served to others.
@@ -255,6 +267,7 @@ impl Node {
     pub fn stop(&self) {
         self.known.now.lock().stopping = true;
         self.known.changed.notify_all();
+        self.known.hang_up();
         self.server.stop();
     }
 
@@ -265,6 +278,14 @@ impl Node {
 }
 
 impl Known {
+    /// Ends the calls that this process has made, also for threads that wait for an answer.
+    fn hang_up(&self) {
+        for call in self.calls.lock().iter().filter_map(Weak::upgrade) {
+            // One that has ended has nothing to be shut down.
+            let _ = call.shutdown(Shutdown::Both);
+        }
+    }
+
     /// What another process has said.
     fn hear(&self, from: u32, word: Word) {
         let member = self.place.members.iter().position(|member| *member == from);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -21,7 +22,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Peer {
     rank: u32,
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     /// The lengths that were asked for and not taken.
     asked: VecDeque<usize>,
     /// Why it is of no use any more.
@@ -29,15 +30,24 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Calls the process number `rank`, as the process `own` with the card `here`.
+    /// Calls the process number `rank`, as the process `own` with the card `here`. `opened` is
+    /// told of each connection before anything is waited for on it: to shut it down ends any wait.
     ///
     /// # Errors
     /// It is at none of its addresses.
-    pub fn call(rank: u32, card: &Card, own: u32, here: &Card) -> Result<Peer> {
+    pub fn call(
+        rank: u32,
+        card: &Card,
+        own: u32,
+        here: &Card,
+        opened: impl Fn(&Arc<TcpStream>),
+    ) -> Result<Peer> {
         let mut last = Error::new(Kind::NotFound, "it has no address");
         for address in card.reached_from(here) {
             match connect(address) {
                 Ok(stream) => {
+                    let stream = Arc::new(stream);
+                    opened(&stream);
                     let hello = Word::Hello { protocol: PROTOCOL, token: card.token, from: own };
                     let mut peer = Peer { rank, stream, asked: VecDeque::new(), broken: None };
                     // Whoever does not know the token hangs up; so does a stranger.
@@ -53,7 +63,7 @@ impl Peer {
     }
 
     fn greeted(&mut self) -> Result<()> {
-        match receive(&self.stream)? {
+        match receive(&*self.stream)? {
             Some(Reply::Bytes) => Ok(()),
             Some(Reply::Refused(why)) => Err(Error::new(Kind::System, why)),
             None => Err(hung_up()),
@@ -70,7 +80,7 @@ impl Peer {
     /// # Errors
     /// The connection is lost.
     pub fn tell(&mut self, word: &Word) -> Result<()> {
-        let sent = send(&self.stream, word);
+        let sent = send(&*self.stream, word);
         sent.map_err(|error| self.fails(error))
     }
 
@@ -96,8 +106,8 @@ impl Peer {
     }
 
     fn answer(&mut self, into: &mut [u8]) -> Result<()> {
-        match receive(&self.stream)? {
-            Some(Reply::Bytes) => (&self.stream)
+        match receive(&*self.stream)? {
+            Some(Reply::Bytes) => (&*self.stream)
                 .read_exact(into)
                 .map_err(|error| Error::system("receiving bytes of a file", &error)),
             Some(Reply::Refused(why)) => Err(Error::new(Kind::NotFound, why)),
@@ -121,7 +131,7 @@ impl Peer {
     /// Sees whether the other end is still there, as far as can be told without asking. Nothing may
     /// have been asked and not taken.
     pub fn look(&mut self) {
-        let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+        let mut polled = [PollFd::new(&*self.stream, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // It says nothing without being asked: what comes is the end.
         if matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
