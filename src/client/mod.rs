@@ -7,6 +7,7 @@ pub mod regions;
 
 mod checkpoint;
 mod protect;
+mod relocate;
 mod restart;
 
 use std::sync::Arc;

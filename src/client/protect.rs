@@ -92,6 +92,7 @@ impl Client {
         let (Some(comm), Some(node)) = (&self.comm, self.engine.erasure.get()) else {
             return Ok(Some(Error::new(Kind::NotFound, "there is no erasure coding")));
         };
+        let restorable = self.relocate(comm, node, name, version, restorable)?;
         let standing = Standing { restorable, parity: self.own_header(node, name, version) };
         let standings = gather(comm, &standing)?;
         let survey = match Survey::new(standings) {
@@ -242,7 +243,10 @@ impl Client {
 }
 
 /// What all processes pass, by number. Collective. What cannot be read counts as nothing.
-fn gather<T: Serialize + DeserializeOwned + Default>(comm: &Comm, own: &T) -> Result<Vec<T>> {
+pub(super) fn gather<T: Serialize + DeserializeOwned + Default>(
+    comm: &Comm,
+    own: &T,
+) -> Result<Vec<T>> {
     let all = comm.allgather(&encode(own)?)?;
     Ok(all.iter().map(|bytes| decode(bytes).unwrap_or_default()).collect())
 }

@@ -53,8 +53,11 @@ impl Client {
                 log::warn!("{error}");
                 None
             });
+            // Processes may have changed places: their files are then in each other's directories.
+            let anybody = self.engine.files.versions_of_anybody(name).unwrap_or_default();
+            let seen = found.max(anybody.range(..=bound).next_back().copied());
             // What one process has, the others may rebuild.
-            let highest = -comm.allreduce_min_i64(-i64::from(found.unwrap_or(-1)))? as i32;
+            let highest = -comm.allreduce_min_i64(-i64::from(seen.unwrap_or(-1)))? as i32;
             if highest < 0 {
                 return Ok(None);
             }

@@ -10,19 +10,12 @@ use super::encoding::{Digest, Encoding};
 use super::layout::{Layout, Whole};
 use crate::error::{Error, Kind, Result};
 
+pub use crate::format::names::Piece;
+
 /// Bytes of a block at the most: of each member one is in memory, and one on its way.
 const BLOCK: u64 = 512 << 10;
 /// Blocks that are asked for ahead.
 const AHEAD: usize = 2;
-
-/// A file of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Piece {
-    /// Its checkpoint file.
-    Data,
-    /// The parities of its parity file, without the header.
-    Parity,
-}
 
 /// Where the members' pieces come from.
 pub trait Pieces {

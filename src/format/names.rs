@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// The most bytes that a checkpoint's name may have.
@@ -37,6 +39,16 @@ pub struct Temporary<'a> {
     pub pid: u32,
     /// Which of that process's temporary files it is.
     pub number: u64,
+}
+
+/// One of the files that a process has of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Piece {
+    /// Its checkpoint file.
+    Data,
+    /// The parities that it keeps of the files of others; where its content is meant, without the
+    /// header.
+    Parity,
 }
 
 /// Whether `name` can name a checkpoint: one to [`LONGEST_NAME`] of `a-z A-Z 0-9 _ .`.

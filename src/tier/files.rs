@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Kind, Result};
 use crate::format::header::{Decoded, Header};
-use crate::format::names;
+use crate::format::names::{self, Piece};
 use crate::platform::{
     self,
     files::{self, Durability},
@@ -210,6 +210,54 @@ impl Files {
         files::remove(&self.routed_note(name, version)?)?;
         files::remove(&self.parity_path(name, version)?)?;
         files::atomic_replace(temporary, &self.own_path(name, version)?, Durability::Unsynced)
+    }
+
+    /// The versions of which scratch has a file or parities of any process, ascending.
+    pub fn versions_of_anybody(&self, name: &str) -> Result<BTreeSet<i32>> {
+        let Some(directory) = &self.scratch else {
+            return Ok(BTreeSet::new());
+        };
+        let versions = files::list(directory, |file_name| {
+            let file = names::parse(file_name).or_else(|| names::parse_parity(file_name))?;
+            (file.name == name).then_some(file.version)
+        })?;
+        Ok(versions.into_iter().collect())
+    }
+
+    /// A file of another process in this one's scratch directory, if it is there; for a file-based
+    /// checkpoint with the path that was routed.
+    pub fn foreign(
+        &self,
+        name: &str,
+        version: i32,
+        rank: u32,
+        piece: Piece,
+    ) -> Option<(PathBuf, Option<String>)> {
+        let of_other = self.of(rank);
+        let path = match piece {
+            Piece::Data => of_other.scratch_path(name, version),
+            Piece::Parity => of_other.parity_path(name, version),
+        };
+        let path = path.ok().filter(|path| path.exists())?;
+        Some((path, of_other.routed(name, version).ok()?))
+    }
+
+    /// Removes such a file.
+    pub fn remove_foreign(&self, name: &str, version: i32, rank: u32, piece: Piece) -> Result<()> {
+        let of_other = self.of(rank);
+        match piece {
+            Piece::Data => {
+                files::remove(&of_other.scratch_path(name, version)?)?;
+                files::remove(&of_other.routed_note(name, version)?)
+            }
+            Piece::Parity => files::remove(&of_other.parity_path(name, version)?),
+        }
+    }
+
+    /// The same directories as another process would see them.
+    fn of(&self, rank: u32) -> Files {
+        let (scratch, persistent) = (self.scratch.clone(), self.persistent.clone());
+        Files { scratch, persistent, rank, ephemeral: self.ephemeral }
     }
 
     /// Gives the file of a file-based checkpoint its name. The caller holds the lock of names.

@@ -215,6 +215,37 @@ fn a_failure_domain_may_be_lost() {
     jobs.good("case=restore expect=1");
 }
 
+/// After the loss of a host, processes are numbered anew: each finds the files of another.
+#[test]
+fn processes_may_change_places() {
+    let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
+    jobs.good("case=take");
+    let before = jobs.all();
+    jobs.lose(1);
+    fs::rename(jobs.scratch(2), jobs.scratch(1)).unwrap();
+    fs::rename(jobs.scratch(3), jobs.scratch(2)).unwrap();
+    jobs.good("case=restore expect=3");
+    let after = jobs.all();
+    for rank in 0..4 {
+        for name in [format!("x-{rank}-3.dat"), format!(".x-{rank}-3.dat.parity")] {
+            assert!(before[rank][&name] == after[rank][&name], "{name}");
+            let elsewhere = (0..4).filter(|other| *other != rank);
+            assert!(!elsewhere.into_iter().any(|other| after[other].contains_key(&name)), "{name}");
+        }
+    }
+}
+
+/// The same without a loss, and with files of the application's own.
+#[test]
+fn files_of_the_application_change_places() {
+    let Some(jobs) = Jobs::new(&MPICH, 2, "mode = sync\nec_interval = 0\n") else { return };
+    jobs.good("case=route to=1");
+    fs::rename(jobs.scratch(0), jobs.job.path("other")).unwrap();
+    fs::rename(jobs.scratch(1), jobs.scratch(0)).unwrap();
+    fs::rename(jobs.job.path("other"), jobs.scratch(1)).unwrap();
+    jobs.good("case=reroute expect=1");
+}
+
 /// At most one version in an interval, and the same for all groups.
 #[test]
 fn an_interval_chooses_the_same_versions_everywhere() {
