@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-use super::layout::{Layout, LARGEST_GROUP};
+use super::layout::{Layout, MOST_MEMBERS};
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 
@@ -63,7 +63,7 @@ impl Encoding {
         let parities = self.parities as usize;
         let distinct = (1..members)
             .all(|at| self.members[..at].iter().all(|other| other.rank != self.members[at].rank));
-        let possible = (2..=LARGEST_GROUP).contains(&members)
+        let possible = (2..=MOST_MEMBERS).contains(&members)
             && (1..members).contains(&parities)
             && distinct
             && self.members.iter().all(|member| member.len <= i64::MAX as u64 / 2)

@@ -58,6 +58,7 @@ pub fn form(domains: &[&str], size: usize, parities: usize) -> Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::erasure::layout::{LARGEST_GROUP, MOST_MEMBERS};
     use proptest::prelude::*;
 
     fn on_hosts(per_host: &[usize]) -> Vec<String> {
@@ -80,6 +81,14 @@ mod tests {
         assert_eq!(formed(&on_hosts(&[4, 4]), 8, 2).groups, [[0, 2, 4, 6], [1, 3, 5, 7]]);
         // Eight hosts of one: one group.
         assert_eq!(formed(&on_hosts(&[1; 8]), 8, 1).groups.len(), 1);
+    }
+
+    #[test]
+    fn no_group_is_larger_than_an_encoding_can_say() {
+        for count in 64..300 {
+            let made = formed(&on_hosts(&[count]), LARGEST_GROUP, LARGEST_GROUP - 1);
+            assert!(made.groups.iter().all(|group| group.len() <= MOST_MEMBERS), "{count}");
+        }
     }
 
     #[test]

@@ -12,8 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::code::{Shard, GRAIN};
 use crate::error::{Error, Kind, Result};
 
-/// The most members of a group.
+/// The most members of a group that can be asked for.
 pub const LARGEST_GROUP: usize = 64;
+/// The most members that a group can have: where one could be cut in two only if both were smaller
+/// than the parities need.
+pub const MOST_MEMBERS: usize = 2 * LARGEST_GROUP - 1;
 
 /// The stripes of one encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,6 +54,8 @@ struct Now {
     progress: Progress,
     /// When it was last decided that a version is to be encoded.
     decided: Instant,
+    /// It has been said that checkpoints are not protected any more.
+    said: bool,
     stopping: bool,
 }
 
@@ -102,7 +104,7 @@ impl Node {
             (_, Some(_)) => Choice::Others,
         };
         let progress = Progress::new(place.own, place.members.len(), settings.parities, choice);
-        let now = Now { progress, decided: Instant::now(), stopping: false };
+        let now = Now { progress, decided: Instant::now(), said: false, stopping: false };
         let known = Arc::new(Known {
             own,
             cards,
@@ -184,7 +186,14 @@ impl Node {
             if due {
                 now.decided = Instant::now();
             }
+            let failed = now.progress.failed();
             now.progress.complete((Arc::from(name), version), due);
+            if now.progress.failed() > failed && !std::mem::replace(&mut now.said, true) {
+                log::warn!(
+                    "erasure coding: a member of the group is gone; from checkpoint \"{name}\" \
+                     version {version} on, nothing is protected from the loss of a scratch directory"
+                );
+            }
         });
     }
 
@@ -217,11 +226,14 @@ impl Node {
         let spoilt = member.and_then(|member| now.progress.gone(member));
         drop(now);
         self.known.changed.notify_all();
-        if let Some(spoilt) = spoilt {
-            log::warn!(
-                "erasure coding: number {rank} is gone; {spoilt} checkpoints that were to be \
-                 protected are not, and later ones will not be: {why}"
-            );
+        match spoilt {
+            // Jobs end, and not all at once.
+            Some(0) => log::info!("erasure coding: number {rank} is gone: {why}"),
+            Some(spoilt) => log::warn!(
+                "erasure coding: number {rank} is gone, and {spoilt} checkpoints that were to be \
+                 protected are not: {why}"
+            ),
+            None => {}
         }
     }
 
