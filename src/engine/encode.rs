@@ -175,6 +175,7 @@ impl Worker<'_> {
 
     /// Makes the parities that this process keeps. The bytes of their file.
     fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<u64> {
+        encoding.check()?;
         let files = &self.shared.files;
         let own = encoding.place(self.node.own());
         let own = own.ok_or_else(|| Error::new(Kind::Internal, "it is not of this process"))?;

@@ -10,6 +10,9 @@ use super::layout::{Layout, MOST_MEMBERS};
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 
+/// No file that is encoded is longer, in bytes.
+const LONGEST_FILE: u64 = 1 << 48;
+
 /// The SHA-256 of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
@@ -66,7 +69,7 @@ impl Encoding {
         let possible = (2..=MOST_MEMBERS).contains(&members)
             && (1..members).contains(&parities)
             && distinct
-            && self.members.iter().all(|member| member.len <= i64::MAX as u64 / 2)
+            && self.members.iter().all(|member| member.len <= LONGEST_FILE)
             && self.version >= 0
             && names::validate_name(&self.name).is_ok();
         if possible {
@@ -74,7 +77,11 @@ impl Encoding {
         }
         Err(Error::new(
             Kind::Corrupt,
-            format!("{members} members with {parities} parities are no group of an encoding"),
+            format!(
+                "checkpoint {:?} version {}: {members} members with {parities} parities are no group, \
+                 or their files are too long",
+                self.name, self.version
+            ),
         ))
     }
 

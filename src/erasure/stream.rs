@@ -61,8 +61,7 @@ pub fn encode(
 ) -> Result<()> {
     let mut reader = Reader::new(encoding, pieces);
     let layout = reader.layout;
-    let steps =
-        layout.kept_by(own).flat_map(|stripe| cut(stripe, layout.chunk())).collect::<Vec<_>>();
+    let steps = layout.kept_by(own).flat_map(|stripe| cut(stripe, layout.chunk()));
     let sources = |stripe| {
         let mut sources = vec![0; layout.data()];
         for member in 0..encoding.members.len() {
@@ -74,7 +73,7 @@ pub fn encode(
     };
     let mut code = Code::new(layout.data(), layout.parities());
     let mut parity = vec![0; BLOCK as usize];
-    reader.each(&steps, sources, |step, blocks| {
+    reader.each(steps, sources, |step, blocks| {
         let Shard::Parity(index) = layout.shard(step.stripe, own) else {
             return Err(Error::new(Kind::Internal, "a stripe is kept by another member"));
         };
@@ -100,11 +99,10 @@ pub fn rebuild(
     let mut reader = Reader::new(encoding, pieces);
     let layout = reader.layout;
     let member = &encoding.members[lost];
-    let mut steps = Vec::new();
-    for stripe in layout.filled_by(lost) {
+    let steps = layout.filled_by(lost).flat_map(|stripe| {
         let left = member.len.saturating_sub(layout.offset(stripe, lost)).min(layout.chunk());
-        steps.extend(cut(stripe, left.next_multiple_of(GRAIN)));
-    }
+        cut(stripe, left.next_multiple_of(GRAIN))
+    });
     // Data first: it is cheaper to use.
     let sources = |stripe| {
         let mut usable: Vec<(Shard, usize)> = (0..encoding.members.len())
@@ -122,7 +120,7 @@ pub fn rebuild(
     let mut block = vec![0; BLOCK as usize];
     let mut left = member.len;
     let mut hasher = Sha256::new();
-    reader.each(&steps, sources, |step, blocks| {
+    reader.each(steps, sources, |step, blocks| {
         let Shard::Data(index) = layout.shard(step.stripe, lost) else {
             return Err(Error::new(Kind::Internal, "a stripe has no data of the lost member"));
         };
@@ -159,15 +157,14 @@ impl<'a> Reader<'a> {
     /// Gives each step's blocks, of the members that `sources` says, to `work`.
     fn each(
         &mut self,
-        steps: &[Step],
+        mut steps: impl Iterator<Item = Step>,
         sources: impl Fn(usize) -> Vec<usize>,
         mut work: impl FnMut(&Step, &[(Shard, &[u8])]) -> Result<()>,
     ) -> Result<()> {
         let mut asked: VecDeque<(Step, Vec<usize>)> = VecDeque::new();
-        let mut coming = steps.iter();
         loop {
             while asked.len() <= AHEAD {
-                let Some(&step) = coming.next() else { break };
+                let Some(step) = steps.next() else { break };
                 let members = sources(step.stripe);
                 for &member in &members {
                     if let Some((piece, offset, len)) = self.reach(&step, member) {

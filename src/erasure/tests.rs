@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::encoding::{Digest, Encoding, Member};
 use super::layout::Whole;
-use super::parity::{ParityFile, Writer};
+use super::parity::{Header, ParityFile, Writer};
 use super::stream::{encode, rebuild, Piece, Pieces};
 use crate::error::{Error, Kind, Result};
 use crate::platform::files;
@@ -222,6 +222,45 @@ fn a_damaged_parity_file_is_none() {
     assert_eq!(ParityFile::read(&path).unwrap_err().kind(), Kind::Corrupt);
     fs::remove_file(&path).unwrap();
     assert_eq!(ParityFile::read(&path).unwrap_err().kind(), Kind::NotFound);
+}
+
+proptest! {
+    /// Whatever a header says whose digest is right: a parity file or an error, and no panic.
+    #[test]
+    fn any_header_is_answered(
+        header in prop::collection::vec(any::<u8>(), 0..200), change in any::<prop::sample::Index>(),
+        real in any::<bool>(), byte in any::<u8>(), tail in 0..300usize,
+    ) {
+        let header = if real {
+            // One that could be real but for a byte.
+            let encoding = Encoding {
+                name: "x".to_owned(),
+                version: 7,
+                parities: 1,
+                members: (0..3)
+                    .map(|rank| Member { rank, len: 9, digest: Digest([7; 32]), routed: None })
+                    .collect(),
+            };
+            let header = Header { encoding, own: 1, payload: Digest([0; 32]) };
+            let mut bytes = postcard::to_stdvec(&header).unwrap();
+            let at = change.index(bytes.len());
+            bytes[at] = byte;
+            bytes
+        } else {
+            header
+        };
+        let mut bytes = b"VELOCEC1".to_vec();
+        bytes.extend((header.len() as u32).to_le_bytes());
+        bytes.extend(&header);
+        bytes.extend(Digest::of(&header).0);
+        bytes.resize(bytes.len() + tail, 0);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("parity");
+        fs::write(&path, bytes).unwrap();
+        if let Ok(found) = ParityFile::read(&path) {
+            let _ = found.verify();
+        }
+    }
 }
 
 /// Headers that their digest vouches for but that are no encoding.
