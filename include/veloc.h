@@ -181,6 +181,14 @@ typedef struct VELOC_Metrics {
      * Whether the device in use is the software device, whose times say nothing about a GPU.
      */
     uint64_t software_device;
+    /**
+     * Parities of erasure coding that this process has made, in the background.
+     */
+    struct VELOC_Sum encode;
+    /**
+     * Checkpoints that erasure coding was to protect and could not.
+     */
+    uint64_t encode_failures;
 } VELOC_Metrics;
 
 #ifdef __cplusplus
@@ -225,9 +233,10 @@ int VELOC_Init(MPI_Comm comm, const char *cfg_file);
 
 /**
  * Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can
- * be initialised again.
+ * be initialised again. Collective under MPI.
  *
- * @param drain  not 0: first waits for everything that is to reach a file; 0: leaves it to
+ * @param drain  not 0: first waits for everything that is to reach a file, and with erasure coding
+ *         (`ec_interval`) until all processes of the group have made their parities; 0: leaves it to
  *         veloc-backend, which writes it; without one (`mode = sync`, `threaded = true`,
  *         `ephemeral = true`, or none to be had) it is given up
  * @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
@@ -502,7 +511,8 @@ int VELOC_Cleanup(const char *name);
 
 /**
  * The newest version that can be restored. Collective under MPI: the newest that every process
- * can restore.
+ * can restore. With erasure coding (`ec_interval`) a process that lacks it first rebuilds it, if
+ * the others have enough of it.
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the newest version to consider; 0: the newest of all

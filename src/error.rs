@@ -64,6 +64,12 @@ impl Error {
     pub fn within(self, context: impl fmt::Display) -> Self {
         Error { kind: self.kind, message: format!("{context}: {}", self.message) }
     }
+
+    /// The same error with `more` behind its message.
+    #[must_use]
+    pub fn followed_by(self, more: impl fmt::Display) -> Self {
+        Error { kind: self.kind, message: format!("{}; {more}", self.message) }
+    }
 }
 
 impl fmt::Display for Error {

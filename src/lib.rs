@@ -11,6 +11,7 @@ pub mod client;
 pub mod config;
 pub mod device;
 pub mod engine;
+pub mod erasure;
 pub mod error;
 pub mod format;
 pub mod metrics;

@@ -124,6 +124,10 @@ pub struct Metrics {
     pub turn: Sum,
     /// Time that `VELOC_Init` took.
     pub init: Sum,
+    /// Parities made: bytes of their files, and time.
+    pub encode: Sum,
+    /// Checkpoints whose parities could not be made.
+    pub encode_failures: AtomicU64,
     trace: Recorder,
 }
 

@@ -71,6 +71,8 @@ fn portable(config: &Config) -> Result<Config> {
         *path = path.as_deref().map(absolute).transpose()?;
     }
     config.trace = None;
+    config.ec_interval = None;
+    config.failure_domain = None;
     Ok(config)
 }
 

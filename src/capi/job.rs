@@ -89,9 +89,10 @@ pub(super) fn start_over<'a>(
 }
 
 /// Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can
-/// be initialised again.
+/// be initialised again. Collective under MPI.
 ///
-/// @param drain  not 0: first waits for everything that is to reach a file; 0: leaves it to
+/// @param drain  not 0: first waits for everything that is to reach a file, and with erasure coding
+///         (`ec_interval`) until all processes of the group have made their parities; 0: leaves it to
 ///         veloc-backend, which writes it; without one (`mode = sync`, `threaded = true`,
 ///         `ephemeral = true`, or none to be had) it is given up
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not

@@ -1,9 +1,11 @@
 //! What the library has measured of itself.
 
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::Ordering;
 
 use super::boundary::{guarded, status, with_client};
 use crate::client::Client;
+use crate::erasure::node::Node;
 use crate::error::{Error, Result};
 use crate::metrics::{Sum, CAUSES, HOPS};
 use crate::policy::touch::{Mode, Rate};
@@ -94,6 +96,10 @@ pub struct VELOC_Metrics {
     pub touch_predictions: [f64; 2],
     /// Whether the device in use is the software device, whose times say nothing about a GPU.
     pub software_device: u64,
+    /// Parities of erasure coding that this process has made, in the background.
+    pub encode: VELOC_Sum,
+    /// Checkpoints that erasure coding was to protect and could not.
+    pub encode_failures: u64,
 }
 
 fn sum(sum: &Sum) -> VELOC_Sum {
@@ -150,6 +156,9 @@ fn collect(client: &Client) -> VELOC_Metrics {
         touch_interval: inputs.interval,
         touch_predictions: [prediction.sequential, prediction.concurrent],
         software_device: engine.device.get().is_some_and(|side| side.device.is_software()).into(),
+        encode: sum(&metrics.encode),
+        encode_failures: metrics.encode_failures.load(Ordering::Relaxed)
+            + engine.erasure.get().map_or(0, Node::unprotected),
     }
 }
 

@@ -8,7 +8,8 @@ use crate::client::Selection;
 use crate::error::Error;
 
 /// The newest version that can be restored. Collective under MPI: the newest that every process
-/// can restore.
+/// can restore. With erasure coding (`ec_interval`) a process that lacks it first rebuilds it, if
+/// the others have enough of it.
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the newest version to consider; 0: the newest of all

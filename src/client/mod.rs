@@ -8,6 +8,8 @@ pub mod regions;
 
 mod agreement;
 mod checkpoint;
+mod protect;
+mod relocate;
 mod restart;
 
 use std::sync::Arc;
@@ -88,6 +90,9 @@ impl Client {
                  share its files with"
             );
         }
+        if config.protects_scratch() {
+            log::warn!("ec_interval has no effect without MPI (VELOC_Init)");
+        }
         Client::start(config, rank)
     }
 
@@ -124,6 +129,14 @@ impl Client {
             return Err(Error::new(Kind::Internal, "another process could not start its client"));
         }
         let mut client = started?;
+        let joined = protect::join(&client.engine.config, &comm)
+            .and_then(|node| node.map_or(Ok(()), |node| client.engine.join(node)));
+        if !agree(&comm, joined.is_ok())? {
+            drop(client);
+            comm.free()?;
+            joined?;
+            return Err(Error::new(Kind::Internal, "another process could not start its client"));
+        }
         client.agreement = Agreement::start(&comm, &client.engine)?;
         client.comm = Some(comm);
         Ok(client)
@@ -139,6 +152,9 @@ impl Client {
             warn(agreement.conclude(engine));
         }
         let drained = if drain { engine.drain() } else { Ok(()) };
+        if drain {
+            engine.await_parities();
+        }
         if let Some(agreement) = self.agreement.take() {
             warn(agreement.finish(engine, drain && drained.is_ok()));
             engine.prune_all();

@@ -32,6 +32,9 @@ impl Client {
             checked?;
             return Err(Error::invalid("another process asked for a wrong name or version"));
         }
+        if self.can_rebuild() {
+            return self.newest_after_rebuilding(name, bound);
+        }
         loop {
             let found = self.newest(name, bound);
             let Some(comm) = &self.comm else {
@@ -53,6 +56,47 @@ impl Client {
                 return Ok(Some(lowest));
             }
             bound = lowest;
+        }
+    }
+
+    /// The newest version that every process has, or could rebuild and therefore has now.
+    fn newest_after_rebuilding(&self, name: &str, bound: i32) -> Result<Option<i32>> {
+        let Some(comm) = &self.comm else {
+            return self.newest(name, bound);
+        };
+        let mut bound = comm.allreduce_min_i64(i64::from(bound))? as i32;
+        loop {
+            let found = self.newest(name, bound).unwrap_or_else(|error| {
+                // What this process cannot look for may still be rebuilt.
+                log::warn!("{error}");
+                None
+            });
+            // Processes may have changed places: their files are then in each other's directories.
+            let anybody = self.engine.files.versions_of_anybody(name).unwrap_or_default();
+            let seen = found.max(anybody.range(..=bound).next_back().copied());
+            // What one process has, the others may rebuild.
+            let highest = -comm.allreduce_min_i64(-i64::from(seen.unwrap_or(-1)))? as i32;
+            if highest < 0 {
+                return Ok(None);
+            }
+            let restorable = found == Some(highest) || self.has(name, highest);
+            if agree(comm, restorable)? {
+                return Ok(Some(highest));
+            }
+            match self.rebuild(name, highest, restorable)? {
+                None => return Ok(Some(highest)),
+                // All processes have the same reason, or know of one that another has.
+                Some(why) if restorable => {
+                    log::info!("passing over version {highest} of \"{name}\": {why}");
+                }
+                Some(why) => {
+                    log::warn!("passing over version {highest} of \"{name}\": {why}");
+                }
+            }
+            if highest == 0 {
+                return Ok(None);
+            }
+            bound = highest - 1;
         }
     }
 
@@ -84,15 +128,25 @@ impl Client {
     /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none,
     /// whichever rank's each of them wants.
     pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
+        let other = self.other(of);
+        let proper = check_name(name, version).and_then(|()| self.must_be_idle());
         let part_of = |id| self.regions.of(name).part(id);
-        let begun =
-            check_name(name, version).and_then(|()| self.must_be_idle()).and_then(|()| match self
-                .other(of)
-            {
-                Some(rank) => self.engine.begin_restore_of(rank, name, version, part_of),
-                None => self.engine.begin_restore(name, version, part_of),
-            });
-        let all = self.all_agree(begun.is_ok());
+        let begin = || match other {
+            Some(rank) => self.engine.begin_restore_of(rank, name, version, part_of),
+            None => self.engine.begin_restore(name, version, part_of),
+        };
+        let mut begun = proper.clone().and_then(|()| begin());
+        let mut all = self.all_agree(begun.is_ok());
+        let mut why = None;
+        // Each process rebuilds its own file, and none that of another.
+        let own = proper.is_ok() && other.is_none();
+        if self.can_rebuild() && matches!(all, Ok(false)) && self.all_agree(own)? {
+            why = self.rebuild(name, version, begun.is_ok())?;
+            if why.is_none() {
+                begun = begun.or_else(|_| begin());
+            }
+            all = self.all_agree(begun.is_ok());
+        }
         match (begun, all) {
             (Ok(restoring), Ok(true)) => {
                 self.phase = Phase::Restart { restoring };
@@ -106,7 +160,10 @@ impl Client {
                     format!("another process cannot restore \"{name}\" version {version}"),
                 ))
             }
-            (Err(error), _) => Err(error),
+            (Err(error), _) => Err(match why {
+                Some(why) => error.followed_by(format!("it cannot be rebuilt: {why}")),
+                None => error,
+            }),
         }
     }
 

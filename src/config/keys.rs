@@ -190,6 +190,36 @@ pub const KEYS: &[Key] = &[
                   persistent (data), or those in scratch as well (full).",
     },
     Key {
+        name: "ec_interval",
+        values: "seconds, 0 or -1",
+        role: Role::Default("-1"),
+        meaning:
+            "Least time between two checkpoints that the processes of an MPI job protect from \
+                  the loss of scratch directories by erasure coding; 0 protects every one, -1 none.",
+    },
+    Key {
+        name: "ec_group",
+        values: "2 to 64",
+        role: Role::Default("8"),
+        meaning: "About how many processes share their parities; fewer where that spreads them \
+                  over more failure domains.",
+    },
+    Key {
+        name: "ec_parity",
+        values: "1 to ec_group - 1",
+        role: Role::Default("1"),
+        meaning:
+            "How many processes of a group may lose their scratch directories: 1 by exclusive \
+                  or, more by Reed-Solomon codes.",
+    },
+    Key {
+        name: "failure_domain",
+        values: "text",
+        role: Role::Optional,
+        meaning: "What a process is lost together with; groups are formed across such domains. \
+                  Without it the name of the host.",
+    },
+    Key {
         name: "persistent_interval",
         values: "whole number of seconds; 0: every checkpoint, -1: none",
         role: Role::Default("0"),
@@ -226,18 +256,6 @@ pub const KEYS: &[Key] = &[
         values: "true or false",
         role: Role::Default("false"),
         meaning: "All processes of an MPI job share one persistent file for each version.",
-    },
-    Key {
-        name: "ec_interval",
-        values: "seconds",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: least time between two erasure encodings.",
-    },
-    Key {
-        name: "failure_domain",
-        values: "text",
-        role: Role::NoEffect { instead: None },
-        meaning: "Upstream: which processes fail together, for erasure coding.",
     },
     Key {
         name: "score_eviction",

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use value::Allowed;
 
+pub use crate::erasure::layout::LARGEST_GROUP;
 pub use crate::policy::order::RestoreOrder;
 pub use crate::policy::register::Pin;
 pub use crate::policy::touch::Touch;
@@ -131,6 +132,14 @@ pub struct Config {
     pub meta: Option<PathBuf>,
     /// The processes share one persistent file for each version.
     pub aggregated: bool,
+    /// Seconds between two erasure encodings at least, 0: every checkpoint. `None`: never.
+    pub ec_interval: Option<u64>,
+    /// Members of a group of erasure coding, about: 2 to [`LARGEST_GROUP`].
+    pub ec_group: usize,
+    /// Members of a group that may be lost: 1 to `ec_group` - 1.
+    pub ec_parity: usize,
+    /// What this process is lost together with. `None`: its host.
+    pub failure_domain: Option<String>,
 }
 
 impl Config {
@@ -138,6 +147,11 @@ impl Config {
     /// then is there a backend.
     pub fn outlives_application(&self) -> bool {
         self.mode == Mode::Async && !self.ephemeral && !self.threaded
+    }
+
+    /// Whether scratch files are to be protected by other processes.
+    pub fn protects_scratch(&self) -> bool {
+        self.ec_interval.is_some() && !self.ephemeral
     }
 
     /// Reads the file at `path` and the environment, and logs the warnings.
@@ -280,6 +294,8 @@ impl Settings {
     }
 
     fn into_config(self, origin: &str) -> Result<Config> {
+        let ec_group =
+            self.required("ec_group", origin, |text| value::count_from(text, 2, LARGEST_GROUP))?;
         let config = Config {
             mode: self.required("mode", origin, |text| {
                 value::choice(text, &[("sync", Mode::Sync), ("async", Mode::Async)])
@@ -354,6 +370,14 @@ impl Settings {
             chksum: self.required("chksum", origin, value::switch)?,
             meta: self.read("meta", path)?,
             aggregated: self.required("aggregated", origin, value::switch)?,
+            ec_interval: self.required("ec_interval", origin, value::interval)?,
+            ec_group,
+            ec_parity: self
+                .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
+            failure_domain: self.read("failure_domain", |text| match text {
+                "" => Err("a name".to_owned()),
+                name => Ok(name.to_owned()),
+            })?,
         };
         for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {
             if set && config.meta.is_none() && !config.ephemeral {
@@ -463,6 +487,10 @@ mod tests {
                 chksum: false,
                 meta: None,
                 aggregated: false,
+                ec_interval: None,
+                ec_group: 8,
+                ec_parity: 1,
+                failure_domain: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -477,7 +505,8 @@ mod tests {
              pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
              watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
              persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nchksum = true\n\
-             meta = /m\naggregated = true\n",
+             meta = /m\naggregated = true\nec_interval = 60\nec_group = 4\n\
+             ec_parity = 3\nfailure_domain = rack 7\n",
             &[],
         )
         .unwrap();
@@ -510,6 +539,10 @@ mod tests {
                 chksum: true,
                 meta: Some("/m".into()),
                 aggregated: true,
+                ec_interval: Some(60),
+                ec_group: 4,
+                ec_parity: 3,
+                failure_domain: Some("rack 7".into()),
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -519,6 +552,11 @@ mod tests {
     fn bad_values_name_key_value_place_and_what_is_allowed() {
         for (key, value, allowed) in [
             ("mode", "asynk", "sync, async"),
+            ("ec_interval", "-2", "from -1 (never)"),
+            ("ec_group", "1", "from 2 to 64"),
+            ("ec_parity", "0", "from 1 to 7"),
+            ("ec_parity", "8", "from 1 to 7"),
+            ("failure_domain", "", "a name"),
             ("scratch", "", "a path"),
             ("persistent", "", "a path"),
             ("gpu_cache_size", "-1", "a number of GiB"),

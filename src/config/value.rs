@@ -43,6 +43,12 @@ pub fn count(text: &str, most: usize) -> Result<usize, Allowed> {
     }
 }
 
+/// A whole number from `least` to `most`.
+pub fn count_from(text: &str, least: usize, most: usize) -> Result<usize, Allowed> {
+    let allowed = || format!("a whole number from {least} to {most}");
+    count(text, most).ok().filter(|number| *number >= least).ok_or_else(allowed)
+}
+
 /// Seconds between two of something: `None` for -1, which is never.
 pub fn interval(text: &str) -> Result<Option<u64>, Allowed> {
     if text == "-1" {
@@ -126,13 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn intervals() {
+    fn numbers_with_a_least_and_intervals() {
+        assert_eq!(count_from("2", 2, 64), Ok(2));
         for (text, seconds) in [("0", Some(0)), ("60", Some(60)), ("-1", None)] {
             assert_eq!(interval(text), Ok(seconds), "{text}");
         }
-        for text in ["", "-2", "+1", "1.5", "1s", "1000000001", "never"] {
+        for text in ["", "-2", "-0", "+1", "1.5", "1s", "1000000001", "never"] {
             assert!(interval(text).is_err(), "{text}");
+            assert!(count_from(text, 2, 64).is_err(), "{text}");
         }
+        assert!(count_from("1", 2, 64).unwrap_err().contains("from 2 to 64"));
     }
 
     #[test]

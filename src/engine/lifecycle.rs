@@ -7,12 +7,13 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use super::shared::{DeviceSide, Shared};
-use super::{loan, prepare, storage, transfer};
+use super::{encode, loan, prepare, storage, transfer};
 use crate::backend::link::{Estate, Link};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use crate::config::{Config, Mode};
 use crate::device::{Device, Event, Stream};
+use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::mapping::Mapping;
@@ -37,7 +38,7 @@ const HOST_DEFAULT: u64 = 1 << 30;
 /// The same of an ephemeral job, which keeps everything in it.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 /// Workers that the others can do without, as long as they end between two transfers.
-const OPTIONAL: [&str; 4] = ["fetch", "read", "touch", "pin"];
+const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
@@ -325,17 +326,38 @@ impl Engine {
     /// the application has lent is fetched. The result is that of the draining; the job is over in
     /// any case.
     pub fn finish(self, drain: bool) -> Result<()> {
-        if drain {
-            return self.drain();
+        if !drain {
+            if !self.catalog.look(State::arriving) {
+                return Ok(());
+            }
+            // The application may free its memory after this.
+            let since = Instant::now();
+            let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
+            self.metrics.waited(Cause::Drain, since);
+            return fetched;
         }
-        if !self.catalog.look(State::arriving) {
-            return Ok(());
+        let drained = self.drain();
+        self.await_parities();
+        drained
+    }
+
+    /// Waits until all members of the group have made their parities, or cannot.
+    pub fn await_parities(&self) {
+        if let Some(node) = self.erasure.get() {
+            let _span = self.trace.span(Activity::Drain);
+            let since = Instant::now();
+            node.finish();
+            self.metrics.waited(Cause::Drain, since);
         }
-        // The application may free its memory after this.
-        let since = Instant::now();
-        let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
-        self.metrics.waited(Cause::Drain, since);
-        fetched
+    }
+
+    /// Has the scratch files of this job protected by other processes from here on.
+    pub fn join(&self, node: Node) -> Result<()> {
+        if self.erasure.set(node).is_err() {
+            return Err(Error::new(Kind::Internal, "there is erasure coding already"));
+        }
+        self.files.expect_parities();
+        self.spawn("encode", encode::encode)
     }
 }
 
@@ -375,6 +397,14 @@ fn recorder(config: &Config, rank: u32) -> Recorder {
 fn warn_of_unused(config: &Config) {
     if config.ephemeral && config.persistent.is_some() {
         log::warn!("persistent has no effect with ephemeral = true");
+    }
+    if config.ephemeral && config.ec_interval.is_some() {
+        log::warn!(
+            "ec_interval has no effect with ephemeral = true: there are no files to protect"
+        );
+    }
+    if config.failure_domain.is_some() && !config.protects_scratch() {
+        log::warn!("failure_domain has no effect without erasure coding (ec_interval)");
     }
     if config.ephemeral && config.mode == Mode::Sync {
         log::warn!(

@@ -11,6 +11,7 @@
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
+//! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
 //! capture, [`shared`] is what all of them see, [`place`] where the application has a
@@ -18,6 +19,7 @@
 
 pub mod capture;
 pub mod copy;
+pub mod encode;
 pub mod gate;
 pub mod guard;
 pub mod loan;

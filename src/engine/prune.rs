@@ -16,6 +16,9 @@ impl Shared {
         if self.config.ephemeral {
             return;
         }
+        if tier == FileTier::Scratch {
+            self.protect(name, version);
+        }
         {
             let mut kept = self.retention[tier as usize].lock();
             if !kept.is_limited() {

@@ -14,6 +14,7 @@ use crate::catalog::monitor::Catalog;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Event, Stream};
+use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::policy::interval::Interval;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub files: Files,
     /// The process that goes on should this one be killed.
     pub link: Option<Link>,
+    /// The other processes, once there is erasure coding.
+    pub erasure: OnceLock<Node>,
     /// The counters.
     pub metrics: Metrics,
     /// The timeline.
@@ -106,6 +109,7 @@ impl Shared {
             device: OnceLock::new(),
             files,
             link,
+            erasure: OnceLock::new(),
             metrics: Metrics::new(trace.clone()),
             trace,
             pace,
@@ -149,6 +153,16 @@ impl Shared {
         }
         if let Some(link) = &self.link {
             link.hurry();
+        }
+        if let Some(node) = self.erasure.get() {
+            node.stop();
+        }
+    }
+
+    /// A checkpoint's file is in scratch: its parities can be made, where they are wanted.
+    pub fn protect(&self, name: &str, version: i32) {
+        if let Some(node) = self.erasure.get() {
+            node.complete(name, version);
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// The most bytes that a checkpoint's name may have.
@@ -16,6 +18,8 @@ const TEMPORARY: &str = ".tmp-";
 
 /// The end of the name of the note that a checkpoint is a file of the application's own.
 const ROUTED: &str = ".routed";
+/// The end of the name of a parity file.
+const PARITY: &str = ".parity";
 
 /// What the name of a checkpoint file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,16 @@ pub struct Temporary<'a> {
     pub pid: u32,
     /// Which of that process's temporary files it is.
     pub number: u64,
+}
+
+/// One of the files that a process has of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Piece {
+    /// Its checkpoint file.
+    Data,
+    /// The parities that it keeps of the files of others; where its content is meant, without the
+    /// header.
+    Parity,
 }
 
 /// Whether `name` can name a checkpoint: one to [`LONGEST_NAME`] of `a-z A-Z 0-9 _ .`.
@@ -70,6 +84,17 @@ pub fn parse(file_name: &str) -> Option<Parsed<'_>> {
         return None;
     }
     Some(Parsed { name, rank: number(rank)?, version: number(version)? })
+}
+
+/// The name of the file with the parities that a process keeps of a checkpoint. Hidden, and no
+/// checkpoint to [`parse`].
+pub fn parity_file(name: &str, rank: u32, version: i32) -> String {
+    format!(".{}{PARITY}", checkpoint_file(name, rank, version))
+}
+
+/// What the name of a parity file says. `None` for anything that [`parity_file`] would not give.
+pub fn parse_parity(file_name: &str) -> Option<Parsed<'_>> {
+    parse(file_name.strip_prefix('.')?.strip_suffix(PARITY)?)
 }
 
 /// The name under which `complete` is written until it is complete. Hidden, and no checkpoint to
@@ -215,6 +240,18 @@ mod tests {
         }
         let longest = checkpoint_file(&"x".repeat(LONGEST_NAME), u32::MAX, i32::MAX);
         assert!(temporary_file(&longest, u32::MAX, u64::MAX).len() <= 255, "NAME_MAX");
+    }
+
+    #[test]
+    fn parity_files() {
+        let name = parity_file("wave.field", 3, 12);
+        assert_eq!(name, ".wave.field-3-12.dat.parity");
+        assert_eq!(parse_parity(&name), parse("wave.field-3-12.dat"));
+        assert_eq!((parse(&name), parse_temporary(&name)), (None, None));
+        for file in ["x-0-7.dat.parity", ".x-0-7.dat", ".x-0-7.parity", "..x-0-7.dat.parity.parity"]
+        {
+            assert_eq!(parse_parity(file), None, "{file}");
+        }
     }
 
     proptest! {

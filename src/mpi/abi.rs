@@ -30,6 +30,8 @@ pub struct Constants {
     pub comm_null: Constant,
     /// `MPI_INT64_T`.
     pub int64: Constant,
+    /// `MPI_BYTE`.
+    pub byte: Constant,
     /// `MPI_MIN`.
     pub min: Constant,
     /// `MPI_STATUS_IGNORE`.
@@ -44,18 +46,21 @@ impl Abi {
             Abi::OpenMpi => Constants {
                 comm_null: Address(c"ompi_mpi_comm_null"),
                 int64: Address(c"ompi_mpi_int64_t"),
+                byte: Address(c"ompi_mpi_byte"),
                 min: Address(c"ompi_mpi_op_min"),
                 status_ignore: 0,
             },
             Abi::Mpich => Constants {
                 comm_null: Value(0x0400_0000),
                 int64: Value(0x4c00_083a),
+                byte: Value(0x4c00_010d),
                 min: Value(0x5800_0002),
                 status_ignore: 1,
             },
             Abi::Standard => Constants {
                 comm_null: Value(0x100),
                 int64: Value(0x258),
+                byte: Value(0x247),
                 min: Value(0x22),
                 status_ignore: 0,
             },
@@ -118,10 +123,12 @@ mod tests {
         let mpich = Abi::Mpich.constants();
         assert_eq!(mpich.comm_null, Constant::Value(0x0400_0000));
         assert_eq!(mpich.int64, Constant::Value(0x4c00_083a));
+        assert_eq!(mpich.byte, Constant::Value(0x4c00_010d));
         assert_eq!(mpich.min, Constant::Value(0x5800_0002));
         let standard = Abi::Standard.constants();
         assert_eq!(standard.comm_null, Constant::Value(0x100));
         assert_eq!(standard.int64, Constant::Value(0x258));
+        assert_eq!(standard.byte, Constant::Value(0x247));
         assert_eq!(standard.min, Constant::Value(0x22));
         assert_eq!(mpich.status_ignore, 1);
         assert_eq!(standard.status_ignore, 0);

@@ -10,6 +10,9 @@ use crate::error::{Error, Kind, Result};
 
 const MPI_SUCCESS: c_int = 0;
 
+/// Bytes of the length in front of what is gathered.
+const LENGTH: usize = 4;
+
 /// `int MPI_Initialized(int *flag)` and `int MPI_Finalized(int *flag)`.
 type Query = unsafe extern "C" fn(*mut c_int) -> c_int;
 
@@ -29,7 +32,12 @@ struct Calls<H> {
         unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H, *mut H) -> c_int,
     test: unsafe extern "C" fn(*mut H, *mut c_int, *mut c_void) -> c_int,
     wait: unsafe extern "C" fn(*mut H, *mut c_void) -> c_int,
+    allgather: Allgather<H>,
 }
+
+/// `int MPI_Allgather(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm)`.
+type Allgather<H> =
+    unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H) -> c_int;
 
 /// The functions, by the width of handles.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +56,7 @@ pub struct Mpi {
     /// Predefined handles.
     comm_null: usize,
     int64: usize,
+    byte: usize,
     min: usize,
     /// The pointer that stands for no status.
     status_ignore: usize,
@@ -100,6 +109,7 @@ impl Mpi {
             finalized: unsafe { function(library, c"MPI_Finalized")? },
             comm_null: constant(constants.comm_null, c"MPI_COMM_NULL")?,
             int64: constant(constants.int64, c"MPI_INT64_T")?,
+            byte: constant(constants.byte, c"MPI_BYTE")?,
             min: constant(constants.min, c"MPI_MIN")?,
             status_ignore: constants.status_ignore,
         })
@@ -249,6 +259,39 @@ impl Comm {
         call!(self.mpi, wait_request(request, self.mpi.status_ignore))
     }
 
+    /// What every process passes, which need not be equally long, by rank. Collective. Nothing that
+    /// is long for one process: all get room for the longest.
+    ///
+    /// # Errors
+    /// `MPI_Allreduce` or `MPI_Allgather` failed, or MPI is not running; [`Kind::NoRoom`] on every
+    /// process if one passes more than MPI can count.
+    pub fn allgather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let longest = -self.allreduce_min_i64(-(bytes.len() as i64))?;
+        let size = self.size()? as usize;
+        if longest == 0 {
+            return Ok(vec![Vec::new(); size]);
+        }
+        // Each with its length in front.
+        let record = longest as usize + LENGTH;
+        if c_int::try_from(record).is_err() {
+            let what = format!("MPI_Allgather of {longest} bytes");
+            return Err(Error::new(Kind::NoRoom, what));
+        }
+        let mut own = (bytes.len() as u32).to_le_bytes().to_vec();
+        own.extend(bytes);
+        own.resize(record, 0);
+        let mut all = vec![0; record * size];
+        call!(self.mpi, gather(&own, &mut all, self.mpi.byte, self.handle))?;
+        let one = |record: &[u8]| {
+            let (len, bytes) = record.split_at(LENGTH);
+            let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
+            bytes.get(..len).map(<[u8]>::to_vec).ok_or_else(|| {
+                Error::new(Kind::System, format!("MPI_Allgather gave a length of {len}"))
+            })
+        };
+        all.chunks(record).map(one).collect()
+    }
+
     /// A communicator of the same processes whose traffic is apart from this one's. Collective.
     ///
     /// # Errors
@@ -290,6 +333,7 @@ impl<H: Handle> Calls<H> {
                 iallgather: function(library, c"MPI_Iallgather")?,
                 test: function(library, c"MPI_Test")?,
                 wait: function(library, c"MPI_Wait")?,
+                allgather: function(library, c"MPI_Allgather")?,
             })
         }
     }
@@ -420,6 +464,25 @@ impl<H: Handle> Calls<H> {
         let code = unsafe { (self.wait)(&mut handle, status as *mut c_void) };
         *request = handle.bits();
         check(code, "MPI_Wait")
+    }
+
+    /// `all` has room for as many times `own` as there are processes.
+    fn gather(&self, own: &[u8], all: &mut [u8], byte: usize, comm: usize) -> Result<()> {
+        let (count, byte) = (own.len() as c_int, H::from_bits(byte));
+        // SAFETY: as for `rank`; bytes to read and, by the caller's promise, room for those of all
+        // processes, which all pass as many.
+        let code = unsafe {
+            (self.allgather)(
+                own.as_ptr().cast(),
+                count,
+                byte,
+                all.as_mut_ptr().cast(),
+                count,
+                byte,
+                H::from_bits(comm),
+            )
+        };
+        check(code, "MPI_Allgather")
     }
 }
 

@@ -8,6 +8,7 @@ pub mod files;
 pub mod mapping;
 pub mod memory;
 pub mod mounts;
+pub mod network;
 pub mod numa;
 pub mod shared;
 pub mod socket;

@@ -36,10 +36,12 @@ pub enum Activity {
     Persist,
     /// From a file to the host buffer, ahead of a restore.
     Read,
+    /// From scratch files of other processes to parities of them.
+    Encode,
 }
 
 /// All activities with their names, in the order of their numbers.
-pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 16] = [
+pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
     (Activity::Init, c"init"),
     (Activity::Checkpoint, c"checkpoint"),
     (Activity::Restore, c"restore"),
@@ -56,6 +58,7 @@ pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 16] = [
     (Activity::Write, c"write"),
     (Activity::Persist, c"persist"),
     (Activity::Read, c"read"),
+    (Activity::Encode, c"encode"),
 ];
 
 /// A quantity that changes in steps, in bytes.

@@ -8,6 +8,7 @@ mod checksums;
 mod cxx;
 mod device;
 mod ends;
+mod erasure;
 mod files;
 mod fortran;
 mod host;

@@ -2,7 +2,6 @@
 //! which it is linked to. What is checked stands in `mpi/together.c`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{files, names, Job};
@@ -12,52 +11,48 @@ use capi_tests::run::Run;
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
 /// An MPI installation as Debian names its commands.
-struct Mpi {
-    compiler: &'static str,
+pub(crate) struct Mpi {
+    pub(crate) compiler: &'static str,
     starter: &'static str,
     arguments: &'static str,
 }
 
-const OPEN_MPI: Mpi = Mpi {
+pub(crate) const OPEN_MPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
     starter: "mpirun.openmpi",
-    arguments: "--allow-run-as-root --oversubscribe -n 3",
+    arguments: "--allow-run-as-root --oversubscribe",
 };
-const MPICH: Mpi = Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "-n 3" };
+pub(crate) const MPICH: Mpi =
+    Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "" };
 
 impl Mpi {
-    /// The command that starts a program, if the installation is there.
-    fn starter(&self) -> Option<PathBuf> {
-        let starter = found(self.compiler).and_then(|_| found(self.starter));
-        if starter.is_none() {
+    /// What starts so many processes, if this MPI is installed.
+    pub(crate) fn start(&self, processes: usize) -> Option<Run> {
+        let (Some(_), Some(starter)) = (found(self.compiler), found(self.starter)) else {
             println!("skipped: {} is not installed", self.compiler);
-        }
-        starter
+            return None;
+        };
+        Some(Run::new(&starter).args(self.arguments).arg("-n").arg(processes.to_string()))
     }
+}
 
+impl Mpi {
     /// A run of the script program on three processes.
     fn script(&self, job: &Job, commands: &str) -> Option<Run> {
-        let starter = self.starter()?;
-        Some(
-            Run::new(&starter)
-                .args(self.arguments)
-                .arg(mpi_program(self.compiler, "script.c"))
-                .arg(job.path("veloc.cfg"))
-                .args(commands),
-        )
+        let run = self.start(3)?.arg(mpi_program(self.compiler, "script.c"));
+        Some(run.arg(job.path("veloc.cfg")).args(commands))
     }
 }
 
 fn under(mpi: &Mpi) {
-    let Some(starter) = mpi.starter() else {
+    if mpi.start(1).is_none() {
         return;
-    };
+    }
     let program = mpi_program(mpi.compiler, "../mpi/together.c");
     for case in ["together", "misfit"] {
         let job = Job::new(CONFIGURATION);
-        Run::new(&starter)
-            .args(mpi.arguments)
-            .arg(&program)
+        let Some(run) = mpi.start(3) else { return };
+        run.arg(&program)
             .arg(job.path("veloc.cfg"))
             .arg(format!("case={case}"))
             .arg(format!("scratch={}", job.scratch().display()))

@@ -16,7 +16,7 @@ pub const EVICTION: Look = ("#111111", "eviction");
 
 /// The looks, in the order of the legend: whether it is a wait, the name, whether it is about
 /// untouched pages, and the look.
-const LOOKS: [(bool, &str, bool, Look); 28] = [
+const LOOKS: [(bool, &str, bool, Look); 29] = [
     (false, "init", false, ("#1f2933", "initialisation")),
     (false, "checkpoint", false, ("#52606d", "rest of a checkpoint call")),
     (false, "restore", false, ("#7b8794", "rest of a restore call")),
@@ -41,6 +41,7 @@ const LOOKS: [(bool, &str, bool, Look); 28] = [
     (false, "fetch", false, ("#0e9384", "prefetch")),
     (false, "write", false, ("#7a5af8", "write")),
     (false, "persist", false, ("#b9a9fb", "persist")),
+    (false, "encode", false, ("#dcd0ff", "parities")),
     (false, "read", false, ("#5fc6bb", "read ahead")),
     (false, "evict", false, EVICTION),
     (false, SEQUENTIAL, false, ("#9c4221", "touch between flushes")),

@@ -28,7 +28,7 @@ const LANES: [Plan; 9] = [
     ("touch mode", "", &[&[SEQUENTIAL, CONCURRENT]]),
     ("register", "", &[&["register", "turn", "lull"]]),
     ("prefetch (H2D)", "", &[&["fetch"]]),
-    ("files", "", &[&["write"], &["persist"]]),
+    ("files", "", &[&["write"], &["persist"], &["encode"]]),
     ("read ahead", "", &[&["read"]]),
 ];
 

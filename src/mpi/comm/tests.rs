@@ -77,6 +77,29 @@ unsafe extern "C" fn allreduce<H: Handle>(
     CODE.get()
 }
 
+/// The other process, the first, passes one byte less, all of them 7.
+unsafe extern "C" fn allgather<H: Handle>(
+    from: *const c_void,
+    count: c_int,
+    kind: H,
+    to: *mut c_void,
+    each: c_int,
+    other_kind: H,
+    comm: H,
+) -> c_int {
+    assert_eq!((count, kind.bits(), other_kind.bits(), comm.bits()), (each, 14, 14, COPY));
+    let len = count as usize;
+    // SAFETY: the caller hands in `count` bytes, and room for twice as many.
+    let (own, all) = unsafe {
+        let all = std::slice::from_raw_parts_mut(to.cast::<u8>(), 2 * len);
+        (std::slice::from_raw_parts(from.cast::<u8>(), len), all)
+    };
+    all.fill(7);
+    all[..4].copy_from_slice(&(len as u32 - 5).to_le_bytes());
+    all[len..].copy_from_slice(own);
+    CODE.get()
+}
+
 const REQUEST: usize = 0x2c00_0007;
 
 /// The other process has 5 at each place.
@@ -158,6 +181,7 @@ fn calls<H: Handle>() -> Calls<H> {
         comm_free: free::<H>,
         barrier: barrier::<H>,
         allreduce: allreduce::<H>,
+        allgather: allgather::<H>,
         iallreduce: iallreduce::<H>,
         iallgather: iallgather::<H>,
         test: test::<H>,
@@ -174,6 +198,7 @@ fn stand_ins() -> [Mpi; 2] {
             finalized,
             comm_null: NULL,
             int64: 11,
+            byte: 14,
             min: 12,
             status_ignore: 13,
         },
@@ -201,6 +226,7 @@ fn calls_go_through_with_either_width() {
         copy.barrier().unwrap();
         assert_eq!(copy.allreduce_min_i64(7).unwrap(), 5);
         assert_eq!(copy.allreduce_min_i64(-7).unwrap(), -7);
+        assert_eq!(copy.allgather(&[1, 2, 3]).unwrap(), [vec![7, 7], vec![1, 2, 3]]);
         copy.free().unwrap();
     }
 }
@@ -247,6 +273,7 @@ fn errors_name_the_function_and_the_code() {
             (world.dup().map(drop), "MPI_Comm_dup"),
             (copy.barrier(), "MPI_Barrier"),
             (copy.allreduce_min_i64(0).map(drop), "MPI_Allreduce"),
+            (copy.allgather(&[1]).map(drop), "MPI_Allreduce"),
             (copy.begin_least(&[0]).map(drop), "MPI_Iallreduce"),
             (copy.free(), "MPI_Comm_free"),
         ] {
@@ -271,6 +298,7 @@ fn nothing_is_called_unless_mpi_runs() {
                 world.dup().map(drop),
                 copy.barrier(),
                 copy.allreduce_min_i64(0).map(drop),
+                copy.allgather(&[1]).map(drop),
             ] {
                 let message = result.unwrap_err().to_string();
                 assert!(message.contains(part), "{message}");

@@ -1,0 +1,236 @@
+//! Members that tell each other everything at once, and some that die or leave.
+
+use super::*;
+
+fn key(version: i32) -> Key {
+    (Arc::from("x"), version)
+}
+
+fn file(member: usize, content: u8) -> Member {
+    Member { rank: member as u32, len: 1, digest: Digest([content; 32]), routed: None }
+}
+
+/// A group of which every member tells the others everything at once.
+struct Group {
+    members: Vec<Progress>,
+    parities: Vec<Vec<Encoding>>,
+    left: Vec<bool>,
+    dead: Vec<bool>,
+    content: u8,
+}
+
+impl Group {
+    fn new(choices: &[Choice]) -> Group {
+        let count = choices.len();
+        let one = |(own, choice): (usize, &Choice)| Progress::new(own, count, 1, *choice);
+        Group {
+            members: choices.iter().enumerate().map(one).collect(),
+            parities: vec![Vec::new(); count],
+            left: vec![false; count],
+            dead: vec![false; count],
+            content: 0,
+        }
+    }
+
+    /// Lets everybody do what there is to do.
+    fn settle(&mut self) {
+        while (0..self.members.len()).any(|own| !self.dead[own] && self.one(own)) {}
+    }
+
+    fn one(&mut self, own: usize) -> bool {
+        let Some(task) = self.members[own].next_task() else { return false };
+        let live = (0..self.members.len()).filter(|m| !self.dead[*m]).collect::<Vec<_>>();
+        let others = live.iter().copied().filter(|m| *m != own);
+        match task {
+            Task::Announce(key) => {
+                let file = file(own, self.content);
+                live.iter().for_each(|&m| {
+                    self.members[m].announced(own, key.clone(), file.clone());
+                });
+            }
+            Task::Encode(encoding) => {
+                let key = key(encoding.version);
+                live.iter().for_each(|&m| self.members[m].ended(own, &key, encoding.id()));
+                self.parities[own].push(encoding);
+            }
+            Task::Leave => {
+                self.left[own] = true;
+                others.for_each(|m| self.members[m].leaves(own));
+            }
+            // Only the first one has followers.
+            Task::Decide(key) if own == 0 => {
+                others.for_each(|m| self.members[m].decided(key.clone()));
+            }
+            Task::DecideNoMore if own == 0 => {
+                others.for_each(|m| self.members[m].decided_all());
+            }
+            Task::Decide(_) | Task::DecideNoMore | Task::Withdraw(_) => {}
+        }
+        true
+    }
+
+    fn complete(&mut self, members: &[usize], version: i32) {
+        for &member in members {
+            self.members[member].complete(key(version), false);
+        }
+    }
+
+    fn die(&mut self, dead: usize) {
+        self.dead[dead] = true;
+        for member in 0..self.members.len() {
+            self.members[member].gone(dead);
+        }
+    }
+
+    fn versions(&self, member: usize) -> Vec<i32> {
+        self.parities[member].iter().map(|encoding| encoding.version).collect()
+    }
+
+    fn done(&self) -> Vec<bool> {
+        self.members.iter().map(Progress::is_done).collect()
+    }
+}
+
+#[test]
+fn a_version_is_encoded_when_all_have_it() {
+    let mut group = Group::new(&[Choice::All; 3]);
+    group.complete(&[0, 1], 1);
+    group.complete(&[0], 2);
+    group.settle();
+    assert!(group.versions(0).is_empty());
+    group.complete(&[2], 1);
+    group.settle();
+    for member in 0..3 {
+        assert_eq!(group.versions(member), [1]);
+    }
+    let ranks: Vec<u32> = group.parities[1][0].members.iter().map(|m| m.rank).collect();
+    assert_eq!(ranks, [0, 1, 2]);
+}
+
+/// The end of a job waits for the slow, and not for what can never be.
+#[test]
+fn the_end_waits_as_long_as_it_must() {
+    let mut group = Group::new(&[Choice::All; 3]);
+    group.complete(&[0, 1], 1);
+    group.members[0].leave();
+    group.settle();
+    assert_eq!(group.done(), [false; 3]);
+    group.complete(&[2], 1);
+    group.complete(&[1], 2);
+    group.members[1].leave();
+    group.settle();
+    assert_eq!(group.done(), [true, true, false]);
+    assert_eq!(group.versions(0), [1]);
+    group.members[2].leave();
+    group.settle();
+    assert_eq!(group.done(), [true; 3]);
+}
+
+#[test]
+fn nobody_waits_for_the_dead() {
+    let mut group = Group::new(&[Choice::All; 3]);
+    group.complete(&[0, 1], 1);
+    group.settle();
+    group.die(2);
+    assert_eq!(group.members[0].failed(), 1);
+    group.complete(&[0, 1], 2);
+    assert_eq!(group.members[0].failed(), 2);
+    for member in [0, 1] {
+        group.members[member].leave();
+    }
+    group.settle();
+    assert_eq!(group.done()[..2], [true; 2]);
+    assert!(group.versions(0).is_empty());
+}
+
+/// One that dies after all have announced: those that have made their parities do not wait for
+/// those that have not begun, which count a failure.
+#[test]
+fn a_death_in_the_middle_of_encoding() {
+    let mut group = Group::new(&[Choice::All; 3]);
+    group.complete(&[0, 1, 2], 1);
+    while group.versions(0).is_empty() {
+        assert!((0..3).any(|own| group.one(own)));
+    }
+    assert!(group.versions(1).is_empty());
+    group.die(2);
+    for member in [0, 1] {
+        group.members[member].leave();
+        while group.one(member) {}
+        assert!(group.members[member].is_done());
+    }
+    assert_eq!([0, 1].map(|member| group.members[member].failed()), [0, 1]);
+}
+
+/// A version that is taken again is encoded again, of the new files alone.
+#[test]
+fn a_version_that_is_taken_again() {
+    let mut group = Group::new(&[Choice::All; 2]);
+    group.complete(&[0, 1], 1);
+    group.settle();
+    group.content = 1;
+    group.complete(&[0, 1], 1);
+    group.settle();
+    let last = group.parities[0].last().unwrap();
+    assert_eq!(last.members, [file(0, 1), file(1, 1)]);
+    assert_eq!(group.parities[1].last().unwrap(), last);
+}
+
+#[test]
+fn only_what_was_decided_is_encoded() {
+    let mut group = Group::new(&[Choice::Own, Choice::Others]);
+    // Decided before the other has it, and after.
+    group.complete(&[0], 1);
+    group.members[0].complete(key(2), true);
+    group.settle();
+    group.complete(&[1], 1);
+    group.complete(&[1], 2);
+    group.complete(&[1], 3);
+    group.members[0].complete(key(3), true);
+    group.settle();
+    for member in [0, 1] {
+        assert_eq!(group.versions(member), [2, 3]);
+    }
+    // A decision that is on its way when the other leaves still counts.
+    group.members[1].leave();
+    group.complete(&[1], 4);
+    group.settle();
+    assert_eq!(group.left, [false, false]);
+    group.members[0].complete(key(4), true);
+    group.members[0].leave();
+    group.settle();
+    assert_eq!(group.versions(1), [2, 3, 4]);
+    assert_eq!(group.done(), [true, true]);
+}
+
+/// Words of different members overtake each other.
+#[test]
+fn an_end_that_is_heard_of_early_counts() {
+    let mut member = Progress::new(0, 2, 1, Choice::All);
+    let files = [file(0, 0), file(1, 0)];
+    member.complete(key(1), false);
+    assert_eq!(member.next_task(), Some(Task::Announce(key(1))));
+    member.announced(0, key(1), files[0].clone());
+    let members = files.to_vec();
+    let encoding = Encoding { name: "x".to_owned(), version: 1, parities: 1, members };
+    member.ended(1, &key(1), encoding.id());
+    member.announced(1, key(1), files[1].clone());
+    assert_eq!(member.next_task(), Some(Task::Encode(encoding.clone())));
+    member.ended(0, &key(1), encoding.id());
+    assert_eq!(member.next_task(), Some(Task::Withdraw(key(1))));
+}
+
+/// A name that one member alone uses must not keep files open for ever.
+#[test]
+fn what_nobody_else_takes_is_forgotten() {
+    let mut group = Group::new(&[Choice::All; 2]);
+    for version in 0..1000 {
+        group.complete(&[0], version);
+        group.settle();
+    }
+    assert_eq!(group.members[0].versions.len(), MOST_PENDING);
+    assert_eq!(group.members[1].versions.len(), MOST_PENDING);
+    group.complete(&[1], 999);
+    group.settle();
+    assert_eq!(group.versions(0), [999]);
+}

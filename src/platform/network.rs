@@ -1,0 +1,169 @@
+//! Connections between the processes of a job on different nodes.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use rustix::net::{bind, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
+
+use crate::error::{Error, Result};
+
+/// How many may wait to be accepted; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+/// A connection on which nothing comes is asked for signs of life after so long, so often, and is
+/// given up after so many that were not answered.
+const IDLE: Duration = Duration::from_secs(10);
+const BETWEEN_PROBES: Duration = Duration::from_secs(5);
+const PROBES: u32 = 4;
+/// Bytes that were sent and are not acknowledged for so long end the connection.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// Listens on a port of the system's choice, at all addresses of this host.
+///
+/// # Errors
+/// The system's.
+pub fn listen() -> Result<TcpListener> {
+    listen_at_both()
+        .or_else(|_| TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))))
+        .map_err(|error| Error::system("listening for the other processes of the job", &error))
+}
+
+/// One socket for connections of version 6 and of version 4.
+fn listen_at_both() -> io::Result<TcpListener> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, flags, None)?;
+    sockopt::set_ipv6_v6only(&socket, false)?;
+    bind(&socket, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// Has a thread that waits in `accept` return.
+pub fn stop(listener: &TcpListener) {
+    // Linux ends the waiting by this, with an error.
+    let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+}
+
+/// Sets up a connection so that the death of the other end, or of its node, is noticed, and so that
+/// no call on it waits longer than `patience`, where there is one.
+///
+/// # Errors
+/// The system's.
+pub fn watch(stream: &TcpStream, patience: Option<Duration>) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(patience)?;
+    stream.set_write_timeout(patience)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, BETWEEN_PROBES)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED.as_millis() as u32)?;
+    Ok(())
+}
+
+/// The addresses at which other nodes may reach this host; those of the loopback come last.
+///
+/// # Errors
+/// The system's.
+pub fn addresses() -> Result<Vec<IpAddr>> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: a pointer that is ours to write to.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return Err(Error::errno("looking for the addresses of this host"));
+    }
+    let mut found = Vec::new();
+    let mut next = first;
+    // SAFETY: the list ends with NULL, and lives until it is freed below.
+    while let Some(interface) = unsafe { next.as_ref() } {
+        next = interface.ifa_next;
+        if interface.ifa_flags & libc::IFF_UP as libc::c_uint != 0 {
+            // SAFETY: an entry of the list, which lives.
+            found.extend(unsafe { address(interface.ifa_addr) });
+        }
+    }
+    // SAFETY: made by getifaddrs, and not used any more.
+    unsafe { libc::freeifaddrs(first) };
+    found.sort_by_key(IpAddr::is_loopback);
+    Ok(found)
+}
+
+/// An address of version 4, or one of version 6 that means the same everywhere.
+///
+/// # Safety
+/// `address` is NULL or points to an address as long as its family says.
+unsafe fn address(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: the caller's promise; every address begins with its family.
+    let family = unsafe { address.as_ref() }?.sa_family;
+    match i32::from(family) {
+        libc::AF_INET => {
+            // SAFETY: of this family, so it is that long. It need not be aligned for it.
+            let found = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(IpAddr::from(found.sin_addr.s_addr.to_ne_bytes()))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let found = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            let address = Ipv6Addr::from(found.sin6_addr.s6_addr);
+            // One that is valid on one link only needs to say on which.
+            let local = address.segments()[0] & 0xffc0 == 0xfe80;
+            (!local).then_some(IpAddr::V6(address))
+        }
+        _ => None,
+    }
+}
+
+/// This host's name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The system's.
+pub fn random<const BYTES: usize>() -> Result<[u8; BYTES]> {
+    use std::io::Read as _;
+    let mut bytes = [0; BYTES];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .map_err(|error| Error::system("reading /dev/urandom", &error))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::thread;
+
+    #[test]
+    fn this_host_is_reached_at_its_addresses() {
+        let listener = listen().unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let addresses = addresses().unwrap();
+        assert!(addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
+        for address in addresses {
+            let mut stream = TcpStream::connect((address, port)).unwrap();
+            watch(&stream, Some(Duration::from_secs(60))).unwrap();
+            stream.write_all(&[7]).unwrap();
+            let mut byte = [0];
+            listener.accept().unwrap().0.read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [7]);
+        }
+    }
+
+    #[test]
+    fn waiting_for_a_connection_can_be_ended() {
+        let listener = listen().unwrap();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| listener.accept().is_err());
+            stop(&listener);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn tokens_differ() {
+        assert_ne!(random::<16>().unwrap(), random::<16>().unwrap());
+    }
+}

@@ -1,0 +1,133 @@
+//! Finding the copies of a checkpoint.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use super::{Files, Found, Opened};
+use crate::catalog::entry::FileTier;
+use crate::error::{Error, Kind, Result};
+use crate::format::names;
+use crate::platform::files;
+
+impl Files {
+    /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one.
+    pub fn is_persistent(&self, name: &str, version: i32) -> bool {
+        self.persistent_path(name, version).is_some_and(|path| path.exists())
+            || self.is_aggregated(name, version)
+    }
+
+    /// The versions of which a complete file exists in scratch or persistent, ascending.
+    pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
+        let mut found = BTreeSet::new();
+        for directory in [&self.scratch, &self.persistent].into_iter().flatten() {
+            found.extend(files::versions(directory, name, self.rank)?);
+        }
+        found.extend(self.aggregated_versions(name)?);
+        Ok(found)
+    }
+
+    /// The nearest complete file of a checkpoint: scratch, then persistent.
+    pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
+        let mut last = None;
+        let scratch = self
+            .scratch
+            .as_ref()
+            .map(|_| [self.own_path(name, version), self.scratch_path(name, version)]);
+        let mut scratch: Vec<PathBuf> =
+            scratch.into_iter().flatten().filter_map(Result::ok).collect();
+        scratch.dedup();
+        let files = scratch.into_iter().chain(self.persistent_path(name, version));
+        let files = files.map(|path| Opened::read(&path));
+        // The part is looked for last of all, and only if it is needed.
+        let part = std::iter::once_with(|| self.open_part(name, version));
+        for opened in files.chain(part) {
+            match opened.and_then(|opened| self.checked(opened, name, version)) {
+                Ok(opened) => return Ok(opened),
+                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) => {
+                    log::warn!("{error}; looking for another copy");
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            Error::new(
+                Kind::NotFound,
+                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+            )
+        }))
+    }
+
+    /// An opened file, if it has its checksum.
+    pub(super) fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
+        if let Some(checksums) = &self.checksums {
+            let file = names::checkpoint_file(name, self.rank, version);
+            checksums.check(&file, &opened.file, opened.part.clone(), &opened.path)?;
+        }
+        Ok(opened)
+    }
+
+    /// What a checkpoint's file on disk is, if it can be restored.
+    pub fn look(&self, name: &str, version: i32) -> Result<Found> {
+        if self.routed_note(name, version).is_ok_and(|note| note.exists()) {
+            return Ok(Found::Routed);
+        }
+        match self.open_nearest(name, version) {
+            Ok(opened) => Ok(Found::Regions(opened)),
+            // Upstream leaves no note, but a link.
+            Err(error) if error.kind() == Kind::Corrupt && self.is_linked(name, version) => {
+                Ok(Found::Routed)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// For a file-based checkpoint, the path that the application asked to have routed.
+    pub fn routed(&self, name: &str, version: i32) -> Result<Option<String>> {
+        let note = self.routed_note(name, version)?;
+        match fs::read_to_string(&note) {
+            Ok(original) => Ok(Some(original)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::system(format!("reading {}", note.display()), &error)),
+        }
+    }
+
+    /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
+    pub(super) fn is_linked(&self, name: &str, version: i32) -> bool {
+        self.persistent_path(name, version)
+            .and_then(|path| fs::symlink_metadata(path).ok())
+            .is_some_and(|metadata| metadata.is_symlink())
+    }
+
+    /// The versions of a name in a tier by the time of their last change, oldest first.
+    pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
+        let directory = match tier {
+            FileTier::Scratch => &self.scratch,
+            FileTier::Persistent => &self.persistent,
+        };
+        let Some(directory) = directory else {
+            return Ok(Vec::new());
+        };
+        let own = files::versions(directory, name, self.rank)?.into_iter().map(|version| {
+            (directory.join(names::checkpoint_file(name, self.rank, version)), version)
+        });
+        let shared = match tier {
+            FileTier::Scratch => Vec::new(),
+            FileTier::Persistent => self.aggregated_versions(name)?,
+        };
+        let shared = shared
+            .into_iter()
+            .filter_map(|version| Some((self.aggregated_data(name, version)?, version)));
+        let mut found = Vec::new();
+        for (path, version) in own.chain(shared) {
+            // Not that of the file a link leads to. What has gone meanwhile is not there.
+            if let Ok(changed) = fs::symlink_metadata(&path).and_then(|m| m.modified()) {
+                found.push((changed, version));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(_, version)| version).collect())
+    }
+}

@@ -1,0 +1,59 @@
+//! The files of other processes in the same directories.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Companions, Files};
+use crate::error::Result;
+use crate::format::names::{self, Piece};
+use crate::platform::files;
+
+impl Files {
+    /// The same directories as another rank of the job sees them.
+    pub fn of_rank(&self, rank: u32) -> Files {
+        Files { rank, companions: Arc::new(Companions::any()), ..self.clone() }
+    }
+
+    /// The versions of which scratch has a file or parities of any process, ascending.
+    pub fn versions_of_anybody(&self, name: &str) -> Result<BTreeSet<i32>> {
+        let Some(directory) = &self.scratch else {
+            return Ok(BTreeSet::new());
+        };
+        let versions = files::list(directory, |file_name| {
+            let file = names::parse(file_name).or_else(|| names::parse_parity(file_name))?;
+            (file.name == name).then_some(file.version)
+        })?;
+        Ok(versions.into_iter().collect())
+    }
+
+    /// A file of another process in this one's scratch directory, if it is there; for a file-based
+    /// checkpoint with the path that was routed.
+    pub fn foreign(
+        &self,
+        name: &str,
+        version: i32,
+        rank: u32,
+        piece: Piece,
+    ) -> Option<(PathBuf, Option<String>)> {
+        let of_other = self.of_rank(rank);
+        let path = match piece {
+            Piece::Data => of_other.scratch_path(name, version),
+            Piece::Parity => of_other.parity_path(name, version),
+        };
+        let path = path.ok().filter(|path| path.exists())?;
+        Some((path, of_other.routed(name, version).ok()?))
+    }
+
+    /// Removes such a file.
+    pub fn remove_foreign(&self, name: &str, version: i32, rank: u32, piece: Piece) -> Result<()> {
+        let of_other = self.of_rank(rank);
+        match piece {
+            Piece::Data => {
+                files::remove(&of_other.scratch_path(name, version)?)?;
+                files::remove(&of_other.routed_note(name, version)?)
+            }
+            Piece::Parity => files::remove(&of_other.parity_path(name, version)?),
+        }
+    }
+}

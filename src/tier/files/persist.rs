@@ -1,0 +1,107 @@
+//! The way to persistent, and back for files of the application's own.
+
+use std::path::{Path, PathBuf};
+
+use super::{Files, Place};
+use crate::error::{Error, Kind, Result};
+use crate::format::{checksum, names};
+use crate::platform::files::{self, Durability};
+
+impl Files {
+    /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
+    /// it was routed from, with a link in persistent; one with a place in an aggregated file goes
+    /// there.
+    pub fn persist(
+        &self,
+        name: &str,
+        version: i32,
+        routed: Option<&str>,
+        place: Option<&Place>,
+    ) -> Result<u64> {
+        if let Some(place) = place {
+            let bytes = self.persist_part(name, version, place)?;
+            self.persist_checksum(name, version, None, self.persistent_durability())?;
+            return Ok(bytes);
+        }
+        let source = self.scratch_path(name, version)?;
+        let persistent = self.persistent_path(name, version);
+        let (target, link) = match routed {
+            Some(original) => (PathBuf::from(original), persistent),
+            None => match persistent {
+                Some(path) => (path, None),
+                None => return Ok(0),
+            },
+        };
+        let durability = self.persistent_durability();
+        let temporary = self.temporary(&target);
+        let bytes = files::copy_file(&source, &temporary, durability)?;
+        files::atomic_replace(&temporary, &target, durability)?;
+        if let Some(link) = link {
+            let temporary = self.temporary(&link);
+            std::os::unix::fs::symlink(&target, &temporary).map_err(|error| {
+                Error::system(format!("linking {}", temporary.display()), &error)
+            })?;
+            files::atomic_replace(&temporary, &link, durability)?;
+        }
+        self.persist_checksum(name, version, routed.map(|_| &*source), durability)?;
+        Ok(bytes)
+    }
+
+    /// Has the checksum be as durable as the file. That of a file of the application's own is made
+    /// here, of `whole`: nothing of it was seen before.
+    pub(super) fn persist_checksum(
+        &self,
+        name: &str,
+        version: i32,
+        whole: Option<&Path>,
+        durability: Durability,
+    ) -> Result<()> {
+        let Some(checksums) = self.checksums.as_ref().filter(|sums| sums.are_kept()) else {
+            return Ok(());
+        };
+        match (whole, durability) {
+            (Some(whole), _) => {
+                let file = files::open(whole)?;
+                let digest =
+                    checksum::of_range(&file, 0..files::len(&file, whole)?, whole, |_| {})?;
+                self.put_checksum(name, version, &digest, durability)
+            }
+            (None, Durability::Synced) => {
+                checksums.sync(&names::checkpoint_file(name, self.rank, version))
+            }
+            (None, Durability::Unsynced) => Ok(()),
+        }
+    }
+
+    /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it.
+    /// Its path there, and the bytes that were copied.
+    pub fn fetch_routed(&self, name: &str, version: i32) -> Result<(PathBuf, u64)> {
+        let path = self.scratch_path(name, version)?;
+        let file = names::checkpoint_file(name, self.rank, version);
+        let check = |path: &Path| {
+            let opened = files::open(path)?;
+            let len = files::len(&opened, path)?;
+            self.checksums.as_ref().map_or(Ok(()), |sums| sums.check(&file, &opened, 0..len, path))
+        };
+        let in_scratch = check(&path);
+        let missing = match in_scratch {
+            Ok(()) => return Ok((path, 0)),
+            Err(error) if error.kind() == Kind::NotFound => Error::new(
+                Kind::NotFound,
+                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+            ),
+            Err(error) => {
+                log::warn!("{error}; looking for another copy");
+                error
+            }
+        };
+        let Some(source) = self.persistent_path(name, version).filter(|path| path.exists()) else {
+            return Err(missing);
+        };
+        check(&source)?;
+        let temporary = self.temporary(&path);
+        let bytes = files::copy_file(&source, &temporary, Durability::Unsynced)?;
+        files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
+        Ok((path, bytes))
+    }
+}
