@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use indicatif::ProgressBar;
+use veloc_client::erasure::parity::ParityFile;
 use veloc_client::error::Kind;
 use veloc_client::format::checksum;
 use veloc_client::format::header::Header;
@@ -33,9 +34,7 @@ pub fn headers(found: &mut BTreeMap<Key, Stored>) {
     bar.finish_and_clear();
     // A job that goes on may have removed some since they were listed.
     for stored in found.values_mut() {
-        stored
-            .copies
-            .retain(|copy| copy.condition != Condition::Unchecked || copy.place == Place::Parity);
+        stored.copies.retain(|copy| copy.condition != Condition::Unchecked);
     }
     found.retain(|_, stored| !stored.copies.is_empty() || !stored.damaged.is_empty());
 }
@@ -43,19 +42,30 @@ pub fn headers(found: &mut BTreeMap<Key, Stored>) {
 /// Reads all of every good copy and compares it with its checksum, or if none was kept, with the
 /// other copies of the same rank.
 pub fn contents(found: &mut BTreeMap<Key, Stored>, meta: Option<&Path>) {
-    let good = |copy: &Copy| copy.restores();
+    let good = |copy: &Copy| copy.condition == Condition::Good;
     let all = found.values().flat_map(|stored| &stored.copies);
     let bar = output::bytes_bar("reading", all.filter(|copy| good(copy)).map(|c| c.bytes).sum());
     let mut work = Vec::new();
     for ((name, version), stored) in found.iter_mut() {
         let mut by_rank: BTreeMap<u32, Vec<&mut Copy>> = BTreeMap::new();
+        let mut parities = Vec::new();
         for copy in stored.copies.iter_mut().filter(|copy| good(copy)) {
-            by_rank.entry(copy.rank).or_default().push(copy);
+            match copy.place {
+                Place::Parity => parities.push(copy),
+                _ => by_rank.entry(copy.rank).or_default().push(copy),
+            }
         }
         let file = |rank| names::checkpoint_file(name, rank, *version);
         work.extend(by_rank.into_iter().map(|(rank, copies)| (file(rank), copies)));
+        work.push((String::new(), parities));
     }
-    on_threads(work, |(file, copies)| read_rank(&file, copies, meta, &bar));
+    on_threads(work, |(file, copies)| {
+        if file.is_empty() {
+            copies.into_iter().for_each(|copy| read_parity(copy, &bar));
+        } else {
+            read_rank(&file, copies, meta, &bar);
+        }
+    });
     bar.finish_and_clear();
 }
 
@@ -101,12 +111,11 @@ fn look(copy: &mut Copy) {
     if copy.place != Place::Aggregated {
         copy.bytes = metadata.len();
     }
-    // Its own header says more of it than this program knows.
-    if copy.place == Place::Parity {
-        return;
-    }
     let read = || -> veloc_client::error::Result<()> {
         files::check_regular(&copy.path)?;
+        if copy.place == Place::Parity {
+            return ParityFile::read(&copy.path).map(drop);
+        }
         let file = files::open(&copy.path)?;
         Header::read(&file, copy.part(), &copy.path).map(drop)
     };
@@ -124,6 +133,18 @@ fn look(copy: &mut Copy) {
         Err(error) if error.kind() == Kind::NotFound => copy.condition = Condition::Unchecked,
         Err(error) => copy.condemn(without(&copy.path, &error.to_string())),
     }
+}
+
+/// Reads a parity file, which has the digest of what it holds in itself.
+fn read_parity(copy: &mut Copy, bar: &ProgressBar) {
+    match ParityFile::read(&copy.path).and_then(|parity| parity.verify()) {
+        Ok(()) => copy.checksum = Checksum::Good,
+        Err(error) => {
+            copy.checksum = Checksum::Bad;
+            copy.condemn(without(&copy.path, &error.to_string()));
+        }
+    }
+    bar.inc(copy.bytes);
 }
 
 /// Reads the copies that a rank has of a version.

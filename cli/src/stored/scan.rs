@@ -15,9 +15,6 @@ use veloc_client::platform::files;
 
 use super::{Copy, Place};
 
-/// What is around a checkpoint file's name in that of the file with parities.
-const PARITY: (&str, &str) = (".", ".parity");
-
 /// A checkpoint's version.
 pub type Key = (String, i32);
 
@@ -54,7 +51,7 @@ pub fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Ke
         for file in files_in(scratch)? {
             if let Some(parsed) = names::parse(&file) {
                 add(parsed, Place::Scratch, scratch.join(&file));
-            } else if let Some(parsed) = parity_of(&file) {
+            } else if let Some(parsed) = names::parse_parity(&file) {
                 add(parsed, Place::Parity, scratch.join(&file));
             }
         }
@@ -85,10 +82,6 @@ pub fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Ke
 
 fn files_in(directory: &Path) -> Result<Vec<String>> {
     Ok(files::list(directory, |name| Some(name.to_owned()))?)
-}
-
-fn parity_of(file: &str) -> Option<names::Parsed<'_>> {
-    names::parse(file.strip_prefix(PARITY.0)?.strip_suffix(PARITY.1)?)
 }
 
 /// The table of an aggregated file, or why there is none.

@@ -6,6 +6,8 @@ use std::os::unix::fs::symlink;
 use serde_json::{json, Value};
 
 use crate::files::{checkpoint, Job, GOLDEN};
+use veloc_client::erasure::encoding::{Digest, Encoding, Member};
+use veloc_client::erasure::parity::Writer;
 
 /// A job of 4 ranks: version 1 in scratch and persistent, 2 in scratch but for rank 2, 3 as an
 /// aggregated file, and much that is none of it.
@@ -17,7 +19,7 @@ fn job() -> Job {
         if rank != 2 {
             job.write(&format!("scratch/wave-{rank}-2.dat"), &GOLDEN);
         }
-        job.write(&format!("scratch/.wave-{rank}-2.dat.parity"), b"VELOCEC1");
+        parity(&job, rank);
     }
     job.aggregate("wave", 3, &[0, 1, 2, 3].map(|rank| checkpoint(&[rank])));
     for foreign in
@@ -27,6 +29,18 @@ fn job() -> Job {
     }
     fs::create_dir(job.path("scratch/folder")).unwrap();
     job
+}
+
+/// The parity file that a rank keeps of version 2.
+fn parity(job: &Job, own: usize) {
+    let member = |rank| Member { rank, len: 40, digest: Digest::of(&GOLDEN), routed: None };
+    let members = (0..4).map(member).collect();
+    let encoding = Encoding { name: "wave".into(), version: 2, parities: 1, members };
+    let payload = vec![7; encoding.layout().payload() as usize];
+    let path = job.path(&format!("scratch/.wave-{own}-2.dat.parity"));
+    let mut writer = Writer::create(&path, encoding, own).unwrap();
+    writer.put(&payload).unwrap();
+    writer.complete().unwrap();
 }
 
 fn version(found: &Value, number: i64) -> &Value {
@@ -48,9 +62,10 @@ fn places(version: &Value) -> Vec<(u64, &str, &str)> {
 fn every_copy_is_listed() {
     let job = job();
     let found = job.veloc("ls --config veloc.cfg --json").json();
+    let parity = fs::metadata(job.path("scratch/.wave-0-2.dat.parity")).unwrap().len();
     assert_eq!(
         found["totals"],
-        json!({"names": 1, "versions": 3, "copies": 8 + 3 + 4 + 4, "bytes": 11 * 40 + 4 * 8 + 4 * 21,
+        json!({"names": 1, "versions": 3, "copies": 8 + 3 + 4 + 4, "bytes": 11 * 40 + 4 * parity + 4 * 21,
             "bad": 0})
     );
     assert_eq!(found["restorable"], json!({"wave": [1, 3]}));
@@ -61,12 +76,12 @@ fn every_copy_is_listed() {
         places(two),
         [
             (0, "scratch", "good"),
-            (0, "parity", "unchecked"),
+            (0, "parity", "good"),
             (1, "scratch", "good"),
-            (1, "parity", "unchecked"),
-            (2, "parity", "unchecked"),
+            (1, "parity", "good"),
+            (2, "parity", "good"),
             (3, "scratch", "good"),
-            (3, "parity", "unchecked"),
+            (3, "parity", "good"),
         ]
     );
     let three = version(&found, 3);
@@ -86,6 +101,7 @@ fn every_copy_is_listed() {
 fn damage_is_named() {
     let job = job();
     job.write("persistent/wave-1-1.dat", &GOLDEN[..39]);
+    job.write("scratch/.wave-3-2.dat.parity", b"VELOCEC1");
     job.write("scratch/wave-0-2.dat", &[0xff; 40]);
     let mut bytes = fs::read(job.path("persistent/wave-agg-3.dat")).unwrap();
     bytes[21] = 9;
@@ -95,7 +111,7 @@ fn damage_is_named() {
     let ran = job.veloc("ls --config veloc.cfg --json");
     let found = ran.json();
     assert_eq!(ran.code(), Some(0));
-    assert_eq!(found["totals"]["bad"], 4);
+    assert_eq!(found["totals"]["bad"], 5);
     assert_eq!(found["restorable"], json!({"other": [], "wave": [1]}));
     assert_eq!(version(&found, 2)["missing_ranks"], json!([0, 2]));
     assert_eq!(version(&found, 3)["missing_ranks"], json!([1]));
@@ -163,4 +179,17 @@ fn what_cannot_be_listed() {
     // What a job is refused is no reason not to look at its files.
     job.write("axl.cfg", b"mode = async\nscratch = scratch\naxl_type = pthread\n");
     job.veloc("ls --config axl.cfg").success();
+}
+
+/// Catches parities of which only the header is looked at.
+#[test]
+fn parities_are_read_too() {
+    let job = job();
+    let path = job.path("scratch/.wave-1-2.dat.parity");
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(job.veloc("ls --config veloc.cfg --json").json()["totals"]["bad"], 0);
+    let ran = job.veloc("verify --config veloc.cfg --json");
+    assert_eq!((ran.code(), &ran.json()["totals"]["bad"]), (Some(1), &json!(1)));
 }
