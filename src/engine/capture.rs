@@ -17,6 +17,7 @@ use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
+use crate::platform::files::SizeLimitOutlived;
 use crate::tier::space::{cut, Extent};
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
@@ -112,6 +113,7 @@ impl Shared {
             }
             Some(spool) => {
                 let since = Instant::now();
+                let _outlived = SizeLimitOutlived::begin();
                 let complete = spool.complete(self);
                 let naming = self.naming.lock();
                 let published = complete.and_then(|file| {
@@ -138,6 +140,7 @@ impl Shared {
     /// Ends a checkpoint that is a file of the application's own, which is complete under its
     /// temporary name.
     pub fn commit_routed(&self, open: Open, temporary: &Path, original: Arc<str>) -> Result<()> {
+        let _outlived = SizeLimitOutlived::begin();
         let naming = self.naming.lock();
         let named = self.files.publish_routed(temporary, &open.name, open.version, &original);
         if let Err(error) = named {
@@ -340,6 +343,7 @@ impl Shared {
 
     fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         let since = Instant::now();
+        let _outlived = SizeLimitOutlived::begin();
         let result = self.spool(open, places);
         self.metrics.waited(Cause::File, since);
         result
