@@ -28,6 +28,13 @@ if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
             set_property(SOURCE "${_veloc_descriptor}" APPEND PROPERTY
                 COMPILE_OPTIONS -idirafter "${_veloc_include}")
             unset(_veloc_include)
+        elseif(CMAKE_Fortran_COMPILER_ID STREQUAL "LLVMFlang")
+            file(REAL_PATH "${CMAKE_Fortran_COMPILER}" _veloc_include)
+            cmake_path(GET _veloc_include PARENT_PATH _veloc_include)
+            cmake_path(APPEND _veloc_include "../include/flang")
+            set_property(SOURCE "${_veloc_descriptor}" APPEND PROPERTY
+                COMPILE_OPTIONS "-I${_veloc_include}")
+            unset(_veloc_include)
         endif()
         unset(_veloc_descriptor)
     endif()

@@ -1,13 +1,56 @@
 /*
- * What Fortran cannot say of an array of any type: the bytes of an element. Compiled by the C
- * compiler that belongs to the Fortran compiler, whose header this is.
+ * Arrays of any type and rank, by the descriptors in which Fortran hands them to C. Compiled with
+ * the header of the Fortran compiler: some of these cannot do as much in Fortran.
  */
 #include <ISO_Fortran_binding.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
-size_t veloc_fortran_element_size(const CFI_cdesc_t *array);
+/* The library's. */
+int VELOC_Fortran_protect(int id, void *address, int64_t count, int64_t size, const char *name);
+int VELOC_Fortran_refuse_section(int id);
 
-size_t veloc_fortran_element_size(const CFI_cdesc_t *array)
+void veloc_fortran_protect_array(const int *id, const CFI_cdesc_t *array, int *err);
+void veloc_fortran_protect_own_array(const int *id, const CFI_cdesc_t *array,
+                                     const CFI_cdesc_t *name, int *err);
+
+/* Longer than any name: what does not fit is refused by the library, for its length. */
+enum { NAME = 1024 };
+
+static int protect(int id, const CFI_cdesc_t *array, const char *name)
 {
-    return array->elem_len;
+    int64_t count = 1;
+    int dimension;
+    /* The elements must lie side by side: no gap in any dimension that has more than one. */
+    int64_t stride = (int64_t)array->elem_len;
+    for (dimension = 0; dimension < array->rank; dimension++) {
+        const CFI_dim_t *along = &array->dim[dimension];
+        if (along->extent > 1 && along->sm != stride)
+            return VELOC_Fortran_refuse_section(id);
+        stride *= along->extent;
+        count *= along->extent;
+    }
+    return VELOC_Fortran_protect(id, array->base_addr, count, (int64_t)array->elem_len, name);
+}
+
+void veloc_fortran_protect_array(const int *id, const CFI_cdesc_t *array, int *err)
+{
+    *err = protect(*id, array, "");
+}
+
+void veloc_fortran_protect_own_array(const int *id, const CFI_cdesc_t *array,
+                                     const CFI_cdesc_t *name, int *err)
+{
+    const char *letters = name->base_addr;
+    size_t length = name->elem_len;
+    char text[NAME + 1];
+    while (length > 0 && letters[length - 1] == ' ')
+        length--;
+    if (length > NAME)
+        length = NAME;
+    memcpy(text, letters, length);
+    text[length] = '\0';
+    /* No letters would mean the regions of any checkpoint. */
+    *err = protect(*id, array, length == 0 ? " " : text);
 }

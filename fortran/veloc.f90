@@ -43,12 +43,12 @@ module veloc
   ! target or live as long as it is protected; a section with gaps is refused.
   ! Or so many elements at an address, of the device for example: (id, c_ptr, count, size, err).
   interface VELOC_Mem_protect
-    module procedure protect_array, protect_address, protect_address_long
+    procedure protect_array, protect_address, protect_address_long
   end interface
 
   ! The same for the checkpoints of one name alone, which is the last argument but err.
   interface VELOC_Region_protect
-    module procedure protect_own_array, protect_own_address, protect_own_address_long
+    procedure protect_own_array, protect_own_address, protect_own_address_long
   end interface
 
   interface
@@ -85,11 +85,22 @@ module veloc
       import :: c_int
       integer(c_int), value :: id
     end function
-    ! In descriptor.c.
-    integer(c_size_t) function element_size(array) bind(c, name='veloc_fortran_element_size')
-      import :: c_size_t
-      type(*), dimension(..), intent(in) :: array
-    end function
+    ! Arrays of any type and rank, in descriptor.c. Without an intent: later calls read and write
+    ! them, and a compiler that saw that they are only read here would keep them in registers.
+    subroutine protect_array(id, array, err) bind(c, name='veloc_fortran_protect_array')
+      import :: c_int
+      integer(c_int), intent(in) :: id
+      type(*), dimension(..), target :: array
+      integer(c_int), intent(out) :: err
+    end subroutine
+    subroutine protect_own_array(id, array, name, err) &
+        bind(c, name='veloc_fortran_protect_own_array')
+      import :: c_int, c_char
+      integer(c_int), intent(in) :: id
+      type(*), dimension(..), target :: array
+      character(kind=c_char, len=*), intent(in) :: name
+      integer(c_int), intent(out) :: err
+    end subroutine
     integer(c_int) function c_unprotect(id) bind(c, name='VELOC_Mem_unprotect')
       import :: c_int
       integer(c_int), value :: id
@@ -265,18 +276,6 @@ contains
 
   ! --- regions --------------------------------------------------------------------------------
 
-  subroutine protect_array(id, array, err)
-    integer, intent(in) :: id
-    type(*), dimension(..), target, intent(in) :: array
-    integer, intent(out) :: err
-    if (.not. is_contiguous(array)) then
-      err = c_refuse_section(int(id, c_int))
-      return
-    end if
-    err = c_protect(int(id, c_int), c_loc(array), int(size(array), c_int64_t), &
-        int(element_size(array), c_int64_t), ANY_NAME)
-  end subroutine
-
   subroutine protect_address(id, address, count, base_size, err)
     integer, intent(in) :: id
     type(c_ptr), value :: address
@@ -294,19 +293,6 @@ contains
     integer, intent(in) :: base_size
     integer, intent(out) :: err
     err = c_protect(int(id, c_int), address, count, int(base_size, c_int64_t), ANY_NAME)
-  end subroutine
-
-  subroutine protect_own_array(id, array, name, err)
-    integer, intent(in) :: id
-    type(*), dimension(..), target, intent(in) :: array
-    character(len=*), intent(in) :: name
-    integer, intent(out) :: err
-    if (.not. is_contiguous(array)) then
-      err = c_refuse_section(int(id, c_int))
-      return
-    end if
-    err = c_protect(int(id, c_int), c_loc(array), int(size(array), c_int64_t), &
-        int(element_size(array), c_int64_t), own_name(name))
   end subroutine
 
   subroutine protect_own_address(id, address, count, base_size, name, err)

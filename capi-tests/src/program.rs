@@ -123,10 +123,20 @@ pub fn fortran_program(compiler: &str, name: &str, modules: &[&str]) -> PathBuf 
     let mut command = self::compiler();
     command.args(["-Wall", "-Wextra", "-Werror", "-c", "-o"]);
     command.arg(&shim).arg(interface.join("descriptor.c"));
+    let flang = compiler.starts_with("flang");
+    if flang {
+        // The C compiler is not of its make, and has another header of that name.
+        let program = std::fs::canonicalize(found(compiler).unwrap()).unwrap();
+        command.arg("-I").arg(program.parent().unwrap().join("../include/flang"));
+    }
     finish(command);
     let executable = folder.join(name);
     let mut command = Command::new(compiler);
-    command.args(["-std=f2018", "-Wall", "-Wextra", "-g", "-J"]).arg(&folder);
+    command.args(["-std=f2018", "-g"]);
+    if !flang {
+        command.args(["-Wall", "-Wextra"]);
+    }
+    command.arg("-J").arg(&folder);
     command.args(modules.iter().map(|module| interface.join(format!("{module}.f90"))));
     command.arg(sources().join(format!("../fortran/{name}.f90")));
     command.arg(&shim).arg("-o").arg(&executable);

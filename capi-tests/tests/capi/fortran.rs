@@ -10,13 +10,29 @@ const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 /// ranges of memory, texts that are not ended or not cut.
 #[test]
 fn without_mpi() {
-    if found("gfortran").is_none() {
-        println!("skipped: gfortran is not installed");
+    without_mpi_by("gfortran");
+}
+
+/// The same by LLVM's compiler, which hands arrays over in other descriptors.
+#[test]
+fn by_flang() {
+    match ["flang", "flang-new", "flang-22", "flang-new-19"]
+        .into_iter()
+        .find(|f| found(f).is_some())
+    {
+        Some(compiler) => without_mpi_by(compiler),
+        None => println!("skipped: flang is not installed"),
+    }
+}
+
+fn without_mpi_by(compiler: &str) {
+    if found(compiler).is_none() {
+        println!("skipped: {compiler} is not installed");
         return;
     }
     for configuration in [CONFIGURATION, "mode = sync\nscratch = DIR/scratch\n"] {
         let job = Job::new(configuration);
-        let program = fortran_program("gfortran", "whole", &["veloc"]);
+        let program = fortran_program(compiler, "whole", &["veloc"]);
         let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
     }
 }
