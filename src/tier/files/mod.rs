@@ -332,9 +332,7 @@ impl Files {
 
     /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
     fn is_linked(&self, name: &str, version: i32) -> bool {
-        self.persistent_path(name, version)
-            .and_then(|path| fs::symlink_metadata(path).ok())
-            .is_some_and(|metadata| metadata.is_symlink())
+        self.persistent_path(name, version).is_some_and(|path| path.is_symlink() && path.is_file())
     }
 
     fn routed_note(&self, name: &str, version: i32) -> Result<PathBuf> {
