@@ -12,18 +12,19 @@ use capi_tests::run::Run;
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
 /// An MPI installation as Debian names its commands.
-struct Mpi {
+pub(crate) struct Mpi {
     compiler: &'static str,
     starter: &'static str,
     arguments: &'static str,
 }
 
-const OPEN_MPI: Mpi = Mpi {
+pub(crate) const OPEN_MPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
     starter: "mpirun.openmpi",
     arguments: "--allow-run-as-root --oversubscribe -n 3",
 };
-const MPICH: Mpi = Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "-n 3" };
+pub(crate) const MPICH: Mpi =
+    Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "-n 3" };
 
 impl Mpi {
     /// The command that starts a program, if the installation is there.
@@ -36,7 +37,7 @@ impl Mpi {
     }
 
     /// A run of the script program on three processes.
-    fn script(&self, job: &Job, commands: &str) -> Option<Run> {
+    pub(crate) fn script(&self, job: &Job, commands: &str) -> Option<Run> {
         let starter = self.starter()?;
         Some(
             Run::new(&starter)
