@@ -10,6 +10,7 @@ use std::io::Write as _;
 
 use capi_tests::backends::{backends, until, wait_for_backends};
 use capi_tests::job::{names, Job};
+use capi_tests::program::sync_witness;
 
 /// What upstream (VELOC 1.8) does, the file here with the test that such behaviour would fail, and
 /// the test's name. Slowness is no test's matter: `veloc bench` measures it.
@@ -35,6 +36,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "nothing_is_left_of_what_was_replaced_or_given_up",
     ),
     ("no rename: half a file has the name of a whole one", "kill.rs", "async_jobs"),
+    ("no fsync anywhere", "faults.rs", "files_reach_the_storage_before_their_names"),
     ("a flipped bit loads silently", "checksums.rs", "a_bad_copy_is_passed_over"),
     ("a bad scratch copy hides the good one", "checksums.rs", "a_bad_copy_is_passed_over"),
     ("scratch alone cannot restart", "faults.rs", "scratch_alone_restarts"),
@@ -190,4 +192,30 @@ fn a_checkpoint_that_failed_is_over_and_goes_nowhere() {
     .succeed();
     assert_eq!(names(&job.scratch()), ["x-0-1.dat"]);
     assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
+}
+
+/// What `sync_files` promises is asked of the system: the bytes under the temporary name, and then
+/// the directory with the name.
+#[test]
+fn files_reach_the_storage_before_their_names() {
+    for (value, scratch, persistent) in
+        [("none", false, false), ("data", false, true), ("full", true, true)]
+    {
+        let job = Job::new(&format!(
+            "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+             sync_files = {value}\n"
+        ));
+        let witness = sync_witness(&job.path(""));
+        let ended = job.run("script", "take=x:1").env("LD_PRELOAD", witness).succeed();
+        for (directory, wanted) in [(job.scratch(), scratch), (job.persistent(), persistent)] {
+            let directory = directory.display();
+            let at = |what: &str| ended.stderr.lines().position(|line| line.starts_with(what));
+            let bytes = at(&format!("synced {directory}/.x-0-1.dat.tmp-"));
+            let whole = format!("synced {directory}");
+            let name = ended.stderr.lines().position(|line| line == whole);
+            assert_eq!(bytes.is_some(), wanted, "{value}, {directory}: {}", ended.stderr);
+            assert_eq!(name.is_some(), wanted, "{value}, {directory}: {}", ended.stderr);
+            assert!(bytes <= name, "{value}, {directory}: {}", ended.stderr);
+        }
+    }
 }
