@@ -6,6 +6,10 @@
  *   take=NAME:V[:CONTENT]    takes a checkpoint, with the content of version V or CONTENT
  *   restore=NAME:V[:CONTENT] restores it and checks what it has
  *   refuse=NAME:V[:WORDS]    a restore of it fails, with these words (separated by '|', "_" is ' ')
+ *   try=NAME:V[:CONTENT]     a restore of it either fails and leaves the memory as it was, or
+ *                            succeeds, with CONTENT if that is given; prints "refused V" or
+ *                            "restored V"
+ *   fail=NAME:V[:WORDS]      VELOC_Checkpoint fails, with these words
  *   newest=NAME:V[:BOUND]    VELOC_Restart_test says V, with that bound if one is given
  *   route=NAME:V[:FILE]      takes a file-based checkpoint of FILE
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
@@ -70,6 +74,32 @@ static int content_of(const struct fields *fields)
     return fields->rest[0] == '\0' ? (int)fields->version : atoi(fields->rest);
 }
 
+/* The words behind "command=name:version:", with blanks in them. */
+static const char *words_of(struct fields *fields)
+{
+    size_t i;
+    for (i = 0; fields->rest[i] != '\0'; i++)
+        if (fields->rest[i] == '_')
+            fields->rest[i] = ' ';
+    return fields->rest;
+}
+
+static void try_to_restore(const struct fields *fields)
+{
+    size_t i;
+    memset(memory, 0xee, bytes);
+    if (VELOC_Restart(fields->name, (int)fields->version) != VELOC_SUCCESS) {
+        CHECK(strlen(VELOC_Last_error()) > 0);
+        for (i = 0; i < bytes; i++)
+            EQUAL(memory[i], 0xee);
+        printf("refused %ld\n", fields->version);
+        return;
+    }
+    if (fields->rest[0] != '\0')
+        CONTENT(memory, bytes, 1, content_of(fields));
+    printf("restored %ld\n", fields->version);
+}
+
 static void put_file(const char *path, int version)
 {
     FILE *file = fopen(path, "wb");
@@ -116,12 +146,15 @@ static void perform(const char *command)
         OK(VELOC_Restart(f.name, (int)f.version));
         CONTENT(memory, bytes, 1, content_of(&f));
     } else if (is(command, "refuse", &value)) {
-        size_t i;
         f = split(value);
-        for (i = 0; f.rest[i] != '\0'; i++)
-            if (f.rest[i] == '_')
-                f.rest[i] = ' ';
-        REFUSED(VELOC_Restart(f.name, (int)f.version), f.rest);
+        REFUSED(VELOC_Restart(f.name, (int)f.version), words_of(&f));
+    } else if (is(command, "try", &value)) {
+        f = split(value);
+        try_to_restore(&f);
+    } else if (is(command, "fail", &value)) {
+        f = split(value);
+        fill(memory, bytes, 1, (int)f.version);
+        REFUSED(VELOC_Checkpoint(f.name, (int)f.version), words_of(&f));
     } else if (is(command, "newest", &value)) {
         int newest;
         f = split(value);

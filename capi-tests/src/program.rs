@@ -163,16 +163,26 @@ pub fn maimed_driver(folder: &Path) -> PathBuf {
 
 /// The stand-in for NVTX, under the name of its version 2, in a folder of its own.
 pub fn nvtx_standin(folder: &Path) -> PathBuf {
-    let library = folder.join("libnvToolsExt.so.1");
+    shared_library(&folder.join("libnvToolsExt.so.1"), "../nvtx/standin.c")
+}
+
+/// A library to be loaded ahead of others, which says what `fsync` is called for.
+pub fn sync_witness(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libsync.so"), "../preload/sync.c")
+}
+
+fn shared_library(library: &Path, source: &str) -> PathBuf {
+    let soname = library.file_name().unwrap().to_string_lossy();
     let mut command = compiler();
     command
         .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
-        .args(["-Wl,-soname,libnvToolsExt.so.1", "-o"])
-        .arg(&library)
-        .arg(sources().join("../nvtx/standin.c"))
-        .arg("-lpthread");
+        .arg(format!("-Wl,-soname,{soname}"))
+        .arg("-o")
+        .arg(library)
+        .arg(sources().join(source))
+        .args(["-lpthread", "-ldl"]);
     finish(command);
-    library
+    library.to_owned()
 }
 
 fn compiler() -> Command {

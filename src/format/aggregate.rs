@@ -122,7 +122,6 @@ impl Offsets {
     /// else the system's. All name the path.
     pub fn read(path: &Path, file_len: u64) -> Result<Offsets> {
         let within = |error: Error| error.within(path.display());
-        files::check_regular(path)?;
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let mut block = vec![0; NUMBER.min(len as usize)];

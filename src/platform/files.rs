@@ -42,6 +42,8 @@ pub fn create(path: &Path) -> Result<File> {
         .write(true)
         .create(true)
         .truncate(true)
+        // Names of temporary files can be guessed: what somebody links there is not written to.
+        .custom_flags(libc::O_NOFOLLOW)
         .open(path)
         .inspect(|file| {
             // A file system without locks has no leftovers that could be told from files in use.
@@ -171,28 +173,24 @@ pub fn check_writable(directory: &Path) -> Result<()> {
     Err(Error::errno(format!("writing to {}", directory.display())))
 }
 
-/// Opens `path` for reading.
+/// Opens the file at `path` for reading. Never waits: to open a pipe would wait for its other end.
 ///
 /// # Errors
-/// [`Kind::NotFound`] if there is no such file, else the system's, with the path.
+/// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] if it is a directory, a device, a
+/// pipe or a socket; else the system's. All name the path.
 pub fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|e| {
+    let failed = |e: io::Error| {
         let kind = if e.kind() == ErrorKind::NotFound { Kind::NotFound } else { Kind::System };
         Error::new(kind, format!("open {}: {e}", path.display()))
-    })
-}
-
-/// Checks that `path`, if it is there, is a file: whoever opens a pipe may wait for ever.
-///
-/// # Errors
-/// [`Kind::Corrupt`] with the path, and what it is.
-pub fn check_regular(path: &Path) -> Result<()> {
-    let what = match fs::metadata(path).map(|metadata| metadata.file_type()) {
-        Ok(kind) if kind.is_dir() => "a directory",
-        Ok(kind) if !kind.is_file() => "a device, a pipe or a socket",
-        // What cannot be looked at fails with the system's words when it is opened.
-        _ => return Ok(()),
     };
+    // Of no effect on the reads of a file.
+    let file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
+    let kind = file.metadata().map_err(failed)?.file_type();
+    if kind.is_file() {
+        return Ok(file);
+    }
+    let what = if kind.is_dir() { "a directory" } else { "a device, a pipe or a socket" };
     Err(Error::new(Kind::Corrupt, format!("{} is {what}, not a file", path.display())))
 }
 

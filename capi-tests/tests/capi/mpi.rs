@@ -38,7 +38,7 @@ impl Mpi {
 
 impl Mpi {
     /// A run of the script program on three processes.
-    fn script(&self, job: &Job, commands: &str) -> Option<Run> {
+    pub(crate) fn script(&self, job: &Job, commands: &str) -> Option<Run> {
         let run = self.start(3)?.arg(mpi_program(self.compiler, "script.c"));
         Some(run.arg(job.path("veloc.cfg")).args(commands))
     }

@@ -41,7 +41,6 @@ pub struct Subject<'a> {
 impl Opened {
     /// Opens a file. A pipe or a device is none.
     pub fn open(path: &Path) -> Result<Opened> {
-        files::check_regular(path)?;
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());

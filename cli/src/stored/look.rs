@@ -112,7 +112,6 @@ fn look(copy: &mut Copy) {
         copy.bytes = metadata.len();
     }
     let read = || -> veloc_client::error::Result<()> {
-        files::check_regular(&copy.path)?;
         if copy.place == Place::Parity {
             return ParityFile::read(&copy.path).map(drop);
         }

@@ -96,9 +96,7 @@ impl Files {
 
     /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
     pub(super) fn is_linked(&self, name: &str, version: i32) -> bool {
-        self.persistent_path(name, version)
-            .and_then(|path| fs::symlink_metadata(path).ok())
-            .is_some_and(|metadata| metadata.is_symlink())
+        self.persistent_path(name, version).is_some_and(|path| path.is_symlink() && path.is_file())
     }
 
     /// The versions of a name in a tier by the time of their last change, oldest first.

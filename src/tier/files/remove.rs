@@ -9,15 +9,19 @@ use crate::format::names;
 use crate::platform::files;
 
 impl Files {
-    /// Removes every file of a name from scratch, except those of the versions in `keep`.
+    /// Removes every file of a name from scratch, except those of the versions in `keep`. One that
+    /// cannot be removed does not keep the others; the first such failure is the error.
     pub fn clean_scratch(&self, name: &str, keep: impl Fn(i32) -> bool) -> Result<()> {
         let Some(directory) = &self.scratch else {
             return Ok(());
         };
+        let mut result = Ok(());
         for version in files::versions(directory, name, self.rank)? {
             if !keep(version) {
-                files::remove(&self.scratch_path(name, version)?)?;
-                self.remove_scratch(name, version)?;
+                let path = self.scratch_path(name, version)?;
+                let removed =
+                    files::remove(&path).and_then(|()| self.remove_scratch(name, version));
+                result = result.and(removed);
             }
         }
         // Parities can be there without the checkpoint that they belong to.
@@ -26,9 +30,9 @@ impl Files {
             (file.name == name && file.rank == self.rank).then_some(file.version)
         })?;
         for version in parities.into_iter().filter(|version| !keep(*version)) {
-            files::remove(&self.parity_path(name, version)?)?;
+            result = result.and(files::remove(&self.parity_path(name, version)?));
         }
-        Ok(())
+        result
     }
 
     pub(super) fn remove_note(&self, name: &str, version: i32) -> Result<()> {

@@ -1,0 +1,137 @@
+//! What is fuzzed: each function takes any bytes, and panics if a reader of the library panics or
+//! says what cannot be. `cargo fuzz` calls them (`fuzz_targets/`), and so does a test (`tests/fuzz.rs`).
+
+use std::collections::HashMap;
+
+use veloc_client::config::{Config, KEYS};
+use veloc_client::format::aggregate::{self, Offsets};
+use veloc_client::format::checksum::{self, Checksum};
+use veloc_client::format::header::Header;
+use veloc_client::format::names;
+
+/// A target: its name, and the function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+#[allow(dead_code, reason = "a fuzzer is linked with one of them")]
+pub const TARGETS: [Target; 5] = [
+    ("header", header),
+    ("names", file_names),
+    ("table", table),
+    ("checksum", checksums),
+    ("configuration", configuration),
+];
+
+/// The length that a file is said to have, and the rest of the input.
+fn length(input: &[u8]) -> (u64, &[u8]) {
+    match input.split_first_chunk::<8>() {
+        Some((len, rest)) => (u64::from_le_bytes(*len), rest),
+        None => (input.len() as u64, input),
+    }
+}
+
+/// A header of a file of any length: what is accepted has its regions one behind the other up to the
+/// file's end, and would be written the same.
+pub fn header(input: &[u8]) {
+    let (len, bytes) = length(input);
+    for file_len in [len, bytes.len() as u64] {
+        let _ = Header::check_prefix(bytes, file_len);
+        let Ok(decoded) = Header::decode(bytes, file_len) else { continue };
+        let header = decoded.header();
+        let encoded = header.encode();
+        assert_eq!(bytes.get(..encoded.len()), Some(&encoded[..]));
+        assert_eq!(header.file_len(), file_len);
+        let mut end = encoded.len() as u64;
+        for region in decoded.regions() {
+            assert_eq!(region.offset, end);
+            assert_eq!(decoded.region(region.id), Some(region));
+            end += region.size;
+        }
+        assert_eq!(end, file_len);
+    }
+}
+
+/// A file's name: there is one way to write what is read.
+pub fn file_names(input: &[u8]) {
+    let Ok(name) = std::str::from_utf8(input) else { return };
+    if let Some(parsed) = names::parse(name) {
+        assert!(names::validate_name(parsed.name).is_ok());
+        assert_eq!(names::checkpoint_file(parsed.name, parsed.rank, parsed.version), name);
+    }
+    if let Some(parsed) = names::parse_temporary(name) {
+        assert_eq!(names::temporary_file(parsed.complete, parsed.pid, parsed.number), name);
+        assert!(!parsed.complete.contains('/'));
+    }
+    if let Some(parsed) = names::parse_routed_note(name) {
+        let file = names::checkpoint_file(parsed.name, parsed.rank, parsed.version);
+        assert_eq!(names::routed_note(&file), name);
+    }
+    if let Some((of, version)) = aggregate::parse_name(name) {
+        assert_eq!(aggregate::file_name(of, version), name);
+        assert!(names::parse(name).is_none());
+    }
+    if names::validate_name(name).is_ok() {
+        assert!(!name.contains(['/', '-', '\0']));
+    }
+}
+
+/// The table of an aggregated file of any length: the parts lie one behind the other in it.
+pub fn table(input: &[u8]) {
+    let (file_len, bytes) = length(input);
+    let Ok(offsets) = Offsets::decode(bytes, file_len) else { return };
+    assert_eq!(offsets.encode(), bytes);
+    let mut end = 0;
+    for rank in 0..offsets.ranks() {
+        let Some(part) = offsets.part(rank) else { panic!("rank {rank} has no part") };
+        assert_eq!(part.start, end);
+        assert!(part.start < part.end);
+        end = part.end;
+    }
+    assert_eq!(end, file_len);
+    assert!(offsets.part(offsets.ranks()).is_none());
+}
+
+/// The first byte says where the rest is cut in two: the digest does not depend on that.
+pub fn checksums(input: &[u8]) {
+    let Some((cut, bytes)) = input.split_first() else { return };
+    let (first, second) = bytes.split_at(usize::from(*cut).min(bytes.len()));
+    let mut hasher = checksum::Hasher::default();
+    hasher.update(first);
+    hasher.update(second);
+    let digest = hasher.finish();
+    assert_eq!(digest, Checksum::of(bytes));
+    assert_eq!(Checksum::from_bytes(*digest.as_bytes()), digest);
+    if let Ok(name) = std::str::from_utf8(bytes) {
+        if let Some(of) = checksum::is_of(name) {
+            assert_eq!(checksum::path("".as_ref(), of).as_os_str(), name);
+        }
+    }
+}
+
+/// The text of a configuration, alone and with its own lines as the environment: what is accepted
+/// is within its bounds.
+pub fn configuration(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let lines = text.lines().filter_map(|line| line.split_once('='));
+    let environment: HashMap<String, String> = lines
+        .map(|(key, value)| {
+            (format!("VELOC_{}", key.trim().to_uppercase()), value.trim().to_owned())
+        })
+        .collect();
+    let read = |text: &str, with_environment: bool| {
+        Config::from_text(text, |name| {
+            assert!(KEYS.iter().any(|key| key.variable() == name), "{name} is no variable");
+            environment.get(name).filter(|_| with_environment).cloned()
+        })
+    };
+    for read in [read(text, false), read(text, true), read("", true)] {
+        match read {
+            Ok((config, _)) => {
+                assert!(config.scratch.is_some() || config.ephemeral);
+                assert!(config.gpu_chunk_size > 0 && config.pin_chunk_size > 0);
+                assert!(config.watchdog_interval > 0);
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}

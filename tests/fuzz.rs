@@ -1,0 +1,123 @@
+//! The fuzzing targets (`fuzz/`) without a fuzzer: over inputs that are nearly right, changed at
+//! random, the same in every run.
+
+// A test fails by panicking.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::panic::catch_unwind;
+
+use veloc_client::config::KEYS;
+use veloc_client::format::aggregate::Offsets;
+use veloc_client::format::header::Header;
+
+#[path = "../fuzz/targets.rs"]
+mod targets;
+
+/// How many changed inputs each target gets.
+const INPUTS: usize = 40_000;
+
+/// Numbers at which readers go wrong.
+const EDGES: [u64; 10] =
+    [0, 1, 8, 127, 1 << 31, 1 << 32, 1 << 60, i64::MAX as u64, i64::MIN as u64, u64::MAX];
+
+/// A small generator (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+}
+
+/// Inputs that the targets accept, or nearly.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let with_length = |len: u64, bytes: Vec<u8>| [&len.to_le_bytes()[..], &bytes].concat();
+    match target {
+        "header" => [vec![], vec![(1, 4)], vec![(-7, 0), (0, 300), (i32::MAX, 1 << 40)]]
+            .into_iter()
+            .map(|regions| Header::new(regions).unwrap())
+            .map(|header| with_length(header.file_len(), header.encode()))
+            .collect(),
+        "table" => [vec![8], vec![20, 300, 8], vec![1 << 40; 9]]
+            .into_iter()
+            .map(|lengths: Vec<u64>| Offsets::of_lengths(&lengths).unwrap())
+            .map(|offsets| with_length(offsets.file_len(), offsets.encode()))
+            .collect(),
+        "names" => [
+            "x-0-7.dat",
+            "wave.field-4294967295-2147483647.dat",
+            ".x-0-7.dat.tmp-4711-2",
+            ".x-0-7.dat.routed",
+            "x-agg-7.dat",
+            "x-0-7.dat.chksum",
+        ]
+        .map(|name| name.as_bytes().to_vec())
+        .into(),
+        "checksum" => vec![b"\x03abcdef".to_vec(), b"\0x-0-7.dat.chksum".to_vec(), vec![200; 400]],
+        "configuration" => {
+            let small = "mode = async\nscratch = /s ; a comment\n[section]\nkey = 1\n";
+            let ephemeral = "mode=sync\nephemeral = true\nhost_cache_size = 1.5G\n";
+            let words = ["true", "1", "64M", "reverse", "-1", "off", "\"x\"", ""];
+            let all: String = KEYS
+                .iter()
+                .zip(words.iter().cycle())
+                .map(|(key, word)| format!("{} = {word}\n", key.name))
+                .collect();
+            [small.to_owned(), ephemeral.to_owned(), all].map(String::into_bytes).into()
+        }
+        other => panic!("{other} has no seeds"),
+    }
+}
+
+/// Changes an input a little: bits, bytes, numbers, its length, or by a piece of another one.
+fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(input.len());
+        let piece = &other[random.below(other.len())..];
+        let piece = &piece[..random.below(24).min(piece.len())];
+        match random.below(7) {
+            0 if !input.is_empty() => input[at] ^= 1 << random.below(8),
+            1 if !input.is_empty() => input[at] = random.next() as u8,
+            2 => input.truncate(at),
+            3 => drop(input.splice(at..at, piece.iter().copied())),
+            4 => drop(input.splice(at..(at + random.below(9)).min(input.len()), [])),
+            5 if input.len() >= 8 => {
+                let at = random.below(input.len() - 7);
+                let edge = EDGES[random.below(EDGES.len())];
+                input[at..at + 8].copy_from_slice(&edge.to_le_bytes());
+            }
+            _ => input.extend(EDGES[random.below(EDGES.len())].to_string().into_bytes()),
+        }
+    }
+}
+
+/// Catches a reader that panics, overflows, or accepts what does not add up. A failure prints the
+/// input, which `cargo fuzz run <target> <file>` takes too.
+#[test]
+fn readers_answer_any_bytes() {
+    for (name, run) in targets::TARGETS {
+        let mut random = Random(name.len() as u64);
+        let mut inputs = seeds(name);
+        inputs.iter().for_each(|seed| run(seed));
+        for _ in 0..INPUTS {
+            let mut input = inputs[random.below(inputs.len())].clone();
+            let other = inputs[random.below(inputs.len())].clone();
+            mutate(&mut input, &other, &mut random);
+            if catch_unwind(|| run(&input)).is_err() {
+                panic!("{name}: the input {}", input.escape_ascii());
+            }
+            // Some changed ones are changed further.
+            if random.below(64) == 0 && input.len() < 4096 && inputs.len() < 500 {
+                inputs.push(input);
+            }
+        }
+    }
+}
