@@ -65,7 +65,21 @@ fn run(command: Command) -> Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
+/// Ends quietly when nobody reads what is printed any more, as in `veloc ... | head`. To have the
+/// system end the process would end a bench that loses one of its measuring processes, too.
+fn end_with_the_reader() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
+            std::process::exit(0);
+        }
+        report(panic);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_with_the_reader();
     // The name it was started under: an installation has a link.
     let name = std::env::args_os().next();
     let name = name.as_deref().map(Path::new).and_then(Path::file_name);

@@ -94,6 +94,11 @@ impl Campaign {
 
     /// Prints the table, and gives what was found.
     pub fn finish(self) -> Results {
+        let begun = |m: &Measurement| !m.runs.is_empty() || !m.failures.is_empty();
+        if !self.results.measurements.iter().any(begun) {
+            println!("{}: not begun, and nothing written", self.results.title);
+            return self.results;
+        }
         print!("{}", table::text(&self.results));
         println!("written: {}", self.output.display());
         if let Some(timelines) = &self.timelines {

@@ -149,10 +149,10 @@ pub fn load() -> Result<()> {
         // SAFETY: loading the driver runs no more than its constructors.
         unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.ok()
     };
-    let library = NAMES
-        .iter()
-        .find_map(|name| open(name))
-        .context("no CUDA driver (libcuda) was found; `cargo xtask veloc` brings one along")?;
+    let library = NAMES.iter().find_map(|name| open(name)).context(
+        "no CUDA driver (libcuda) was found; `cargo xtask veloc` brings a software device \
+             along, as `run.sh --software` of a GPU bundle does",
+    )?;
     let functions = Functions::find(&library)?;
     // Another thread may have been first; its copy is as good.
     let _ = DRIVER.set(Loaded { functions, library });

@@ -33,12 +33,18 @@ use super::results::{quantile, SOFTWARE_WARNING};
 use super::worker::describe;
 use crate::size;
 
+/// Bytes to measure with, on a GPU.
+const TOTAL: u64 = 4 << 30;
+
+/// The same on the software device, which has less memory.
+const TOTAL_SOFTWARE: u64 = 256 << 20;
+
 /// Options of the command.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Host memory, and device memory, to measure with
-    #[arg(long, value_parser = size::parse, default_value = "4G")]
-    total: u64,
+    /// Host memory, and device memory, to measure with [default: 4G; 256M on the software device]
+    #[arg(long, value_parser = size::parse)]
+    total: Option<u64>,
     /// How often each thing is measured
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
@@ -125,8 +131,9 @@ pub fn run(options: &Options) -> Result<()> {
         [] => Lead::value_variants(),
         given => given,
     };
+    let total = options.total.unwrap_or(if device.is_software() { TOTAL_SOFTWARE } else { TOTAL });
     if leads.iter().any(|lead| *lead != Lead::Facts) {
-        check(options.total, &device)?;
+        check(total, &device)?;
     }
     let mut report = Report::new("leads", Some(&options.out))?;
     report.print_machine();
@@ -136,8 +143,7 @@ pub fn run(options: &Options) -> Result<()> {
         report.warn(SOFTWARE_WARNING);
         println!("{SOFTWARE_WARNING}");
     }
-    let mut bench =
-        Bench { device: &device, total: options.total, repeats: options.repeats, report };
+    let mut bench = Bench { device: &device, total, repeats: options.repeats, report };
     for lead in leads {
         println!();
         match lead {
@@ -157,15 +163,17 @@ fn check(total: u64, device: &Device) -> Result<()> {
     ensure!(total >= 16 << 20, "--total {}: at least 16 MiB are needed", size::show(total));
     ensure!(
         total <= host / 2,
-        "--total {}: only {} of host memory are available",
+        "--total {}: that is more than half of the {} of host memory that are available",
         size::show(total),
         size::show(host)
     );
     ensure!(
         total <= free / 2,
-        "--total {}: only {} of device memory are free",
+        "--total {}: that is more than half of the {} of device memory that are free; say \
+         --total {}",
         size::show(total),
-        size::show(free)
+        size::show(free),
+        size::show(free / 2)
     );
     Ok(())
 }

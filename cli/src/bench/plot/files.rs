@@ -69,8 +69,10 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>> {
 fn content(file: &Path) -> Result<Content> {
     let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
     // A timeline may be cut at its end.
-    if bytes.trim_ascii_start().starts_with(b"[") {
-        return Ok(Content::Other(timeline(file)));
+    if let Some(events) = bytes.trim_ascii_start().strip_prefix(b"[") {
+        if matches!(events.trim_ascii_start().first(), None | Some(b'{' | b']')) {
+            return Ok(Content::Other(timeline(file)));
+        }
     }
     let value: Value = serde_json::from_slice(&bytes)
         .with_context(|| format!("{} is damaged, or no JSON", file.display()))?;
