@@ -177,9 +177,14 @@ impl Plan {
         );
         ensure!(
             self.device_cache >= largest,
-            "--device-cache {}: a checkpoint has {}",
+            "--device-cache {}: a checkpoint has {}{}",
             exact(self.device_cache),
-            exact(largest)
+            exact(largest),
+            if self.workload == "uniform" {
+                String::new()
+            } else {
+                format!("; --scale {:.1e} makes it fit", self.device_cache as f64 / largest as f64)
+            }
         );
         for process in 0..self.processes {
             let all: u64 =
