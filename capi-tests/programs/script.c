@@ -13,6 +13,7 @@
  *   newest=NAME:V[:BOUND]    VELOC_Restart_test says V, with that bound if one is given
  *   route=NAME:V[:FILE]      takes a file-based checkpoint of FILE
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
+ *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
  *   sleep=MILLISECONDS, barrier
@@ -180,6 +181,11 @@ static void perform(const char *command)
         time.tv_sec = milliseconds / 1000;
         time.tv_nsec = milliseconds % 1000 * 1000000;
         nanosleep(&time, NULL);
+    } else if (is(command, "giveup", &value)) {
+        f = split(value);
+        OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
+        OK(VELOC_Checkpoint_mem());
+        OK(VELOC_Checkpoint_end(0));
     } else if (strcmp(command, "barrier") == 0) {
 #ifdef CHECK_WITH_MPI
         MPI_Barrier(MPI_COMM_WORLD);

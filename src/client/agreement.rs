@@ -36,6 +36,8 @@ pub struct Agreement {
     aggregation: Option<Aggregation>,
     /// Checkpoints of which it is not known whether or where they are copied to persistent.
     deferred: BTreeMap<Id, Deferred>,
+    /// The checkpoint that was begun and neither taken nor given up.
+    open: Option<Id>,
     failed: bool,
 }
 
@@ -83,6 +85,7 @@ impl Agreement {
             posted: VecDeque::new(),
             aggregation,
             deferred: BTreeMap::new(),
+            open: None,
             failed: false,
         }))
     }
@@ -100,8 +103,9 @@ impl Agreement {
         }
     }
 
-    /// It has begun. Whether it is decided later if and where it is copied to persistent.
-    pub fn opened(&mut self, engine: &Engine, id: Id) -> bool {
+    /// It has begun. Whether it is copied to persistent when it is complete: not before it is
+    /// decided if and where, or, `None`, as this process's own clock says.
+    pub fn opened(&mut self, engine: &Engine, id: Id) -> Option<bool> {
         let by_time = engine.persistence_depends_on_time();
         let defers = !self.failed && (by_time || self.aggregation.is_some());
         self.rounds.opened(id, defers);
@@ -111,11 +115,23 @@ impl Agreement {
             let persist = (!by_time).then_some(always);
             self.deferred.insert(id, Deferred { persist, place });
         }
-        defers
+        self.open = Some(id);
+        match (defers, by_time) {
+            (true, _) => Some(false),
+            // Nobody decides any more: each is copied.
+            (false, true) => Some(true),
+            (false, false) => None,
+        }
     }
 
     /// It was taken, with a file of so many bytes; `None`: it was not, or is not to be aggregated.
     pub fn taken(&mut self, engine: &Engine, taken: Option<(Id, u64)>) {
+        if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
+            // Given up: there is nothing to copy, and nothing that others wait for.
+            self.learn(engine, id, |deferred| {
+                *deferred = Deferred { persist: Some(false), place: Some(None) };
+            });
+        }
         let Some(aggregation) = &mut self.aggregation else {
             return;
         };
@@ -135,6 +151,7 @@ impl Agreement {
 
     /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
     pub fn taken_alone(&mut self, engine: &Engine, id: Id) {
+        self.open = None;
         self.taken(engine, None);
         self.learn(engine, id, |deferred| deferred.place = Some(None));
     }

@@ -46,9 +46,7 @@ impl Client {
         }
         let mut open = self.engine.begin(name, version);
         if let Some(agreement) = &mut self.agreement {
-            if agreement.opened(&self.engine, open.id) {
-                open.persist = Some(false);
-            }
+            open.persist = agreement.opened(&self.engine, open.id);
         }
         self.phase = Phase::Checkpoint { open, routed: None };
         Ok(())

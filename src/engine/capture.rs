@@ -3,6 +3,7 @@
 //! The application's thread finds room, then copies: device regions within the device, host regions
 //! into the host buffer. What is larger than a tier goes straight to the tier below.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -194,7 +195,12 @@ impl Shared {
             return Ok(());
         }
         if let Some(job) = own {
-            storage::persist_one(self, &job);
+            let copied = catch_unwind(AssertUnwindSafe(|| storage::persist_one(self, &job)));
+            if copied.is_err() {
+                // As if its worker had ended: nobody else would wake those who wait for it.
+                let what = "copying a checkpoint to persistent panicked";
+                self.catalog.fail(Error::new(Kind::Internal, what));
+            }
         }
         if self.catalog.wait(|state| state.persist_settled(id))? {
             return Ok(());

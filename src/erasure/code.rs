@@ -221,7 +221,7 @@ mod tests {
 
     /// Measures: `cargo test --release -p veloc erasure::code -- --ignored --nocapture`.
     #[test]
-    #[ignore = "a measurement"]
+    #[ignore = "a measurement: it prints rates and checks nothing"]
     fn throughput() {
         const LEN: usize = 1 << 20;
         let mut out = vec![0; LEN];

@@ -187,7 +187,7 @@ fn strangers_are_turned_away() {
 
 /// Measures: `cargo test --release -p veloc erasure::job_tests -- --ignored --nocapture`.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement: it prints rates, and takes 1 GiB of /dev/shm"]
 fn throughput_over_the_loopback() {
     const LEN: usize = 256 << 20;
     const VERSIONS: i32 = 4;

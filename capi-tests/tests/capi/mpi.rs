@@ -277,3 +277,17 @@ fn what_cannot_be_aggregated() {
     assert!(ended.stderr.contains("aggregated"), "{}", ended.stderr);
     assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
 }
+
+/// A checkpoint that is given up, on all processes or on one, is not waited for: the limits go on.
+#[test]
+fn given_up_where_files_are_aggregated() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let limits = "max_versions = 1\nscratch_versions = 1\n";
+        let job = Job::new(&(AGGREGATED.replace("MODE", "async") + limits));
+        let commands = "take=x:1 giveup=x:2 take=x:3 @0:giveup=x:4 @1:take=x:4 @2:take=x:4 \
+                        take=x:5 take=x:6 wait";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        run.succeed();
+        assert_eq!(names(&job.persistent()), ["x-agg-6.dat"]);
+    }
+}
