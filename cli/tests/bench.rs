@@ -50,8 +50,36 @@ impl Ran {
             assert_eq!(figures["wrong_versions"], 0, "{}", self.text());
             let count = |key: &str| figures[key].as_array().map_or(0, Vec::len);
             assert!(count("checkpoints") > 0 && count("checkpoints") == count("restores"));
-            assert_eq!(count("bare_copies"), count("checkpoints"));
+            causes_add_up(figures);
         }
+        // All of these points keep the same bytes: what they are compared with is measured together.
+        let floors = self.results["floors"].as_array().unwrap();
+        assert_eq!(floors.len(), 1, "{floors:?}");
+        let runs = self.measurements().iter().map(|m| m["runs"].as_array().unwrap().len());
+        let passes = floors[0]["passes"].as_array().unwrap();
+        assert_eq!(passes.len(), 5 * runs.sum::<usize>());
+        let spread = ["least", "median", "greatest"].map(|key| floors[0][key].as_f64().unwrap());
+        assert!(0.0 < spread[0] && spread[0] <= spread[1] && spread[1] <= spread[2], "{spread:?}");
+    }
+}
+
+/// Catches time that an approach counts twice, or that is lost: the causes of each kind of call come
+/// to the time that these calls took.
+fn causes_add_up(figures: &Value) {
+    let sum = |list: &Value| list.as_array().unwrap().iter().filter_map(Value::as_f64).sum::<f64>();
+    let init = figures["init"].as_f64().unwrap();
+    for (call, time) in [
+        ("init", init),
+        ("checkpoint", sum(&figures["checkpoints"])),
+        ("restore", sum(&figures["restores"])),
+    ] {
+        let causes = figures["causes"].as_array().unwrap();
+        let told = causes.iter().filter(|cause| cause["call"] == call);
+        let told: f64 = told.filter_map(|cause| cause["seconds"].as_f64()).sum();
+        assert!(
+            (told - time).abs() <= 1e-9 + 1e-6 * time,
+            "{call}: {told} of {time} in {causes:?}"
+        );
     }
 }
 
@@ -131,11 +159,60 @@ fn ours_tells_why_it_waited_and_all_kinds_of_pinning_are_right() {
     );
     ran.is_right(8);
     for figures in ran.figures() {
-        let causes = figures["causes"].as_array().unwrap();
-        let copied =
-            |cause: &Value| cause["name"] == "copy" && cause["seconds"].as_f64() > Some(0.0);
-        assert!(causes.iter().any(copied), "{causes:?}");
+        assert!(waited(figures, "checkpoint", "copy") > 0.0, "{}", figures["causes"]);
         assert!(figures["decisions"]["mode"].is_string());
+    }
+}
+
+/// The seconds of one cause.
+fn waited(figures: &Value, call: &str, name: &str) -> f64 {
+    let causes = figures["causes"].as_array().unwrap();
+    let of = |cause: &&Value| cause["call"] == call && cause["name"] == name;
+    causes.iter().filter(of).filter_map(|cause| cause["seconds"].as_f64()).sum()
+}
+
+/// Catches a baseline that leaves its waiting to the rest of the call, and one whose memory comes
+/// from nowhere.
+#[test]
+fn every_baseline_tells_why_it_waited_and_how_its_memory_came_to_be() {
+    let told: [(&str, &[(&str, &str)], &[&str]); 5] = [
+        (
+            "direct-pin",
+            &[("init", "map"), ("init", "pin"), ("checkpoint", "copy"), ("restore", "copy")],
+            &["map", "touch+register", "AtoD", "DtoH"],
+        ),
+        (
+            "incremental-memset",
+            &[("checkpoint", "copy"), ("restore", "copy")],
+            &["map", "touch", "AtoD", "DtoH"],
+        ),
+        (
+            "ring",
+            &[("init", "pin"), ("checkpoint", "copy"), ("checkpoint", "host copy")],
+            &["touch+register", "AtoH", "RtoH", "HtoR", "HtoA"],
+        ),
+        ("uvm", &[("init", "allocate"), ("checkpoint", "copy + page moves")], &["AtoM", "MtoA"]),
+        ("uvm-budget", &[("init", "allocate"), ("checkpoint", "page moves")], &["AtoM", "MtoA"]),
+    ];
+    for (approach, causes, hops) in told {
+        let ran = bench(&format!("{SMALL} --approach {approach}"), &[]);
+        ran.is_right(1);
+        let figures = ran.figures()[0];
+        for (call, name) in causes {
+            assert!(waited(figures, call, name) > 0.0, "{approach}: {call} {name}");
+        }
+        let all = figures["hops"].as_array().unwrap();
+        for name in hops {
+            let hop = all.iter().find(|hop| hop["name"] == *name);
+            let hop = hop.unwrap_or_else(|| panic!("{approach}: no {name} in {all:?}"));
+            assert!(
+                hop["bytes"].as_u64() > Some(0) && hop["seconds"].as_f64() > Some(0.0),
+                "{hop}"
+            );
+        }
+        let managed = &figures["managed"]["allocated"];
+        assert_eq!(managed.is_u64(), approach.starts_with("uvm"), "{approach}");
+        assert!(ran.text().contains(&format!(" {approach} ")), "a row of causes: {}", ran.text());
     }
 }
 

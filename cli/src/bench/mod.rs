@@ -10,7 +10,7 @@
 //! | [`child`] | processes that do one thing together |
 //! | [`temporary`] | files and folders that do not outlive them |
 //! | [`worker`] | one of these processes: the application |
-//! | [`approach`] | the ways to keep checkpoints |
+//! | [`approach`], [`waits`] | the ways to keep checkpoints; why the application waited |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
 //! | [`init`] | making caches usable, and nothing else |
 //! | [`leads`] | what decides the library's defaults on a device |
@@ -48,6 +48,7 @@ pub mod results;
 mod table;
 mod temporary;
 mod timelines;
+mod waits;
 mod worker;
 mod workload;
 
@@ -126,6 +127,7 @@ fn run_series(arguments: RunArguments) -> Result<()> {
         eprintln!("note: {option}");
     }
     let mut campaign = Campaign::new(arguments.title, plans, &device, arguments.out)
+        .without(options.left_out())
         .repeated(options.repeats)
         .limited(arguments.limit.map(Duration::from_secs))
         .with_timelines(Timelines::wanted(None));

@@ -1,15 +1,18 @@
 //! What was measured, as it stands in the files. All times are in seconds, all sizes in bytes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use anyhow::{ensure, Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 
-/// The version of the layout of the files.
-pub const SCHEMA: u32 = 1;
+mod file;
+mod floor;
+
+pub use self::file::{prepare, write_json};
+pub use self::floor::Floor;
+
+/// The version of the layout of the files. Those of version 1 are read as well
+/// ([`Results::read`]).
+pub const SCHEMA: u32 = 2;
 
 /// What a run on the software device says wherever it shows times.
 pub const SOFTWARE_WARNING: &str =
@@ -35,6 +38,12 @@ pub struct Results {
     pub warning: Option<String>,
     /// The points, in the order in which they were measured.
     pub measurements: Vec<Measurement>,
+    /// Bare copies, once for all points that keep the same bytes.
+    #[serde(default)]
+    pub floors: Vec<Floor>,
+    /// Combinations that were asked for and cannot be, each with the reason.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// Cache initialisation alone (figure 4a).
     #[serde(default)]
     pub initialisation: Vec<Initialisation>,
@@ -95,9 +104,35 @@ pub struct Measurement {
     /// Why a repeat did not, if one did not.
     #[serde(default)]
     pub failures: Vec<String>,
+    /// Why none was begun, if none was. Files of version 1 do not say.
+    #[serde(default)]
+    pub not_begun: Option<NotBegun>,
     /// What the processes said on their standard error: fallbacks, above all.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// Why a point was not begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotBegun {
+    /// In a word.
+    pub why: Why,
+    /// In a sentence, with the values that stood in its way.
+    pub text: String,
+}
+
+/// What stood in the way of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// The time that was given was up.
+    Budget,
+    /// The machine has not as much memory.
+    Memory,
+    /// There is no device.
+    Device,
+    /// Its turn had not come when the file was written last.
+    Turn,
 }
 
 /// One repeat: what each process measured.
@@ -118,7 +153,9 @@ pub struct Figures {
     pub restores: Vec<f64>,
     /// Giving everything back.
     pub finish: f64,
-    /// Bare copies on the device of the same bytes, in the order of checkpoints: the floor.
+    /// Bare copies on the device of the same bytes: in files of version 1, which had them here,
+    /// until [`Results::read`] has made floors of them.
+    #[serde(default, skip_serializing)]
     pub bare_copies: Vec<f64>,
     /// The compute intervals between checkpoints.
     pub forward_intervals: Vec<f64>,
@@ -130,11 +167,20 @@ pub struct Figures {
     pub wrong_versions: u64,
     /// The most memory of the host that the process had.
     pub peak_host: u64,
-    /// Memory of the device in use when all checkpoints had been taken, less that before.
-    pub device_used: u64,
-    /// Time that the application waited, by cause. Only `ours` tells causes apart.
+    /// Memory of the device in use when all checkpoints had been taken, less that before, as the
+    /// driver reports it for the whole device; `None` where several processes share one.
+    pub device_used: Option<u64>,
+    /// Bytes of the device cache that were there then; `None` where the driver decides what is on
+    /// the device, and in files of version 1.
+    #[serde(default)]
+    pub device_cache: Option<u64>,
+    /// Managed memory, where that is used.
+    #[serde(default)]
+    pub managed: Option<Managed>,
+    /// Time that the application waited, by call and cause: those of a kind of call add up to the
+    /// time of these calls. In files of version 1 only `ours` told causes, and not all of the time.
     pub causes: Vec<Cause>,
-    /// Bytes moved per hop.
+    /// Bytes moved per hop, and what was made usable.
     pub hops: Vec<Hop>,
     /// What `touch = auto` measured and decided; `ours` alone.
     pub decisions: Option<Decisions>,
@@ -143,11 +189,36 @@ pub struct Figures {
     pub notes: Vec<String>,
 }
 
-/// Waiting for one cause.
+/// Managed memory. How much of it was on the device at any time, and when the driver moved what,
+/// nobody is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Managed {
+    /// Bytes that were allocated.
+    pub allocated: u64,
+    /// Bytes that the driver was asked to move to the host.
+    pub asked_to_host: u64,
+}
+
+/// What the application called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// What comes before the first checkpoint.
+    Init,
+    /// A checkpoint.
+    Checkpoint,
+    /// A restore, with the hints before it.
+    Restore,
+}
+
+/// Waiting for one cause in the calls of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Its name.
+    /// Its name: see [`super::waits`].
     pub name: String,
+    /// The kind of call; `None` in files of version 1, which did not tell.
+    #[serde(default)]
+    pub call: Option<Call>,
     /// Time.
     pub seconds: f64,
     /// How often.
@@ -157,12 +228,20 @@ pub struct Cause {
 /// Bytes from one place to another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hop {
-    /// Its name, as `DtoH`; also `map`, `touch`, `register`, `turn`.
+    /// Its name, as `DtoH`; also `map`, `touch`, `register`, `touch+register` in one call of the
+    /// driver, `turn`.
     pub name: String,
     /// Bytes.
     pub bytes: u64,
     /// Time.
     pub seconds: f64,
+}
+
+impl Hop {
+    /// Nothing moved yet.
+    pub fn named(name: &str) -> Hop {
+        Hop { name: name.to_owned(), ..Hop::default() }
+    }
 }
 
 /// The model behind `touch = auto`.
@@ -222,9 +301,18 @@ impl Figures {
         }
     }
 
-    /// All bare copies.
-    pub fn bare_total(&self) -> f64 {
-        self.bare_copies.iter().sum()
+    /// Time that was waited for a cause in calls of these kinds. What a file of version 1 has not
+    /// told apart is in all of them.
+    pub fn waited(&self, calls: &[Call], name: &str) -> f64 {
+        let every = [Call::Init, Call::Checkpoint, Call::Restore];
+        let of = |cause: &&Cause| {
+            let within = match cause.call {
+                Some(call) => calls.contains(&call),
+                None => every.iter().all(|call| calls.contains(call)),
+            };
+            within && cause.name == name
+        };
+        self.causes.iter().filter(of).map(|cause| cause.seconds).sum()
     }
 }
 
@@ -237,6 +325,12 @@ impl Run {
 }
 
 impl Measurement {
+    /// Whether another repeat of it makes sense: none has failed, and memory was not short.
+    pub fn is_open(&self) -> bool {
+        let waits = |point: &NotBegun| point.why == Why::Turn;
+        self.failures.is_empty() && self.not_begun.as_ref().is_none_or(waits)
+    }
+
     /// Median, least and greatest over the repeats of a figure per process. `None` without runs.
     pub fn spread(&self, figure: impl Fn(&Figures) -> f64) -> Option<Spread> {
         Spread::of(self.runs.iter().map(|run| run.per_process(&figure)).collect())
@@ -273,55 +367,6 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-impl Results {
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<Results> {
-        let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let results: Results = serde_json::from_slice(&text)
-            .with_context(|| format!("{} holds no results", path.display()))?;
-        let found = results.schema;
-        ensure!(found == SCHEMA, "{}: schema {found}, not {SCHEMA}", path.display());
-        Ok(results)
-    }
-
-    /// Writes a file, whole or not at all: results are written again after each measurement, and
-    /// whoever cuts a run short keeps what it has.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        write_json(path, self)
-    }
-}
-
-/// Refuses a file of results that cannot be written, before anything is measured for it; makes the
-/// folder that it is to be in. What the file has in it stays.
-pub fn prepare(path: &Path) -> Result<()> {
-    let what = || format!("--out {}", path.display());
-    ensure!(!path.is_dir(), "{}: a file is wanted, and this is a folder", what());
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(what)?;
-    }
-    let temporary = beside(path);
-    fs::write(&temporary, "").and_then(|()| fs::remove_file(&temporary)).with_context(what)
-}
-
-/// Where a file is before it is whole. Always the same name: what a killed run has left is replaced.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    PathBuf::from(name)
-}
-
-/// Writes a file, whole or not at all.
-pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(value)?;
-    let temporary = beside(path);
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // The reason is that of the writing.
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(|| format!("writing {}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,24 +377,5 @@ mod tests {
         assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
         assert_eq!(quantile(&[1.0], 0.95), 1.0);
         assert_eq!(quantile(&[], 0.5), 0.0);
-    }
-
-    #[test]
-    fn what_cannot_be_written_is_refused_and_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let (taken, file) = (folder.path().join("taken"), folder.path().join("new/r.json"));
-        fs::create_dir(&taken).unwrap();
-        let error = prepare(&taken).unwrap_err().to_string();
-        assert!(error.contains("--out") && error.contains("taken"), "{error}");
-        assert!(write_json(&taken, &1).is_err());
-        prepare(&file).unwrap();
-        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 0);
-        write_json(&file, &1).unwrap();
-        prepare(&file).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "1");
-        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        assert_eq!(names, ["new", "taken"]);
     }
 }

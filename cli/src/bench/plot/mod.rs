@@ -7,7 +7,7 @@
 //! | `group` | which measurements share a picture or a series |
 //! | `figures/` | which pictures there are |
 //! | `sheet`, `chart`, `scale`, `style` | a whole picture, a panel, its axes, its colours |
-//! | `bars`, `lines`, `boxes` | what stands inside of a panel |
+//! | `bars`, `stack`, `lines`, `boxes` | what stands inside of a panel |
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,6 +30,7 @@ mod lines;
 mod pool;
 mod scale;
 mod sheet;
+mod stack;
 mod style;
 #[cfg(test)]
 pub mod synthetic;
@@ -84,7 +85,9 @@ fn draw_all(plot: &Plot, pools: &[Pool]) -> Result<usize> {
         if !pool.measurements.is_empty() {
             println!("  {}", absent::count(&pool.measurements));
         }
-        for line in absent::failures(&pool.measurements) {
+        let left_out = pool.left_out.iter().map(|reason| format!("left out: {reason}"));
+        let absent = absent::failures(&pool.measurements).into_iter();
+        for line in absent.chain(absent::reasons(&pool.measurements)).chain(left_out) {
             println!("  {line}");
         }
         let album = figures::all(pool);

@@ -28,7 +28,7 @@ pub enum Scale {
 }
 
 /// Values that differ by this factor do not fit on a linear axis.
-const ORDERS: f64 = 20.0;
+pub const ORDERS: f64 = 20.0;
 
 /// The room above the greatest value, as a share of the range: for a text from bottom to top.
 const HEADROOM: f64 = 0.18;

@@ -9,7 +9,7 @@ mod worker;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
 
@@ -20,6 +20,7 @@ use super::{Approach, Insight};
 use crate::bench::cuda::{Address, Buffer, Device, Stream};
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
+use crate::bench::waits::{name, Waits, PIN};
 use veloc_client::metrics::Cause;
 use veloc_client::trace::{Activity, Counter, Place, Recorder};
 
@@ -37,27 +38,45 @@ pub trait Memory: Send + Sync {
     fn await_host(&self, end: u64) -> Result<()>;
 
     /// Queues a copy from or to the host buffer while nothing stands in its way, in pieces that the
-    /// driver accepts; `copy` is called for each with its offset and its bytes, in order.
+    /// driver accepts; `copy` is called for each with its offset and its bytes, in order. Returns
+    /// how long something stood in its way.
     fn in_pieces(
         &self,
         offset: u64,
         bytes: u64,
         copy: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()>;
+    ) -> Result<Duration>;
 
     /// Ends what goes on in the background.
     fn stop(&self);
 }
+
+/// Device memory that the cache got.
+pub const MAP: &str = "map";
+/// Pages of the host buffer that came into being.
+pub const TOUCH: &str = "touch";
+/// Pages of the host buffer that the driver locked.
+pub const REGISTER: &str = "register";
+/// Both in one call of the driver.
+pub const TOUCH_AND_REGISTER: &str = "touch+register";
+/// The copies.
+const CAPTURE: &str = "AtoD";
+const FLUSH: &str = "DtoH";
+const FETCH: &str = "HtoD";
+const FROM_DEVICE: &str = "DtoA";
+const FROM_HOST: &str = "HtoA";
+
+/// All of them, in the order of results.
+const HOPS: [&str; 9] =
+    [CAPTURE, FLUSH, FETCH, FROM_DEVICE, FROM_HOST, MAP, TOUCH, REGISTER, TOUCH_AND_REGISTER];
 
 struct State {
     ledger: Ledger,
     growing: bool,
     failed: Option<String>,
     stopping: bool,
-    flushed: Hop,
-    fetched: Hop,
-    captured: Hop,
-    restored: [Hop; 2],
+    /// What was made usable and what was moved.
+    hops: [Hop; HOPS.len()],
     /// What the timeline has been told of the bytes that are taken, by tier.
     recorded: [u64; 2],
 }
@@ -80,6 +99,7 @@ pub struct Store<'a> {
     /// The order of restores that is known without hints; empty once the ledger has it.
     known: Vec<u32>,
     kept: u32,
+    waits: Waits,
 }
 
 type Locked<'a> = MutexGuard<'a, State>;
@@ -130,11 +150,9 @@ impl Shared {
         self.trace.counter(Counter::DeviceMapped, mapped);
     }
 
-    /// The application has waited since then, if it has.
-    fn blocked(&self, waited: Option<(Cause, Instant)>) {
-        if let Some((cause, since)) = waited {
-            self.trace.blocked(cause, since, since.elapsed());
-        }
+    /// Adds to one of the [`HOPS`].
+    pub fn count(&self, name: &str, bytes: u64, time: Duration) {
+        self.lock().count(name, bytes, time);
     }
 
     /// The timeline.
@@ -152,6 +170,14 @@ impl Shared {
     /// Whether the store is about to end.
     pub fn stopping(&self) -> bool {
         self.lock().stopping
+    }
+}
+
+impl State {
+    fn count(&mut self, name: &str, bytes: u64, time: Duration) {
+        if let Some(hop) = self.hops.iter_mut().find(|hop| hop.name == name) {
+            count(hop, bytes, time);
+        }
     }
 }
 
@@ -173,17 +199,13 @@ impl<'a> Store<'a> {
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
     ) -> Result<Store<'a>> {
         let has_host = plan.host_cache > 0;
-        let hop = |name: &str| Hop { name: name.to_owned(), ..Hop::default() };
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 ledger: Ledger::new(has_host),
                 growing: true,
                 failed: None,
                 stopping: false,
-                flushed: hop("DtoH"),
-                fetched: hop("HtoD"),
-                captured: hop("AtoD"),
-                restored: [hop("DtoA"), hop("HtoA")],
+                hops: HOPS.map(Hop::named),
                 recorded: [0; 2],
             }),
             changed: Condvar::new(),
@@ -195,7 +217,8 @@ impl<'a> Store<'a> {
             Order::Random => Vec::new(),
             Order::Reverse | Order::Same => plan.restores(process),
         };
-        let mut store = Store { shared, workers: Vec::new(), stream, buffer, known, kept: 0 };
+        let (workers, waits) = (Vec::new(), Waits::default());
+        let mut store = Store { shared, workers, stream, buffer, known, kept: 0, waits };
         if has_host {
             store.spawn("flush", worker::flush)?;
             store.spawn("fetch", worker::fetch)?;
@@ -229,14 +252,24 @@ impl<'a> Store<'a> {
         &self.shared
     }
 
-    fn place(&self, bytes: u64) -> Result<Vec<Piece>> {
-        let mut waited: Option<(Cause, Instant)> = None;
+    /// Says what was made while the application waited, before the first checkpoint.
+    pub fn made_up_front(&mut self, hops: impl IntoIterator<Item = Hop>, waits: Waits) {
         let mut state = self.shared.lock();
+        for hop in hops {
+            state.count(&hop.name, hop.bytes, Duration::from_secs_f64(hop.seconds));
+        }
+        self.waits = waits;
+    }
+
+    fn place(&mut self, bytes: u64) -> Result<Vec<Piece>> {
+        let Store { shared, waits, .. } = self;
+        let mut waited: Option<(Cause, Instant)> = None;
+        let mut state = shared.lock();
         loop {
             sound(&state)?;
             if let Some(place) = state.ledger.place(bytes) {
-                self.shared.record(&mut state);
-                self.shared.blocked(waited);
+                shared.record(&mut state);
+                blocked(&shared.trace, waits, waited);
                 return Ok(place);
             }
             // Nothing is evicted from a cache that is still to grow (HiPC'22, section III).
@@ -253,9 +286,10 @@ impl<'a> Store<'a> {
             }
             let cause = if state.growing { Cause::Map } else { Cause::DeviceRoom };
             if waited.is_none_or(|(other, _)| other != cause) {
-                self.shared.blocked(waited.replace((cause, Instant::now())));
+                blocked(&shared.trace, waits, waited.take());
+                waited = Some((cause, Instant::now()));
             }
-            state = self.shared.wait(state);
+            state = shared.wait(state);
         }
     }
 
@@ -277,7 +311,8 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    fn restore_from_host(&self, place: u64, bytes: u64) -> Result<()> {
+    /// Returns how long it waited for a registration.
+    fn restore_from_host(&self, place: u64, bytes: u64) -> Result<Duration> {
         let (to, memory) = (self.buffer.address(), &self.shared.memory);
         memory.in_pieces(place, bytes, &mut |offset, bytes| {
             let from = memory.host(offset);
@@ -298,10 +333,18 @@ fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_
     })
 }
 
-/// Adds bytes and the time since `since` to a hop.
-pub fn count(hop: &mut Hop, bytes: u64, since: Instant) {
+/// Adds bytes and time to a hop.
+pub fn count(hop: &mut Hop, bytes: u64, time: Duration) {
     hop.bytes += bytes;
-    hop.seconds += since.elapsed().as_secs_f64();
+    hop.seconds += time.as_secs_f64();
+}
+
+/// The application has waited since then, if it has.
+fn blocked(trace: &Recorder, waits: &mut Waits, waited: Option<(Cause, Instant)>) {
+    if let Some((cause, since)) = waited {
+        let time = waits.since(name(cause), since);
+        trace.blocked(cause, since, time);
+    }
 }
 
 impl Approach for Store<'_> {
@@ -312,7 +355,8 @@ impl Approach for Store<'_> {
             "a checkpoint of {bytes} bytes of a buffer of {}",
             self.buffer.bytes()
         );
-        let trace = &self.shared.trace;
+        let shared = self.shared.clone();
+        let trace = &shared.trace;
         let _span = trace.span(Activity::Checkpoint).of(NAME, version as i32);
         let place = self.place(bytes)?;
         let since = Instant::now();
@@ -322,12 +366,13 @@ impl Approach for Store<'_> {
             unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
         }
         self.stream.wait()?;
-        trace.blocked(Cause::Copy, since, since.elapsed());
-        trace.spent(Activity::Capture, since, since.elapsed(), bytes);
+        let time = self.waits.since(name(Cause::Copy), since);
+        trace.blocked(Cause::Copy, since, time);
+        trace.spent(Activity::Capture, since, time, bytes);
         self.kept += 1;
-        self.shared.change(|state| {
+        shared.change(|state| {
             state.ledger.captured(bytes, place);
-            count(&mut state.captured, bytes, since);
+            state.count(CAPTURE, bytes, time);
         });
         Ok(())
     }
@@ -342,45 +387,57 @@ impl Approach for Store<'_> {
 
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()> {
         self.expect_known();
-        let trace = &self.shared.trace;
+        let shared = self.shared.clone();
+        let trace = &shared.trace;
         let _span = trace.span(Activity::Restore).of(NAME, version as i32);
         let mut waited = None;
-        let mut state = self.shared.lock();
+        let mut state = shared.lock();
         let source = loop {
             sound(&state)?;
             match state.ledger.source(version, bytes)? {
                 Source::Coming => {
                     waited.get_or_insert_with(|| (Cause::Fetch, Instant::now()));
-                    state = self.shared.wait(state);
+                    state = shared.wait(state);
                 }
                 source => break source,
             }
         };
         drop(state);
+        blocked(trace, &mut self.waits, waited);
         let since = Instant::now();
-        self.shared.blocked(waited);
-        let hop = match &source {
-            Source::Device(pieces) => self.restore_from_device(pieces, bytes).map(|()| 0)?,
-            Source::Host(place) => self.restore_from_host(*place, bytes).map(|()| 1)?,
+        let (hop, registering) = match &source {
+            Source::Device(pieces) => {
+                self.restore_from_device(pieces, bytes)?;
+                (FROM_DEVICE, Duration::ZERO)
+            }
+            Source::Host(place) => (FROM_HOST, self.restore_from_host(*place, bytes)?),
             Source::Coming => return Ok(()),
         };
         self.stream.wait()?;
-        trace.blocked(Cause::Copy, since, since.elapsed());
-        trace.spent(Activity::Recover, since, since.elapsed(), bytes);
-        self.shared.change(|state| {
+        let time = since.elapsed();
+        trace.blocked(Cause::Copy, since, time);
+        trace.spent(Activity::Recover, since, time, bytes);
+        if registering > Duration::ZERO {
+            self.waits.add(PIN, registering, 1);
+        }
+        self.waits.add(name(Cause::Copy), time.saturating_sub(registering), 1);
+        shared.change(|state| {
             state.ledger.restored(version, &source);
-            count(&mut state.restored[hop], bytes, since);
+            state.count(hop, bytes, time);
         });
         Ok(())
+    }
+
+    fn waits(&self) -> Result<Waits> {
+        Ok(self.waits.clone())
     }
 
     fn insight(&mut self) -> Result<Insight> {
         let state = self.shared.lock();
         sound(&state)?;
-        let [from_device, from_host] = &state.restored;
-        let hops = [&state.captured, &state.flushed, &state.fetched, from_device, from_host];
-        let hops = hops.into_iter().filter(|hop| hop.bytes > 0).cloned();
-        Ok(Insight { hops: hops.collect(), ..Insight::default() })
+        let hops = state.hops.iter().filter(|hop| hop.bytes > 0).cloned().collect();
+        let device_cache = Some(state.ledger.device_bytes());
+        Ok(Insight { hops, device_cache, ..Insight::default() })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
@@ -432,8 +489,8 @@ mod tests {
             _offset: u64,
             _bytes: u64,
             _copy: &mut dyn FnMut(u64, u64) -> Result<()>,
-        ) -> Result<()> {
-            Ok(())
+        ) -> Result<Duration> {
+            Ok(Duration::ZERO)
         }
 
         fn stop(&self) {}

@@ -6,7 +6,8 @@
 //! | `settings` | 5c (touch and pin), and further settings |
 //! | `sizes` | 3a |
 //! | `initialisation` | 4a |
-//! | `detail` | causes, disturbance, each checkpoint, hops |
+//! | `causes` | why the application was blocked |
+//! | `detail` | disturbance, each checkpoint, hops |
 
 use crate::bench::plan::{ApproachName, Plan};
 use crate::bench::results::{Figures, Measurement};
@@ -18,6 +19,7 @@ use super::sheet::{Key, Panel, Sheet};
 use super::style::Style;
 
 mod blocked;
+mod causes;
 mod detail;
 mod initialisation;
 mod settings;
@@ -95,6 +97,7 @@ fn extent<'a>(members: impl IntoIterator<Item = &'a Measurement> + Clone) -> Vec
     /// Failures that a heading has room for.
     const MOST: usize = 3;
     let mut facts = vec![absent::count(members.clone())];
+    facts.extend(absent::reasons(members.clone()));
     let failures = absent::failures(members);
     facts.extend(failures.iter().take(MOST).cloned());
     if failures.len() > MOST {
