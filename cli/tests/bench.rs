@@ -179,7 +179,7 @@ fn every_baseline_tells_why_it_waited_and_how_its_memory_came_to_be() {
         (
             "direct-pin",
             &[("init", "map"), ("init", "pin"), ("checkpoint", "copy"), ("restore", "copy")],
-            &["map", "touch+register", "AtoD", "DtoH"],
+            &["map", "pin", "AtoD", "DtoH"],
         ),
         (
             "incremental-memset",
@@ -189,7 +189,7 @@ fn every_baseline_tells_why_it_waited_and_how_its_memory_came_to_be() {
         (
             "ring",
             &[("init", "pin"), ("checkpoint", "copy"), ("checkpoint", "host copy")],
-            &["touch+register", "AtoH", "RtoH", "HtoR", "HtoA"],
+            &["pin", "AtoH", "RtoH", "HtoR", "HtoA"],
         ),
         ("uvm", &[("init", "allocate"), ("checkpoint", "copy + page moves")], &["AtoM", "MtoA"]),
         ("uvm-budget", &[("init", "allocate"), ("checkpoint", "page moves")], &["AtoM", "MtoA"]),
@@ -299,7 +299,7 @@ fn results_say_that_they_are_of_the_software_device_and_can_be_drawn() {
 fn without_a_driver_the_reason_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_veloc"))
-        .args(["bench", "run", "--count", "2"])
+        .args(["bench", "run", "--count", "2", "--out", "r.json"])
         .env("LD_LIBRARY_PATH", folder.path())
         .current_dir(folder.path())
         .output()
@@ -307,6 +307,50 @@ fn without_a_driver_the_reason_is_given() {
     let text = String::from_utf8_lossy(&output.stderr);
     // On a machine with a GPU there is a driver in spite of the empty folder.
     assert!(output.status.success() || text.contains("driver"), "{text}");
+    let results = std::fs::read(folder.path().join("r.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    for point in results["measurements"].as_array().unwrap() {
+        let said = point["not_begun"]["text"].as_str().unwrap_or_default();
+        let why = &point["not_begun"]["why"];
+        assert!(output.status.success() || why == "device" && said.contains("driver"), "{point}");
+    }
+}
+
+/// Catches a point without figures that does not say why, in the file and in the table.
+#[test]
+fn what_is_not_begun_has_its_reason_in_the_file_and_in_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = "--count 24 --size 60K --device-cache 512K --host-cache 2M --only 5ab,6c";
+    let command = format!("bench figures {small} --repeats 1 --budget 0 --out f");
+    let output = veloc(folder.path(), &command, &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("points: the time was up: --budget 0 seconds"), "{text}");
+    let point = |name: &str| {
+        let results = std::fs::read(folder.path().join(name)).unwrap();
+        let results: Value = serde_json::from_slice(&results).unwrap();
+        results["measurements"][0]["not_begun"].clone()
+    };
+    assert_eq!(point("f/figure-6c.json")["why"], "budget");
+    let ran = bench("--count 4 --size 60K --interval 0 --host-cache 60K,1000T", &[]);
+    assert!(ran.results.is_null(), "60K is too small for all");
+    let ran = bench("--count 4 --size 60K --interval 0 --host-cache 2M,1000T", &[]);
+    assert!(!ran.output.status.success());
+    let reasons: Vec<&Value> = ran.measurements().iter().map(|m| &m["not_begun"]["why"]).collect();
+    assert_eq!(reasons, [&Value::Null, &Value::Null, &"memory".into(), &"memory".into()]);
+    assert!(ran.text().contains("NOT BEGUN: 2 points: --host-cache 1000 TiB"), "{}", ran.text());
+}
+
+/// Catches a trace that is silently used for several processes at once.
+#[test]
+fn more_processes_than_a_trace_has_columns_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    std::fs::write(&trace, "1000,2000\n1000,2000\n").unwrap();
+    let ran = bench(&format!("--trace {} --processes 2,3", trace.display()), &[]);
+    assert!(!ran.output.status.success() && ran.results.is_null());
+    let said = ["--processes 3: the trace", "has 2 columns"];
+    assert!(said.iter().all(|words| ran.text().contains(words)), "{}", ran.text());
 }
 
 /// Catches runs that write over each other's timelines, and baselines that do not tell what leaves

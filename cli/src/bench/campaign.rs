@@ -39,7 +39,12 @@ pub struct Campaign {
 impl Campaign {
     /// Nothing measured yet, and nothing written: an older file stays until there is something to
     /// take its place. `title`: see [`Results::title`].
-    pub fn new(title: String, plans: Vec<Plan>, device: &Device, output: PathBuf) -> Campaign {
+    pub fn new(
+        title: String,
+        plans: Vec<Plan>,
+        device: Option<&Device>,
+        output: PathBuf,
+    ) -> Campaign {
         let turn = NotBegun { why: Why::Turn, text: NO_TURN.to_owned() };
         let measurement = |plan| Measurement {
             plan,
@@ -53,8 +58,8 @@ impl Campaign {
             title,
             program: machine::program(),
             machine: machine::machine(),
-            device: Some(device.clone()),
-            warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
+            device: device.cloned(),
+            warning: device.filter(|d| d.software).map(|_| SOFTWARE_WARNING.to_owned()),
             measurements: plans.into_iter().map(measurement).collect(),
             floors: Vec::new(),
             left_out: Vec::new(),

@@ -239,21 +239,28 @@ pub fn run(choice: &Choice) -> Result<()> {
     std::fs::create_dir_all(&choice.out)
         .with_context(|| format!("making the folder {}", choice.out.display()))?;
     let until = choice.budget.map(|budget| Instant::now() + Duration::from_secs(budget));
-    let device = processes::device()?;
-    let amounts = fitting(&choice.amounts, &device);
+    let found = processes::device();
+    let device = found.as_ref().ok();
+    let planned_for = device.cloned().unwrap_or_default();
+    let amounts = fitting(&choice.amounts, &planned_for);
     let figures = if choice.only.is_empty() { &ALL[..] } else { &choice.only };
     let mut campaigns = Vec::new();
     for figure in figures {
         let (mut plans, mut left_out) = (Vec::new(), Vec::new());
         for options in figure.options(choice.extent, &amounts) {
-            plans.extend(options.plans(&device)?);
+            plans.extend(options.plans(&planned_for)?);
             left_out.extend(options.left_out());
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
         prepare(&output)?;
-        let campaign = Campaign::new(figure.name(), plans, &device, output).without(left_out);
+        let campaign = Campaign::new(figure.name(), plans, device, output).without(left_out);
         let timelines = Timelines::wanted(Some(figure.name()));
         campaigns.push(campaign.repeated(choice.repeats).with_timelines(timelines));
+    }
+    if let Err(error) = found {
+        let why = format!("{error:#}");
+        campaigns.iter_mut().try_for_each(|c| c.give_up(Why::Device, &why))?;
+        return Err(error);
     }
     'measuring: for _ in 0..choice.repeats {
         for number in 0..campaigns.len() {

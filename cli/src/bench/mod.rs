@@ -26,6 +26,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::campaign::Campaign;
+use self::results::Why;
 use self::timelines::Timelines;
 
 mod approach;
@@ -118,19 +119,24 @@ fn run_series(arguments: RunArguments) -> Result<()> {
     let options = arguments.options;
     options::check_effect(&options)?;
     results::prepare(&arguments.out)?;
-    let device = processes::device()?;
-    let plans = options.plans(&device)?;
+    let found = processes::device();
+    let device = found.as_ref().ok();
+    let plans = options.plans(device.unwrap_or(&results::Device::default()))?;
     for left_out in options.left_out() {
         eprintln!("left out: {left_out}");
     }
     for option in options::without_effect(&options) {
         eprintln!("note: {option}");
     }
-    let mut campaign = Campaign::new(arguments.title, plans, &device, arguments.out)
+    let mut campaign = Campaign::new(arguments.title, plans, device, arguments.out)
         .without(options.left_out())
         .repeated(options.repeats)
         .limited(arguments.limit.map(Duration::from_secs))
         .with_timelines(Timelines::wanted(None));
+    if let Err(error) = found {
+        campaign.give_up(Why::Device, &format!("{error:#}"))?;
+        return Err(error);
+    }
     for _ in 0..options.repeats {
         campaign.pass(None)?;
     }

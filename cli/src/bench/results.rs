@@ -228,8 +228,8 @@ pub struct Cause {
 /// Bytes from one place to another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hop {
-    /// Its name, as `DtoH`; also `map`, `touch`, `register`, `touch+register` in one call of the
-    /// driver, `turn`.
+    /// Its name, as `DtoH`; also `map`, `touch`, `register`, `pin` for both in one call of the driver,
+    /// `turn`.
     pub name: String,
     /// Bytes.
     pub bytes: u64,

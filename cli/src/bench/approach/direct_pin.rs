@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use veloc_client::metrics::Cause;
 use veloc_client::trace::{Activity, Counter};
 
-use super::store::{count, host_bytes, Memory, Store, MAP, TOUCH_AND_REGISTER};
+use super::store::{count, host_bytes, Memory, Store, MAP};
 use super::trace;
 use crate::bench::cuda::{Address, Buffer, Device, Pinned, Stream};
 use crate::bench::plan::Plan;
@@ -53,7 +53,7 @@ pub fn start<'a>(
     let trace = trace::start(plan, process, device)?;
     let init = trace.span(Activity::Init);
     let mut waits = Waits::default();
-    let [mut map, mut pin] = [MAP, TOUCH_AND_REGISTER].map(Hop::named);
+    let [mut map, mut pin] = [MAP, PIN].map(Hop::named);
     let mut span = trace.span(Activity::Map);
     let since = Instant::now();
     let cache = Buffer::new(device, plan.device_cache).context("the device cache")?;

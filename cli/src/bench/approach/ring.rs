@@ -9,7 +9,7 @@ use veloc_client::metrics::Cause;
 use veloc_client::platform::mapping::Mapping;
 use veloc_client::trace::{Activity, Counter, Recorder};
 
-use super::store::{count, host_bytes, TOUCH_AND_REGISTER};
+use super::store::{count, host_bytes};
 use super::trace::{self, NAME};
 use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Device, Event, Pinned, Stream};
@@ -58,7 +58,7 @@ impl<'a> Ring<'a> {
         let host = Mapping::reserve(bytes as usize)
             .and_then(|mapping| mapping.advise_huge(true).map(|()| mapping))
             .map_err(|error| anyhow!("the host memory: {error}"))?;
-        let mut hops = [TOUCH_AND_REGISTER, "AtoH", "HtoA", "RtoH", "HtoR"].map(Hop::named);
+        let mut hops = [PIN, "AtoH", "HtoA", "RtoH", "HtoR"].map(Hop::named);
         let mut waits = Waits::default();
         let mut span = trace.span(Activity::Register);
         let since = Instant::now();

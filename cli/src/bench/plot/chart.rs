@@ -72,7 +72,8 @@ fn fitting(axis: &Axis, across: i32) -> f64 {
     /// What cannot be read is of no use.
     const LEAST: f64 = 8.0;
     let widest = axis.ticks.iter().map(|(_, text)| width(text, TEXT)).max().unwrap_or(0);
-    let apart = axis.ticks.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min);
+    let named: Vec<&(f64, String)> = axis.ticks.iter().filter(|tick| !tick.1.is_empty()).collect();
+    let apart = named.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min);
     let room = apart / (axis.ends.1 - axis.ends.0) * f64::from(across);
     (TEXT * (room / f64::from(widest.max(1))).min(1.0)).max(LEAST)
 }
@@ -118,7 +119,7 @@ impl<'a> Chart<'a> {
             .bold_line_style(GRID)
             .light_line_style(LIGHT_GRID)
             .axis_style(INK)
-            .set_tick_mark_size(LabelAreaPosition::Bottom, 5)
+            .set_tick_mark_size(LabelAreaPosition::Bottom, if foot > 0 { 0 } else { 5 })
             .set_tick_mark_size(LabelAreaPosition::Left, 5)
             .label_style(text(TEXT, INK, HPos::Center, VPos::Center))
             .x_label_style(text(small, INK, HPos::Center, VPos::Center))

@@ -162,6 +162,56 @@ impl Field {
             F::Settings => plan.settings.join(", "),
         }
     }
+
+    /// The value in a few letters, for the name of a file.
+    fn short(self, plan: &Plan) -> String {
+        /// The most letters of a trace's name.
+        const TRACE: usize = 24;
+        match self {
+            F::Sizes | F::FirstSizes if uniform(plan) => {
+                format!("{}x{}", plan.sizes_of(0).len(), bytes(plan.sizes_of(0)[0]))
+            }
+            F::CheckpointSize if uniform(plan) => bytes(plan.sizes_of(0)[0]),
+            F::Sizes | F::FirstSizes | F::CheckpointSize => {
+                format!("{}x{}", plan.sizes_of(0).len(), cut(&plan.workload, TRACE))
+            }
+            F::Interval => format!("{} ms", plan.interval_ms),
+            F::Compute => match plan.compute {
+                Compute::Sleep => "idle".to_owned(),
+                Compute::Kernel => "busy".to_owned(),
+            },
+            F::DeviceCache => format!("device {}", bytes(plan.device_cache)),
+            F::HostCache => format!("host {}", bytes(plan.host_cache)),
+            F::Order => {
+                let order = match plan.order {
+                    Order::Reverse => "reverse".to_owned(),
+                    Order::Same => "same".to_owned(),
+                    Order::Random => format!("random {}", plan.seed),
+                };
+                let hints = match plan.hints {
+                    Hints::None => "no",
+                    Hints::One => "one",
+                    Hints::All => "all",
+                };
+                format!("{order} {hints} hints")
+            }
+            F::Verify if plan.verify => "compared".to_owned(),
+            F::Verify => "not compared".to_owned(),
+            F::Configuration | F::Processes | F::Variant | F::Settings => self.text(plan),
+        }
+    }
+}
+
+/// The most letters of what tells pictures apart: a file name has room for 255 bytes.
+const LONGEST: usize = 80;
+
+/// Text that is no longer than so many bytes.
+pub fn cut(text: &str, longest: usize) -> String {
+    let mut end = longest.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].trim_end_matches(['-', '.']).to_owned()
 }
 
 /// Whether all checkpoints have the same size.
@@ -223,10 +273,10 @@ impl<'a> Group<'a> {
             same.retain(|other| field.key(other.plan()) == own);
             if same.len() < before {
                 slug.push('-');
-                slug.push_str(&simple(&field.text(self.plan())));
+                slug.push_str(&simple(&field.short(self.plan())));
             }
         }
-        slug
+        cut(&slug, LONGEST)
     }
 
     /// The different values along an axis, in rising order.
@@ -363,8 +413,21 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_plain() {
+    fn names_of_files_are_plain_and_short() {
         assert_eq!(simple("NVIDIA H200 (software)"), "nvidia-h200-software");
         assert_eq!(simple("2.5 ms / x"), "2.5-ms-x");
+        let mut one = point(Ours, 20.0, 1.0);
+        one.plan.workload = "t\u{e4}".repeat(100);
+        one.plan.sizes[0][0] += 4;
+        let mut other = one.clone();
+        other.plan.sizes[0][0] += 4;
+        other.plan.workload += ".csv";
+        (other.plan.compute, other.plan.hints) = (Compute::Sleep, Hints::One);
+        let all = [one, other];
+        let found = groups(&all, OVER_INTERVALS);
+        let slug = found[1].slug(&found);
+        assert!(slug.starts_with("-4xt-t-t-t-t") && slug.len() <= 40, "{slug}");
+        assert_eq!(cut("a-b-c", 4), "a-b");
+        assert_eq!(cut("a\u{e4}", 2), "a");
     }
 }

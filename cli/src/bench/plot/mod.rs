@@ -52,7 +52,8 @@ pub struct Plot {
 ///
 /// # Errors
 ///
-/// If a file cannot be read: the others have been drawn then. If there is nothing to draw.
+/// If a file cannot be read: the others have been drawn then. If there is nothing to draw in the
+/// results. Files of other kinds are passed over.
 pub fn run(plot: &Plot) -> Result<()> {
     let found = files::read(&plot.results);
     for other in &found.others {
@@ -62,18 +63,35 @@ pub fn run(plot: &Plot) -> Result<()> {
         eprintln!("not read: {reason}");
     }
     let unread = found.damaged.len();
+    let passed_over = found.results.is_empty() && !found.others.is_empty();
     let pools = pool::by_device(found.results);
     let drawn = draw_all(plot, &pools)?;
     ensure!(unread == 0, "{unread} of the files could not be read; {drawn} pictures of the others");
-    ensure!(drawn > 0, "there is nothing to draw in the files");
+    ensure!(drawn > 0 || passed_over, "there is nothing to draw in the files");
+    if passed_over {
+        println!("no picture: none of the files holds what a picture is made of");
+    }
     Ok(())
+}
+
+/// What the names of a device's pictures begin with, where there are several devices.
+fn device_name(number: usize, pool: &Pool) -> String {
+    const LONGEST: usize = 32;
+    let name = group::simple(&pool.device);
+    match group::cut(&name, LONGEST) {
+        short if short.len() < name.len() => format!("{short}-{number}"),
+        whole => whole,
+    }
 }
 
 /// Returns how many pictures there are.
 fn draw_all(plot: &Plot, pools: &[Pool]) -> Result<usize> {
+    if pools.is_empty() {
+        return Ok(0);
+    }
     fs::create_dir_all(&plot.out).with_context(|| format!("making {}", plot.out.display()))?;
     let mut drawn = 0;
-    for pool in pools {
+    for (number, pool) in (1..).zip(pools) {
         let files: Vec<String> = pool.files.iter().map(|file| file.display().to_string()).collect();
         println!("{}: {}", pool.device, files.join(", "));
         for warning in &pool.warnings {
@@ -94,7 +112,7 @@ fn draw_all(plot: &Plot, pools: &[Pool]) -> Result<usize> {
         for (name, sheet) in &album.pictures {
             let name = match pools.len() {
                 1 => name.clone(),
-                _ => format!("{}-{name}", group::simple(&pool.device)),
+                _ => format!("{}-{name}", device_name(number, pool)),
             };
             let svg = sheet.draw().with_context(|| format!("drawing {name}"))?;
             let [svg, _] = draw::save(&svg, &plot.out.join(name))?;

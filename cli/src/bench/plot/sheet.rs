@@ -139,8 +139,8 @@ impl Sheet {
         let mut svg = String::new();
         {
             let foot = origin.len() as i32 * FOOT_ROW + 6;
-            let below = self.panels.iter().map(Panel::foot).max().unwrap_or(0);
-            let size = (wide, (head + foot + below) as u32 + PANELS);
+            let panels = PANELS as i32 + self.panels.iter().map(Panel::foot).max().unwrap_or(0);
+            let size = (wide, (head + foot + panels) as u32);
             let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
             root.fill(&WHITE)?;
             write(&root, &self.title, (EDGE, 22), text(18.0, INK, HPos::Left, VPos::Center))?;
@@ -165,7 +165,7 @@ impl Sheet {
                 }
                 y += ROW;
             }
-            let mut y = head + PANELS as i32 + FOOT_ROW / 2;
+            let mut y = head + panels + FOOT_ROW / 2;
             for row in origin {
                 write(&root, &row, (EDGE, y), text(SMALL, FAINT, HPos::Left, VPos::Center))?;
                 y += FOOT_ROW;

@@ -168,7 +168,8 @@ fn what_was_not_measured_is_marked_in_every_picture() {
         let lines: Vec<&str> = svg.lines().map(str::trim).collect();
         assert_eq!(lines.iter().filter(|line| **line == "not measured").count(), marks, "{name}");
         assert!(svg.contains("3 of 6 points measured, 1 failed, 2 not begun; 3 repeats"), "{name}");
-        for said in ["FAILED: direct-pin, 1 process, every", "NOT BEGUN: 2 points: the time was up"] {
+        for said in ["FAILED: direct-pin, 1 process, every", "NOT BEGUN: 2 points: the time was up"]
+        {
             assert!(svg.contains(said), "{name}: {said}");
         }
     }
@@ -193,15 +194,32 @@ fn no_figure_6c_mixes_numbers_of_checkpoints() {
         bars.x.ticks.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>()
     };
     let album = all(&pool(points.clone()));
-    let same = "6c-checkpoints-and-restores-4-checkpoints-of-128-mib";
+    let same = "6c-checkpoints-and-restores-4x128-mib";
     assert_eq!(texts(same, &album), ["1 GiB", "2 GiB"]);
-    let same = "6c-checkpoints-and-restores-16-checkpoints-of-128-mib";
+    let same = "6c-checkpoints-and-restores-16x128-mib";
     assert_eq!(texts(same, &album), ["2 GiB", "8 GiB"]);
     points.remove(2);
     points.remove(1);
     let album = all(&pool(points));
     let following = ["1 GiB, 4 checkpoints", "4 GiB, 8 checkpoints", "8 GiB, 16 checkpoints"];
     assert_eq!(texts("6c-checkpoints-and-restores", &album), following);
+}
+
+/// A host buffer that only a setting of ours was measured in, which the picture does not show: with
+/// the defaults there is one size.
+#[test]
+fn no_figure_6c_has_a_single_size() {
+    let mut points = vec![point(Ours, 20.0, 1.0), point(DirectPin, 20.0, 1.0)];
+    points.push(point(Ours, 20.0, 1.0));
+    points[2].plan.host_cache *= 2;
+    points[2].plan.pin = "parallel".to_owned();
+    let drawn = |points: &Vec<Measurement>| {
+        let album = all(&pool(points.clone()));
+        album.pictures.iter().any(|(name, _)| name.starts_with("6c"))
+    };
+    assert!(!drawn(&points));
+    points[1].plan.host_cache *= 2;
+    assert!(drawn(&points), "two sizes, of two approaches");
 }
 
 #[test]
@@ -264,8 +282,8 @@ fn no_picture_takes_the_place_of_another() {
     others.iter_mut().for_each(|point| point.plan.sizes[0][0] = 8 << 20);
     points.extend(others);
     let album = all(&pool(points));
-    picture(&album, "3b-checkpoints-4-checkpoints-sizes-shots.csv");
-    picture(&album, "3b-checkpoints-4-checkpoints-sizes-shots.csv-2");
+    picture(&album, "3b-checkpoints-4xshots.csv");
+    picture(&album, "3b-checkpoints-4xshots.csv-2");
 }
 
 #[test]
@@ -291,6 +309,11 @@ fn the_command_writes_both_forms() {
     for name in ["5a-checkpoints.svg", "5a-checkpoints.png", "causes.png", "hops.svg"] {
         assert!(fs::metadata(out.join(name)).unwrap().len() > 1000, "{name}");
     }
+    let foreign = folder.path().join("package.json");
+    fs::write(&foreign, r#"{"name": "of another program"}"#).unwrap();
+    run(&Plot { results: vec![folder.path().into()], out: out.clone() }).unwrap();
+    let error = run(&Plot { results: vec![foreign], out: out.clone() }).unwrap_err();
+    assert!(error.to_string().contains("could not be read"), "it was named: {error}");
     let damaged = folder.path().join("zero.json");
     fs::write(&damaged, "").unwrap();
     let again = folder.path().join("again");

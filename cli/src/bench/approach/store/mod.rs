@@ -55,10 +55,9 @@ pub trait Memory: Send + Sync {
 pub const MAP: &str = "map";
 /// Pages of the host buffer that came into being.
 pub const TOUCH: &str = "touch";
-/// Pages of the host buffer that the driver locked.
+/// Pages of the host buffer that the driver locked. Where it makes them in the same call, that is
+/// [`PIN`].
 pub const REGISTER: &str = "register";
-/// Both in one call of the driver.
-pub const TOUCH_AND_REGISTER: &str = "touch+register";
 /// The copies.
 const CAPTURE: &str = "AtoD";
 const FLUSH: &str = "DtoH";
@@ -67,8 +66,7 @@ const FROM_DEVICE: &str = "DtoA";
 const FROM_HOST: &str = "HtoA";
 
 /// All of them, in the order of results.
-const HOPS: [&str; 9] =
-    [CAPTURE, FLUSH, FETCH, FROM_DEVICE, FROM_HOST, MAP, TOUCH, REGISTER, TOUCH_AND_REGISTER];
+const HOPS: [&str; 9] = [CAPTURE, FLUSH, FETCH, FROM_DEVICE, FROM_HOST, MAP, TOUCH, REGISTER, PIN];
 
 struct State {
     ledger: Ledger,

@@ -5,7 +5,7 @@ use crate::bench::plot::pool::Pool;
 use crate::bench::plot::scale::{digits, unit, Axis, Scale, Unit, ORDERS};
 use crate::bench::plot::sheet::{Key, Panel, Sheet};
 use crate::bench::plot::stack::{Column, Stack};
-use crate::bench::plot::style::Style;
+use crate::bench::plot::style::{Fill, Style};
 use crate::bench::results::{Call, Figures, Measurement};
 use crate::bench::table::absent::Absent;
 use crate::bench::waits;
@@ -22,7 +22,7 @@ const ROUNDING: f64 = 1e-6;
 /// The panels: a title, and the calls that it is about.
 const PANELS: [(&str, &[Call]); 2] = [
     ("initialisation and checkpoints", &[Call::Init, Call::Checkpoint]),
-    ("and restores", &[Call::Init, Call::Checkpoint, Call::Restore]),
+    ("initialisation, checkpoints and restores", &[Call::Init, Call::Checkpoint, Call::Restore]),
 ];
 
 /// Blocked time by cause; none if nothing tells causes. The bars are times, or shares of them where
@@ -65,10 +65,15 @@ pub fn draw(pool: &Pool, group: &Group) -> Option<Sheet> {
             .facts
             .push(format!("above each bar: the time that it is shares of, in {}", unit.name));
     }
+    let style = |name: &str| match name {
+        waits::REST => Style::rest(),
+        name => Style::number(waits::order(name)),
+    };
+    let untold = Style { fill: Fill::Empty, ..Style::rest() };
     let keys: Vec<Key> = names
         .iter()
-        .map(|name| Key::area(*name, Style::number(waits::order(name))))
-        .chain([Key::area(UNTOLD, Style::rest())])
+        .map(|name| Key::area(*name, style(name)))
+        .chain([Key::area(UNTOLD, untold)])
         .collect();
     let seen = |part: usize| measured().any(|member| times(member, PANELS[1].1)[part] > 0.0);
     let parts: Vec<usize> = (0..keys.len()).filter(|part| seen(*part)).collect();

@@ -13,6 +13,7 @@ use crate::bench::plot::sheet::{Key, Panel, Sheet};
 use crate::bench::plot::style::Style;
 use crate::bench::results::{Figures, Measurement, Run, Spread};
 use crate::bench::table::absent::Absent;
+use crate::bench::waits::PIN;
 
 use super::blocked::{intervals, scale};
 use super::causes;
@@ -193,8 +194,10 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
         return None;
     }
     // Copies in the order of the way down and up; then what is no copy.
-    let place = |name: &String| HOPS.iter().position(|(_, hop)| hop == name);
-    names.sort_by_key(|name| place(name).unwrap_or(HOPS.len()));
+    let copies = HOPS.iter().map(|(_, name)| *name).chain(["AtoM", "MtoA", "RtoH", "HtoR"]);
+    let copies: Vec<&str> = copies.collect();
+    let place = |name: &String| copies.iter().position(|hop| hop == name);
+    names.sort_by_key(|name| place(name).unwrap_or(copies.len()));
     let sum = |f: &Figures, name: &str| {
         let all = f.hops.iter().filter(|hop| hop.name == name);
         all.fold((0.0, 0.0), |(bytes, time), hop| (bytes + hop.bytes as f64, time + hop.seconds))
@@ -218,6 +221,9 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
     let mut sheet = begin(pool, "Bytes and rate of each hop", group, &series);
     sheet.facts.extend(at(group, shortest));
     sheet.facts.push(HOP_LETTERS.to_owned());
+    if names.iter().any(|name| name == PIN) {
+        sheet.facts.push("pin: touched and registered in one call of the driver".to_owned());
+    }
     let counting: Vec<&(&Series, &Measurement)> = there
         .iter()
         .filter(|(_, member)| names.iter().any(|name| amount(member, name).is_some()))
