@@ -175,7 +175,9 @@ fn waited(figures: &Value, call: &str, name: &str) -> f64 {
 /// from nowhere.
 #[test]
 fn every_baseline_tells_why_it_waited_and_how_its_memory_came_to_be() {
-    let told: [(&str, &[(&str, &str)], &[&str]); 5] = [
+    /// An approach, causes with their calls, and hops.
+    type Told<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let told: [Told; 5] = [
         (
             "direct-pin",
             &[("init", "map"), ("init", "pin"), ("checkpoint", "copy"), ("restore", "copy")],

@@ -5,6 +5,7 @@ use std::fs;
 use super::figures::{all, Album};
 use super::pool::Pool;
 use super::sheet::{Panel, Sheet};
+use super::stack::Stack;
 use super::synthetic::{point, results};
 use super::{run, Plot};
 use crate::bench::plan::ApproachName::{DirectPin, Ours, Uvm};
@@ -65,6 +66,41 @@ fn a_sweep_of_intervals_makes_figures_5a_and_5b() {
         assert!((found - total(time)).abs() < 1e-9, "{found}");
     }
     assert!((bars.floors[0].unwrap() - 2.0 * 4.0 * 0.0003).abs() < 1e-9);
+    assert!(svg.contains("bare copies: 1.20 ms (1.20 to 1.20, 6 passes)"), "one floor for all");
+}
+
+/// Catches causes of ours alone, bars that do not add up, and shares where times could be shown.
+#[test]
+fn causes_of_all_approaches_add_up() {
+    type Heights = Vec<(String, f64)>;
+    let heights = |points: Vec<Measurement>| {
+        let album = all(&pool(points));
+        let panels = &picture(&album, "causes").panels;
+        let [Panel::Stack(checkpoints), Panel::Stack(all)] = &panels[..] else {
+            panic!("two panels of stacks");
+        };
+        let sums = |stack: &Stack| -> Heights {
+            let columns = stack.groups[0].iter();
+            columns.map(|c| (c.name.clone(), c.heights.iter().sum())).collect()
+        };
+        let parts: Vec<String> = all.parts.iter().map(|key| key.label.clone()).collect();
+        (sums(checkpoints), sums(all), parts)
+    };
+    let (checkpoints, both, parts) = heights(
+        [(Ours, 1.0), (DirectPin, 8.0), (Uvm, 5.0)].map(|(a, t)| point(a, 5.0, t)).to_vec(),
+    );
+    assert_eq!(parts, ["copy", "device room", "rest of the call"]);
+    let names: Vec<&str> = both.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["ours", "direct-pin", "uvm"]);
+    let mean = (0.9 + 1.0 + 1.2) / 3.0;
+    for (at, time) in [1.0, 8.0, 5.0].into_iter().enumerate() {
+        let (checkpoints, both) = (checkpoints[at].1, both[at].1);
+        let blocked = time * mean * (0.1 + 0.9 * 0.875);
+        assert!((checkpoints - blocked).abs() < 1e-6, "{checkpoints} of {blocked}");
+        assert!((both - blocked - time * mean).abs() < 1e-6, "{both}");
+    }
+    let (_, both, _) = heights(vec![point(Ours, 5.0, 1.0), point(DirectPin, 5.0, 100.0)]);
+    assert!(both.iter().all(|(_, height)| (height - 100.0).abs() < 1e-6), "{both:?}");
 }
 
 #[test]

@@ -242,6 +242,7 @@ pub fn compare(
     if floors.iter().any(Option::is_some) {
         sheet.keys.push(Key::dashes(what.floor_title()));
     }
+    sheet.facts.extend(bare_copies(pool, members().map(|member| &member.plan)));
     let name = |place: &f64| {
         let plan = members().map(|member| &member.plan).find(|plan| (x.value)(plan) == *place);
         plan.map(x.text).unwrap_or_default()
@@ -256,6 +257,21 @@ pub fn compare(
         level: None,
     }));
     sheet
+}
+
+/// How long bare copies took, where all of a picture has the same; nothing of several floors.
+fn bare_copies<'a>(pool: &Pool, plans: impl Iterator<Item = &'a Plan>) -> Option<String> {
+    let mut floors: Vec<&Floor> = plans.filter_map(|plan| pool.floor(plan)).collect();
+    floors.dedup_by(|one, other| std::ptr::eq(*one, *other));
+    let [floor] = floors[..] else { return None };
+    let ms = |seconds: f64| digits(1e3 * seconds);
+    Some(format!(
+        "bare copies: {} ms ({} to {}, {} passes)",
+        ms(floor.median),
+        ms(floor.least),
+        ms(floor.greatest),
+        floor.passes.len()
+    ))
 }
 
 /// The same in another unit.

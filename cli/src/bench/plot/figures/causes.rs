@@ -2,7 +2,7 @@
 
 use crate::bench::plot::group::{Group, Series};
 use crate::bench::plot::pool::Pool;
-use crate::bench::plot::scale::{digits, unit, Axis, Scale, Unit, ORDERS};
+use crate::bench::plot::scale::{self, digits, Axis, Scale, Unit, ORDERS};
 use crate::bench::plot::sheet::{Key, Panel, Sheet};
 use crate::bench::plot::stack::{Column, Stack};
 use crate::bench::plot::style::{Fill, Style};
@@ -55,15 +55,13 @@ pub fn draw(pool: &Pool, group: &Group) -> Option<Sheet> {
         .collect();
     let greatest = sums.iter().copied().fold(0.0, f64::max);
     let least = sums.iter().copied().fold(f64::INFINITY, f64::min);
-    let (shares, unit) = (greatest >= ORDERS * least, unit(&sums));
+    let (shares, unit) = (greatest >= ORDERS * least, scale::unit(&sums));
     let places = group.values(interval);
     let place_names: Vec<String> = places.iter().map(f64::to_string).collect();
     let mut sheet = begin(pool, "Blocked by checkpoints and restores, by cause", group, &series);
     sheet.facts.push("means over processes and repeats".to_owned());
     if shares {
-        sheet
-            .facts
-            .push(format!("above each bar: the time that it is shares of, in {}", unit.name));
+        sheet.facts.push("above each bar: the time that it shows the shares of".to_owned());
     }
     let style = |name: &str| match name {
         waits::REST => Style::rest(),
@@ -109,16 +107,15 @@ pub fn draw(pool: &Pool, group: &Group) -> Option<Sheet> {
 /// A bar of these times, or of their shares.
 fn stacked(times: &[f64], shares: bool, unit: Unit) -> Column {
     let sum: f64 = times.iter().sum();
-    let factor = match shares {
-        true if sum > 0.0 => 100.0 / sum,
-        true => 0.0,
-        false => unit.per_second,
+    let (factor, note) = match shares {
+        true => {
+            let own = scale::unit(&[sum]);
+            let note = format!("{} {}", digits(sum * own.per_second), own.name);
+            (if sum > 0.0 { 100.0 / sum } else { 0.0 }, note)
+        }
+        false => (unit.per_second, digits(sum * unit.per_second)),
     };
-    Column {
-        heights: times.iter().map(|time| time * factor).collect(),
-        note: digits(sum * unit.per_second),
-        ..Column::default()
-    }
+    Column { heights: times.iter().map(|time| time * factor).collect(), note, ..Column::default() }
 }
 
 fn all_figures(member: &Measurement) -> impl Iterator<Item = &Figures> {
