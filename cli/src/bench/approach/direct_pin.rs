@@ -7,11 +7,10 @@ use anyhow::{Context, Result};
 use veloc_client::metrics::Cause;
 use veloc_client::trace::{Activity, Counter};
 
-use super::store::{count, host_bytes, Memory, Store, MAP};
+use super::store::{host_bytes, Memory, Step, Store};
 use super::trace;
 use crate::bench::cuda::{Address, Buffer, Device, Pinned, Stream};
 use crate::bench::plan::Plan;
-use crate::bench::results::Hop;
 use crate::bench::waits::{name, Waits, PIN};
 
 struct Allocated {
@@ -53,11 +52,11 @@ pub fn start<'a>(
     let trace = trace::start(plan, process, device)?;
     let init = trace.span(Activity::Init);
     let mut waits = Waits::default();
-    let [mut map, mut pin] = [MAP, PIN].map(Hop::named);
+    let mut made = Vec::new();
     let mut span = trace.span(Activity::Map);
     let since = Instant::now();
     let cache = Buffer::new(device, plan.device_cache).context("the device cache")?;
-    count(&mut map, plan.device_cache, waits.since(name(Cause::Map), since));
+    made.push((Step::Map, plan.device_cache, waits.since(name(Cause::Map), since)));
     span.bytes(plan.device_cache);
     drop(span);
     let host = match plan.host_cache {
@@ -67,7 +66,7 @@ pub fn start<'a>(
             let mut span = trace.span(Activity::Register);
             let since = Instant::now();
             let host = Pinned::new(device, bytes).context("the host buffer")?;
-            count(&mut pin, bytes, waits.since(PIN, since));
+            made.push((Step::Pin, bytes, waits.since(PIN, since)));
             span.bytes(bytes);
             trace.counters([Counter::HostTouched, Counter::HostRegistered], [bytes; 2]);
             Some(host)
@@ -76,7 +75,7 @@ pub fn start<'a>(
     let memory = std::sync::Arc::new(Allocated { device: cache, host });
     drop(init);
     let mut store = Store::new(plan, process, memory, trace, (device, stream, buffer))?;
-    store.made_up_front([map, pin], waits);
+    store.made_up_front(&made, waits);
     store.shared().grow(plan.device_cache, true);
     Ok(store)
 }

@@ -10,7 +10,7 @@ use anyhow::{anyhow, bail, Context, Result};
 use veloc_client::platform::mapping::Mapping;
 use veloc_client::trace::{Activity, Counter};
 
-use super::store::{host_bytes, Memory, Shared, Store, MAP, REGISTER, TOUCH};
+use super::store::{host_bytes, Memory, Shared, Step, Store};
 use super::trace;
 use crate::bench::cuda::{register, unregister, Address, Buffer, Device, Range, Stream};
 use crate::bench::plan::Plan;
@@ -54,7 +54,7 @@ impl Pages {
     }
 
     fn touch_all(&self, shared: &Shared) {
-        let trace = shared.trace();
+        let trace = &shared.trace;
         let mut at = 0;
         while at < self.bytes {
             let step = TOUCH_STEP.min(self.bytes - at);
@@ -62,7 +62,7 @@ impl Pages {
             let since = Instant::now();
             // SAFETY: flushes keep behind `touched`, so nobody else uses these bytes.
             unsafe { self.at(at).write_bytes(0, step as usize) };
-            shared.count(TOUCH, step, since.elapsed());
+            shared.count(Step::Touch, step, since.elapsed());
             at += step;
             span.bytes(step);
             drop(span);
@@ -79,7 +79,7 @@ impl Pages {
     }
 
     fn register_all(&self, shared: &Shared) -> Result<()> {
-        let trace = shared.trace();
+        let trace = &shared.trace;
         let mut at = 0;
         while at < self.bytes && !shared.stopping() {
             let bytes = REGISTRATION.min(self.bytes - at);
@@ -88,7 +88,7 @@ impl Pages {
             let since = Instant::now();
             // SAFETY: the mapping lives until `drop` has unregistered it; no copy is under way.
             unsafe { register(self.at(at), bytes) }.context("the host buffer")?;
-            shared.count(REGISTER, bytes, since.elapsed());
+            shared.count(Step::Register, bytes, since.elapsed());
             at += bytes;
             span.bytes(bytes);
             drop(span);
@@ -201,10 +201,10 @@ pub fn start<'a>(
         let mut mapped: u64 = 0;
         while mapped < wanted && !shared.stopping() {
             // The last step may be more than is wanted: memory is mapped in whole granules.
-            let mut span = shared.trace().span(Activity::Map);
+            let mut span = shared.trace.span(Activity::Map);
             let since = Instant::now();
             let bytes = memory.device.map_next(MAP_STEP)?.min(wanted - mapped);
-            shared.count(MAP, bytes, since.elapsed());
+            shared.count(Step::Map, bytes, since.elapsed());
             span.bytes(bytes);
             drop(span);
             mapped += bytes;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `files` | what the named files and folders hold |
 //! | `pool` | several files as one |
-//! | `group` | which measurements share a picture or a series |
+//! | `group`, `field` | which measurements share a picture or a series, and by what |
 //! | `figures/` | which pictures there are |
 //! | `sheet`, `chart`, `scale`, `style` | a whole picture, a panel, its axes, its colours |
 //! | `bars`, `stack`, `lines`, `boxes` | what stands inside of a panel |
@@ -23,6 +23,7 @@ use self::pool::Pool;
 mod bars;
 mod boxes;
 mod chart;
+mod field;
 mod figures;
 mod files;
 mod group;
@@ -78,7 +79,7 @@ pub fn run(plot: &Plot) -> Result<()> {
 fn device_name(number: usize, pool: &Pool) -> String {
     const LONGEST: usize = 32;
     let name = group::simple(&pool.device);
-    match group::cut(&name, LONGEST) {
+    match field::cut(&name, LONGEST) {
         short if short.len() < name.len() => format!("{short}-{number}"),
         whole => whole,
     }

@@ -4,16 +4,17 @@
 
 mod ledger;
 mod room;
+mod shared;
 mod worker;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
 
-use self::ledger::{Ledger, Source};
+use self::ledger::Source;
 use self::room::Piece;
 use super::trace::NAME;
 use super::{Approach, Insight};
@@ -22,9 +23,10 @@ use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
 use crate::bench::waits::{name, Waits, PIN};
 use veloc_client::metrics::Cause;
-use veloc_client::trace::{Activity, Counter, Place, Recorder};
+use veloc_client::trace::{Activity, Recorder};
 
 pub use self::ledger::host_bytes;
+pub use self::shared::{Shared, Step};
 
 /// The memory of the tiers, however it came to be.
 pub trait Memory: Send + Sync {
@@ -51,43 +53,6 @@ pub trait Memory: Send + Sync {
     fn stop(&self);
 }
 
-/// Device memory that the cache got.
-pub const MAP: &str = "map";
-/// Pages of the host buffer that came into being.
-pub const TOUCH: &str = "touch";
-/// Pages of the host buffer that the driver locked. Where it makes them in the same call, that is
-/// [`PIN`].
-pub const REGISTER: &str = "register";
-/// The copies.
-const CAPTURE: &str = "AtoD";
-const FLUSH: &str = "DtoH";
-const FETCH: &str = "HtoD";
-const FROM_DEVICE: &str = "DtoA";
-const FROM_HOST: &str = "HtoA";
-
-/// All of them, in the order of results.
-const HOPS: [&str; 9] = [CAPTURE, FLUSH, FETCH, FROM_DEVICE, FROM_HOST, MAP, TOUCH, REGISTER, PIN];
-
-struct State {
-    ledger: Ledger,
-    growing: bool,
-    failed: Option<String>,
-    stopping: bool,
-    /// What was made usable and what was moved.
-    hops: [Hop; HOPS.len()],
-    /// What the timeline has been told of the bytes that are taken, by tier.
-    recorded: [u64; 2],
-}
-
-/// What the application's thread and the workers share.
-pub struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    memory: Arc<dyn Memory>,
-    device: Device,
-    trace: Recorder,
-}
-
 /// The store.
 pub struct Store<'a> {
     shared: Arc<Shared>,
@@ -100,93 +65,6 @@ pub struct Store<'a> {
     waits: Waits,
 }
 
-type Locked<'a> = MutexGuard<'a, State>;
-
-impl Shared {
-    fn lock(&self) -> Locked<'_> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: Locked<'a>) -> Locked<'a> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes something, and lets all look again.
-    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.lock();
-        let result = change(&mut state);
-        self.record(&mut state);
-        drop(state);
-        self.changed.notify_all();
-        result
-    }
-
-    /// Tells the timeline what has left the device cache and how much is taken: after each change
-    /// of the ledger and before anybody else sees it, so that the curves are in order.
-    fn record(&self, state: &mut State) {
-        let evicted = state.ledger.take_evicted();
-        if !self.trace.is_on() {
-            return;
-        }
-        for (version, bytes) in evicted {
-            self.trace.evicted(Place::Device, NAME, version as i32, bytes);
-        }
-        let used = state.ledger.used();
-        if used != state.recorded {
-            state.recorded = used;
-            self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
-        }
-    }
-
-    /// The device cache has so many bytes more; `last`: and will have no more.
-    pub fn grow(&self, bytes: u64, last: bool) {
-        let mapped = self.change(|state| {
-            state.ledger.grow(bytes);
-            state.growing = !last;
-            state.ledger.device_bytes()
-        });
-        self.trace.counter(Counter::DeviceMapped, mapped);
-    }
-
-    /// Adds to one of the [`HOPS`].
-    pub fn count(&self, name: &str, bytes: u64, time: Duration) {
-        self.lock().count(name, bytes, time);
-    }
-
-    /// The timeline.
-    pub fn trace(&self) -> &Recorder {
-        &self.trace
-    }
-
-    /// Something in the background failed: the application's next call says so.
-    pub fn fail(&self, error: &anyhow::Error) {
-        self.change(|state| {
-            state.failed.get_or_insert_with(|| format!("{error:#}"));
-        });
-    }
-
-    /// Whether the store is about to end.
-    pub fn stopping(&self) -> bool {
-        self.lock().stopping
-    }
-}
-
-impl State {
-    fn count(&mut self, name: &str, bytes: u64, time: Duration) {
-        if let Some(hop) = self.hops.iter_mut().find(|hop| hop.name == name) {
-            count(hop, bytes, time);
-        }
-    }
-}
-
-/// An error if the background has failed.
-fn sound(state: &State) -> Result<()> {
-    match &state.failed {
-        None => Ok(()),
-        Some(why) => Err(anyhow!("in the background: {why}")),
-    }
-}
-
 impl<'a> Store<'a> {
     /// A store on this memory. Its device cache has no bytes yet: [`Shared::grow`].
     pub fn new(
@@ -197,20 +75,7 @@ impl<'a> Store<'a> {
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
     ) -> Result<Store<'a>> {
         let has_host = plan.host_cache > 0;
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                ledger: Ledger::new(has_host),
-                growing: true,
-                failed: None,
-                stopping: false,
-                hops: HOPS.map(Hop::named),
-                recorded: [0; 2],
-            }),
-            changed: Condvar::new(),
-            memory,
-            device: device.clone(),
-            trace,
-        });
+        let shared = Shared::new(has_host, memory, device, trace);
         let known = match plan.order {
             Order::Random => Vec::new(),
             Order::Reverse | Order::Same => plan.restores(process),
@@ -251,10 +116,9 @@ impl<'a> Store<'a> {
     }
 
     /// Says what was made while the application waited, before the first checkpoint.
-    pub fn made_up_front(&mut self, hops: impl IntoIterator<Item = Hop>, waits: Waits) {
-        let mut state = self.shared.lock();
-        for hop in hops {
-            state.count(&hop.name, hop.bytes, Duration::from_secs_f64(hop.seconds));
+    pub fn made_up_front(&mut self, made: &[(Step, u64, Duration)], waits: Waits) {
+        for (step, bytes, time) in made {
+            self.shared.count(*step, *bytes, *time);
         }
         self.waits = waits;
     }
@@ -264,7 +128,7 @@ impl<'a> Store<'a> {
         let mut waited: Option<(Cause, Instant)> = None;
         let mut state = shared.lock();
         loop {
-            sound(&state)?;
+            state.sound()?;
             if let Some(place) = state.ledger.place(bytes) {
                 shared.record(&mut state);
                 blocked(&shared.trace, waits, waited);
@@ -370,7 +234,7 @@ impl Approach for Store<'_> {
         self.kept += 1;
         shared.change(|state| {
             state.ledger.captured(bytes, place);
-            state.count(CAPTURE, bytes, time);
+            state.count(Step::Capture, bytes, time);
         });
         Ok(())
     }
@@ -391,7 +255,7 @@ impl Approach for Store<'_> {
         let mut waited = None;
         let mut state = shared.lock();
         let source = loop {
-            sound(&state)?;
+            state.sound()?;
             match state.ledger.source(version, bytes)? {
                 Source::Coming => {
                     waited.get_or_insert_with(|| (Cause::Fetch, Instant::now()));
@@ -406,9 +270,9 @@ impl Approach for Store<'_> {
         let (hop, registering) = match &source {
             Source::Device(pieces) => {
                 self.restore_from_device(pieces, bytes)?;
-                (FROM_DEVICE, Duration::ZERO)
+                (Step::FromDevice, Duration::ZERO)
             }
-            Source::Host(place) => (FROM_HOST, self.restore_from_host(*place, bytes)?),
+            Source::Host(place) => (Step::FromHost, self.restore_from_host(*place, bytes)?),
             Source::Coming => return Ok(()),
         };
         self.stream.wait()?;
@@ -432,14 +296,14 @@ impl Approach for Store<'_> {
 
     fn insight(&mut self) -> Result<Insight> {
         let state = self.shared.lock();
-        sound(&state)?;
-        let hops = state.hops.iter().filter(|hop| hop.bytes > 0).cloned().collect();
+        state.sound()?;
+        let hops = state.hops();
         let device_cache = Some(state.ledger.device_bytes());
         Ok(Insight { hops, device_cache, ..Insight::default() })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        let result = sound(&self.shared.lock());
+        let result = self.shared.lock().sound();
         drop(self);
         result
     }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use veloc_client::trace::Activity;
 
 use super::ledger::{Ledger, Move};
-use super::{runs, Shared, FETCH, FLUSH};
+use super::{runs, Shared, Step};
 use crate::bench::cuda::{Event, Stream};
 
 /// Copies that a worker has queued at once: while it learns that one is done, the next one runs.
@@ -20,7 +20,7 @@ struct Direction {
     queue: fn(&Shared, &Stream, &Move) -> Result<()>,
     done: fn(&mut Ledger, u32),
     activity: Activity,
-    hop: &'static str,
+    step: Step,
 }
 
 /// Copies what was captured to the host buffer, until the store ends.
@@ -30,7 +30,7 @@ pub fn flush(shared: &Arc<Shared>) -> Result<()> {
         queue: queue_flush,
         done: Ledger::flush_done,
         activity: Activity::Flush,
-        hop: FLUSH,
+        step: Step::Flush,
     };
     carry(shared, &direction)
 }
@@ -42,7 +42,7 @@ pub fn fetch(shared: &Arc<Shared>) -> Result<()> {
         queue: queue_fetch,
         done: Ledger::fetch_done,
         activity: Activity::Fetch,
-        hop: FETCH,
+        step: Step::Fetch,
     };
     carry(shared, &direction)
 }
@@ -124,7 +124,7 @@ fn complete(
     shared.trace.spent(direction.activity, *since, now.duration_since(*since), done.bytes);
     shared.change(|state| {
         (direction.done)(&mut state.ledger, done.version);
-        state.count(direction.hop, done.bytes, now.duration_since(*since));
+        state.count(direction.step, done.bytes, now.duration_since(*since));
     });
     *since = now;
     Ok(())
