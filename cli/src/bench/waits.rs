@@ -22,11 +22,13 @@ pub const HOST_COPY: &str = "host copy";
 pub const MANAGED_COPY: &str = "copy + page moves";
 /// For the driver to take an order to move pages.
 pub const PAGE_MOVES: &str = "page moves";
+/// For what else comes before the first checkpoint.
+pub const INIT: &str = "initialisation";
 /// For what is left of a call: its own work, and what no other cause covers.
 pub const REST: &str = "rest of the call";
 
 /// Causes beside those of the library, in the order of tables.
-const MORE: [&str; 6] = [PIN, ALLOCATE, HOST_COPY, MANAGED_COPY, PAGE_MOVES, REST];
+const MORE: [&str; 7] = [PIN, ALLOCATE, HOST_COPY, MANAGED_COPY, PAGE_MOVES, INIT, REST];
 
 /// A cause of the library by its name in results: what it means there, it means everywhere.
 pub fn name(cause: metrics::Cause) -> &'static str {
@@ -85,7 +87,7 @@ pub struct Account {
 
 impl Account {
     /// A call has kept the application for `took`; `now` is what its approach tells after it. What
-    /// the approach has no cause for is [`REST`], so that the causes add up to `took`.
+    /// the approach has no cause for is [`INIT`] or [`REST`], so that the causes add up to `took`.
     ///
     /// # Errors
     /// The causes come to more than the call took: some time was counted twice.
@@ -105,7 +107,8 @@ impl Account {
             "the causes of waiting come to {sum:?}, and the call took {took:?}: {:?}",
             told.0
         );
-        told.add(REST, took - sum, 1);
+        let left = if call == Call::Init { INIT } else { REST };
+        told.add(left, took - sum, 1);
         let at = self.calls.iter().position(|(known, _)| *known == call).unwrap_or_else(|| {
             self.calls.push((call, Waits::default()));
             self.calls.len() - 1

@@ -4,7 +4,7 @@ use crate::bench::plan::{ApproachName, Compute, Configuration, Hints, Order, Pla
 use crate::bench::results::{
     Call, Cause, Device, Figures, Floor, Hop, Machine, Measurement, Program, Results, Run, SCHEMA,
 };
-use crate::bench::waits::REST;
+use crate::bench::waits::INIT;
 
 /// Four checkpoints of 128 MiB, large-host, one process, three repeats: blocked for about `time`.
 pub fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement {
@@ -54,7 +54,7 @@ fn run(plan: &Plan, time: f64) -> Run {
         backward_intervals: vec![plan.interval_ms * 0.997e-3; count],
         quiet_interval: plan.interval_ms * 1e-3,
         causes: vec![
-            cause(Call::Init, REST, time * 0.1),
+            cause(Call::Init, INIT, time * 0.1),
             cause(Call::Checkpoint, "copy", time * 0.3),
             cause(Call::Checkpoint, "device room", time * (0.9 * 0.875 - 0.3)),
             cause(Call::Restore, "copy", time),

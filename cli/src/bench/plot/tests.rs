@@ -89,7 +89,7 @@ fn causes_of_all_approaches_add_up() {
     let (checkpoints, both, parts) = heights(
         [(Ours, 1.0), (DirectPin, 8.0), (Uvm, 5.0)].map(|(a, t)| point(a, 5.0, t)).to_vec(),
     );
-    assert_eq!(parts, ["copy", "device room", "rest of the call"]);
+    assert_eq!(parts, ["copy", "device room", "initialisation"]);
     let names: Vec<&str> = both.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["ours", "direct-pin", "uvm"]);
     let mean = (0.9 + 1.0 + 1.2) / 3.0;
