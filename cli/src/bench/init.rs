@@ -104,6 +104,8 @@ pub fn run(options: &Options) -> Result<()> {
         warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
         device: Some(device),
         measurements: Vec::new(),
+        floors: Vec::new(),
+        left_out: Vec::new(),
         initialisation: points.iter().map(|(_, empty)| empty.clone()).collect(),
     };
     if let Some(warning) = &results.warning {

@@ -14,9 +14,7 @@ use veloc_client::config::KEYS;
 
 use super::child::ends_with_this;
 use super::machine;
-use super::results::{
-    prepare, write_json, Device, Machine, Program, Spread, SCHEMA, SOFTWARE_NOTE,
-};
+use super::results::{prepare, write_json, Device, Machine, Program, Spread, SOFTWARE_NOTE};
 use super::temporary::Folder;
 
 pub mod engine;
@@ -33,6 +31,9 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
+
+/// The version of the layout of these files.
+const SCHEMA: u32 = 1;
 
 /// One file of results.
 #[derive(Debug, Serialize)]
