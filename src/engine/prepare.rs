@@ -9,7 +9,6 @@ use crate::catalog::state::State;
 use crate::config::TouchMethod as Setting;
 use crate::device::register;
 use crate::error::{Error, Kind, Result};
-use crate::platform::mapping::supports_populate;
 use crate::platform::turns::{Standing, Turn, Turns};
 use crate::platform::{memory, numa};
 use crate::policy::map::may_map;
@@ -271,7 +270,7 @@ pub fn unpin(shared: &Shared) {
 fn method(shared: &Shared) -> TouchMethod {
     match shared.config.touch_method {
         Setting::Populate => TouchMethod::Populate,
-        Setting::Auto if supports_populate() => TouchMethod::Populate,
-        Setting::Auto | Setting::Write => TouchMethod::Write(memory::page_size()),
+        Setting::Write => TouchMethod::Write(memory::page_size()),
+        Setting::Auto => TouchMethod::here(),
     }
 }

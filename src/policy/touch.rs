@@ -49,6 +49,31 @@ const NEW: f64 = 0.25;
 /// A mode is replaced by one whose flush is shorter than this share of its own.
 const BETTER_BY: f64 = 0.9;
 
+/// How a page is given memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Many pages by one system call.
+    Populate,
+    /// A write to each page, which changes nothing.
+    Write,
+}
+
+/// How pages are touched unless one of the two is asked for. `refused`: the system may refuse a
+/// page even where memory is left (strict overcommit); `populate`: the kernel can populate.
+///
+/// A call that populates keeps the lock of the address space until its last page is there, and a
+/// shorter one takes it again before those who wait have woken up. Meanwhile no thread of the
+/// application can map or unmap anything: neither a larger heap, nor a thread's stack. A write needs
+/// that lock for no page (Linux 6.4), or for one (before). But it ends the process where the system
+/// refuses the page, which a populating call reports.
+pub fn means(populate: bool, refused: bool) -> Means {
+    if populate && refused {
+        Means::Populate
+    } else {
+        Means::Write
+    }
+}
+
 /// Without `touch_threads`, the most threads that touch pages.
 const THREADS: usize = 4;
 
@@ -399,6 +424,13 @@ mod tests {
     fn touching_leaves_processors_to_the_application() {
         assert_eq!([1, 2, 3, 4, 7, 8, 64].map(|n| threads(0, n)), [1, 1, 1, 2, 3, 4, 4]);
         assert_eq!(threads(9, 2), 9);
+    }
+
+    #[test]
+    fn pages_are_populated_only_where_a_write_could_end_the_process() {
+        assert_eq!(means(true, false), Means::Write);
+        assert_eq!(means(true, true), Means::Populate);
+        assert_eq!(means(false, true), Means::Write);
     }
 
     #[test]
