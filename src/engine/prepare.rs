@@ -99,7 +99,8 @@ pub fn touch(shared: &Shared) -> Result<()> {
         shared.metrics.touch.add(bytes, time);
         shared.trace.spent(Activity::Touch, since, time, bytes);
         if shared.trace.is_on() {
-            shared.trace.counter(Counter::HostTouched, host.touched_bytes());
+            // Several threads touch: none may record between another's look and its record.
+            host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
         }
     }
     Ok(())

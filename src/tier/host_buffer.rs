@@ -225,6 +225,11 @@ impl HostBuffer {
         self.guarded.lock().pages.touched_bytes()
     }
 
+    /// Tells `tell` how many these are, while nobody can change it.
+    pub fn with_touched(&self, tell: impl FnOnce(u64)) {
+        tell(self.guarded.lock().pages.touched_bytes());
+    }
+
     /// Bytes that are registered.
     pub fn registered_bytes(&self) -> u64 {
         self.guarded.lock().pages.registered_bytes()
