@@ -103,6 +103,7 @@ pub fn touch(shared: &Shared) -> Result<()> {
             host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
         }
     }
+    shared.pace.all_touched();
     Ok(())
 }
 

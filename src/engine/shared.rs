@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn counters_stand_in_the_order_of_what_they_count() {
         const THREADS: i32 = 4;
-        const CHECKPOINTS: i32 = 2000;
+        const CHECKPOINTS: i32 = 5000;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("timeline");
         let text = format!(

@@ -165,7 +165,8 @@ pub struct Model {
     key: Touch,
     mode: Mode,
     inputs: Inputs,
-    prediction: Option<Prediction>,
+    /// There is something left to touch, so that the mode matters.
+    open: bool,
     last_capture: Option<f64>,
     begun: Option<f64>,
     decisions: u64,
@@ -180,7 +181,7 @@ impl Model {
             key,
             mode,
             inputs: Inputs::default(),
-            prediction: None,
+            open: true,
             last_capture: None,
             begun: None,
             decisions: 0,
@@ -197,9 +198,9 @@ impl Model {
         &self.inputs
     }
 
-    /// What was predicted at the last decision.
+    /// What is predicted from what was measured until now.
     pub fn prediction(&self) -> Option<Prediction> {
-        self.prediction
+        predict(&self.inputs)
     }
 
     /// How often the mode has changed.
@@ -231,6 +232,11 @@ impl Model {
         self.last_capture = Some(now);
     }
 
+    /// Nothing is left to touch: the mode stays, and nothing is predicted any more to decide on it.
+    pub fn all_touched(&mut self) {
+        self.open = false;
+    }
+
     /// `bytes` of pages were touched in `seconds`, beside a flush or not.
     pub fn touched(&mut self, bytes: u64, seconds: f64, beside_flush: bool) {
         let rate = if beside_flush {
@@ -242,7 +248,7 @@ impl Model {
     }
 
     /// A flush of `bytes` took `seconds`; `untouched` of them went to untouched pages; others were
-    /// touched meanwhile, or not. Decides anew.
+    /// touched meanwhile, or not. Decides anew, if there is a choice.
     pub fn flushed(&mut self, bytes: u64, untouched: u64, seconds: f64, beside_touch: bool) {
         let ratio = self.inputs.untouched_over_touched();
         if (untouched as f64) > WHOLLY * bytes as f64 {
@@ -260,12 +266,15 @@ impl Model {
             };
             rate.add(as_touched, seconds);
         }
-        self.decide();
+        // At the end of each flush, which for host memory is the application's time: a prediction
+        // takes longer than all else that a small checkpoint costs.
+        if self.key == Touch::Auto && self.open {
+            self.decide();
+        }
     }
 
     fn decide(&mut self) {
-        self.prediction = predict(&self.inputs);
-        let (Touch::Auto, Some(prediction)) = (self.key, self.prediction) else {
+        let Some(prediction) = self.prediction() else {
             return;
         };
         let better = match self.mode {
@@ -387,6 +396,29 @@ mod tests {
         assert_eq!(model.mode(), Mode::Sequential);
         assert_eq!(model.changes(), 0);
         assert!(model.prediction().is_some(), "the prediction can be read all the same");
+    }
+
+    /// Catches a mode that is still decided on, at the expense of every checkpoint, when nothing is
+    /// left to touch; and figures that stand still with it.
+    #[test]
+    fn the_mode_stays_when_all_is_touched() {
+        let mut model = Model::new(Touch::Auto);
+        let mut now = 0.0;
+        let mut take = |model: &mut Model| {
+            now += 0.1;
+            model.captured(128_000_000, now);
+            model.touched(64_000_000, 0.0064, false);
+            model.flushed(128_000_000, 0, 128e6 / (6.0 * GB), false);
+        };
+        model.all_touched();
+        (0..10).for_each(|_| take(&mut model));
+        assert_eq!((model.mode(), model.changes()), (Mode::Concurrent, 0));
+        let prediction = model.prediction().unwrap();
+        assert!(prediction.sequential < prediction.concurrent, "{prediction:?}");
+
+        let mut model = Model::new(Touch::Auto);
+        (0..10).for_each(|_| take(&mut model));
+        assert_eq!(model.mode(), Mode::Sequential, "it would have changed");
     }
 
     /// Catches waiting within a checkpoint that passes for a pause between two: with the flushes
