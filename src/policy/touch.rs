@@ -267,7 +267,7 @@ impl Model {
             rate.add(as_touched, seconds);
         }
         // At the end of each flush, which for host memory is the application's time: a prediction
-        // takes longer than all else that a small checkpoint costs.
+        // takes a quarter of what a small checkpoint costs.
         if self.key == Touch::Auto && self.open {
             self.decide();
         }

@@ -7,11 +7,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Result};
 use veloc_client::platform::mapping::Mapping;
+use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 
 use super::job::Job;
 use super::tell;
+use crate::bench::host::pages::touch_all;
 use crate::bench::host::{Figure, Goal};
 use crate::bench::results::quantile;
+
+/// Bytes of the host buffer.
+const BUFFER: u64 = 1 << 30;
 
 /// Bytes that are mapped and unmapped again.
 const BYTES: usize = 64 << 10;
@@ -59,8 +64,12 @@ pub fn run(huge: u64, repeats: u32) -> Result<()> {
 /// The times of mappings in seconds, from the start of a job until its host buffer is touched, and
 /// the rate of touching in GB/s.
 fn beside_touching(method: &str, huge: bool) -> Result<(Vec<f64>, f64)> {
+    // A hypervisor may have to find the memory first. What was used just now is there.
+    let before = HostBuffer::reserve(BUFFER, TOUCH_UNIT, huge)?;
+    touch_all(&before, 1, |unit| before.touch(unit, TouchMethod::here()))?;
+    drop(before);
     let job = Job::start(&format!(
-        "mode = async\nephemeral = true\nhost_cache_size = 1\ntouch_threads = 1\n\
+        "mode = async\nephemeral = true\nhost_cache_size = {BUFFER}B\ntouch_threads = 1\n\
          touch_method = {method}\nhuge_pages = {huge}\n"
     ))?;
     let mut times = Vec::new();
