@@ -848,6 +848,32 @@ fn many_failures_are_one_report() {
     assert_eq!(world.state.take_failure(), None);
 }
 
+/// Catches memory for the regions of each checkpoint where they never change, and regions of
+/// another checkpoint where they do.
+#[test]
+fn regions_that_stay_the_same_are_kept_once() {
+    let mut state = World::new(Job0 {
+        device: 0,
+        host: 400,
+        scratch: false,
+        persistent: false,
+        ephemeral: true,
+        order: RestoreOrder::Reverse,
+    })
+    .state;
+    let mut take = |version: i32, size: u64| {
+        let id = state.open(NAME, version);
+        assert!(matches!(state.reserve(id, Part::Host, 2 * size, Tier::Host), Reserve::Got { .. }));
+        let region = |id: i32| Region { id, size, part: Part::Host, offset: size * id as u64 };
+        state.commit(id, vec![region(1), region(0)], false);
+        state.regions(id).unwrap()
+    };
+    let (first, second, other, third) = (take(0, 4), take(1, 4), take(2, 8), take(3, 4));
+    assert!(std::sync::Arc::ptr_eq(&first, &second));
+    assert_eq!((other[0].size, third[0].size, third[1].id), (8, 4, 1));
+    state.check().unwrap();
+}
+
 #[test]
 fn a_hundred_thousand_versions_cost_no_more_each_than_a_few() {
     // Counts steps of the tree structures by what is evicted and fetched, not by a clock: the

@@ -11,6 +11,7 @@ use super::loan::Loans;
 use super::pace::{Flushing, Pace};
 use crate::backend::link::Link;
 use crate::catalog::monitor::Catalog;
+use crate::catalog::state::State;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Event, Stream};
@@ -209,9 +210,17 @@ impl Shared {
         self.guard.is_short()
     }
 
-    /// Records how many bytes of the device cache and of the host buffer are taken.
-    pub fn record_use(&self, used: [u64; 2]) {
-        self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
+    /// Makes a step of the catalog after which more or fewer bytes of the device cache or of the host
+    /// buffer are taken, and records how many. Within the step: after it, somebody else's could be
+    /// recorded first, and what is taken would seem to go back.
+    pub fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
+        self.catalog.step(|state| {
+            let result = step(state);
+            if self.trace.is_on() {
+                self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], state.used());
+            }
+            result
+        })
     }
 
     /// Ends a flush of `bytes`, `untouched` of them to pages that did not exist.
@@ -249,5 +258,60 @@ impl DeviceSide {
         let closed = shared.gate.close();
         self.device.synchronize()?;
         Ok(Some(closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::place::Place;
+    use crate::engine::Engine;
+
+    /// Catches counters that are recorded after the lock that their value was read under: what only
+    /// grows then goes back now and then in the timeline.
+    #[test]
+    fn counters_stand_in_the_order_of_what_they_count() {
+        const THREADS: i32 = 4;
+        const CHECKPOINTS: i32 = 5000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("timeline");
+        let text = format!(
+            "mode = async\nephemeral = true\nhost_cache_size = 64M\ntouch_threads = 4\ntrace = {}\n",
+            path.display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, 0, None).unwrap();
+        let bytes = vec![7u8; 512];
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (engine, bytes) = (&engine, &bytes);
+                scope.spawn(move || {
+                    for version in 0..CHECKPOINTS {
+                        let mut open = engine.begin("x", thread * CHECKPOINTS + version);
+                        let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+                        engine.capture(&mut open, &[place], Vec::new()).unwrap();
+                        engine.commit(open).unwrap();
+                    }
+                });
+            }
+        });
+        let host = engine.host.as_ref().unwrap();
+        while host.touched_bytes() < host.len() {
+            std::thread::yield_now();
+        }
+        drop(engine);
+        let text = std::fs::read(path).unwrap();
+        let events: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+        for counter in ["host used", "host touched"] {
+            let mut values: Vec<(f64, u64)> = events
+                .iter()
+                .filter(|event| event["name"] == counter)
+                .map(|e| (e["ts"].as_f64().unwrap(), e["args"]["bytes"].as_u64().unwrap()))
+                .collect();
+            values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            assert!(values.len() > 8, "{counter}: {values:?}");
+            let back = values.windows(2).find(|pair| pair[0].1 > pair[1].1);
+            assert_eq!(back, None, "{counter}");
+        }
     }
 }

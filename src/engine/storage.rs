@@ -32,13 +32,11 @@ pub fn write(shared: &Shared) -> Result<()> {
             shared.arrived(FileTier::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
-        let (after, used) =
-            shared.catalog.step(|state| (state.write_done(&job, result), state.used()));
+        let after = shared.step_counted(|state| state.write_done(&job, result));
         if after == After::Unlink {
             unlink(shared, &job.name, job.version);
         }
         drop(naming);
-        shared.record_use(used);
     }
     Ok(())
 }
@@ -85,11 +83,7 @@ pub fn read(shared: &Shared) -> Result<()> {
             // Nothing is lost: the restore looks at the files itself, and reports.
             shared.degrade("read", format!("reading ahead failed: {error}"));
         }
-        let used = shared.catalog.step(|state| {
-            state.read_done(&job, &result);
-            state.used()
-        });
-        shared.record_use(used);
+        shared.step_counted(|state| state.read_done(&job, &result));
     }
     Ok(())
 }

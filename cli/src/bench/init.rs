@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
-use veloc_client::platform::mapping::supports_populate;
 use veloc_client::platform::{affinity, memory};
 use veloc_client::policy;
 use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod};
@@ -231,11 +230,7 @@ fn keep<T>(make: impl FnOnce() -> Result<T>) -> Result<()> {
 /// A host buffer whose pages exist, made in the library's way and by as many threads.
 fn touched(bytes: u64) -> Result<HostBuffer> {
     let buffer = HostBuffer::reserve(bytes, HOST_STEP, true)?;
-    let method = if supports_populate() {
-        TouchMethod::Populate
-    } else {
-        TouchMethod::Write(memory::page_size())
-    };
+    let method = TouchMethod::here();
     let threads = policy::touch::threads(0, affinity::usable_cpus()) as u32;
     touch_all(&buffer, threads, |unit| buffer.touch(unit, method))?;
     Ok(buffer)

@@ -99,10 +99,11 @@ impl State {
         regions.sort_by_key(|region| region.id);
         let wanted = self.shape.scratch && !self.shape.ephemeral;
         let persistent = persist && self.shape.persistent && !self.shape.ephemeral;
+        let regions = self.kept_once(regions);
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
-        entry.regions = regions.into();
+        entry.regions = regions;
         for (part, arriving) in entry.parts.iter_mut().zip(entry.arriving) {
             for tier in [Tier::Device, Tier::Host] {
                 let copy = part.copy_mut(tier);
@@ -119,6 +120,15 @@ impl State {
         }
         self.counts.checkpoints += 1;
         self.enliven(id);
+    }
+
+    /// These regions, in the memory of the last checkpoint's if they are the same: most jobs have
+    /// the same ones in all their checkpoints.
+    fn kept_once(&mut self, regions: Vec<Region>) -> Arc<[Region]> {
+        if *self.last_regions != *regions {
+            self.last_regions = regions.into();
+        }
+        self.last_regions.clone()
     }
 
     /// Ends a checkpoint whose bytes went straight to its scratch file, which is in its place.

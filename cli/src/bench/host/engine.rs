@@ -14,6 +14,7 @@ mod memory;
 mod software;
 mod storage;
 mod timeline;
+mod touching;
 mod versions;
 
 use std::path::PathBuf;
@@ -69,6 +70,8 @@ enum Part {
     SmallFiles,
     /// Checkpoints of host memory with a timeline beside those without
     Timeline,
+    /// Mapping memory while the host buffer is touched
+    Touching,
 }
 
 impl Part {
@@ -85,6 +88,7 @@ impl Part {
     fn details(self) -> &'static [u64] {
         match self {
             Part::Memory => memory::SIZES,
+            Part::Touching => touching::HUGE,
             _ => &[0],
         }
     }
@@ -164,6 +168,7 @@ fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
         Part::Behind => storage::behind(repeats),
         Part::SmallFiles => storage::small(repeats),
         Part::Timeline => timeline::run(repeats),
+        Part::Touching => touching::run(detail, repeats),
     }
 }
 
