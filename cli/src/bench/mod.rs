@@ -8,6 +8,7 @@
 //! | [`campaign`] | measures every plan in turns, and writes the results as they come |
 //! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
 //! | [`child`] | processes that do one thing together |
+//! | [`interrupt`] | what Ctrl-C leaves |
 //! | [`temporary`] | files and folders that do not outlive them |
 //! | [`worker`] | one of these processes: the application |
 //! | [`approach`] | the ways to keep checkpoints |
@@ -37,6 +38,7 @@ mod cuda;
 mod figures;
 mod host;
 mod init;
+mod interrupt;
 mod leads;
 mod machine;
 mod message;
@@ -116,6 +118,7 @@ pub fn run(bench: Bench) -> Result<()> {
 fn run_series(arguments: RunArguments) -> Result<()> {
     let options = arguments.options;
     options::check_effect(&options)?;
+    interrupt::watch()?;
     results::prepare(&arguments.out)?;
     let device = processes::device()?;
     let plans = options.plans(&device)?;

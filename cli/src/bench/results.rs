@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{ensure, Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::interrupt;
 use super::plan::Plan;
 
 /// The version of the layout of the files.
@@ -314,7 +315,9 @@ fn beside(path: &Path) -> PathBuf {
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec_pretty(value)?;
     let temporary = beside(path);
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    let written = interrupt::writing(path, || {
+        fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path))
+    });
     if written.is_err() {
         // The reason is that of the writing.
         let _ = fs::remove_file(&temporary);

@@ -110,6 +110,9 @@ pub struct Figure {
     /// What it has to reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
+    /// Whether the median reaches it; none without a goal or a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<bool>,
 }
 
 /// What a figure has to reach.
@@ -125,22 +128,17 @@ pub enum Goal {
 impl Figure {
     /// A figure without a goal.
     pub fn new(what: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
-        Figure { what: what.into(), unit: unit.to_owned(), values, goal: None }
+        Figure { what: what.into(), unit: unit.to_owned(), values, goal: None, reached: None }
     }
 
     /// The same with a goal.
     pub fn with_goal(mut self, goal: Goal) -> Figure {
         self.goal = Some(goal);
+        self.reached = Spread::of(self.values.clone()).map(|spread| match goal {
+            Goal::AtMost(most) => spread.median <= most,
+            Goal::AtLeast(least) => spread.median >= least,
+        });
         self
-    }
-
-    /// Whether the median reaches the goal; `None` without a goal or a value.
-    fn reached(&self) -> Option<bool> {
-        let median = Spread::of(self.values.clone())?.median;
-        self.goal.map(|goal| match goal {
-            Goal::AtMost(most) => median <= most,
-            Goal::AtLeast(least) => median >= least,
-        })
     }
 
     /// The title of the columns that [`Figure::print`] fills.
@@ -158,7 +156,7 @@ impl Figure {
             return;
         };
         let range = format!("{} .. {}", number(spread.least), number(spread.greatest));
-        let reached = self.reached() != Some(false);
+        let reached = self.reached != Some(false);
         let goal = match self.goal {
             None => String::new(),
             Some(Goal::AtMost(most)) => verdict("at most", most, reached),
@@ -183,21 +181,23 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Says how many figures have missed their goals; with `--check`, that is an error.
+    /// Says which figures have missed their goals; with `--check`, that is an error.
     pub fn judge(self, figures: &[Figure]) -> Result<()> {
         let goals = figures.iter().filter(|figure| figure.goal.is_some()).count();
-        let missed: Vec<&str> = figures
-            .iter()
-            .filter(|figure| figure.reached() == Some(false))
-            .map(|figure| figure.what.as_str())
-            .collect();
+        let missed: Vec<&Figure> =
+            figures.iter().filter(|figure| figure.reached == Some(false)).collect();
         if missed.is_empty() {
             println!("all {goals} figures with a goal reach it");
             return Ok(());
         }
-        println!("{} of {goals} figures with a goal have MISSED it", missed.len());
+        println!("{} of {goals} figures with a goal have MISSED it:", missed.len());
+        for figure in &missed {
+            let once = if figure.values.len() == 1 { " (measured once)" } else { "" };
+            println!("    {}{once}", figure.what);
+        }
         if self.check {
-            bail!("missed: {}", missed.join("; "));
+            let names: Vec<&str> = missed.iter().map(|figure| figure.what.as_str()).collect();
+            bail!("missed: {}", names.join("; "));
         }
         println!("(a measurement all the same: with --check the command would end with 1)");
         Ok(())
