@@ -15,14 +15,19 @@ mod licence;
 mod texts;
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use self::graph::Crate;
 use crate::error::{Error, Result};
 use crate::files::{read, write};
-use crate::project::root;
+use crate::project::{output, root};
 
 /// The file's name, in the checkout, in a bundle and in a package.
 pub const NAME: &str = "THIRD-PARTY-NOTICES";
+
+/// What the notices of Rust's standard library are called beside it.
+pub const RUST_NAME: &str = "rust-standard-library.html";
 
 /// Crates that do not bring the text of their licence.
 struct Exception {
@@ -78,10 +83,21 @@ veloc's own licences are in LICENSE-MIT and LICENSE-APACHE. Its library and its 
 veloc-backend; in a bundle also rtm and the software device) are linked with the crates below, each
 under the licence named beside it, whose text stands under the number in brackets. Rust's standard
 library is linked in, too, under MIT (text [0]); what that is made of is listed in
-share/doc/rust/COPYRIGHT-library.html of the Rust toolchain that compiled it.
+rust-standard-library.html beside this file, which is share/doc/rust/COPYRIGHT-library.html of the
+Rust toolchain that compiled it.
 
 Made by `cargo xtask notices`.
 ";
+
+/// The file in which the Rust toolchain says what its standard library is made of, if it has one.
+pub fn of_rust() -> Result<Option<PathBuf>> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = Command::new(rustc);
+    command.args(["--print", "sysroot"]).current_dir(root());
+    let sysroot = output(&mut command)?;
+    let file = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html");
+    Ok(file.is_file().then_some(file))
+}
 
 /// Writes the file.
 pub fn update() -> Result<()> {
