@@ -14,7 +14,7 @@
 #     figures/figure-*.json, pictures/     the paper's figures and more; see docs/bench.md
 #     timeline.json, timeline.png          one job with all its workers
 #     init.json, leads.json                caches made usable alone; staging, copies, mapping
-#     pages.json, turns.json, engine.json  touching, turns, the library's own cost
+#     pages.json, turns.json, engine*.json touching, turns, the library's own cost
 #     run.log, summary.txt                 everything that was printed; the table of steps
 # Ends with 1 if a step failed or was not begun, and after Ctrl-C with 130; the table then has what
 # was done before. Goals that were missed are named in the table, and are no failure.
@@ -163,6 +163,8 @@ interrupted() {
         # It passes the signal on, and kills what does not end.
         kill -TERM "$step_process" 2> /dev/null
         wait "$step_process"
+        # A signal that comes while it is starting ends it alone; what it has started is its group.
+        kill -KILL -- "-$step_process" 2> /dev/null
         note "$step_name" "INTERRUPTED" "$(since "$step_begin")"
     fi
     note "the rest" "not done: $1" 0
@@ -268,6 +270,9 @@ run_tests() {
 run_figures() {
     local veloc=$here/bin/veloc total=4G budget=330 repeats=3 amounts=() timeline=() init=()
     local pages=() rounds=2 rounds_of_goals
+    # What takes as long as storage does comes last.
+    local in_memory=init,device,device-memory,small,large,memory,versions
+    local in_files=small-files,files,behind,sync,timeline
     deadline=$((SECONDS + 475))
     if $software; then
         total=64M budget=20 repeats=1 rounds=1 pages=(--bytes 64M)
@@ -303,7 +308,9 @@ run_figures() {
     goals_of=$out/turns.json step "turns between processes" 60 \
         "$veloc" bench turns --repeats $rounds --out "$out/turns.json"
     goals_of=$out/engine.json step "the library's own cost" 120 \
-        "$veloc" bench engine --repeats $rounds --out "$out/engine.json"
+        "$veloc" bench engine --parts "$in_memory" --repeats $rounds --out "$out/engine.json"
+    goals_of=$out/engine-files.json step "the same with files, with a timeline" 240 \
+        "$veloc" bench engine --parts "$in_files" --repeats $rounds --out "$out/engine-files.json"
     deadline=0
 }
 
