@@ -295,6 +295,17 @@ mod tests {
         assert_eq!(error, "missed: a call");
     }
 
+    /// Catches a layout in which the script of a bundle, which goes by lines, finds no missed goal.
+    #[test]
+    fn a_missed_goal_is_a_line_behind_that_of_its_figure() {
+        let figure = Figure::new("a call", "us", vec![3.0]).with_goal(Goal::AtMost(2.0));
+        let text = serde_json::to_string_pretty(&figure).unwrap();
+        let line =
+            |wanted| text.lines().position(|line| line.trim().trim_end_matches(',') == wanted);
+        let (what, reached) = (line("\"what\": \"a call\""), line("\"reached\": false"));
+        assert!(what.is_some() && what < reached, "{text}");
+    }
+
     #[test]
     fn numbers_have_three_digits_or_all() {
         let texts = [0.0, 0.0123, 1.234, 12.34, 123.4, 281_000.4].map(number);
