@@ -14,7 +14,7 @@ use super::plan::{Compute, Configuration, Hints, Order};
 use super::results::{prepare, Device, Results, Why};
 use super::timelines::Timelines;
 use super::workload::{GENERATED, LARGEST_SHOT};
-use super::{machine, processes};
+use super::{interrupt, machine, processes};
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -236,6 +236,7 @@ fn shared(processes: u32, parts: usize, base: &Options) -> Options {
 /// again, so that whoever runs out of time has something of each.
 pub fn run(choice: &Choice) -> Result<()> {
     distinct("--only", choice.only.iter().map(|figure| figure.name()))?;
+    interrupt::watch()?;
     std::fs::create_dir_all(&choice.out)
         .with_context(|| format!("making the folder {}", choice.out.display()))?;
     let until = choice.budget.map(|budget| Instant::now() + Duration::from_secs(budget));

@@ -16,7 +16,7 @@ use super::host::number;
 use super::host::pages::touch_all;
 use super::options::distinct;
 use super::results::{prepare, Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
-use super::{machine, processes};
+use super::{interrupt, machine, processes};
 use crate::size;
 
 /// Bytes of one step of touching and registering: what the library registers at a time.
@@ -94,6 +94,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let points = plan(options)?;
     prepare(&options.out)?;
+    interrupt::watch()?;
     let device = processes::device()?;
     let mut results = Results {
         schema: SCHEMA,

@@ -8,6 +8,7 @@
 //! | [`campaign`] | measures every plan in turns, and writes the results as they come |
 //! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
 //! | [`child`] | processes that do one thing together |
+//! | [`interrupt`] | what Ctrl-C leaves |
 //! | [`temporary`] | files and folders that do not outlive them |
 //! | [`worker`] | one of these processes: the application |
 //! | [`approach`], [`waits`] | the ways to keep checkpoints; why the application waited |
@@ -38,6 +39,7 @@ mod cuda;
 mod figures;
 mod host;
 mod init;
+mod interrupt;
 mod leads;
 mod machine;
 mod message;
@@ -118,6 +120,7 @@ pub fn run(bench: Bench) -> Result<()> {
 fn run_series(arguments: RunArguments) -> Result<()> {
     let options = arguments.options;
     options::check_effect(&options)?;
+    interrupt::watch()?;
     results::prepare(&arguments.out)?;
     let found = processes::device();
     let device = found.as_ref().ok();

@@ -23,6 +23,7 @@ use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 
 use super::{in_own_process, Common, Figure, Judge, Report};
+use crate::bench::interrupt;
 use crate::bench::options::distinct;
 
 /// Options of the command.
@@ -104,6 +105,7 @@ pub fn run(options: &Options) -> Result<()> {
         return measure(*part, detail, options.common.repeats);
     }
     distinct("--parts", options.parts.iter().map(|part| part.name()))?;
+    interrupt::watch()?;
     let mut report = Report::new("engine", options.common.out.as_deref())?;
     report.print_machine();
     if parts.iter().any(|part| part.on_device()) {

@@ -17,6 +17,7 @@ use veloc_client::policy;
 use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 
 use super::{number, Common, Report};
+use crate::bench::interrupt;
 use crate::bench::options::distinct;
 use crate::bench::plan::shuffle;
 use crate::bench::results::Spread;
@@ -112,6 +113,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         given => given.to_vec(),
     };
+    interrupt::watch()?;
     let mut report = Report::new("pages", options.common.out.as_deref())?;
     report.print_machine();
     println!("host buffer of {}, {} repeats in turns", size::show(bytes), options.common.repeats);

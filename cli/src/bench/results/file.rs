@@ -7,6 +7,7 @@ use anyhow::{bail, ensure, Context, Result};
 use serde::Serialize;
 
 use super::{Figures, Floor, Results, SCHEMA};
+use crate::bench::interrupt;
 use crate::bench::plan::Plan;
 
 impl Results {
@@ -70,7 +71,9 @@ fn beside(path: &Path) -> PathBuf {
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec_pretty(value)?;
     let temporary = beside(path);
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    let written = interrupt::writing(path, || {
+        fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path))
+    });
     if written.is_err() {
         // The reason is that of the writing.
         let _ = fs::remove_file(&temporary);
