@@ -1,7 +1,5 @@
 //! Removing the files of versions that are more than a tier is to keep.
 
-use std::sync::atomic::Ordering;
-
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
 
@@ -41,16 +39,8 @@ impl Shared {
 
     /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
     pub(super) fn prune(&self, tier: FileTier, name: &str) {
-        let agreed = |tier: FileTier| self.agreed[tier as usize].load(Ordering::Acquire);
-        let agreed = match tier {
-            // An aggregated file is of use only when all processes have written their parts.
-            FileTier::Scratch if self.config.aggregated => {
-                agreed(FileTier::Scratch).min(agreed(FileTier::Persistent))
-            }
-            _ => agreed(tier),
-        };
         loop {
-            let excess = self.retention[tier as usize].lock().excess(name, agreed, AT_A_TIME);
+            let excess = self.excess(tier, name);
             let mut removed = 0;
             for &version in &excess {
                 // What is being restored or persisted goes with the next one.
@@ -67,6 +57,19 @@ impl Shared {
                 return;
             }
         }
+    }
+
+    /// The oldest versions of a name that are more than a tier is to keep.
+    fn excess(&self, tier: FileTier, name: &str) -> Vec<i32> {
+        // An aggregated file is of use only when all processes have written their parts.
+        let also = tier == FileTier::Scratch && self.config.aggregated;
+        let kept = self.retention[tier as usize].lock();
+        let common = self.common[tier as usize].lock();
+        let too = also.then(|| self.common[FileTier::Persistent as usize].lock());
+        let other = too.as_ref().map_or(u64::MAX, |too| too.youngest());
+        kept.excess(name, AT_A_TIME, common.youngest().min(other), |id| {
+            common.has(id) && too.as_ref().is_none_or(|too| too.has(id))
+        })
     }
 
     /// The same for all names, once nothing is under way any more.

@@ -1,7 +1,7 @@
 //! What the application's thread and the workers share.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -18,6 +18,7 @@ use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::policy::interval::Interval;
+use crate::policy::rounds::Common;
 use crate::policy::touch::Mode;
 use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
@@ -64,9 +65,9 @@ pub struct Shared {
     ///
     /// [`FileTier`]: crate::catalog::entry::FileTier
     pub retention: [Mutex<Retention>; 2],
-    /// The last checkpoint that all processes of the job have in scratch, and in persistent, like
-    /// all before it: what is later is not counted among those to keep.
-    pub agreed: [AtomicU64; 2],
+    /// The checkpoints that all processes of the job are known to have in scratch, and in
+    /// persistent: no others are counted among those to keep. Taken after `retention`.
+    pub common: [Mutex<Common>; 2],
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     /// Which checkpoints are copied to persistent.
@@ -102,7 +103,7 @@ impl Shared {
         let limits = [config.scratch_versions, config.max_versions];
         Shared {
             retention: limits.map(|limit| Mutex::new(Retention::new(limit))),
-            agreed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
+            common: [Common::all(), Common::all()].map(Mutex::new),
             config,
             catalog,
             host,

@@ -72,17 +72,29 @@ impl Retention {
     }
 
     /// The versions of a name to be removed, oldest first, at most `most` of them. Only those taken
-    /// at `agreed` or before count, as ones to keep and as ones to remove: what is later may be
-    /// missing elsewhere.
-    pub fn excess(&self, name: &str, agreed: Taken, most: usize) -> Vec<i32> {
+    /// when `counts` says so, which are none after `youngest`, are counted among those to keep:
+    /// others may be missing elsewhere. What is older than all that are kept goes, whether it counts
+    /// or not.
+    pub fn excess(
+        &self,
+        name: &str,
+        most: usize,
+        youngest: Taken,
+        counts: impl Fn(Taken) -> bool,
+    ) -> Vec<i32> {
         let Some(last) = self.limit.checked_sub(1) else {
             return Vec::new();
         };
         let Some(kept) = self.names.get(name) else {
             return Vec::new();
         };
-        // What is older than the last one that stays.
-        match kept.by_age.range(..=(agreed, usize::MAX)).rev().nth(last) {
+        if kept.by_age.len() <= self.limit {
+            return Vec::new();
+        }
+        let ages = kept.by_age.range(..=(youngest, usize::MAX)).rev();
+        let mut counted = ages.filter(|((taken, _), _)| counts(*taken));
+        match counted.nth(last) {
+            // What is older than the last one that stays.
             Some((&stays, _)) => {
                 kept.by_age.range(..stays).take(most).map(|(_, &version)| version).collect()
             }
@@ -117,23 +129,25 @@ mod tests {
         let mut kept = Retention::new(2);
         kept.found("x", [8, 9, 10]);
         kept.put("x", 5, 1);
-        assert_eq!(kept.excess("x", u64::MAX, 99), [8, 9]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true), [8, 9]);
         kept.put("x", 6, 2);
-        assert_eq!(kept.excess("x", u64::MAX, 99), [8, 9, 10]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true), [8, 9, 10]);
         kept.put("x", 8, 3);
-        assert_eq!(kept.excess("x", u64::MAX, 99), [9, 10, 5]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true), [9, 10, 5]);
     }
 
-    /// What others may lack neither goes nor counts.
+    /// What others may lack keeps nothing from staying; it goes with those that it is older than.
     #[test]
-    fn only_what_is_agreed_counts() {
+    fn only_what_all_have_counts() {
         let mut kept = Retention::new(1);
+        kept.found("x", [8, 9]);
         for version in 1..=4 {
             kept.put("x", version, version as u64);
         }
-        assert_eq!(kept.excess("x", 0, 99), [0; 0]);
-        assert_eq!(kept.excess("x", 1, 99), [0; 0]);
-        assert_eq!(kept.excess("x", 3, 99), [1, 2]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| false), [0; 0]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |taken| taken == 1), [8, 9]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |taken| taken == 1 || taken == 3), [8, 9, 1, 2]);
+        assert_eq!(kept.excess("x", 3, 3, |taken| taken == 3), [8, 9, 1]);
     }
 
     proptest! {
@@ -163,7 +177,7 @@ mod tests {
                     put(&mut list, version);
                 }
                 let excess = if limit == 0 { 0 } else { list.len().saturating_sub(limit) };
-                prop_assert_eq!(kept.excess("x", u64::MAX, 99), &list[..excess]);
+                prop_assert_eq!(kept.excess("x", 99, u64::MAX, |_| true), &list[..excess]);
             }
         }
     }

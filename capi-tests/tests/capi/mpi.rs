@@ -291,3 +291,46 @@ fn given_up_where_files_are_aggregated() {
         assert_eq!(names(&job.persistent()), ["x-agg-6.dat"]);
     }
 }
+
+/// What one process lacks is no reason to remove what all have: neither a checkpoint that it has
+/// given up, nor one that it was killed before it had written.
+#[test]
+fn what_one_lacks_replaces_nothing() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(
+            "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+             max_versions = 1\nscratch_versions = 1\n",
+        );
+        // The results of a round are heard with the next ones.
+        let heard = "wait barrier take=y:1 wait barrier take=y:2 wait barrier take=y:3 wait barrier";
+        let commands = format!(
+            "take=x:1 wait barrier @0:take=x:2 @1:giveup=x:2 @2:take=x:2 {heard} \
+             newest=x:1 @2:giveup=x:3 @0:take=x:3 @1:take=x:3 {heard} newest=x:1 restore=x:1"
+        );
+        let Some(run) = mpi.script(&job, &commands) else { return };
+        run.succeed();
+
+        // A job before this one has left a version that not all have.
+        for folder in [job.scratch(), job.persistent()] {
+            for (rank, version) in [(0, 4), (1, 4), (0, 5)] {
+                std::fs::copy(
+                    folder.join(format!("x-{rank}-1.dat")),
+                    folder.join(format!("x-{rank}-{version}.dat")),
+                )
+                .unwrap();
+            }
+        }
+        let commands = "newest=x:1 @0:take=x:6 @0:wait barrier @0:kill sleep=100000";
+        mpi.script(&job, commands).unwrap().end();
+        mpi.script(&job, "newest=x:1 restore=x:1").unwrap().succeed();
+
+        // They go once there are enough that all have.
+        mpi.script(&job, "take=x:7 take=x:8").unwrap().succeed();
+        let left = ["x-0-8.dat", "x-1-8.dat", "x-2-8.dat"];
+        let of_x = |folder: &std::path::Path| -> Vec<String> {
+            names(folder).into_iter().filter(|name| name.starts_with('x')).collect()
+        };
+        assert_eq!(of_x(&job.scratch()), left);
+        assert_eq!(of_x(&job.persistent()), left);
+    }
+}

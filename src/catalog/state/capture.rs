@@ -7,6 +7,7 @@ use crate::catalog::entry::{
     Entry, FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS,
 };
 use crate::error::{Error, Kind, Result};
+use crate::policy::rounds::Fate;
 use crate::tier::files::Place;
 
 impl State {
@@ -166,19 +167,21 @@ impl State {
         }
     }
 
-    /// Whether a checkpoint is in a tier, or will never be.
-    pub fn is_settled(&self, id: Id, tier: FileTier) -> bool {
-        self.entries.get(&id).is_none_or(|entry| {
-            let file = match tier {
-                FileTier::Scratch => entry.scratch,
-                FileTier::Persistent => entry.persistent,
-            };
-            match entry.life {
-                Life::Building => false,
-                Life::Live => matches!(file, FileCopy::Present | FileCopy::Absent),
-                Life::Dropped => true,
-            }
-        })
+    /// What becomes of a checkpoint's file in a tier.
+    pub fn fate(&self, id: Id, tier: FileTier) -> Fate {
+        let Some(entry) = self.entries.get(&id) else {
+            return Fate::Missing;
+        };
+        let file = match tier {
+            FileTier::Scratch => entry.scratch,
+            FileTier::Persistent => entry.persistent,
+        };
+        match (entry.life, file) {
+            (Life::Building, _) => Fate::Open,
+            (Life::Live, FileCopy::Present | FileCopy::Absent) => Fate::There,
+            (Life::Live, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed) => Fate::Open,
+            (Life::Dropped, _) => Fate::Missing,
+        }
     }
 
     /// A copy of this checkpoint may still be running and cannot be waited for: its room is never
