@@ -269,6 +269,7 @@ impl Agreement {
     fn decide_alone(&mut self, engine: &Engine) {
         let ids: Vec<Id> = self.deferred.keys().copied().collect();
         for id in ids {
+            self.rounds.decided_alone(id);
             self.learn(engine, id, |deferred| {
                 deferred.persist.get_or_insert(true);
                 deferred.place.get_or_insert(None);

@@ -97,6 +97,9 @@ pub struct Rounds {
     /// Checkpoints whose copy to persistent has not been decided on, or not where it goes; oldest
     /// first.
     undecided: VecDeque<(u64, Id)>,
+    /// Checkpoints that this process copies by its own decision, before it has heard the common one;
+    /// oldest first.
+    alone: VecDeque<(u64, Id)>,
     /// The checkpoints of all rounds of which it is not known yet whether all have them.
     taken: VecDeque<(u64, Id)>,
     /// The processes have taken different checkpoints: nothing is agreed any more.
@@ -182,6 +185,7 @@ impl Rounds {
         let of_round = self.undecided.iter().find(|&&(round, _)| round == self.ended);
         // When in doubt, a copy too many.
         let persist = of_round.map(|&(_, id)| (id, self.broken || least[2] != 0));
+        self.end_alone(least[2] != 0);
         let mut common = [None; TIERS];
         if self.broken {
             self.taken.clear();
@@ -223,6 +227,26 @@ impl Rounds {
         self.undecided.retain(|&(_, other)| other != id);
     }
 
+    /// A checkpoint is copied to persistent before that is decided.
+    pub fn decided_alone(&mut self, id: Id) {
+        let round = self.undecided.iter().find(|&&(_, other)| other == id).copied();
+        self.alone.extend(round);
+        self.decided(id);
+    }
+
+    /// The round that has ended is one of those: others have no copy if it was decided not to make
+    /// one.
+    fn end_alone(&mut self, persist: bool) {
+        let Some(at) = self.alone.iter().position(|&(round, _)| round == self.ended) else {
+            return;
+        };
+        self.alone.remove(at);
+        let persistent = &mut self.unsettled[TIERS - 1];
+        if let Some(unsettled) = persistent.iter_mut().find(|(round, _)| *round == self.ended) {
+            unsettled.1 = unsettled.1.filter(|_| persist);
+        }
+    }
+
     /// Rounds begun.
     pub fn begun(&self) -> u64 {
         self.begun
@@ -230,7 +254,8 @@ impl Rounds {
 
     /// Up to which round the fate of all of this process's files is known, by tier.
     fn settle(&mut self, fate: impl Fn(Id, usize) -> Fate) -> [u64; TIERS] {
-        let undecided = self.undecided.front().map(|&(round, _)| round);
+        let undecided = [self.undecided.front(), self.alone.front()];
+        let undecided = undecided.into_iter().flatten().map(|&(round, _)| round).min();
         let mut settled = [0; TIERS];
         for (tier, unsettled) in self.unsettled.iter_mut().enumerate() {
             while let Some(&(round, id)) = unsettled.front() {
@@ -425,6 +450,42 @@ mod tests {
         }
         assert_eq!(common.ranges, [(1, 3), (5, 8)]);
         assert!(rounds[0].taken.len() <= 1, "{:?}", rounds[0]);
+    }
+
+    /// A process that would not wait has a copy that the others have not: nothing is counted of it,
+    /// and what comes later is. If the others make one too, it counts.
+    #[test]
+    fn a_copy_that_one_alone_has_is_not_common() {
+        for persist in [false, true] {
+            let mut rounds = [Rounds::default(), Rounds::default()];
+            let mut common = Common::default();
+            let mut step = |round: Id, alone: bool| {
+                let passed = [0, 1].map(|process| {
+                    let rounds: &mut Rounds = &mut rounds[process];
+                    let decides = (process == 0).then_some(persist);
+                    let values = rounds.begin(7, decides, |_, _| Fate::There);
+                    rounds.opened(round, true);
+                    if alone && process == 1 {
+                        rounds.decided_alone(round);
+                    }
+                    values
+                });
+                let outcomes = rounds.each_mut().map(|rounds| {
+                    let outcome = rounds.end(&least(&passed));
+                    rounds.decided(round);
+                    outcome
+                });
+                if let Some(more) = outcomes[0].common[1] {
+                    common.add(more);
+                }
+                (1..9).filter(|id| common.has(*id)).collect::<Vec<_>>()
+            };
+            step(1, false);
+            step(2, true);
+            let expected = if persist { vec![1, 2, 3] } else { vec![1, 3] };
+            step(3, false);
+            assert_eq!(step(4, false), expected, "{persist}");
+        }
     }
 
     /// Processes that do not take the same checkpoints have no agreement, and lose nothing by it.

@@ -334,3 +334,23 @@ fn what_one_lacks_replaces_nothing() {
         assert_eq!(of_x(&job.persistent()), left);
     }
 }
+
+/// A process that waits for its files copies a checkpoint that the others then do not copy: its copy
+/// is no reason to remove one that all have.
+#[test]
+fn a_copy_of_one_process_replaces_none_of_all() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let both = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
+        let job = Job::new(both);
+        let Some(run) = mpi.script(&job, "take=x:1") else { return };
+        run.succeed();
+        job.configure(&format!("{both}persistent_interval = 100000\nmax_versions = 1\n"));
+        let others = "@0:take=x:2 @2:take=x:2";
+        let commands = format!("@1:take=x:2 @1:wait barrier {others} take=y:1 take=y:2 take=y:3");
+        mpi.script(&job, &commands).unwrap().succeed();
+        let persistent = names(&job.persistent());
+        assert!(persistent.contains(&"x-1-2.dat".to_owned()), "{persistent:?}");
+        std::fs::remove_dir_all(job.scratch()).unwrap();
+        mpi.script(&job, "newest=x:1 restore=x:1").unwrap().succeed();
+    }
+}
