@@ -15,7 +15,7 @@ use crate::catalog::state::State;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::mpi::{Comm, Pending};
-use crate::policy::rounds::{Common, Fate, Rounds, Values};
+use crate::policy::rounds::{Common, Fate, Rounds, Values, PARITIES};
 use crate::tier::files::Place;
 
 /// How often a result is asked for before the application's wait goes on without it.
@@ -200,10 +200,8 @@ impl Agreement {
                  (max_versions, scratch_versions), because they may be the last that all have",
             );
         }
-        for (common, more) in engine.common.iter().zip(outcome.common) {
-            if let Some(more) = more {
-                common.lock().add(more);
-            }
+        for (common, learned) in engine.common.iter().zip(outcome.common) {
+            common.lock().learn(learned);
         }
         if let Some((id, persist)) = outcome.persist {
             self.learn(engine, id, |deferred| {
@@ -360,11 +358,12 @@ impl Aggregation {
     }
 }
 
-/// What becomes of a checkpoint's file in a tier.
+/// What becomes of a checkpoint's file in a tier, or of its parities.
 fn fate(engine: &Engine) -> impl Fn(Id, usize) -> Fate + '_ {
-    |id, tier| {
-        let tier = if tier == 0 { FileTier::Scratch } else { FileTier::Persistent };
-        engine.catalog.look(|state: &State| state.fate(id, tier))
+    |id, tier| match tier {
+        0 => engine.catalog.look(|state: &State| state.fate(id, FileTier::Scratch)),
+        PARITIES => engine.fate_of_parities(id),
+        _ => engine.catalog.look(|state: &State| state.fate(id, FileTier::Persistent)),
     }
 }
 

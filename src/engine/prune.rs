@@ -1,7 +1,10 @@
 //! Removing the files of versions that are more than a tier is to keep.
 
+use std::sync::Arc;
+
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
+use crate::policy::rounds::{Fate, PARITIES};
 
 /// How many of the oldest versions are looked at to find one that can go. Where none of them can,
 /// younger ones cannot either, as a rule: they are persisted in order.
@@ -61,14 +64,27 @@ impl Shared {
 
     /// The oldest versions of a name that are more than a tier is to keep.
     fn excess(&self, tier: FileTier, name: &str) -> Vec<i32> {
-        // An aggregated file is of use only when all processes have written their parts.
-        let also = tier == FileTier::Scratch && self.config.aggregated;
+        let in_scratch = tier == FileTier::Scratch;
         let kept = self.retention[tier as usize].lock();
         let common = self.common[tier as usize].lock();
+        // An aggregated file is of use only when all processes have written their parts.
+        let also = in_scratch && self.config.aggregated;
         let too = also.then(|| self.common[FileTier::Persistent as usize].lock());
-        let other = too.as_ref().map_or(u64::MAX, |too| too.youngest());
-        kept.excess(name, AT_A_TIME, common.youngest().min(other), |id| {
-            common.has(id) && too.as_ref().is_none_or(|too| too.has(id))
+        let youngest = common.youngest().min(too.as_ref().map_or(u64::MAX, |too| too.youngest()));
+        let counts = |id| common.has(id) && too.as_ref().is_none_or(|too| too.has(id));
+        let Some(node) = self.erasure.get().filter(|_| in_scratch) else {
+            return kept.excess(name, AT_A_TIME, youngest, counts, |_, _| false);
+        };
+        // The last one that survives the loss of a scratch directory stays, and so does each that
+        // may be the next such one.
+        let protected = self.common[PARITIES].lock();
+        let last = kept.youngest(name, |id| protected.has(id));
+        let interned: Arc<str> = name.into();
+        kept.excess(name, AT_A_TIME, youngest, counts, |id, version| {
+            protected.keeps(last, id, || match id {
+                0 => self.files.has_parities(name, version),
+                _ => node.fate(&(interned.clone(), version)) == Fate::There,
+            })
         })
     }
 

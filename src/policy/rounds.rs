@@ -12,8 +12,14 @@ use std::collections::VecDeque;
 /// Names a checkpoint; larger is younger.
 type Id = u64;
 
-/// How many tiers of files there are.
-const TIERS: usize = 2;
+/// The file in persistent, among what a process may have of a checkpoint. The one in scratch is 0.
+const PERSISTENT: usize = 1;
+
+/// The parities of the file in scratch, where there is erasure coding.
+pub const PARITIES: usize = 2;
+
+/// How many such things there are.
+pub const TIERS: usize = 3;
 
 /// How many values a round passes.
 pub const VALUES: usize = 3 + 2 * TIERS;
@@ -21,12 +27,12 @@ pub const VALUES: usize = 3 + 2 * TIERS;
 /// What a process passes to a round, of which the least of all is found.
 pub type Values = [i64; VALUES];
 
-/// What becomes of a checkpoint's file in a tier.
+/// What becomes of a checkpoint's file in a tier, or of its parities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It may still come.
     Open,
-    /// It is in its place, or by common decision there is to be none.
+    /// It is in its place, or none is wanted of any process.
     There,
     /// It never comes, or was replaced before anybody asked.
     Missing,
@@ -37,12 +43,14 @@ pub enum Fate {
 pub struct Common {
     /// From one to another, both among them; ascending.
     ranges: Vec<(Id, Id)>,
+    /// Up to this one nothing more will be among them.
+    settled: Id,
 }
 
 impl Common {
     /// All: of a process that has no others.
     pub fn all() -> Common {
-        Common { ranges: vec![(0, Id::MAX)] }
+        Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX }
     }
 
     /// Whether a checkpoint is among them.
@@ -56,13 +64,42 @@ impl Common {
         self.ranges.last().map_or(0, |&(_, last)| last)
     }
 
-    /// Adds younger ones. If they go on from the youngest, there is nothing between.
-    pub fn add(&mut self, more: Range) {
+    /// Whether it is known of a checkpoint that it is among them, or will never be.
+    pub fn is_settled(&self, id: Id) -> bool {
+        id <= self.settled
+    }
+
+    /// Whether a checkpoint is kept for its parities, of which these are those that all have: the
+    /// youngest of them is, and so is each that may be the next one, which this process has `made`.
+    /// `last` is the youngest of them of that name. Before there is one, so are those of an earlier
+    /// job (0).
+    pub fn keeps(&self, last: Option<Id>, id: Id, made: impl FnOnce() -> bool) -> bool {
+        match last {
+            Some(last) if id <= last => id == last,
+            None if id == 0 => made(),
+            _ => !self.is_settled(id) && made(),
+        }
+    }
+
+    /// Adds what was learned.
+    pub fn learn(&mut self, learned: Learned) {
+        self.settled = self.settled.max(learned.settled);
+        let Some(more) = learned.more else { return };
         match self.ranges.last_mut() {
+            // There is nothing between.
             Some((_, last)) if more.goes_on => *last = more.last,
             _ => self.ranges.push((more.first, more.last)),
         }
     }
+}
+
+/// What a result says of one tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// The checkpoints that all processes are now known to have.
+    pub more: Option<Range>,
+    /// Up to this checkpoint, no others will be.
+    pub settled: Id,
 }
 
 /// Checkpoints that follow each other in the order in which they were taken.
@@ -109,8 +146,8 @@ pub struct Rounds {
 /// What a result means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The checkpoints that all processes are now known to have; by tier.
-    pub common: [Option<Range>; TIERS],
+    /// Of which checkpoints all processes have something; by tier.
+    pub common: [Learned; TIERS],
     /// The checkpoint of the round, if its copy to persistent is still to be decided on, and whether
     /// it is to be made.
     pub persist: Option<(Id, bool)>,
@@ -152,7 +189,8 @@ impl Rounds {
         let settled = self.settle(fate);
         self.begun += 1;
         let key = key >> 1; // So that it can be negated.
-        let mut values = [key, -key, persist.map_or(i64::MAX, i64::from), 0, 0, 0, 0];
+        let mut values = [0; VALUES];
+        values[..3].copy_from_slice(&[key, -key, persist.map_or(i64::MAX, i64::from)]);
         for tier in 0..TIERS {
             values[3 + tier] = settled[tier] as i64;
             values[3 + TIERS + tier] = -(self.missing[tier] as i64);
@@ -186,7 +224,7 @@ impl Rounds {
         // When in doubt, a copy too many.
         let persist = of_round.map(|&(_, id)| (id, self.broken || least[2] != 0));
         self.end_alone(least[2] != 0);
-        let mut common = [None; TIERS];
+        let mut common = [Learned::default(); TIERS];
         if self.broken {
             self.taken.clear();
         } else {
@@ -206,20 +244,21 @@ impl Rounds {
 
     /// The checkpoints that are common by this and were not known to be: every process knows about
     /// its own up to the round `settled`, and `missing` is the last of which one of them has none.
-    fn learn(&mut self, tier: usize, settled: u64, missing: u64) -> Option<Range> {
-        let known = self.known[tier];
-        self.known[tier] = known.max(missing).max(settled);
-        let behind = known.max(missing);
-        let mut ids = self
-            .taken
-            .iter()
-            .filter(|(round, _)| (behind + 1..=settled).contains(round))
-            .map(|&(_, id)| id);
-        let first = ids.next()?;
-        let last = ids.next_back().unwrap_or(first);
+    fn learn(&mut self, tier: usize, settled: u64, missing: u64) -> Learned {
+        let behind = self.known[tier].max(missing);
+        let known = behind.max(settled);
+        self.known[tier] = known;
+        let up_to = |last: u64| self.taken.partition_point(|(round, _)| *round <= last);
+        let id = |at: usize| self.taken.get(at).map(|&(_, id)| id);
+        let last_of = |behind: usize| behind.checked_sub(1).and_then(id);
+        let known = last_of(up_to(known)).unwrap_or(0);
+        let (from, to) = (up_to(behind), up_to(settled));
+        let (Some(first), Some(last)) = (id(from), last_of(to).filter(|_| from < to)) else {
+            return Learned { more: None, settled: known };
+        };
         let goes_on = self.reached[tier] == behind;
         self.reached[tier] = settled;
-        Some(Range { first, last, goes_on })
+        Learned { more: Some(Range { first, last, goes_on }), settled: known }
     }
 
     /// It is decided whether and where a checkpoint is copied to persistent.
@@ -241,7 +280,7 @@ impl Rounds {
             return;
         };
         self.alone.remove(at);
-        let persistent = &mut self.unsettled[TIERS - 1];
+        let persistent = &mut self.unsettled[PERSISTENT];
         if let Some(unsettled) = persistent.iter_mut().find(|(round, _)| *round == self.ended) {
             unsettled.1 = unsettled.1.filter(|_| persist);
         }
@@ -259,7 +298,7 @@ impl Rounds {
         let mut settled = [0; TIERS];
         for (tier, unsettled) in self.unsettled.iter_mut().enumerate() {
             while let Some(&(round, id)) = unsettled.front() {
-                let open = tier == TIERS - 1 && undecided.is_some_and(|first| first <= round);
+                let open = tier == PERSISTENT && undecided.is_some_and(|first| first <= round);
                 let fate = id.map_or(Fate::Missing, |id| fate(id, tier));
                 if open || fate == Fate::Open {
                     break;
@@ -280,7 +319,7 @@ mod tests {
     use super::*;
     use crate::tier::retention::Retention;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     /// A process with its files of one tier.
     #[derive(Default)]
@@ -294,6 +333,9 @@ mod tests {
         /// The checkpoints of its rounds, and what became of their files.
         ids: Vec<(Id, Fate)>,
         files: BTreeSet<i32>,
+        /// What became of its parities, of versions whose files all have been told of.
+        parities: BTreeMap<i32, bool>,
+        protected: Common,
     }
 
     #[derive(Clone, Debug)]
@@ -305,15 +347,19 @@ mod tests {
         GiveUp(usize),
         /// The oldest that is not written is.
         Write(usize),
+        /// The parities of the oldest version that has none are made, if all have written it; or
+        /// cannot be.
+        Protect(usize, bool),
         Hear(usize),
     }
 
     const PROCESSES: usize = 3;
 
     fn step() -> impl Strategy<Value = Step> {
-        (0..PROCESSES, 0..20u8).prop_map(|(process, what)| match what {
+        (0..PROCESSES, 0..28u8).prop_map(|(process, what)| match what {
             0 => Step::Refuse(process),
             1 => Step::GiveUp(process),
+            20..28 => Step::Protect(process, what > 20),
             2..8 => Step::Take(process),
             8..14 => Step::Write(process),
             _ => Step::Hear(process),
@@ -327,7 +373,8 @@ mod tests {
         /// Processes take the same checkpoints at their own pace, some not everywhere, write their
         /// files later, hear results later still, and remove what their limit says; they begin with
         /// what an earlier job that was killed has left. At any moment, the newest version that all
-        /// have written is one that all still have.
+        /// have written is one that all still have; and once there has been one of which all have
+        /// made parities, there always is.
         #[test]
         fn there_is_always_a_version_that_all_have(
             limit in 1..4usize,
@@ -346,9 +393,20 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Take(p) | Step::Refuse(p) | Step::GiveUp(p) => {
-                        let Process { rounds, ids, passed, .. } = &mut processes[p];
+                        let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
                         let version = FIRST + ids.len();
-                        let fate = |id: Id, _| ids.iter().find(|known| known.0 == id).unwrap().1;
+                        let fate = |id: Id, tier| {
+                            let fate = ids.iter().find(|known| known.0 == id).unwrap().1;
+                            let version = (id / 10) as i32;
+                            match (fate, parities.get(&version)) {
+                                (Fate::There, made) if tier == PARITIES => match made {
+                                    Some(true) => Fate::There,
+                                    None if files.contains(&version) => Fate::Open,
+                                    _ => Fate::Missing,
+                                },
+                                (fate, _) => fate,
+                            }
+                        };
                         passed.push(rounds.begin(version as i64 * 77, None, fate));
                         // Numbers of checkpoints differ between processes.
                         let id = version as Id * 10 + p as Id;
@@ -369,6 +427,14 @@ mod tests {
                         had[p].insert(version);
                         kept[p].put("x", version, ids[at].0);
                     }
+                    Step::Protect(p, succeeds) => {
+                        let written = had.iter().cloned().reduce(|all, one| &all & &one).unwrap();
+                        let Process { files, parities, .. } = &mut processes[p];
+                        let next = written.iter().find(|version| !parities.contains_key(version));
+                        if let Some(version) = next {
+                            parities.insert(*version, succeeds && files.contains(version));
+                        }
+                    }
                     Step::Hear(p) => {
                         let round = processes[p].taken;
                         if processes.iter().any(|other| other.passed.len() <= round) {
@@ -381,19 +447,30 @@ mod tests {
                         process.taken += 1;
                         let outcome = process.rounds.end(&least);
                         prop_assert!(!outcome.broke);
-                        if let Some(more) = outcome.common[1] {
-                            process.common.add(more);
-                        }
+                        process.common.learn(outcome.common[0]);
+                        process.protected.learn(outcome.common[PARITIES]);
                     }
                 }
                 for (process, kept) in processes.iter_mut().zip(&mut kept) {
-                    let Process { common, files, .. } = process;
-                    for version in kept.excess("x", 99, common.youngest(), |id| common.has(id)) {
+                    let Process { common, files, parities, protected, .. } = process;
+                    let last = kept.youngest("x", |id| protected.has(id));
+                    let counts = |id| common.has(id);
+                    let made = |version| parities.get(&version) == Some(&true);
+                    let stays = |id, version| protected.keeps(last, id, || made(version));
+                    for version in kept.excess("x", 99, common.youngest(), counts, stays) {
                         kept.remove("x", version);
                         files.remove(&version);
                     }
                 }
                 let common = had.iter().cloned().reduce(|all, one| &all & &one).unwrap();
+                if processes.iter().any(|process| process.protected.youngest() > 0) {
+                    let protected = |process: &Process| -> BTreeSet<i32> {
+                        let made = |version: &&i32| process.parities.get(version) == Some(&true);
+                        process.files.iter().filter(made).copied().collect()
+                    };
+                    let all = processes.iter().map(protected).reduce(|all, one| &all & &one);
+                    prop_assert!(!all.unwrap().is_empty(), "none is protected any more");
+                }
                 if let Some(newest) = common.last() {
                     prop_assert!(
                         processes.iter().all(|process| process.files.contains(newest)),
@@ -403,6 +480,8 @@ mod tests {
             }
         }
     }
+
+    const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0 }; TIERS];
 
     fn least(all: &[Values]) -> Values {
         std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
@@ -435,16 +514,13 @@ mod tests {
         let mut common = Common::default();
         for round in 1..=9u64 {
             let missing = |id: Id, _| if id == 4 { Fate::Missing } else { Fate::There };
-            let passed = [
-                rounds[0].begin(7, None, |_, _| Fate::There),
-                rounds[1].begin(7, None, missing),
-            ];
+            let passed =
+                [rounds[0].begin(7, None, |_, _| Fate::There), rounds[1].begin(7, None, missing)];
             rounds.iter_mut().for_each(|rounds| rounds.opened(round, false));
             let outcomes = rounds.each_mut().map(|rounds| rounds.end(&least(&passed)));
             assert_eq!(outcomes[0], outcomes[1]);
-            if let Some(more) = outcomes[0].common[0] {
-                common.add(more);
-            }
+            common.learn(outcomes[0].common[0]);
+            assert!(common.is_settled(round - 1) && !common.is_settled(round));
             let expected: Vec<Id> = (1..round).filter(|id| *id != 4).collect();
             assert_eq!((0..99).filter(|id| common.has(*id)).collect::<Vec<_>>(), expected);
         }
@@ -475,9 +551,7 @@ mod tests {
                     rounds.decided(round);
                     outcome
                 });
-                if let Some(more) = outcomes[0].common[1] {
-                    common.add(more);
-                }
+                common.learn(outcomes[0].common[1]);
                 (1..9).filter(|id| common.has(*id)).collect::<Vec<_>>()
             };
             step(1, false);
@@ -496,9 +570,9 @@ mod tests {
         mine.opened(1, true);
         let other = Rounds::default().begin(4, Some(false), |_, _| Fate::There);
         let outcome = mine.end(&least(&[first, other]));
-        assert_eq!(outcome, Outcome { common: [None; 2], persist: Some((1, true)), broke: true });
+        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke: true });
         let second = mine.begin(8, None, |_, _| Fate::There);
         let outcome = mine.end(&second);
-        assert_eq!((outcome.common, outcome.broke), ([None; 2], false));
+        assert_eq!((outcome.common, outcome.broke), (NOTHING, false));
     }
 }

@@ -265,6 +265,40 @@ fn an_interval_chooses_the_same_versions_everywhere() {
     jobs.good(&format!("case=restore expect={}", protected.last().unwrap()));
 }
 
+/// What is protected stays in scratch until something else is, also beyond `scratch_versions`: in
+/// this job, and as what an earlier one has left. Catches a limit that leaves only versions of which
+/// nobody has made parities.
+#[test]
+fn a_limit_leaves_what_is_protected() {
+    let of_scratch = "mode = async\nscratch_versions = 1\n";
+    let Some(jobs) = Jobs::new(&MPICH, 4, &format!("{of_scratch}ec_interval = 1\n")) else {
+        return;
+    };
+    jobs.good("case=take to=30 pause=50");
+    let protected = jobs.protected();
+    let last = *protected.last().unwrap();
+    assert_eq!(protected.len(), 1, "{protected:?}");
+    for rank in 0..4 {
+        assert_eq!(names(&jobs.scratch(rank)).len(), 3 - usize::from(last == 30));
+    }
+    let restore = format!("case=restore expect={last}");
+    let configure = |interval| {
+        let text = format!("scratch = DIR/scratch\nhost_cache_size = 64M\n{of_scratch}{interval}");
+        jobs.job.configure(&text);
+    };
+    // The next job protects nothing for a day.
+    configure("ec_interval = 86400\n");
+    jobs.good("case=take from=31 to=40");
+    assert_eq!(jobs.protected(), [last]);
+    jobs.lose(1);
+    jobs.good(&restore);
+    // And the one after that each version.
+    configure("ec_interval = 0\n");
+    jobs.good("case=take from=41 to=50");
+    assert_eq!(jobs.protected(), [50]);
+    assert_eq!(names(&jobs.scratch(2)).len(), 2);
+}
+
 /// Files of the application's own, with the notes that tell them.
 #[test]
 fn files_of_the_application_are_rebuilt() {

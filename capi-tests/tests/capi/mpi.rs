@@ -302,7 +302,8 @@ fn what_one_lacks_replaces_nothing() {
              max_versions = 1\nscratch_versions = 1\n",
         );
         // The results of a round are heard with the next ones.
-        let heard = "wait barrier take=y:1 wait barrier take=y:2 wait barrier take=y:3 wait barrier";
+        let heard =
+            "wait barrier take=y:1 wait barrier take=y:2 wait barrier take=y:3 wait barrier";
         let commands = format!(
             "take=x:1 wait barrier @0:take=x:2 @1:giveup=x:2 @2:take=x:2 {heard} \
              newest=x:1 @2:giveup=x:3 @0:take=x:3 @1:take=x:3 {heard} newest=x:1 restore=x:1"

@@ -184,6 +184,13 @@ impl State {
         }
     }
 
+    /// The name and version of a checkpoint whose file is in scratch.
+    pub fn key_in_scratch(&self, id: Id) -> Option<(Arc<str>, i32)> {
+        let entry = self.entries.get(&id)?;
+        let there = entry.life == Life::Live && entry.scratch == FileCopy::Present;
+        there.then(|| (entry.name.clone(), entry.version))
+    }
+
     /// A copy of this checkpoint may still be running and cannot be waited for: its room is never
     /// given to others.
     pub fn strand(&mut self, id: Id) {
