@@ -258,6 +258,26 @@ fn aggregated_files_with_the_rest() {
     }
 }
 
+/// What jobs that were killed have left of an aggregated file goes once there is one; of other
+/// versions, somebody may still write it.
+#[test]
+fn incomplete_aggregated_files_go() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(&AGGREGATED.replace("MODE", "async"));
+        std::fs::create_dir_all(job.persistent()).unwrap();
+        for version in [1, 7] {
+            for end in ["", ".roll"] {
+                let name = format!(".x-agg-{version}.dat{end}.tmp-4294967295-3");
+                std::fs::write(job.persistent().join(name), "half").unwrap();
+            }
+        }
+        let Some(run) = mpi.script(&job, "take=x:1 take=x:2") else { return };
+        run.succeed();
+        let left = [".x-agg-7.dat.roll.tmp-4294967295-3", ".x-agg-7.dat.tmp-4294967295-3"];
+        assert_eq!(names(&job.persistent()), [&left[..], &["x-agg-1.dat", "x-agg-2.dat"]].concat());
+    }
+}
+
 /// What is not everybody's is in files of its own, and said to be.
 #[test]
 fn what_cannot_be_aggregated() {
