@@ -171,6 +171,17 @@ fn an_older_version_is_taken_when_the_newest_is_lost() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
+/// A restart that was killed after it had rebuilt a file has made no parities: the next one does.
+#[test]
+fn parities_that_are_missing_are_made_again() {
+    let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
+    jobs.good("case=take");
+    let before = fs::read(jobs.parity(2, 3)).unwrap();
+    fs::remove_file(jobs.parity(2, 3)).unwrap();
+    jobs.good("case=restore expect=3");
+    assert!(fs::read(jobs.parity(2, 3)).unwrap() == before);
+}
+
 /// Damaged files count as lost: a survivor's, and parities.
 #[test]
 fn damage_is_noticed_and_rebuilt() {

@@ -179,8 +179,9 @@ impl State {
         match (entry.life, file) {
             (Life::Building, _) => Fate::Open,
             (Life::Live, FileCopy::Present | FileCopy::Absent) => Fate::There,
-            (Life::Live, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed) => Fate::Open,
-            (Life::Dropped, _) => Fate::Missing,
+            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => Fate::Open,
+            // It may be tried again, but nobody waits: where there is no room, limits make some.
+            (Life::Live, FileCopy::Failed) | (Life::Dropped, _) => Fate::Missing,
         }
     }
 
