@@ -865,7 +865,14 @@ fn what_other_processes_are_told_of_a_file() {
 /// name in place of the old one.
 #[test]
 fn a_file_that_is_being_made_persistent_is_not_removed() {
-    let mut world = world(0, 40, true, false);
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 100,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    });
     for _ in 0..2 {
         assert!(world.capture(1, [0, 4]));
         while world.state.next_write().is_some_and(|job| {
