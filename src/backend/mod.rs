@@ -67,7 +67,8 @@ fn portable(config: &Config) -> Result<Config> {
             .map_err(|error| Error::system(format!("the path {}", path.display()), &error))
     };
     let mut config = config.clone();
-    for path in [&mut config.scratch, &mut config.persistent, &mut config.log_prefix] {
+    let Config { scratch, persistent, meta, log_prefix, .. } = &mut config;
+    for path in [scratch, persistent, meta, log_prefix] {
         *path = path.as_deref().map(absolute).transpose()?;
     }
     config.trace = None;

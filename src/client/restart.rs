@@ -7,6 +7,7 @@ use super::regions::Protected;
 use super::{agree, check_name, Client, Phase, Selection};
 use crate::engine::place::Place;
 use crate::error::{Error, Kind, Result};
+use crate::mpi::Comm;
 use crate::tier::files::Files;
 use crate::trace::Activity;
 
@@ -80,7 +81,7 @@ impl Client {
                 return Ok(None);
             }
             let restorable = found == Some(highest) || self.has(name, highest);
-            if agree(comm, restorable)? {
+            if agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)? {
                 return Ok(Some(highest));
             }
             match self.rebuild(name, highest, restorable)? {
@@ -98,6 +99,13 @@ impl Client {
             }
             bound = highest - 1;
         }
+    }
+
+    /// Whether all processes have parities of a version, or none has: a job that rebuilt it may have
+    /// ended before it had made them again.
+    fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
+        let there = self.engine.files.has_parities(name, version);
+        Ok(agree(comm, there)? || agree(comm, !there)?)
     }
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {

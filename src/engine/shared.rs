@@ -1,7 +1,7 @@
 //! What the application's thread and the workers share.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use super::guard::Guard;
 use super::loan::Loans;
 use super::pace::{Flushing, Pace};
 use crate::backend::link::Link;
+use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::State;
 use crate::config::Config;
@@ -19,6 +20,7 @@ use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::policy::interval::Interval;
+use crate::policy::rounds::{Common, Fate, TIERS};
 use crate::policy::touch::Mode;
 use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
@@ -65,9 +67,10 @@ pub struct Shared {
     ///
     /// [`FileTier`]: crate::catalog::entry::FileTier
     pub retention: [Mutex<Retention>; 2],
-    /// The last checkpoint that all processes of the job have in scratch, and in persistent, like
-    /// all before it: what is later is not counted among those to keep.
-    pub agreed: [AtomicU64; 2],
+    /// The checkpoints that all processes of the job are known to have in scratch, and in
+    /// persistent: no others are counted among those to keep; and those of which all have made
+    /// parities. Taken after `retention`, and before the locks of `erasure`.
+    pub common: [Mutex<Common>; TIERS],
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     /// Which checkpoints are copied to persistent.
@@ -103,7 +106,7 @@ impl Shared {
         let limits = [config.scratch_versions, config.max_versions];
         Shared {
             retention: limits.map(|limit| Mutex::new(Retention::new(limit))),
-            agreed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
+            common: std::array::from_fn(|_| Mutex::new(Common::all())),
             config,
             catalog,
             host,
@@ -164,6 +167,22 @@ impl Shared {
     pub fn protect(&self, name: &str, version: i32) {
         if let Some(node) = self.erasure.get() {
             node.complete(name, version);
+        }
+    }
+
+    /// What becomes of the parities that this process makes of a checkpoint.
+    pub fn fate_of_parities(&self, id: Id) -> Fate {
+        let Some(node) = self.erasure.get() else {
+            return Fate::There;
+        };
+        // The file first: it is told of before it counts as there.
+        match self
+            .catalog
+            .look(|state| (state.fate(id, FileTier::Scratch), state.key_in_scratch(id)))
+        {
+            (Fate::Open, _) => Fate::Open,
+            (_, Some(key)) => node.fate(&key),
+            (_, None) => Fate::Missing,
         }
     }
 

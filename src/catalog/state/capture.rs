@@ -7,6 +7,7 @@ use crate::catalog::entry::{
     Entry, FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS,
 };
 use crate::error::{Error, Kind, Result};
+use crate::policy::rounds::Fate;
 use crate::tier::files::Place;
 
 impl State {
@@ -176,19 +177,29 @@ impl State {
         }
     }
 
-    /// Whether a checkpoint is in a tier, or will never be.
-    pub fn is_settled(&self, id: Id, tier: FileTier) -> bool {
-        self.entries.get(&id).is_none_or(|entry| {
-            let file = match tier {
-                FileTier::Scratch => entry.scratch,
-                FileTier::Persistent => entry.persistent,
-            };
-            match entry.life {
-                Life::Building => false,
-                Life::Live => matches!(file, FileCopy::Present | FileCopy::Absent),
-                Life::Dropped => true,
-            }
-        })
+    /// What becomes of a checkpoint's file in a tier.
+    pub fn fate(&self, id: Id, tier: FileTier) -> Fate {
+        let Some(entry) = self.entries.get(&id) else {
+            return Fate::Missing;
+        };
+        let file = match tier {
+            FileTier::Scratch => entry.scratch,
+            FileTier::Persistent => entry.persistent,
+        };
+        match (entry.life, file) {
+            (Life::Building, _) => Fate::Open,
+            (Life::Live, FileCopy::Present | FileCopy::Absent) => Fate::There,
+            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => Fate::Open,
+            // It may be tried again, but nobody waits: where there is no room, limits make some.
+            (Life::Live, FileCopy::Failed) | (Life::Dropped, _) => Fate::Missing,
+        }
+    }
+
+    /// The name and version of a checkpoint whose file is in scratch.
+    pub fn key_in_scratch(&self, id: Id) -> Option<(Arc<str>, i32)> {
+        let entry = self.entries.get(&id)?;
+        let there = entry.life == Life::Live && entry.scratch == FileCopy::Present;
+        there.then(|| (entry.name.clone(), entry.version))
     }
 
     /// A copy of this checkpoint may still be running and cannot be waited for: its room is never

@@ -18,6 +18,11 @@ impl Files {
             || self.is_aggregated(name, version)
     }
 
+    /// Whether scratch has parities that this process keeps of a version.
+    pub fn has_parities(&self, name: &str, version: i32) -> bool {
+        self.parity_path(name, version).is_ok_and(|path| path.exists())
+    }
+
     /// The versions of which a complete file exists in scratch or persistent, ascending.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
         let mut found = BTreeSet::new();
