@@ -22,10 +22,10 @@ mod will;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 
 pub use launch::program;
 
@@ -78,8 +78,8 @@ fn portable(config: &Config) -> Result<Config> {
 
 /// The name under which the backend of this user and (portable) configuration is found.
 fn name(config: &Config) -> Result<String> {
-    let digest = Sha256::digest(encode(config)?);
-    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = Checksum::of(&encode(config)?);
+    let digits: String = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let user = rustix::process::geteuid().as_raw();
     Ok(format!("veloc-backend-{PROTOCOL}-{user}-{digits}"))
 }

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::encoding::{Digest, Member};
+use super::encoding::Member;
 use super::offers::Offers;
 use super::peer::Peer;
 use super::progress::{Choice, Key, Progress, Task};
@@ -14,6 +14,7 @@ use super::roster::{Card, Place, Settings};
 use super::server::Server;
 use super::wire::Word;
 use crate::error::{Error, Result};
+use crate::format::checksum::Checksum;
 use crate::format::names;
 use crate::platform::network;
 use crate::sync::{Condvar, Mutex};
@@ -208,7 +209,7 @@ impl Node {
     }
 
     /// This process has made its parities of an encoding, or cannot.
-    pub fn ended(&self, key: &Key, id: Digest) {
+    pub fn ended(&self, key: &Key, id: Checksum) {
         self.step(|now, _| now.progress.ended(self.known.place.own, key, id));
     }
 

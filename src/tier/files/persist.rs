@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Files, Place};
+use super::{hashing, Files, Place};
 use crate::error::{Error, Kind, Result};
-use crate::format::{checksum, names};
+use crate::format::names;
 use crate::platform::files::{self, Durability};
 
 impl Files {
@@ -62,8 +62,7 @@ impl Files {
         match (whole, durability) {
             (Some(whole), _) => {
                 let file = files::open(whole)?;
-                let digest =
-                    checksum::of_range(&file, 0..files::len(&file, whole)?, whole, |_| {})?;
+                let digest = hashing::of_range(&file, 0..files::len(&file, whole)?, whole)?;
                 self.put_checksum(name, version, &digest, durability)
             }
             (None, Durability::Synced) => {
