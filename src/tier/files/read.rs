@@ -25,8 +25,11 @@ pub enum Target<'a> {
     /// To this memory, which is filled.
     Memory(&'a mut [u8]),
     /// So many bytes, piece by piece to this function.
-    Taken(u64, Box<dyn FnMut(&[u8]) -> Result<()> + 'a>),
+    Taken(u64, Taker<'a>),
 }
+
+/// Takes the next bytes.
+pub type Taker<'a> = Box<dyn FnMut(&[u8]) -> Result<()> + 'a>;
 
 impl fmt::Debug for Target<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
