@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::{Files, Found, Opened};
@@ -37,7 +36,7 @@ impl Files {
     /// The header of a checkpoint without a look at its checksum: all files that can be one have this
     /// one. `None` if they differ, or there are none.
     pub fn undisputed_header(&self, name: &str, version: i32) -> Option<Decoded> {
-        if self.routed_note(name, version).is_ok_and(|note| note.exists()) {
+        if self.is_routed(name, version) {
             return None;
         }
         let mut headers =
@@ -106,8 +105,8 @@ impl Files {
 
     /// What a checkpoint's file on disk is, if it can be restored.
     pub fn look(&self, name: &str, version: i32) -> Result<Found> {
-        if self.routed_note(name, version).is_ok_and(|note| note.exists()) {
-            return Ok(Found::Routed);
+        if self.is_routed(name, version) {
+            return self.routed_copy(name, version).map(|_| Found::Routed);
         }
         match self.open_nearest(name, version) {
             Ok(opened) => Ok(Found::Regions(opened)),
@@ -117,21 +116,6 @@ impl Files {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// For a file-based checkpoint, the path that the application asked to have routed.
-    pub fn routed(&self, name: &str, version: i32) -> Result<Option<String>> {
-        let note = self.routed_note(name, version)?;
-        match fs::read_to_string(&note) {
-            Ok(original) => Ok(Some(original)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::system(format!("reading {}", note.display()), &error)),
-        }
-    }
-
-    /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
-    pub(super) fn is_linked(&self, name: &str, version: i32) -> bool {
-        self.persistent_path(name, version).is_some_and(|path| path.is_symlink() && path.is_file())
     }
 
     /// The versions of a name in a tier by the time of their last change, oldest first.
