@@ -16,6 +16,8 @@
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
+ *   late=WORDS               VELOC_Checkpoint_wait fails, with these words
+ *   run=COMMAND              a command of a shell, which must succeed
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
  *   sleep=MILLISECONDS, barrier
  *   kill                     SIGKILL to itself
@@ -200,6 +202,11 @@ static void perform(const char *command)
 #ifdef CHECK_WITH_MPI
         MPI_Barrier(MPI_COMM_WORLD);
 #endif
+    } else if (is(command, "late", &value)) {
+        snprintf(f.rest, sizeof f.rest, "%s", value);
+        REFUSED(VELOC_Checkpoint_wait(), words_of(&f));
+    } else if (is(command, "run", &value)) {
+        EQUAL(system(value), 0);
     } else if (strcmp(command, "wait") == 0) {
         OK(VELOC_Checkpoint_wait());
     } else if (strcmp(command, "drain") == 0) {
