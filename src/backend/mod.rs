@@ -67,7 +67,9 @@ fn portable(config: &Config) -> Result<Config> {
             .map_err(|error| Error::system(format!("the path {}", path.display()), &error))
     };
     let mut config = config.clone();
-    for path in [&mut config.scratch, &mut config.persistent, &mut config.log_prefix] {
+    for path in
+        [&mut config.scratch, &mut config.persistent, &mut config.meta, &mut config.log_prefix]
+    {
         *path = path.as_deref().map(absolute).transpose()?;
     }
     config.trace = None;
@@ -102,6 +104,17 @@ mod tests {
     fn every_message_has_bytes() {
         assert!(!encode(&Word::Goodbye).unwrap().is_empty());
         assert!(!encode(&Reply::Settled).unwrap().is_empty());
+    }
+
+    /// Catches a directory that the backend, which runs elsewhere, would look for elsewhere.
+    #[test]
+    fn every_directory_is_absolute() {
+        let text = "mode = async\nscratch = s\npersistent = p\nmeta = m\nlog_prefix = l\n";
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
+        let config = portable(&config).unwrap();
+        for path in [config.scratch, config.persistent, config.meta, config.log_prefix] {
+            assert!(path.unwrap().is_absolute());
+        }
     }
 
     #[test]
