@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::shared::Shared;
 use super::spool::about;
-use crate::erasure::encoding::{Digest, Encoding, Member};
+use crate::erasure::encoding::{Encoding, Member};
 use crate::erasure::node::{Job, Node};
 use crate::erasure::offers::{Offer, Source};
 use crate::erasure::parity::{self, Writer};
@@ -19,6 +19,7 @@ use crate::erasure::remote::Remote;
 use crate::erasure::stream;
 use crate::erasure::wire::{FileId, Word};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::platform::files::{self, Durability};
 use crate::trace::Activity;
 
@@ -61,7 +62,7 @@ struct Worker<'a> {
     node: &'a Node,
     peers: BTreeMap<u32, Peer>,
     /// The files that were announced, and their digests.
-    offered: BTreeMap<Key, (Offer, Digest)>,
+    offered: BTreeMap<Key, (Offer, Checksum)>,
 }
 
 impl Worker<'_> {

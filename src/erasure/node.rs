@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::encoding::{Digest, Member};
+use super::encoding::Member;
 use super::offers::Offers;
 use super::peer::Peer;
 use super::progress::{Choice, Key, Progress, Task};
@@ -14,6 +14,7 @@ use super::roster::{Card, Place, Settings};
 use super::server::Server;
 use super::wire::Word;
 use crate::error::{Error, Result};
+use crate::format::checksum::Checksum;
 use crate::format::names;
 use crate::platform::network;
 use crate::policy::rounds::Fate;
@@ -210,7 +211,7 @@ impl Node {
 
     /// This process has made its parities of an encoding, which are in their place if `made`, or it
     /// cannot.
-    pub fn ended(&self, key: &Key, id: Digest, made: bool) {
+    pub fn ended(&self, key: &Key, id: Checksum, made: bool) {
         self.step(|now, _| {
             if made {
                 now.progress.made(key.clone());

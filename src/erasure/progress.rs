@@ -8,7 +8,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::encoding::{Digest, Encoding, Member};
+use super::encoding::{Encoding, Member};
+use crate::format::checksum::Checksum;
 use crate::policy::rounds::Fate;
 
 /// A checkpoint's name and version.
@@ -52,7 +53,7 @@ struct Version {
     announced: Vec<Option<Member>>,
     /// Of which encoding each member has made its parities, or cannot. That may be heard of before
     /// all is known that was encoded.
-    ended: Vec<Option<Digest>>,
+    ended: Vec<Option<Checksum>>,
     started: bool,
     since: u64,
 }
@@ -172,7 +173,7 @@ impl Progress {
     }
 
     /// A member has made its parities of the encoding `id` of this version, or cannot.
-    pub fn ended(&mut self, member: usize, key: &Key, id: Digest) {
+    pub fn ended(&mut self, member: usize, key: &Key, id: Checksum) {
         if let Some(version) = self.versions.get_mut(key) {
             version.ended[member] = Some(id);
         }

@@ -7,7 +7,12 @@ fn key(version: i32) -> Key {
 }
 
 fn file(member: usize, content: u8) -> Member {
-    Member { rank: member as u32, len: 1, digest: Digest([content; 32]), routed: None }
+    Member {
+        rank: member as u32,
+        len: 1,
+        digest: Checksum::from_bytes([content; 32]),
+        routed: None,
+    }
 }
 
 /// A group of which every member tells the others everything at once.
