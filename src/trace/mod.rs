@@ -18,7 +18,9 @@
 //! back, or a new one. What finds its ring full is dropped and counted. The file is written by a
 //! thread of its own every few milliseconds, as an array whose closing bracket may be missing: that
 //! of a killed job can be read all the same. Times are those of `CLOCK_MONOTONIC`, so that the
-//! files of a node's processes can be laid side by side.
+//! files of a node's processes can be laid side by side; `clock_error_ns` says how exactly.
+//! A counter is recorded under the lock that its quantity changes under, so that its records stand in
+//! the order of the changes.
 //!
 //! The recorder knows nothing of this library's engine; other programs may record with it:
 //!
