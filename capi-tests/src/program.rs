@@ -176,6 +176,12 @@ pub fn faults(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libfaults.so"), "../preload/faults.c")
 }
 
+/// A library to be loaded before all others, by which a process is killed as soon as it has given a
+/// file the name that `DIES_AT` ends.
+pub fn dying(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libdying.so"), "../preload/dying.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
     let soname = library.file_name().unwrap().to_string_lossy();
     let mut command = compiler();

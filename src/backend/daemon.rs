@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, PROTOCOL};
 use crate::config::Config;
@@ -21,6 +21,10 @@ pub const SOCKET_OPTION: &str = "--socket";
 
 /// How often a look is taken at whether there is anything left to do.
 const TICK: Duration = Duration::from_millis(500);
+
+/// How long a backend that a client has started waits for that client. It connects at once, unless
+/// it has ended meanwhile; one that comes later finds nobody, and starts another.
+const LONGEST_START: Duration = Duration::from_secs(2);
 
 /// How long a process may take to end that is ending.
 const LONGEST_DEATH: Duration = Duration::from_secs(60);
@@ -217,6 +221,7 @@ impl Drop for Leaves<'_> {
 impl Backend {
     /// Accepts clients until there is nothing left to do.
     fn serve(&self, listener: &Listener, on_demand: bool) {
+        let started = Instant::now();
         let mut had_clients = false;
         loop {
             match listener.accept(TICK) {
@@ -232,7 +237,8 @@ impl Backend {
                 }
             }
             let nobody = self.clients.0.lock().by_number.is_empty();
-            let ends = ENDING.load(Ordering::Relaxed) || (on_demand && had_clients);
+            let forgotten = had_clients || started.elapsed() > LONGEST_START;
+            let ends = ENDING.load(Ordering::Relaxed) || (on_demand && forgotten);
             if nobody && ends {
                 return;
             }

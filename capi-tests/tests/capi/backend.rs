@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -197,6 +199,20 @@ fn started_by_hand() {
     }
     kill(first[0], libc::SIGTERM);
     until("it ends", || backends(&job).is_empty());
+}
+
+/// The client that starts a backend may be killed before it connects. Catches a backend that waits
+/// for ever for its first client.
+#[test]
+fn a_backend_that_no_client_comes_to_ends() {
+    let job = job("");
+    let socket = UnixListener::bind(job.path("socket")).unwrap();
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let run = Run::new(&program).arg("--socket").env(MARK, job.path("")).with(|command| {
+        command.stdin(OwnedFd::from(socket));
+    });
+    assert!(run.end().status.success());
+    wait_for_backends(&job);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{files, names, Job};
-use capi_tests::program::{found, mpi_program};
+use capi_tests::program::{dying, found, mpi_program};
 use capi_tests::run::Run;
 
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
@@ -275,6 +275,27 @@ fn incomplete_aggregated_files_go() {
         run.succeed();
         let left = [".x-agg-7.dat.roll.tmp-4294967295-3", ".x-agg-7.dat.tmp-4294967295-3"];
         assert_eq!(names(&job.persistent()), [&left[..], &["x-agg-1.dat", "x-agg-2.dat"]].concat());
+    }
+}
+
+/// Killed between any two steps of completing an aggregated file: there is never one without its
+/// table, which nobody would find again; and what is left goes when the version is taken again.
+#[test]
+fn an_aggregated_file_is_whole_or_absent() {
+    for end in ["persistent/x-agg-2.dat", "meta/x-agg-2.dat"] {
+        let job = Job::new(&AGGREGATED.replace("MODE", "sync"));
+        let Some(run) = MPICH.script(&job, "take=x:1 take=x:2 take=x:3") else { return };
+        run.env("LD_PRELOAD", dying(&job.path(""))).env("DIES_AT", end).end();
+        let complete = |folder: &std::path::Path| -> Vec<String> {
+            names(folder).into_iter().filter(|name| name.starts_with("x-agg")).collect()
+        };
+        let (data, tables) = (complete(&job.persistent()), complete(&job.path("meta")));
+        assert!(data.iter().all(|name| tables.contains(name)), "{end}: {data:?}, {tables:?}");
+        MPICH.script(&job, "newest=x:2 take=x:2 take=x:3").unwrap().succeed();
+        let all = ["x-agg-1.dat", "x-agg-2.dat", "x-agg-3.dat"];
+        assert_eq!(names(&job.persistent()), all, "{end}");
+        std::fs::remove_dir_all(job.scratch()).unwrap();
+        MPICH.script(&job, "newest=x:3 restore=x:2 restore=x:1").unwrap().succeed();
     }
 }
 

@@ -1,8 +1,8 @@
 //! One persistent file for the processes of a job (`aggregated = true`), in upstream's form.
 //!
 //! Each process writes its part to a common temporary file and says so in a second one, the roll.
-//! Whoever finds the roll complete gives the file its name: first the old table goes, then the file
-//! is renamed, and its table comes last, so that a table never stands beside a file of another
+//! Whoever finds the roll complete gives the file its name: first the old table and the old file go,
+//! then the table comes, and the file last, so that a table never stands beside a file of another
 //! attempt. Nobody waits for anybody.
 
 use std::fs::{File, OpenOptions};
@@ -96,6 +96,9 @@ impl Files {
         };
         let found = files::list(persistent, |name| {
             let temporary = names::parse_temporary(name)?;
+            // Of a roll that was taken away.
+            let taken = names::parse_temporary(temporary.complete);
+            let temporary = taken.unwrap_or(temporary);
             let of = temporary.complete.strip_suffix(ROLL).unwrap_or(temporary.complete);
             aggregate::parse_name(of)?;
             select(of, temporary.pid, temporary.number).then(|| name.to_owned())
@@ -132,16 +135,22 @@ impl Files {
             files::remove(&new_table)?;
             return claim.map(|_| ());
         }
+        // Without either there is nothing. Whoever dies in between leaves the data under a name that
+        // says what they are.
         let named = files::remove(table)
-            .and_then(|()| files::atomic_replace(temporary, data, durability))
-            .and_then(|()| files::atomic_replace(&new_table, table, durability));
+            .and_then(|()| files::remove(data))
+            .and_then(|()| files::atomic_replace(&new_table, table, durability))
+            .and_then(|()| files::atomic_replace(temporary, data, durability));
         match named {
             Ok(()) => files::remove(&claimed),
             Err(error) => {
                 // So that it can be tried again.
-                let _ = std::fs::rename(data, temporary);
+                if !temporary.exists() {
+                    let _ = std::fs::rename(data, temporary);
+                }
                 let _ = std::fs::rename(&claimed, roll);
                 let _ = files::remove(&new_table);
+                let _ = files::remove(table);
                 Err(error)
             }
         }
@@ -171,7 +180,7 @@ impl Files {
     pub(super) fn open_part(&self, name: &str, version: i32) -> Result<Opened> {
         let missing = || Error::new(Kind::NotFound, "there is no aggregated file");
         let (path, table) = self.aggregated_paths(name, version).ok_or_else(missing)?;
-        // The table first: without it there is nothing, and it is removed before the file changes.
+        // The table first: without it there is nothing, and it goes before the file changes.
         if !table.exists() {
             return Err(missing());
         }
@@ -186,8 +195,9 @@ impl Files {
     pub(super) fn remove_aggregated(&self, name: &str, version: i32) -> Result<()> {
         match self.aggregated_paths(name, version) {
             Some((data, table)) if self.rank == 0 => {
-                files::remove(&table)?;
-                files::remove(&data)
+                // Should it end here, nobody would find the data without their table.
+                files::remove(&data)?;
+                files::remove(&table)
             }
             _ => Ok(()),
         }
