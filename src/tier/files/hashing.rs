@@ -1,5 +1,5 @@
-//! The checksum of a file that is being read, taken by another thread meanwhile: SHA-256 has to see
-//! the bytes in order, so two threads are the most that reading and hashing can make use of.
+//! The checksum of a file that is being read or written, taken by another thread meanwhile: SHA-256
+//! has to see the bytes in order, so two threads are the most that it and the file can make use of.
 
 use std::fs::File;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::platform::files;
 /// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.
 const WORTH_A_THREAD: u64 = 1 << 20;
 
-/// Bytes that are read, and then hashed, at a time: they are still in the processor's caches.
+/// Bytes that are read or written, and hashed, at a time: both find them in the processor's caches.
 pub(super) const PIECE: usize = 1 << 20;
 
 /// Pieces that may wait to be hashed.
@@ -43,20 +43,25 @@ pub(super) enum Piece<'scope> {
 }
 
 impl<'scope> Hashing<'scope> {
-    /// Starts the hash of `len` bytes.
-    pub(super) fn start(scope: &'scope Scope<'scope, '_>, len: u64) -> Hashing<'scope> {
+    /// Goes on with a hash, by `len` bytes.
+    pub(super) fn start(
+        scope: &'scope Scope<'scope, '_>,
+        hasher: Hasher,
+        len: u64,
+    ) -> Hashing<'scope> {
         if len < WORTH_A_THREAD {
-            return Hashing::Here(Hasher::default());
+            return Hashing::Here(hasher);
         }
+        // Should the thread not start, this one goes on from here.
+        let so_far = hasher.clone();
         let (pieces, to_hash) = sync_channel(WAITING);
         let (give_back, used) = std::sync::mpsc::channel();
         let started = Builder::new()
             .name("veloc-hash".to_owned())
-            .spawn_scoped(scope, move || hash(&to_hash, &give_back));
+            .spawn_scoped(scope, move || hash(hasher, &to_hash, &give_back));
         match started {
             Ok(thread) => Hashing::Beside { pieces, used, thread },
-            // The bytes are no less good for it.
-            Err(_) => Hashing::Here(Hasher::default()),
+            Err(_) => Hashing::Here(so_far),
         }
     }
 
@@ -93,13 +98,13 @@ impl<'scope> Hashing<'scope> {
         Ok(())
     }
 
-    /// The checksum of all bytes.
-    pub(super) fn finish(self) -> Result<Checksum> {
+    /// The hash with all bytes.
+    pub(super) fn finish(self) -> Result<Hasher> {
         match self {
-            Hashing::Here(hasher) => Ok(hasher.finish()),
+            Hashing::Here(hasher) => Ok(hasher),
             Hashing::Beside { pieces, used: _, thread } => {
                 drop(pieces);
-                thread.join().map(Hasher::finish).map_err(|_| ended())
+                thread.join().map_err(|_| ended())
             }
         }
     }
@@ -117,14 +122,14 @@ impl Piece<'_> {
 /// The checksum of the bytes of `range` of the open file `file`, which messages call `path`.
 pub(super) fn of_range(file: &File, range: Range<u64>, path: &Path) -> Result<Checksum> {
     std::thread::scope(|scope| {
-        let mut hashing = Hashing::start(scope, range.end.saturating_sub(range.start));
+        let len = range.end.saturating_sub(range.start);
+        let mut hashing = Hashing::start(scope, Hasher::default(), len);
         hashing.read(file, range, path)?;
-        hashing.finish()
+        hashing.finish().map(Hasher::finish)
     })
 }
 
-fn hash(pieces: &Receiver<Piece<'_>>, give_back: &Sender<Vec<u8>>) -> Hasher {
-    let mut hasher = Hasher::default();
+fn hash(mut hasher: Hasher, pieces: &Receiver<Piece<'_>>, give_back: &Sender<Vec<u8>>) -> Hasher {
     for piece in pieces {
         hasher.update(piece.bytes());
         if let Piece::Given(buffer) = piece {

@@ -4,15 +4,10 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::thread;
 
+use super::hashing::{Hashing, Piece, PIECE};
 use crate::error::{Error, Result};
 use crate::format::checksum::{Checksum, Hasher};
 use crate::platform::files;
-
-/// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.
-const WORTH_A_THREAD: usize = 1 << 20;
-
-/// The most bytes that are hashed beside one write, so that both stay in the processor's caches.
-const PIECE: usize = 8 << 20;
 
 /// A file that is being written, under its temporary name.
 #[derive(Debug)]
@@ -105,22 +100,15 @@ fn beside(
     bytes: &[u8],
     mut write: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    if bytes.len() < WORTH_A_THREAD {
-        hasher.update(bytes);
-        return write(bytes);
-    }
-    for piece in bytes.chunks(PIECE) {
-        let (written, hashed) = thread::scope(|scope| {
-            let hashing = thread::Builder::new()
-                .name("veloc-hash".to_owned())
-                .spawn_scoped(scope, || hasher.update(piece));
-            (write(piece), hashing.is_ok())
-        });
-        if !hashed {
-            hasher.update(piece);
+    let so_far = std::mem::take(hasher);
+    *hasher = thread::scope(|scope| {
+        let mut hashing = Hashing::start(scope, so_far, bytes.len() as u64);
+        for piece in bytes.chunks(PIECE) {
+            hashing.add(Piece::Lent(piece))?;
+            write(piece)?;
         }
-        written?;
-    }
+        hashing.finish()
+    })?;
     Ok(())
 }
 
@@ -132,7 +120,7 @@ mod tests {
     #[test]
     fn what_is_written_is_hashed() {
         let directory = tempfile::tempdir().unwrap();
-        for len in [0, 1, WORTH_A_THREAD - 1, WORTH_A_THREAD, 2 * PIECE + 12_345] {
+        for len in [0, 1, PIECE - 1, PIECE, 12 * PIECE + 12_345] {
             let bytes: Vec<u8> = (0..len).map(|i| (i ^ (i >> 9)) as u8).collect();
             let path = directory.path().join("f");
             let mut output = Output::create(path.clone(), true).unwrap();

@@ -7,7 +7,7 @@ use std::thread;
 use super::hashing::{Hashing, Piece, PIECE};
 use super::{Files, Opened};
 use crate::error::Result;
-use crate::format::checksum::Checksum;
+use crate::format::checksum::{Checksum, Hasher};
 use crate::format::names;
 use crate::policy::slice::SLICE;
 
@@ -84,9 +84,10 @@ impl Opened {
     /// Reads what is wanted, and hashes everything.
     fn read_hashing(&self, wanted: Vec<Wanted<'_>>) -> Result<Checksum> {
         thread::scope(|scope| {
-            let mut hashing = Hashing::start(scope, self.part.end - self.part.start);
+            let len = self.part.end - self.part.start;
+            let mut hashing = Hashing::start(scope, Hasher::default(), len);
             self.read_wanted(wanted, Some(&mut hashing))?;
-            hashing.finish()
+            hashing.finish().map(Hasher::finish)
         })
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -70,7 +70,9 @@ pub fn sync(repeats: u32) -> Result<()> {
 }
 
 /// The same with `chksum = true`, against what takes longer: hashing the bytes, or writing or reading
-/// them. A restart is one of the job that has written the file, or of another.
+/// them. To give a file its name is no part of writing it here: the system frees the pages of the file
+/// of before in that call, and a file has its checksum before it has its name. A restart is one of the
+/// job that has written the file, or of another.
 pub fn checksums(repeats: u32) -> Result<()> {
     let mut rates = Vec::new();
     for (what, more, files) in TIERS {
@@ -91,8 +93,11 @@ pub fn checksums(repeats: u32) -> Result<()> {
                 std::hint::black_box(Checksum::of(application.bytes(0, LARGE)));
                 Ok(())
             })?;
-            let first = seconds(|| bare.write(version, 0))?;
-            let others = seconds(|| (1..files).try_for_each(|file| bare.write(version, file)))?;
+            let first = seconds(|| bare.fill())?;
+            let rest = seconds(|| {
+                bare.name(version, 0)?;
+                (1..files).try_for_each(|file| bare.write(version, file))
+            })?;
             let job = start()?;
             let checkpoint = seconds(|| job.checkpoint(NAME, version))?;
             let read = seconds(|| bare.read(version))?;
@@ -102,7 +107,7 @@ pub fn checksums(repeats: u32) -> Result<()> {
             let restart_of_other = seconds(|| job.restart(version))?;
             if round > 0 {
                 rates.push(LARGE as f64 / hash / 1e9);
-                figures[0].push(checkpoint / (first.max(hash) + others));
+                figures[0].push(checkpoint / (first.max(hash) + rest));
                 figures[1].push(restart / read.max(hash));
                 figures[2].push(restart_of_other / read.max(hash));
             }
@@ -192,17 +197,29 @@ impl Bare<'_> {
         Ok(Bare { folder, memory, into: Memory::new(LARGE)? })
     }
 
-    fn path(&self, version: i32, file: usize) -> std::path::PathBuf {
+    fn path(&self, version: i32, file: usize) -> PathBuf {
         self.folder.path().join(format!("{version}-{file}"))
     }
 
     /// A new file, which takes the place of the one of before, as a checkpoint does.
     fn write(&self, version: i32, file: usize) -> Result<()> {
-        let temporary = self.folder.path().join("temporary");
-        let output = File::create(&temporary)?;
+        self.fill()?;
+        self.name(version, file)
+    }
+
+    fn fill(&self) -> Result<()> {
+        let output = File::create(self.temporary())?;
         each_block(|at, len| output.write_all_at(self.memory.bytes(at, len), at as u64))?;
-        fs::rename(&temporary, self.path(version, file))?;
         Ok(())
+    }
+
+    fn name(&self, version: i32, file: usize) -> Result<()> {
+        fs::rename(self.temporary(), self.path(version, file))?;
+        Ok(())
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.folder.path().join("temporary")
     }
 
     fn read(&self, version: i32) -> Result<()> {
