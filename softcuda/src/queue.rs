@@ -226,3 +226,20 @@ impl Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Context;
+
+    /// Catches a stream whose first copy has to start its thread.
+    #[test]
+    fn a_programs_stream_has_its_thread_from_the_beginning() {
+        let context = Context::new(0x40, 0, true);
+        let stream = context.add_stream(0x80, Kind::NonBlocking, 1).unwrap();
+        let queue = lock(&stream.queue);
+        assert!(queue.has_worker && queue.operations.is_empty());
+        drop(queue);
+        stream.close();
+    }
+}
