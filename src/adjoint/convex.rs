@@ -1,6 +1,5 @@
 //! Convex piecewise linear functions of a state's number, as costs.
 
-use std::cmp::Ordering;
 use std::ops::Add;
 
 use super::binomial::beta;
@@ -114,6 +113,11 @@ impl Convex {
     pub fn followed_by(&self, other: &Convex, end: u64) -> Convex {
         let mut pieces: Vec<_> = self.pieces.iter().chain(&other.pieces).copied().collect();
         pieces.sort_by_key(|(slope, _)| *slope);
+        pieces.dedup_by(|next, piece| {
+            let same = next.0 == piece.0;
+            piece.1 += if same { next.1 } else { 0 };
+            same
+        });
         let mut left = end - self.from;
         pieces.retain_mut(|(_, length)| {
             *length = left.min(*length);
@@ -123,20 +127,19 @@ impl Convex {
         Convex { from: self.from, value: self.value + other.value, pieces }
     }
 
-    /// Whether this is nowhere less than `other`, which is defined wherever this is.
-    pub fn is_nowhere_less(&self, other: &Convex) -> bool {
-        let ends = |function: &Convex| {
-            let starts = function.from;
-            function.pieces.iter().scan(starts, |end, (_, length)| {
-                *end += length;
-                Some(*end)
-            }).collect::<Vec<u64>>()
-        };
-        let last = ends(self).last().copied().unwrap_or(self.from);
-        let corners = ends(self).into_iter().chain(ends(other)).chain([self.from]);
-        corners
-            .filter(|state| (self.from..=last).contains(state))
-            .all(|state| self.at(state).cmp(&other.at(state)) != Ordering::Less)
+    /// Whether this is nowhere less than `other`, from `start` on, where both are defined. They end
+    /// together.
+    pub fn is_nowhere_less(&self, other: &Convex, start: u64) -> bool {
+        let corners = self.corners().chain(other.corners()).filter(|state| *state > start);
+        corners.chain([start]).all(|state| self.at(state) >= other.at(state))
+    }
+
+    /// Where pieces end.
+    fn corners(&self) -> impl Iterator<Item = u64> + '_ {
+        self.pieces.iter().scan(self.from, |end, (_, length)| {
+            *end += length;
+            Some(*end)
+        })
     }
 
     /// The state at which this and `rest`, a convex function of the same, are least together, from

@@ -119,33 +119,42 @@ fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
     for length in 2..=longest {
         // Slots for what lies beyond the last of so many states.
         let left = slots - length as u64 + 1;
-        let mut longer: Vec<Rc<Choice>> = Vec::new();
-        for (last, state) in states.iter().enumerate().skip(1) {
-            let open = choices.iter().filter(|choice| choice.last < last);
-            for (moved, before) in open.map(|c| (c.cost.moved_from(state.state), c)) {
+        let mut longer = Vec::new();
+        let (mut behind, mut open) = (choices.iter().peekable(), Vec::new());
+        for (last, &Stored { state, .. }) in states.iter().enumerate().skip(1) {
+            while let Some(choice) = behind.next_if(|choice| choice.last < last) {
+                add(&mut open, choice.clone(), state);
+            }
+            let mut ending = Vec::new();
+            for before in &open {
+                let moved = before.cost.moved_from(state);
                 let rest = |from: u64| Cost::of_sweep(fine - from, left, d);
                 let (to, cost) = moved.least_with(fine - 1, rest);
                 if cost < best.0 {
                     best = (cost, to, before.clone(), last);
                 }
                 if length < longest && last + 1 < states.len() {
-                    let reversal = Convex::reversal(fine - state.state, left, d);
+                    let reversal = Convex::reversal(fine - state, left, d);
                     let cost = moved.followed_by(&reversal, fine);
                     let choice = Choice { cost, last, before: Some(before.clone()) };
-                    if !longer.iter().any(|other| {
-                        choice.cost.is_nowhere_less(&other.cost)
-                    }) {
-                        longer.retain(|other| {
-                            other.last < last || !other.cost.is_nowhere_less(&choice.cost)
-                        });
-                        longer.push(Rc::new(choice));
-                    }
+                    add(&mut ending, Rc::new(choice), state);
                 }
             }
+            longer.append(&mut ending);
         }
         choices = longer;
     }
     unwind(plan, states, best)
+}
+
+/// Adds a choice, unless one of the others is as good from `state` on; and drops those of them that are
+/// nowhere better there.
+fn add(choices: &mut Vec<Rc<Choice>>, choice: Rc<Choice>, state: u64) {
+    if choices.iter().any(|other| choice.cost.is_nowhere_less(&other.cost, state)) {
+        return;
+    }
+    choices.retain(|other| !other.cost.is_nowhere_less(&choice.cost, state));
+    choices.push(choice);
 }
 
 /// Follows the best choice back. `best` has the cost, the state to which the last is moved, the choice
