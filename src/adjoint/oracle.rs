@@ -160,6 +160,7 @@ impl Player {
                 self.at = None;
                 self.done.turns += 1;
                 if check {
+                    assert!(self.adjoint.is_none_or(|stored| stored >= self.fine));
                     self.adjoint = Some(self.fine);
                     self.done.adjoints += 1;
                 }

@@ -194,6 +194,7 @@ mod tests {
     use super::*;
     use crate::adjoint::oracle::{least_advances, Player};
     use crate::adjoint::rule::Rule;
+    use crate::adjoint::schedule::Action;
 
     fn plan(steps: u64, slots: u64) -> Plan {
         Plan { steps, slots, resilience: u64::MAX, adjoint: None, rule: Rule::Optimal }
@@ -227,5 +228,79 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Numbers without a pattern.
+    fn random(seed: &mut u64) -> u64 {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed >> 33
+    }
+
+    /// Crashes at any action, again and again, with slots lost as well: the adjoint always comes to
+    /// the end, and nothing is read that is not there.
+    #[test]
+    fn any_number_of_crashes_anywhere() {
+        let mut seed = 1;
+        for _ in 0..3000 {
+            let (steps, slots) = (1 + random(&mut seed) % 150, 1 + random(&mut seed) % 8);
+            let least = steps.div_ceil(slots);
+            let resilience = [u64::MAX, least + random(&mut seed) % 20][seed as usize >> 40 & 1];
+            let rule = Rule::ALL[random(&mut seed) as usize % 4].0;
+            let adjoint = Some(1 + random(&mut seed) % 20);
+            let plan = Plan { steps, slots, resilience, adjoint, rule };
+            plan.check().unwrap();
+            let (mut schedule, mut player) = (Schedule::new(plan), Player::new(steps));
+            for _ in 0..random(&mut seed) % 5 {
+                for _ in 0..random(&mut seed) % 200 {
+                    let action = schedule.next();
+                    player.act(&schedule, action);
+                }
+                // Some slots are lost; of state 0 the application has a copy.
+                let all = player.survivors();
+                let left = all.into_iter().filter(|_| random(&mut seed) % 8 > 0).collect();
+                let survivors =
+                    Survivors { states: left, adjoint: player.adjoint, at_start: true };
+                schedule = resume(plan, &survivors).unwrap();
+                let fine = player.adjoint.unwrap_or(steps);
+                let adjoint = player.adjoint;
+                player = Player::with(&survivors.states, fine, Some(0));
+                player.adjoint = adjoint;
+            }
+            player.play(&mut schedule);
+        }
+    }
+
+    #[test]
+    fn without_state_0_there_is_no_way() {
+        let states = vec![Stored { state: 3, slot: 1 }];
+        let survivors = Survivors { states, adjoint: Some(7), at_start: false };
+        assert_eq!(resume(plan(10, 3), &survivors).unwrap_err(), Lost::Start);
+        let survivors = Survivors { at_start: true, ..survivors };
+        let mut schedule = resume(plan(10, 3), &survivors).unwrap();
+        assert_eq!(schedule.next(), Action::Takeshot { state: 0, slot: 0 });
+        assert_eq!(schedule.next(), Action::Restore { state: 3, slot: 1 });
+    }
+
+    /// A crash in the first sweep: it goes on from the last state, as if nothing had happened.
+    #[test]
+    fn the_first_sweep_goes_on() {
+        let plan = Plan { resilience: 30, ..plan(100, 5) };
+        let states = [(0, 0), (30, 1), (60, 2)].map(|(state, slot)| Stored { state, slot });
+        let survivors = Survivors { states: states.to_vec(), adjoint: None, at_start: true };
+        let mut schedule = resume(plan, &survivors).unwrap();
+        assert_eq!(schedule.next(), Action::Restore { state: 60, slot: 2 });
+        assert_eq!(schedule.next(), Action::Advance { from: 60, to: 80 });
+        assert_eq!(schedule.next(), Action::Takeshot { state: 80, slot: 3 });
+    }
+
+    /// The breakdown of the paper's section 3, with the adjoint stored at state 64.
+    #[test]
+    fn the_breakdown_of_the_paper() {
+        let states = [(0, 0), (30, 1), (44, 2), (51, 3), (56, 4)];
+        let states = states.map(|(state, slot)| Stored { state, slot });
+        let survivors = Survivors { states: states.to_vec(), adjoint: Some(64), at_start: false };
+        let mut schedule = resume(Plan { resilience: 30, ..plan(100, 5) }, &survivors).unwrap();
+        let mut player = Player::with(&states, 64, None);
+        assert_eq!(player.play(&mut schedule).advances, 119);
     }
 }

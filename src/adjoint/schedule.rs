@@ -1,6 +1,6 @@
 //! The schedule: which action comes next.
 
-use super::bound;
+use super::{binomial, bound};
 use super::rule::Rule;
 
 /// What the application does next.
@@ -60,6 +60,44 @@ pub struct Plan {
     pub adjoint: Option<u64>,
     /// Where states are stored.
     pub rule: Rule,
+}
+
+/// Why there is no schedule for a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Not 1 to [`binomial::MAX_STEPS`] steps.
+    Steps(u64),
+    /// Not 1 to [`binomial::MAX_STEPS`] slots.
+    Slots(u64),
+    /// A resilience distance of 0.
+    Resilience,
+    /// So many slots cannot keep the resilience distance; the least number that can.
+    TooFewSlots(u64),
+    /// An adjoint distance of 0.
+    Adjoint,
+}
+
+impl Plan {
+    /// Whether there is a schedule for it.
+    pub fn check(&self) -> Result<(), Unfit> {
+        let fits = 1..=binomial::MAX_STEPS;
+        if !fits.contains(&self.steps) {
+            return Err(Unfit::Steps(self.steps));
+        }
+        if !fits.contains(&self.slots) {
+            return Err(Unfit::Slots(self.slots));
+        }
+        if self.resilience == 0 {
+            return Err(Unfit::Resilience);
+        }
+        if !bound::feasible(self.steps, self.slots, self.resilience) {
+            return Err(Unfit::TooFewSlots(self.steps.div_ceil(self.resilience)));
+        }
+        if self.adjoint == Some(0) {
+            return Err(Unfit::Adjoint);
+        }
+        Ok(())
+    }
 }
 
 /// A state in a slot.
@@ -246,11 +284,6 @@ impl Schedule {
     /// What has been done.
     pub fn done(&self) -> Done {
         self.done
-    }
-
-    /// The least number of advances from its beginning to its end, if the rule is the optimal one.
-    pub fn least_advances(plan: &Plan) -> u128 {
-        bound::advances(plan.steps, plan.slots, plan.resilience)
     }
 }
 
