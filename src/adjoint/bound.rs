@@ -105,7 +105,11 @@ mod tests {
             let table = Table::new(60, 9, d);
             for c in 1..=9 {
                 for l in 1..=60.min(c * d) {
-                    assert_eq!(advances(l, c, d), table.advances(l, c), "{l}, {c} slots, bound {d}");
+                    assert_eq!(
+                        advances(l, c, d),
+                        table.advances(l, c),
+                        "{l}, {c} slots, bound {d}"
+                    );
                 }
             }
         }

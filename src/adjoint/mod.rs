@@ -15,6 +15,7 @@
 pub mod binomial;
 pub mod bound;
 mod convex;
+pub mod course;
 pub mod outlook;
 pub mod resume;
 pub mod rule;

@@ -232,7 +232,8 @@ mod tests {
 
     /// Numbers without a pattern.
     fn random(seed: &mut u64) -> u64 {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed =
+            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *seed >> 33
     }
 
@@ -258,8 +259,7 @@ mod tests {
                 // Some slots are lost; of state 0 the application has a copy.
                 let all = player.survivors();
                 let left = all.into_iter().filter(|_| random(&mut seed) % 8 > 0).collect();
-                let survivors =
-                    Survivors { states: left, adjoint: player.adjoint, at_start: true };
+                let survivors = Survivors { states: left, adjoint: player.adjoint, at_start: true };
                 schedule = resume(plan, &survivors).unwrap();
                 let fine = player.adjoint.unwrap_or(steps);
                 let adjoint = player.adjoint;

@@ -1,7 +1,7 @@
 //! The schedule: which action comes next.
 
-use super::{binomial, bound};
 use super::rule::Rule;
+use super::{binomial, bound};
 
 /// What the application does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
