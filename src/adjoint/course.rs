@@ -88,12 +88,12 @@ impl Course {
     }
 
     /// The next action.
-    pub fn next(&mut self) -> Result<Action> {
+    pub fn next_action(&mut self) -> Result<Action> {
         if self.ended {
             return Err(Error::invalid("the schedule has ended: the adjoint has come to state 0"));
         }
         let plan = self.plan;
-        let action = self.schedule.get_or_insert_with(|| Schedule::new(plan)).next();
+        let action = self.schedule.get_or_insert_with(|| Schedule::new(plan)).next_action();
         self.ended = action == Action::Terminate;
         Ok(action)
     }
@@ -149,8 +149,8 @@ mod tests {
         assert!(message(course.set_adjoint(0)).contains("adjoint distance 0"));
         assert_eq!(course.outlook(), before);
 
-        while course.next().unwrap() != Action::Terminate {}
-        assert!(message(course.next()).contains("has ended"));
+        while course.next_action().unwrap() != Action::Terminate {}
+        assert!(message(course.next_action()).contains("has ended"));
         assert!(message(course.set_rule(Rule::Monotone)).contains("before the first action"));
     }
 }

@@ -253,7 +253,7 @@ mod tests {
             let (mut schedule, mut player) = (Schedule::new(plan), Player::new(steps));
             for _ in 0..random(&mut seed) % 5 {
                 for _ in 0..random(&mut seed) % 200 {
-                    let action = schedule.next();
+                    let action = schedule.next_action();
                     player.act(&schedule, action);
                 }
                 // Some slots are lost; of state 0 the application has a copy.
@@ -277,8 +277,8 @@ mod tests {
         assert_eq!(resume(plan(10, 3), &survivors).unwrap_err(), Lost::Start);
         let survivors = Survivors { at_start: true, ..survivors };
         let mut schedule = resume(plan(10, 3), &survivors).unwrap();
-        assert_eq!(schedule.next(), Action::Takeshot { state: 0, slot: 0 });
-        assert_eq!(schedule.next(), Action::Restore { state: 3, slot: 1 });
+        assert_eq!(schedule.next_action(), Action::Takeshot { state: 0, slot: 0 });
+        assert_eq!(schedule.next_action(), Action::Restore { state: 3, slot: 1 });
     }
 
     /// A crash in the first sweep: it goes on from the last state, as if nothing had happened.
@@ -288,9 +288,9 @@ mod tests {
         let states = [(0, 0), (30, 1), (60, 2)].map(|(state, slot)| Stored { state, slot });
         let survivors = Survivors { states: states.to_vec(), adjoint: None, at_start: true };
         let mut schedule = resume(plan, &survivors).unwrap();
-        assert_eq!(schedule.next(), Action::Restore { state: 60, slot: 2 });
-        assert_eq!(schedule.next(), Action::Advance { from: 60, to: 80 });
-        assert_eq!(schedule.next(), Action::Takeshot { state: 80, slot: 3 });
+        assert_eq!(schedule.next_action(), Action::Restore { state: 60, slot: 2 });
+        assert_eq!(schedule.next_action(), Action::Advance { from: 60, to: 80 });
+        assert_eq!(schedule.next_action(), Action::Takeshot { state: 80, slot: 3 });
     }
 
     /// The breakdown of the paper's section 3, with the adjoint stored at state 64.

@@ -183,7 +183,7 @@ impl Schedule {
     }
 
     /// The next action.
-    pub fn next(&mut self) -> Action {
+    pub fn next_action(&mut self) -> Action {
         if self.fine == 0 {
             return Action::Terminate;
         }
@@ -292,7 +292,7 @@ impl Iterator for Schedule {
 
     /// All actions but the last, [`Action::Terminate`].
     fn next(&mut self) -> Option<Action> {
-        Some(Schedule::next(self)).filter(|action| *action != Action::Terminate)
+        Some(self.next_action()).filter(|action| *action != Action::Terminate)
     }
 }
 
@@ -310,13 +310,13 @@ mod tests {
         let (mut schedule, mut player) = (Schedule::new(plan), Player::new(plan.steps));
         // Up to the turn that brings it there, and for the first sweep up to the first turn.
         loop {
-            let turns = schedule.clone().next();
+            let turns = schedule.clone().next_action();
             if player.fine == fine
                 && (fine < plan.steps || matches!(turns, Action::Firsturn { .. }))
             {
                 break;
             }
-            let action = schedule.next();
+            let action = schedule.next_action();
             player.act(&schedule, action);
         }
         let mut slots = player.survivors();
@@ -350,7 +350,7 @@ mod tests {
                         let mut player = Player::new(steps);
                         let mut sweep = vec![0];
                         let done = loop {
-                            let action = schedule.next();
+                            let action = schedule.next_action();
                             player.act(&schedule, action);
                             match action {
                                 Action::Takeshot { state, .. } if player.fine == steps => {

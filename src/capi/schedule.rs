@@ -216,7 +216,7 @@ pub unsafe extern "C" fn VELOC_Schedule_next(
             return Err(Error::invalid("action is NULL"));
         }
         // SAFETY: the caller's promise.
-        let next = unsafe { course(schedule) }.and_then(Course::next);
+        let next = unsafe { course(schedule) }.and_then(Course::next_action);
         let given = next.as_ref().map_or(VELOC_Action::ERROR, |next| VELOC_Action::from(*next));
         // SAFETY: not NULL, and the caller's promise.
         unsafe { action.write(given) };
