@@ -16,6 +16,14 @@ if(NOT VELOC_CARGO)
     message(FATAL_ERROR "cargo was not found: install a Rust toolchain (1.85 or newer), or set CARGO")
 endif()
 set(VELOC_RUSTC "$ENV{RUSTC}" CACHE STRING "The compiler rustc; empty: the one that cargo takes")
+# The same, by its path.
+set(VELOC_RUSTC_FOUND "${VELOC_RUSTC}")
+if(NOT VELOC_RUSTC_FOUND)
+    cmake_path(GET VELOC_CARGO PARENT_PATH folder)
+    find_program(VELOC_RUSTC_BESIDE rustc HINTS "${folder}" REQUIRED)
+    mark_as_advanced(VELOC_RUSTC_BESIDE)
+    set(VELOC_RUSTC_FOUND "${VELOC_RUSTC_BESIDE}")
+endif()
 
 # What follows expects the output where cargo puts it when it builds for this machine.
 set(environment --unset=CARGO_BUILD_TARGET "CARGO_TARGET_DIR=${VELOC_CARGO_TARGET_DIR}")

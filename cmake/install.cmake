@@ -39,7 +39,19 @@ install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCH
 # The files of a Fortran module are of use to one compiler only: its sources are installed.
 install(DIRECTORY fortran/ DESTINATION "${data}/fortran")
 
-install(FILES LICENSE-APACHE LICENSE-MIT DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES LICENSE-APACHE LICENSE-MIT THIRD-PARTY-NOTICES
+    DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# What Rust's standard library is made of, if the toolchain says so.
+execute_process(COMMAND "${VELOC_RUSTC_FOUND}" --print sysroot
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    OUTPUT_VARIABLE sysroot OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+set(notices "${sysroot}/share/doc/rust/COPYRIGHT-library.html")
+if(EXISTS "${notices}")
+    install(FILES "${notices}" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+        RENAME rust-standard-library.html)
+else()
+    message(STATUS "There is no ${notices} to install")
+endif()
 
 # find_package(veloc)
 install(EXPORT veloc-targets NAMESPACE veloc:: DESTINATION "${package}")

@@ -2,9 +2,12 @@
 # Tests and measures the library on this machine's GPU. Needs the NVIDIA driver and nothing else;
 # with a C compiler and nvcc it does more.
 #
-#     run.sh [--software] [--quick] [--tests | --figures] [FOLDER]
+#     run.sh [--software] [--quick] [--tests | --figures] [--archive FILE.tar.gz] [FOLDER]
 #
 # --tests and --figures do one half; the figures take at most 8 minutes, the most important first.
+# --quick: less of everything, and no large files.
+# --software: on the software device, where no time means anything.
+# --archive also keeps all results so far in one file, for machines that give only a few back.
 # FOLDER (or $OUT, or ./results) gets the results, each as soon as it is there:
 #     device.json                          machine, driver, device
 #     rtm.json, rtm.png                    the demonstration
@@ -12,19 +15,25 @@
 #     figures/figure-*.json, pictures/     the paper's figures and more; see docs/bench.md
 #     timeline.json, timeline.png          one job with all its workers
 #     init.json, leads.json                caches made usable alone; staging, copies, mapping
-#     pages.json, turns.json, engine.json  touching, turns, the library's own cost
+#     pages.json, turns.json, engine*.json touching, turns, the library's own cost
 #     run.log, summary.txt                 everything that was printed; the table of steps
-# Ends with 1 if a step failed, and after Ctrl-C with 130; the table then has what was done before.
+# Ends with 1 if a step failed or was not begun, and after Ctrl-C with 130; the table then has what
+# was done before. Goals that were missed are named in the table, and are no failure.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-software=false quick=false tests=true figures=true out=${OUT:-results}
+software=false quick=false tests=true figures=true archive='' out=${OUT:-results}
 while (($#)); do
     case $1 in
         --software) software=true ;;
         --quick) quick=true ;;
         --tests) figures=false ;;
         --figures) tests=false ;;
+        --archive)
+            archive=${2-}
+            [ -n "$archive" ] || { echo "run.sh: --archive: which file?" >&2; exit 2; }
+            shift
+            ;;
         -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -*) echo "run.sh: $1: there is no such option" >&2; exit 2 ;;
         *) out=$1 ;;
@@ -32,38 +41,101 @@ while (($#)); do
     shift
 done
 
+# Where containers put the driver's libraries.
+container_folders=(/usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib/wsl/lib)
+
+# find_driver: has programs find the driver's library; fails if there is none.
+find_driver() {
+    local folder folders
+    IFS=: read -ra folders <<< "${LD_LIBRARY_PATH:-}"
+    for folder in "${folders[@]}"; do
+        [ -e "${folder:-.}/libcuda.so.1" ] && return 0
+    done
+    # Not every user has its folder on the path.
+    PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1' && return 0
+    for folder in "${container_folders[@]}"; do
+        if [ -e "$folder/libcuda.so.1" ]; then
+            export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+            return 0
+        fi
+    done
+    return 1
+}
+
+# By how much the bounds of steps are longer than they stand here.
+patience=1
+instead="to run on the software device, which is no GPU: run.sh --software --quick"
+if $software; then
+    # Where no time means anything, a slow machine is none that hangs.
+    patience=2
+    export LD_LIBRARY_PATH=$here/softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+elif ! find_driver; then
+    echo "run.sh: no CUDA driver was found: no libcuda.so.1 in LD_LIBRARY_PATH" \
+        "(${LD_LIBRARY_PATH:-empty}), in ldconfig's cache, in ${container_folders[*]}; $instead" >&2
+    exit 1
+fi
+
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
+if [ -n "$archive" ]; then
+    mkdir -p "$(dirname "$archive")" || exit 2
+    archive=$(cd "$(dirname "$archive")" && pwd)/$(basename "$archive")
+    case $archive in
+        "$out"/*)
+            echo "run.sh: --archive $archive: that is in the folder $out itself" >&2
+            exit 2
+            ;;
+    esac
+    command -v tar > /dev/null || { echo "run.sh: --archive: there is no tar" >&2; exit 2; }
+fi
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 
-if $software; then
-    export LD_LIBRARY_PATH=$here/softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-elif ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
-    # Where containers put the driver's libraries.
-    for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib/wsl/lib; do
-        if [ -e "$folder/libcuda.so.1" ]; then
-            export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
-        fi
-    done
-fi
-
-failed=0
+failed=0 missed=0
+# When the figures are to end, in seconds from the beginning; 0: never.
+deadline=0
 : > "$work/summary"
 
 # note NAME RESULT SECONDS
 note() {
     printf '%-52s %8s s  %s\n' "$1" "$3" "$2" | tee -a "$work/summary"
     cp "$work/summary" "$out/summary.txt"
+    pack
+}
+
+# pack: puts all results so far into the archive, if one was asked for.
+pack() {
+    [ -n "$archive" ] || return 0
+    # Its status is 1 where the log has grown meanwhile.
+    if tar -C "$out" -czf "$archive.tmp" . 2> "$work/tar" || [ $? = 1 ]; then
+        mv "$archive.tmp" "$archive"
+    else
+        cat "$work/tar"
+    fi
+}
+
+# missed_goals FILE: the figures in a file of results that have missed their goals.
+missed_goals() {
+    awk -F '"' '$2 == "what" { what = $4 } $2 == "reached" && /false/ { print what }' "$1"
 }
 
 # The step under way: its name, its beginning and its process.
 step_name='' step_begin='' step_process=''
 
-# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds.
+# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, and not beyond the deadline. With
+# `goals_of` set to a file of results, the goals in it that were missed go into the table.
 step() {
-    local name=$1 limit=$2 begin=$EPOCHREALTIME status result
+    local name=$1 limit=$(($2 * patience)) begin=$EPOCHREALTIME status result goals='' left
     shift 2
+    if [ "$deadline" != 0 ]; then
+        left=$((deadline - SECONDS))
+        if [ "$left" -le 0 ]; then
+            failed=1
+            note "$name" "NOT BEGUN: the time for all figures is over" 0
+            return
+        fi
+        [ "$limit" -le "$left" ] || limit=$left
+    fi
     echo
     echo "==> $name"
     # In the background, so that a signal to this script is heard at once.
@@ -73,12 +145,23 @@ step() {
     status=$?
     step_process=''
     case $status in
-        0) result=ok ;;
+        0)
+            result=ok
+            [ -z "${goals_of:-}" ] || goals=$(missed_goals "$goals_of")
+            [ -z "$goals" ] || result="ok, and goals were MISSED in $rounds_of_goals:"
+            ;;
         124 | 137) result="FAILED: not done in $limit s" ;;
         *) result="FAILED: status $status" ;;
     esac
     [ "$status" = 0 ] || failed=1
+    if [ -n "$goals" ]; then missed=1; fi
     note "$name" "$result" "$(since "$begin")"
+    if [ -n "$goals" ]; then
+        sed 's/^/    /' <<< "$goals" | tee -a "$work/summary"
+        cp "$work/summary" "$out/summary.txt"
+        pack
+    fi
+    return "$status"
 }
 
 # interrupted SIGNAL STATUS: ends the step under way, closes the table, and ends.
@@ -88,6 +171,8 @@ interrupted() {
         # It passes the signal on, and kills what does not end.
         kill -TERM "$step_process" 2> /dev/null
         wait "$step_process"
+        # A signal that comes while it is starting ends it alone; what it has started is its group.
+        kill -KILL -- "-$step_process" 2> /dev/null
         note "$step_name" "INTERRUPTED" "$(since "$step_begin")"
     fi
     note "the rest" "not done: $1" 0
@@ -101,6 +186,7 @@ interrupted() {
 finish() {
     exec 1>&- 2>&-
     wait "$log_process"
+    pack
     exit "$1"
 }
 
@@ -191,7 +277,12 @@ run_tests() {
 # that), or such that a run takes seconds.
 run_figures() {
     local veloc=$here/bin/veloc total=4G budget=330 repeats=3 amounts=() timeline=() init=()
-    local pages=() rounds=2
+    local pages=() rounds=2 rounds_of_goals
+    # What takes as long as storage does comes last.
+    local in_memory=init,device,device-memory,small,large,memory,versions
+    local in_files=small-files,files,behind
+    $quick || in_files+=,sync,timeline
+    deadline=$((SECONDS + 475 * patience))
     if $software; then
         total=64M budget=20 repeats=1 rounds=1 pages=(--bytes 64M)
         init=(--device-bytes 64M --host-bytes 64M --processes 1,2)
@@ -204,6 +295,8 @@ run_figures() {
     else
         timeline=(--count 64 --host-cache 8G)
     fi
+    rounds_of_goals="$rounds repeats"
+    if [ "$rounds" = 1 ]; then rounds_of_goals="one repeat, which is no judgement"; fi
     step "registration: how long it stops copies" 90 \
         "$veloc" bench leads --only facts,registration --total $total --repeats $rounds \
         --out "$out/registration.json"
@@ -221,10 +314,13 @@ run_figures() {
         "$veloc" bench init "${init[@]}" --repeats $rounds --out "$out/init.json"
     step "touching of pages" 60 \
         "$veloc" bench pages "${pages[@]}" --repeats $rounds --out "$out/pages.json"
-    step "turns between processes" 60 \
+    goals_of=$out/turns.json step "turns between processes" 60 \
         "$veloc" bench turns --repeats $rounds --out "$out/turns.json"
-    step "the library's own cost" 120 \
-        "$veloc" bench engine --repeats $rounds --out "$out/engine.json"
+    goals_of=$out/engine.json step "the library's own cost" 120 \
+        "$veloc" bench engine --parts "$in_memory" --repeats $rounds --out "$out/engine.json"
+    goals_of=$out/engine-files.json step "the same with files" 240 \
+        "$veloc" bench engine --parts "$in_files" --repeats $rounds --out "$out/engine-files.json"
+    deadline=0
 }
 
 main() {
@@ -232,15 +328,23 @@ main() {
         echo "The software device stands in for the GPU: no time of this run means anything."
     fi
     step "device" 60 "$here/bin/veloc" bench leads --only facts --out "$out/device.json"
-    if $figures; then run_figures; fi
-    if $tests; then run_tests; fi
+    # Whoever only takes long to answer may be measured all the same.
+    case $? in
+        0 | 124 | 137)
+            if $figures; then run_figures; fi
+            if $tests; then run_tests; fi
+            ;;
+        *) note "the rest" "not done: the device cannot be used (above); $instead" 0 ;;
+    esac
 
     echo
     cat "$work/summary"
-    if [ "$failed" = 0 ]; then
-        echo "every step that ran was ok"
+    if [ "$failed" != 0 ]; then
+        echo "a step FAILED or was not begun"
+    elif [ "$missed" != 0 ]; then
+        echo "every step that ran was ok; goals that were missed are named above"
     else
-        echo "a step FAILED"
+        echo "every step that ran was ok"
     fi
     return "$failed"
 }

@@ -587,13 +587,16 @@ int VELOC_Restart_test(const char *name, int version);
  * @param name     as VELOC_Checkpoint
  * @param version  the version
  * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
- *         protected memory or too little (then no byte was changed), or a copy failed
+ *         protected memory or too little (then no byte was changed), or a copy failed (then what is
+ *         in the regions is undefined; so it is if all files turned out not to have their checksums,
+ *         which VELOC_Restart_test would have told before)
  *
  * Source: VELOC_Restart of VELOC 1.8.
  *
  * @pre `name` is NULL or a string that ends with NUL; protected memory is valid.
  */
-int VELOC_Restart(const char *name, int version);
+int VELOC_Restart(const char *name,
+                  int version);
 
 /**
  * Opens a checkpoint for recovery. Collective under MPI: on every process or on none.

@@ -19,6 +19,7 @@
 enum { SMALL = 100000, LARGE = 3000000, LIMIT = 1000000 };
 
 static unsigned char memory[LARGE];
+static const char *configuration;
 
 static void take(size_t bytes, int version)
 {
@@ -74,6 +75,35 @@ static void fill_up_async(const char *filler)
     check_restore(SMALL, 3);
 }
 
+/* What cannot be added to a checkpoint leaves it as it was: in memory, and for the next job. */
+static void in_parts(void)
+{
+    int small = 1, both[] = {2, 3};
+    static unsigned char other[SMALL];
+    take(SMALL, 5);
+    fill(other, SMALL, 2, 5);
+    OK(VELOC_Mem_protect(2, other, SMALL, 1));
+    OK(VELOC_Mem_protect(3, memory, LARGE, 1));
+    OK(VELOC_Checkpoint_begin("parts", 5));
+    OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, &small, 1));
+    REFUSED(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, both, 2), "parts-0-5.dat");
+    OK(VELOC_Checkpoint_end(1));
+    OK(VELOC_Mem_unprotect(2));
+    OK(VELOC_Mem_unprotect(3));
+    OK(VELOC_Finalize(1));
+    OK(VELOC_Init_single(0, configuration));
+    EQUAL(VELOC_Restart_test("parts", 0), 5);
+    memset(memory, 0, sizeof memory);
+    OK(VELOC_Mem_protect(1, memory, sizeof memory, 1));
+    OK(VELOC_Restart_begin("parts", 5));
+    EQUAL(VELOC_Recover_size(1), SMALL);
+    CHECK(VELOC_Recover_size(2) <= 0);
+    OK(VELOC_Recover_mem());
+    OK(VELOC_Restart_end(1));
+    CONTENT(memory, SMALL, 1, 5);
+    OK(VELOC_Cleanup("parts"));
+}
+
 static void fill_up_sync(const char *filler)
 {
     take(SMALL, 1);
@@ -86,6 +116,7 @@ static void fill_up_sync(const char *filler)
     fill(memory, LARGE, 1, 9);
     REFUSED(VELOC_Checkpoint("full", 1), "full-0-1.dat");
     check_restore(SMALL, 1);
+    in_parts();
     make_room(filler);
     take(LARGE, 2);
     OK(VELOC_Checkpoint("full", 2));
@@ -111,6 +142,7 @@ int main(int argc, char **argv)
 {
     const char *filler = option(argc, argv, "filler", "");
     CHECK(argc > 2);
+    configuration = argv[1];
     if (filler[0] == '\0')
         limit_files(1);
     if (strcmp(argv[2], "refused") == 0) {

@@ -6,15 +6,18 @@
  *   take=NAME:V[:CONTENT]    takes a checkpoint, with the content of version V or CONTENT
  *   restore=NAME:V[:CONTENT] restores it and checks what it has
  *   refuse=NAME:V[:WORDS]    a restore of it fails, with these words (separated by '|', "_" is ' ')
- *   try=NAME:V[:CONTENT]     a restore of it either fails and leaves the memory as it was, or
- *                            succeeds, with CONTENT if that is given; prints "refused V" or
- *                            "restored V"
+ *   try=NAME:V[:CONTENT]     a restore of it either fails and leaves the memory as it was, or says
+ *                            that it did not, or succeeds, with CONTENT if that is given; prints
+ *                            "refused V" or "restored V"
+ *   alias=NUMBER             so many more regions, from id 2 on, are the same memory
  *   fail=NAME:V[:WORDS]      VELOC_Checkpoint fails, with these words
  *   newest=NAME:V[:BOUND]    VELOC_Restart_test says V, with that bound if one is given
  *   route=NAME:V[:FILE]      takes a file-based checkpoint of FILE
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
+ *   late=WORDS               VELOC_Checkpoint_wait fails, with these words
+ *   run=COMMAND              a command of a shell, which must succeed
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
  *   sleep=MILLISECONDS, barrier
  *   kill                     SIGKILL to itself
@@ -91,6 +94,11 @@ static void try_to_restore(const struct fields *fields)
     memset(memory, 0xee, bytes);
     if (VELOC_Restart(fields->name, (int)fields->version) != VELOC_SUCCESS) {
         CHECK(strlen(VELOC_Last_error()) > 0);
+        if (strstr(VELOC_Last_error(), "is undefined now") != NULL) {
+            /* What reads the file before has changed nothing. */
+            memset(memory, 0xee, bytes);
+            CHECK(VELOC_Restart_begin(fields->name, (int)fields->version) != VELOC_SUCCESS);
+        }
         for (i = 0; i < bytes; i++)
             EQUAL(memory[i], 0xee);
         printf("refused %ld\n", fields->version);
@@ -137,6 +145,10 @@ static void perform(const char *command)
     if (is(command, "size", &value)) {
         bytes = strtoul(value, NULL, 10);
         protect();
+    } else if (is(command, "alias", &value)) {
+        int id, last = 1 + atoi(value);
+        for (id = 2; id <= last; id++)
+            OK(VELOC_Mem_protect(id, memory, bytes, 1));
     } else if (is(command, "take", &value)) {
         f = split(value);
         fill(memory, bytes, 1, content_of(&f));
@@ -190,6 +202,11 @@ static void perform(const char *command)
 #ifdef CHECK_WITH_MPI
         MPI_Barrier(MPI_COMM_WORLD);
 #endif
+    } else if (is(command, "late", &value)) {
+        snprintf(f.rest, sizeof f.rest, "%s", value);
+        REFUSED(VELOC_Checkpoint_wait(), words_of(&f));
+    } else if (is(command, "run", &value)) {
+        EQUAL(system(value), 0);
     } else if (strcmp(command, "wait") == 0) {
         OK(VELOC_Checkpoint_wait());
     } else if (strcmp(command, "drain") == 0) {

@@ -10,6 +10,7 @@
 pub mod backends;
 pub mod checkpoint_file;
 pub mod cxx;
+pub mod ground;
 pub mod job;
 pub mod program;
 pub mod random;

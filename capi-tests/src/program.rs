@@ -171,6 +171,11 @@ pub fn sync_witness(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libsync.so"), "../preload/sync.c")
 }
 
+/// A library to be loaded ahead of others, in front of the calls that change files.
+pub fn faults(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libfaults.so"), "../preload/faults.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
     let soname = library.file_name().unwrap().to_string_lossy();
     let mut command = compiler();

@@ -107,6 +107,21 @@ impl Run {
         self
     }
 
+    /// Started by another program, which gets it behind these arguments.
+    #[must_use]
+    pub fn by(self, program: &str, arguments: &[&str]) -> Run {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Run { what: format!("{program} {}", self.what), command }
+    }
+
     /// Starts it.
     pub fn start(mut self) -> Running {
         let mut child =

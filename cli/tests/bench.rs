@@ -50,8 +50,36 @@ impl Ran {
             assert_eq!(figures["wrong_versions"], 0, "{}", self.text());
             let count = |key: &str| figures[key].as_array().map_or(0, Vec::len);
             assert!(count("checkpoints") > 0 && count("checkpoints") == count("restores"));
-            assert_eq!(count("bare_copies"), count("checkpoints"));
+            causes_add_up(figures);
         }
+        // All of these points keep the same bytes: what they are compared with is measured together.
+        let floors = self.results["floors"].as_array().unwrap();
+        assert_eq!(floors.len(), 1, "{floors:?}");
+        let runs = self.measurements().iter().map(|m| m["runs"].as_array().unwrap().len());
+        let passes = floors[0]["passes"].as_array().unwrap();
+        assert_eq!(passes.len(), 5 * runs.sum::<usize>());
+        let spread = ["least", "median", "greatest"].map(|key| floors[0][key].as_f64().unwrap());
+        assert!(0.0 < spread[0] && spread[0] <= spread[1] && spread[1] <= spread[2], "{spread:?}");
+    }
+}
+
+/// Catches time that an approach counts twice, or that is lost: the causes of each kind of call come
+/// to the time that these calls took.
+fn causes_add_up(figures: &Value) {
+    let sum = |list: &Value| list.as_array().unwrap().iter().filter_map(Value::as_f64).sum::<f64>();
+    let init = figures["init"].as_f64().unwrap();
+    for (call, time) in [
+        ("init", init),
+        ("checkpoint", sum(&figures["checkpoints"])),
+        ("restore", sum(&figures["restores"])),
+    ] {
+        let causes = figures["causes"].as_array().unwrap();
+        let told = causes.iter().filter(|cause| cause["call"] == call);
+        let told: f64 = told.filter_map(|cause| cause["seconds"].as_f64()).sum();
+        assert!(
+            (told - time).abs() <= 1e-9 + 1e-6 * time,
+            "{call}: {told} of {time} in {causes:?}"
+        );
     }
 }
 
@@ -131,11 +159,62 @@ fn ours_tells_why_it_waited_and_all_kinds_of_pinning_are_right() {
     );
     ran.is_right(8);
     for figures in ran.figures() {
-        let causes = figures["causes"].as_array().unwrap();
-        let copied =
-            |cause: &Value| cause["name"] == "copy" && cause["seconds"].as_f64() > Some(0.0);
-        assert!(causes.iter().any(copied), "{causes:?}");
+        assert!(waited(figures, "checkpoint", "copy") > 0.0, "{}", figures["causes"]);
         assert!(figures["decisions"]["mode"].is_string());
+    }
+}
+
+/// The seconds of one cause.
+fn waited(figures: &Value, call: &str, name: &str) -> f64 {
+    let causes = figures["causes"].as_array().unwrap();
+    let of = |cause: &&Value| cause["call"] == call && cause["name"] == name;
+    causes.iter().filter(of).filter_map(|cause| cause["seconds"].as_f64()).sum()
+}
+
+/// Catches a baseline that leaves its waiting to the rest of the call, and one whose memory comes
+/// from nowhere.
+#[test]
+fn every_baseline_tells_why_it_waited_and_how_its_memory_came_to_be() {
+    /// An approach, causes with their calls, and hops.
+    type Told<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let told: [Told; 5] = [
+        (
+            "direct-pin",
+            &[("init", "map"), ("init", "pin"), ("checkpoint", "copy"), ("restore", "copy")],
+            &["map", "pin", "AtoD", "DtoH"],
+        ),
+        (
+            "incremental-memset",
+            &[("checkpoint", "copy"), ("restore", "copy")],
+            &["map", "touch", "AtoD", "DtoH"],
+        ),
+        (
+            "ring",
+            &[("init", "pin"), ("checkpoint", "copy"), ("checkpoint", "host copy")],
+            &["pin", "AtoH", "RtoH", "HtoR", "HtoA"],
+        ),
+        ("uvm", &[("init", "allocate"), ("checkpoint", "copy + page moves")], &["AtoM", "MtoA"]),
+        ("uvm-budget", &[("init", "allocate"), ("checkpoint", "page moves")], &["AtoM", "MtoA"]),
+    ];
+    for (approach, causes, hops) in told {
+        let ran = bench(&format!("{SMALL} --approach {approach}"), &[]);
+        ran.is_right(1);
+        let figures = ran.figures()[0];
+        for (call, name) in causes {
+            assert!(waited(figures, call, name) > 0.0, "{approach}: {call} {name}");
+        }
+        let all = figures["hops"].as_array().unwrap();
+        for name in hops {
+            let hop = all.iter().find(|hop| hop["name"] == *name);
+            let hop = hop.unwrap_or_else(|| panic!("{approach}: no {name} in {all:?}"));
+            assert!(
+                hop["bytes"].as_u64() > Some(0) && hop["seconds"].as_f64() > Some(0.0),
+                "{hop}"
+            );
+        }
+        let managed = &figures["managed"]["allocated"];
+        assert_eq!(managed.is_u64(), approach.starts_with("uvm"), "{approach}");
+        assert!(ran.text().contains(&format!(" {approach} ")), "a row of causes: {}", ran.text());
     }
 }
 
@@ -222,7 +301,7 @@ fn results_say_that_they_are_of_the_software_device_and_can_be_drawn() {
 fn without_a_driver_the_reason_is_given() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_veloc"))
-        .args(["bench", "run", "--count", "2"])
+        .args(["bench", "run", "--count", "2", "--out", "r.json"])
         .env("LD_LIBRARY_PATH", folder.path())
         .current_dir(folder.path())
         .output()
@@ -230,6 +309,50 @@ fn without_a_driver_the_reason_is_given() {
     let text = String::from_utf8_lossy(&output.stderr);
     // On a machine with a GPU there is a driver in spite of the empty folder.
     assert!(output.status.success() || text.contains("driver"), "{text}");
+    let results = std::fs::read(folder.path().join("r.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    for point in results["measurements"].as_array().unwrap() {
+        let said = point["not_begun"]["text"].as_str().unwrap_or_default();
+        let why = &point["not_begun"]["why"];
+        assert!(output.status.success() || why == "device" && said.contains("driver"), "{point}");
+    }
+}
+
+/// Catches a point without figures that does not say why, in the file and in the table.
+#[test]
+fn what_is_not_begun_has_its_reason_in_the_file_and_in_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = "--count 24 --size 60K --device-cache 512K --host-cache 2M --only 5ab,6c";
+    let command = format!("bench figures {small} --repeats 1 --budget 0 --out f");
+    let output = veloc(folder.path(), &command, &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("points: the time was up: --budget 0 seconds"), "{text}");
+    let point = |name: &str| {
+        let results = std::fs::read(folder.path().join(name)).unwrap();
+        let results: Value = serde_json::from_slice(&results).unwrap();
+        results["measurements"][0]["not_begun"].clone()
+    };
+    assert_eq!(point("f/figure-6c.json")["why"], "budget");
+    let ran = bench("--count 4 --size 60K --interval 0 --host-cache 60K,1000T", &[]);
+    assert!(ran.results.is_null(), "60K is too small for all");
+    let ran = bench("--count 4 --size 60K --interval 0 --host-cache 2M,1000T", &[]);
+    assert!(!ran.output.status.success());
+    let reasons: Vec<&Value> = ran.measurements().iter().map(|m| &m["not_begun"]["why"]).collect();
+    assert_eq!(reasons, [&Value::Null, &Value::Null, &"memory".into(), &"memory".into()]);
+    assert!(ran.text().contains("NOT BEGUN: 2 points: --host-cache 1000 TiB"), "{}", ran.text());
+}
+
+/// Catches a trace that is silently used for several processes at once.
+#[test]
+fn more_processes_than_a_trace_has_columns_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv");
+    std::fs::write(&trace, "1000,2000\n1000,2000\n").unwrap();
+    let ran = bench(&format!("--trace {} --processes 2,3", trace.display()), &[]);
+    assert!(!ran.output.status.success() && ran.results.is_null());
+    let said = ["--processes 3: the trace", "has 2 columns"];
+    assert!(said.iter().all(|words| ran.text().contains(words)), "{}", ran.text());
 }
 
 /// Catches runs that write over each other's timelines, and baselines that do not tell what leaves

@@ -56,6 +56,21 @@ fn processes_take_turns() {
     assert_eq!(values(&results, lost), [1.0]);
 }
 
+/// Catches processes that do not get their parts into one file, and a figure that is left out.
+#[test]
+fn processes_aggregate() {
+    let output = run("engine --parts aggregated --detail 3000000 --repeats 2");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let figures: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(figures.len(), 3, "{text}");
+    for figure in figures {
+        let values = figure["values"].as_array().unwrap();
+        assert!(values.len() == 2 && values.iter().all(|value| value.as_f64().unwrap() > 0.0));
+    }
+}
+
 /// Catches a way of touching that is left out, or that breaks off.
 #[test]
 fn every_way_of_touching_is_measured() {

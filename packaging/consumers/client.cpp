@@ -5,21 +5,14 @@
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
-#include <iostream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <veloc.h>
 #include <veloc.hpp>
 
-namespace {
+#include "program.hpp"
 
-void check(bool fine, const std::string &what)
-{
-    if (!fine)
-        throw std::runtime_error(what + ": " + VELOC_Last_error());
-}
+namespace {
 
 void save(const char *config, int rank)
 {
@@ -51,25 +44,5 @@ void save(const char *config, int rank)
 
 int main(int argc, char **argv)
 {
-    const char *config = argc > 1 ? argv[1] : "";
-    int rank = 0;
-#ifdef WITH_MPI
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-#endif
-    try {
-        save(config, rank);
-    } catch (const std::exception &error) {
-        std::cerr << error.what() << '\n';
-#ifdef WITH_MPI
-        MPI_Abort(MPI_COMM_WORLD, 1);
-#endif
-        return 1;
-    }
-#ifdef WITH_MPI
-    MPI_Finalize();
-#endif
-    if (rank == 0)
-        std::cout << "done\n";
-    return 0;
+    return run(argc, argv, save);
 }

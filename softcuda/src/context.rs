@@ -59,11 +59,12 @@ impl Context {
         Arc::new(Self { handle, device, primary, fate, lanes: Mutex::new(lanes) })
     }
 
-    /// Adds a stream.
-    pub(crate) fn add_stream(&self, handle: u64, kind: Kind, flags: u32) -> Arc<Stream> {
+    /// Adds a stream, ready to work.
+    pub(crate) fn add_stream(&self, handle: u64, kind: Kind, flags: u32) -> Outcome<Arc<Stream>> {
         let stream = Stream::new(handle, kind, flags, Arc::clone(&self.fate));
+        stream.start()?;
         lock(&self.lanes).push(Lane { stream: Arc::clone(&stream), last: None });
-        stream
+        Ok(stream)
     }
 
     /// The legacy or the per-thread default stream.

@@ -3,8 +3,11 @@
 //! An operation has a [`Ticket`] that says when it is done, and waits for the
 //! tickets of the operations it comes after. A ticket is only ever waited for
 //! by operations queued later, so no set of streams can wait in a circle.
-//! Threads start with a stream's first operation and are never joined: the
-//! process may end while they work.
+//! Threads are never joined: the process may end while they work. Those of the
+//! default streams start with the first operation; any other stream has its
+//! own from the beginning and ready to work, as a driver's streams are. What
+//! starting a thread costs, which is much where others keep the lock of the
+//! address space, is so no part of a program's first copy.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -134,6 +137,24 @@ impl Stream {
             queue: Mutex::new(Queue::default()),
             changed: Condvar::new(),
         })
+    }
+
+    /// Starts the thread and returns when it is ready to work.
+    pub(crate) fn start(self: &Arc<Self>) -> Outcome {
+        let ready = Arc::new(Ticket::default());
+        let told = Arc::clone(&ready);
+        self.push(Operation {
+            after: Vec::new(),
+            ticket: told,
+            fails_with: None,
+            work: Box::new(|| {
+                // Its first allocation gets a thread its part of the heap.
+                std::hint::black_box(Box::new(0_u64));
+                Ok(())
+            }),
+        })?;
+        ready.wait();
+        Ok(())
     }
 
     /// Appends an operation.

@@ -194,11 +194,16 @@ impl Driver {
     }
 
     /// Makes a stream in `context`.
-    pub(crate) fn create_stream(&self, context: &Arc<Context>, kind: Kind, flags: u32) -> CUstream {
-        let stream = context.add_stream(fresh_handle(), kind, flags);
+    pub(crate) fn create_stream(
+        &self,
+        context: &Arc<Context>,
+        kind: Kind,
+        flags: u32,
+    ) -> Outcome<CUstream> {
+        let stream = context.add_stream(fresh_handle(), kind, flags)?;
         let handle = stream.handle;
         lock(&self.objects).streams.insert(handle, (Arc::clone(context), stream));
-        as_pointer(handle)
+        Ok(as_pointer(handle))
     }
 
     /// The stream of this handle, and its context; the default streams are

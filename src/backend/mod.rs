@@ -22,10 +22,10 @@ mod will;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 
 pub use launch::program;
 
@@ -67,7 +67,8 @@ fn portable(config: &Config) -> Result<Config> {
             .map_err(|error| Error::system(format!("the path {}", path.display()), &error))
     };
     let mut config = config.clone();
-    for path in [&mut config.scratch, &mut config.persistent, &mut config.log_prefix] {
+    let Config { scratch, persistent, meta, log_prefix, .. } = &mut config;
+    for path in [scratch, persistent, meta, log_prefix] {
         *path = path.as_deref().map(absolute).transpose()?;
     }
     config.trace = None;
@@ -78,8 +79,8 @@ fn portable(config: &Config) -> Result<Config> {
 
 /// The name under which the backend of this user and (portable) configuration is found.
 fn name(config: &Config) -> Result<String> {
-    let digest = Sha256::digest(encode(config)?);
-    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = Checksum::of(&encode(config)?);
+    let digits: String = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let user = rustix::process::geteuid().as_raw();
     Ok(format!("veloc-backend-{PROTOCOL}-{user}-{digits}"))
 }
@@ -102,6 +103,17 @@ mod tests {
     fn every_message_has_bytes() {
         assert!(!encode(&Word::Goodbye).unwrap().is_empty());
         assert!(!encode(&Reply::Settled).unwrap().is_empty());
+    }
+
+    /// Catches a directory that the backend, which runs elsewhere, would look for elsewhere.
+    #[test]
+    fn every_directory_is_absolute() {
+        let text = "mode = async\nscratch = s\npersistent = p\nmeta = m\nlog_prefix = l\n";
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
+        let config = portable(&config).unwrap();
+        for path in [config.scratch, config.persistent, config.meta, config.log_prefix] {
+            assert!(path.unwrap().is_absolute());
+        }
     }
 
     #[test]

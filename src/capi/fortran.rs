@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::boundary::{start_client, status, string, with_client};
 use super::job::{start_logging, start_over};
+use crate::client::regions::Memory;
 use crate::error::{Error, Result};
 use crate::mpi::Mpi;
 
@@ -46,7 +47,9 @@ pub unsafe extern "C" fn VELOC_Fortran_protect(
         let name = unsafe { string("name", name) }?;
         let (count, base_size) = (size(id, "count", count)?, size(id, "base_size", base_size)?);
         let group = (!name.is_empty()).then_some(name);
-        with_client(|client| client.protect(group, id, address as u64, count, base_size))
+        with_client(|client| {
+            client.protect(group, id, Memory::new(id, address as u64, count, base_size)?)
+        })
     })
 }
 

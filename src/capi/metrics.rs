@@ -91,8 +91,8 @@ pub struct VELOC_Metrics {
     pub touch_checkpoint_bytes: f64,
     /// Seconds from the end of one checkpoint to the beginning of the next, a running mean.
     pub touch_interval: f64,
-    /// Predicted seconds of a flush with sequential and with concurrent touching; 0 before there
-    /// is a prediction.
+    /// Predicted seconds of a flush with sequential and with concurrent touching, from what was
+    /// measured until now; 0 before there is a prediction.
     pub touch_predictions: [f64; 2],
     /// Whether the device in use is the software device, whose times say nothing about a GPU.
     pub software_device: u64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::boundary::{call_back, status, string, with_client};
 use super::VELOC_READ_ONLY;
-use crate::client::regions::Terms;
+use crate::client::regions::{Memory, Terms};
 use crate::engine::loan::Release;
 use crate::error::Error;
 
@@ -31,7 +31,9 @@ pub extern "C" fn VELOC_Mem_protect(
     base_size: usize,
 ) -> c_int {
     status("VELOC_Mem_protect", || {
-        with_client(|client| client.protect(None, id, ptr as u64, count, base_size))
+        with_client(|client| {
+            client.protect(None, id, Memory::new(id, ptr as u64, count, base_size)?)
+        })
     })
 }
 
@@ -79,7 +81,10 @@ pub extern "C" fn VELOC_Mem_protect_flags(
             release: release.map(|routine| Arc::new(Routine(routine)) as Arc<dyn Release>),
         };
         let address = ptr as u64;
-        with_client(|client| client.protect_on(terms, None, id, address, count, base_size))
+        with_client(|client| {
+            let memory = Memory::new(id, address, count, base_size)?;
+            client.protect(None, id, Memory { terms, ..memory })
+        })
     })
 }
 
@@ -142,7 +147,9 @@ pub unsafe extern "C" fn VELOC_Region_protect(
     status("VELOC_Region_protect", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.protect(Some(name), id, ptr as u64, count, base_size))
+        with_client(|client| {
+            client.protect(Some(name), id, Memory::new(id, ptr as u64, count, base_size)?)
+        })
     })
 }
 

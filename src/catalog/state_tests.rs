@@ -15,6 +15,7 @@ use super::state::*;
 use crate::error::{Error, Kind};
 use crate::platform::shared::SharedMemory;
 use crate::policy::order::RestoreOrder;
+use crate::policy::rounds::Fate;
 use crate::tier::ledger::{self, Ledger};
 use crate::tier::space::{cut, side_by_side, Extent};
 
@@ -835,6 +836,56 @@ fn a_loan_that_fails_or_is_replaced_leaves_nothing() {
     world.state.check().unwrap();
 }
 
+/// Catches limits that keep everything once a file could not be written: then there is room for
+/// even less.
+#[test]
+fn what_other_processes_are_told_of_a_file() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture(1, [0, 4]));
+    let first = world.state.find(NAME, 1).unwrap();
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Open);
+    assert_eq!(world.state.key_in_scratch(first), None);
+    world.begin_jobs();
+    world.end_job(0, true);
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Missing, "it has failed");
+    world.state.retry();
+    world.everybody_works();
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::There);
+    assert_eq!(world.state.fate(first, FileTier::Persistent), Fate::There);
+    assert_eq!(world.state.key_in_scratch(first), Some((NAME.into(), 1)));
+    assert!(world.capture(1, [0, 4]));
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Missing, "it was replaced");
+    let unknown = world.state.open(NAME, 2);
+    assert_eq!(world.state.fate(unknown, FileTier::Scratch), Fate::Open);
+    world.state.abort(unknown);
+    assert_eq!(world.state.fate(unknown, FileTier::Scratch), Fate::Missing, "it was given up");
+}
+
+/// Catches a limit that removes the file of a version that was taken again, while that gets its
+/// name in place of the old one.
+#[test]
+fn a_file_that_is_being_made_persistent_is_not_removed() {
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 100,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    });
+    for _ in 0..2 {
+        assert!(world.capture(1, [0, 4]));
+        while world.state.next_write().is_some_and(|job| {
+            world.state.write_done(&job, Ok(()));
+            true
+        }) {}
+        let job = world.state.next_persist().unwrap();
+        assert!(!world.state.forget_file(NAME, 1, FileTier::Persistent));
+        world.state.persist_done(job.id, Ok(()));
+    }
+    assert!(world.state.forget_file(NAME, 1, FileTier::Persistent));
+}
+
 #[test]
 fn many_failures_are_one_report() {
     let mut world = world(0, 400, true, false);
@@ -846,6 +897,32 @@ fn many_failures_are_one_report() {
     let report = world.state.take_failure().unwrap().to_string();
     assert!(report.contains("4 more"), "{report}");
     assert_eq!(world.state.take_failure(), None);
+}
+
+/// Catches memory for the regions of each checkpoint where they never change, and regions of
+/// another checkpoint where they do.
+#[test]
+fn regions_that_stay_the_same_are_kept_once() {
+    let mut state = World::new(Job0 {
+        device: 0,
+        host: 400,
+        scratch: false,
+        persistent: false,
+        ephemeral: true,
+        order: RestoreOrder::Reverse,
+    })
+    .state;
+    let mut take = |version: i32, size: u64| {
+        let id = state.open(NAME, version);
+        assert!(matches!(state.reserve(id, Part::Host, 2 * size, Tier::Host), Reserve::Got { .. }));
+        let region = |id: i32| Region { id, size, part: Part::Host, offset: size * id as u64 };
+        state.commit(id, vec![region(1), region(0)], false);
+        state.regions(id).unwrap()
+    };
+    let (first, second, other, third) = (take(0, 4), take(1, 4), take(2, 8), take(3, 4));
+    assert!(std::sync::Arc::ptr_eq(&first, &second));
+    assert_eq!((other[0].size, third[0].size, third[1].id), (8, 4, 1));
+    state.check().unwrap();
 }
 
 #[test]

@@ -9,14 +9,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::atomic::Ordering;
 
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::State;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::mpi::{Comm, Pending};
-use crate::policy::rounds::{Rounds, Values};
+use crate::policy::rounds::{Common, Fate, Rounds, Values, PARITIES};
 use crate::tier::files::Place;
 
 /// How often a result is asked for before the application's wait goes on without it.
@@ -73,8 +72,8 @@ impl Agreement {
         if config.ephemeral || !(aggregated || at_all && ranks > 1) {
             return Ok(None);
         }
-        for agreed in &engine.agreed {
-            agreed.store(0, Ordering::Release);
+        for common in &engine.common {
+            *common.lock() = Common::default();
         }
         let aggregation = aggregated.then(|| Aggregation::start(comm, rank)).transpose()?;
         Ok(Some(Agreement {
@@ -96,7 +95,7 @@ impl Agreement {
         let key = key(name, version);
         // The first process's clock decides for all.
         let persist = (self.rank == 0).then(|| engine.is_to_persist());
-        let values = self.rounds.begin(key, persist, settled(engine));
+        let values = self.rounds.begin(key, persist, fate(engine));
         self.post(engine, &values);
         if let Some(aggregation) = &mut self.aggregation {
             aggregation.owed = Some(key);
@@ -201,8 +200,8 @@ impl Agreement {
                  (max_versions, scratch_versions), because they may be the last that all have",
             );
         }
-        for (agreed, id) in engine.agreed.iter().zip(outcome.agreed) {
-            agreed.fetch_max(id.unwrap_or(0), Ordering::AcqRel);
+        for (common, learned) in engine.common.iter().zip(outcome.common) {
+            common.lock().learn(learned);
         }
         if let Some((id, persist)) = outcome.persist {
             self.learn(engine, id, |deferred| {
@@ -268,6 +267,7 @@ impl Agreement {
     fn decide_alone(&mut self, engine: &Engine) {
         let ids: Vec<Id> = self.deferred.keys().copied().collect();
         for id in ids {
+            self.rounds.decided_alone(id);
             self.learn(engine, id, |deferred| {
                 deferred.persist.get_or_insert(true);
                 deferred.place.get_or_insert(None);
@@ -322,7 +322,7 @@ impl Agreement {
         // A process that took fewer checkpoints begins the rounds that the others wait for.
         let most = -self.comm.allreduce_min_i64(-(self.rounds.begun() as i64))?;
         while (self.rounds.begun() as i64) < most {
-            let values = self.rounds.begin_last(settled(engine));
+            let values = self.rounds.begin_last(fate(engine));
             self.post(engine, &values);
             if let Some(aggregation) = &mut self.aggregation {
                 aggregation.owed = Some(0);
@@ -335,7 +335,7 @@ impl Agreement {
     /// Learns what all have in the end; `drained`: this process has no file under way any more.
     /// Collective.
     pub fn finish(mut self, engine: &Engine, drained: bool) -> Result<()> {
-        let values = self.rounds.begin_last(settled(engine));
+        let values = self.rounds.begin_last(fate(engine));
         self.post(engine, &values);
         self.hear_all(engine)?;
         if let Some(aggregation) = self.aggregation {
@@ -358,11 +358,12 @@ impl Aggregation {
     }
 }
 
-/// Whether a checkpoint is in a tier, or will never be.
-fn settled(engine: &Engine) -> impl Fn(Id, usize) -> bool + '_ {
-    |id, tier| {
-        let tier = if tier == 0 { FileTier::Scratch } else { FileTier::Persistent };
-        engine.catalog.look(|state: &State| state.is_settled(id, tier))
+/// What becomes of a checkpoint's file in a tier, or of its parities.
+fn fate(engine: &Engine) -> impl Fn(Id, usize) -> Fate + '_ {
+    |id, tier| match tier {
+        0 => engine.catalog.look(|state: &State| state.fate(id, FileTier::Scratch)),
+        PARITIES => engine.fate_of_parities(id),
+        _ => engine.catalog.look(|state: &State| state.fate(id, FileTier::Persistent)),
     }
 }
 

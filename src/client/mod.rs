@@ -30,7 +30,7 @@ use crate::platform::memory;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::Agreement;
 use callbacks::Object;
-use regions::{Memory, Protected, Regions, Terms};
+use regions::{Memory, Protected, Regions};
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,35 +202,13 @@ impl Client {
 
     // ---- regions -------------------------------------------------------------------------
 
-    /// Protects `count` elements of `size` bytes at `address`, or changes an id's region: for the
-    /// checkpoints of a name alone, or for any.
-    pub fn protect(
-        &mut self,
-        group: Option<&str>,
-        id: i32,
-        address: u64,
-        count: usize,
-        size: usize,
-    ) -> Result<()> {
-        self.protect_on(Terms::default(), group, id, address, count, size)
-    }
-
-    /// The same on terms of the application's.
-    pub fn protect_on(
-        &mut self,
-        terms: Terms,
-        group: Option<&str>,
-        id: i32,
-        address: u64,
-        count: usize,
-        size: usize,
-    ) -> Result<()> {
+    /// Protects memory, or changes an id's region: for the checkpoints of a name alone, or for any.
+    pub fn protect(&mut self, group: Option<&str>, id: i32, mut region: Memory) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
-        let mut region = Memory::new(id, address, count, size)?;
-        if terms.read_only {
+        if region.terms.read_only {
             self.engine.serve_loans()?;
         }
-        region.terms = terms;
+        let address = region.address;
         let kind = self.kind(address, region.len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {

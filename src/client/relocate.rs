@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::protect::gather;
 use super::Client;
-use crate::erasure::encoding::Digest;
 use crate::erasure::node::Node;
 use crate::erasure::offers::{Offer, Source};
 use crate::erasure::stream::Piece;
 use crate::erasure::wire::{FileId, LONGEST_READ};
 use crate::error::Result;
+use crate::format::checksum::Checksum;
 use crate::mpi::Comm;
 use crate::platform::files::{self, Durability};
 
@@ -148,7 +148,7 @@ impl Client {
 
 /// Names a file by whose it is: nobody knows its content yet.
 fn id(name: &str, version: i32, rank: u32, piece: Piece) -> FileId {
-    let digest = Digest::of(format!("{piece:?} of number {rank}").as_bytes());
+    let digest = Checksum::of(format!("{piece:?} of number {rank}").as_bytes());
     FileId { name: name.to_owned(), version, digest }
 }
 

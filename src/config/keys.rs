@@ -123,7 +123,10 @@ pub const KEYS: &[Key] = &[
         name: "touch_method",
         values: "auto, populate or write",
         role: Role::Default("auto"),
-        meaning: "Whether pages are touched by madvise(MADV_POPULATE_WRITE) or by a write to each.",
+        meaning:
+            "Whether pages are touched by madvise(MADV_POPULATE_WRITE), during which no thread \
+                  of the process can map memory, or by a write to each (auto, unless \
+                  vm.overcommit_memory is 2).",
     },
     Key {
         name: "huge_pages",

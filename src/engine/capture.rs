@@ -108,8 +108,7 @@ impl Shared {
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         match open.spool {
             None => {
-                let used = self.commit_with_loan(open, persist);
-                self.record_use(used);
+                self.commit_with_loan(open, persist);
                 Ok(())
             }
             Some(spool) => {

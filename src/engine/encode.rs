@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::shared::Shared;
 use super::spool::about;
-use crate::erasure::encoding::{Digest, Encoding, Member};
+use crate::erasure::encoding::{Encoding, Member};
 use crate::erasure::node::{Job, Node};
 use crate::erasure::offers::{Offer, Source};
 use crate::erasure::parity::{self, Writer};
@@ -19,6 +19,7 @@ use crate::erasure::remote::Remote;
 use crate::erasure::stream;
 use crate::erasure::wire::{FileId, Word};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::platform::files::{self, Durability};
 use crate::trace::Activity;
 
@@ -61,7 +62,7 @@ struct Worker<'a> {
     node: &'a Node,
     peers: BTreeMap<u32, Peer>,
     /// The files that were announced, and their digests.
-    offered: BTreeMap<Key, (Offer, Digest)>,
+    offered: BTreeMap<Key, (Offer, Checksum)>,
 }
 
 impl Worker<'_> {
@@ -155,13 +156,14 @@ impl Worker<'_> {
         let key: Key = (name.as_str().into(), version);
         let since = Instant::now();
         let mut span = self.shared.trace.span(Activity::Encode).of(&name, version);
-        match self.make(encoding, &key) {
-            Ok(bytes) => {
-                self.shared.metrics.encode.add(bytes, since.elapsed());
-                span.bytes(bytes);
+        let made = self.make(encoding, &key);
+        match &made {
+            Ok((bytes, _)) => {
+                self.shared.metrics.encode.add(*bytes, since.elapsed());
+                span.bytes(*bytes);
             }
             Err(error) => {
-                self.failed(&key, error);
+                self.failed(&key, error.clone());
                 for peer in self.peers.values_mut() {
                     peer.discard();
                 }
@@ -169,12 +171,13 @@ impl Worker<'_> {
         }
         drop(span);
         let id = encoding.id();
-        self.node.ended(&key, id);
+        self.node.ended(&key, id, matches!(made, Ok((_, true))));
         self.tell_group(&Word::Ended { name, version, id });
     }
 
-    /// Makes the parities that this process keeps. The bytes of their file.
-    fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<u64> {
+    /// Makes the parities that this process keeps. The bytes of their file, and whether they are of
+    /// use, and therefore in their place.
+    fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<(u64, bool)> {
         encoding.check()?;
         let files = &self.shared.files;
         let own = encoding.place(self.node.own());
@@ -188,14 +191,15 @@ impl Worker<'_> {
         });
         let named = written.and_then(|bytes| {
             let _naming = self.shared.naming.lock();
-            if self.is_current(key, &encoding.members[own]) {
+            let current = self.is_current(key, &encoding.members[own]);
+            if current {
                 let path = files.parity_path(&key.0, key.1)?;
                 files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
             } else {
                 // Taken again, or removed: then these parities are of nothing.
                 files::remove(&temporary)?;
             }
-            Ok(bytes)
+            Ok((bytes, current))
         });
         if named.is_err() {
             // The first failure is the one to report.

@@ -109,15 +109,12 @@ impl Shared {
     }
 
     /// Commits a checkpoint whose loan, if it has one, is left to the worker.
-    pub(super) fn commit_with_loan(&self, open: Open, persist: bool) -> [u64; 2] {
+    pub(super) fn commit_with_loan(&self, open: Open, persist: bool) {
         let arriving = open.loan.parts();
         if !open.loan.runs.is_empty() {
             self.loans.0.lock().insert(open.id, open.loan);
         }
-        self.catalog.step(|state| {
-            state.commit_lent(open.id, open.regions, arriving, persist);
-            state.used()
-        })
+        self.step_counted(|state| state.commit_lent(open.id, open.regions, arriving, persist));
     }
 }
 

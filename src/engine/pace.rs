@@ -153,6 +153,11 @@ impl Pace {
         self.now.lock().pace.touched(bytes, since.elapsed().as_secs_f64());
     }
 
+    /// Nothing is left to touch that is not being touched.
+    pub fn all_touched(&self) {
+        self.now.lock().pace.all_touched();
+    }
+
     /// Ends all waiting: everything is touched, or the engine stops.
     pub fn finish(&self) {
         self.now.lock().done = true;
@@ -169,8 +174,9 @@ impl Flushing<'_> {
         let mut now = self.pace.now.lock();
         let before = now.pace.model().mode();
         now.pace.flushed(flush, bytes, untouched, seconds);
-        let mode = now.pace.model().mode();
-        let changed = now.pace.model().prediction().filter(|_| mode != before);
+        let model = now.pace.model();
+        let mode = model.mode();
+        let changed = if mode == before { None } else { model.prediction() };
         drop(now);
         self.pace.changed.notify_all();
         changed.map(|prediction| (mode, prediction))

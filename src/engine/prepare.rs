@@ -9,7 +9,6 @@ use crate::catalog::state::State;
 use crate::config::TouchMethod as Setting;
 use crate::device::register;
 use crate::error::{Error, Kind, Result};
-use crate::platform::mapping::supports_populate;
 use crate::platform::turns::{Standing, Turn, Turns};
 use crate::platform::{memory, numa};
 use crate::policy::map::may_map;
@@ -100,9 +99,11 @@ pub fn touch(shared: &Shared) -> Result<()> {
         shared.metrics.touch.add(bytes, time);
         shared.trace.spent(Activity::Touch, since, time, bytes);
         if shared.trace.is_on() {
-            shared.trace.counter(Counter::HostTouched, host.touched_bytes());
+            // Several threads touch: none may record between another's look and its record.
+            host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
         }
     }
+    shared.pace.all_touched();
     Ok(())
 }
 
@@ -271,7 +272,7 @@ pub fn unpin(shared: &Shared) {
 fn method(shared: &Shared) -> TouchMethod {
     match shared.config.touch_method {
         Setting::Populate => TouchMethod::Populate,
-        Setting::Auto if supports_populate() => TouchMethod::Populate,
-        Setting::Auto | Setting::Write => TouchMethod::Write(memory::page_size()),
+        Setting::Write => TouchMethod::Write(memory::page_size()),
+        Setting::Auto => TouchMethod::here(),
     }
 }

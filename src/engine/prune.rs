@@ -1,9 +1,10 @@
 //! Removing the files of versions that are more than a tier is to keep.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
+use crate::policy::rounds::{Fate, PARITIES};
 
 /// How many of the oldest versions are looked at to find one that can go. Where none of them can,
 /// younger ones cannot either, as a rule: they are persisted in order.
@@ -41,16 +42,8 @@ impl Shared {
 
     /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
     pub(super) fn prune(&self, tier: FileTier, name: &str) {
-        let agreed = |tier: FileTier| self.agreed[tier as usize].load(Ordering::Acquire);
-        let agreed = match tier {
-            // An aggregated file is of use only when all processes have written their parts.
-            FileTier::Scratch if self.config.aggregated => {
-                agreed(FileTier::Scratch).min(agreed(FileTier::Persistent))
-            }
-            _ => agreed(tier),
-        };
         loop {
-            let excess = self.retention[tier as usize].lock().excess(name, agreed, AT_A_TIME);
+            let excess = self.excess(tier, name);
             let mut removed = 0;
             for &version in &excess {
                 // What is being restored or persisted goes with the next one.
@@ -67,6 +60,32 @@ impl Shared {
                 return;
             }
         }
+    }
+
+    /// The oldest versions of a name that are more than a tier is to keep.
+    fn excess(&self, tier: FileTier, name: &str) -> Vec<i32> {
+        let in_scratch = tier == FileTier::Scratch;
+        let kept = self.retention[tier as usize].lock();
+        let common = self.common[tier as usize].lock();
+        // An aggregated file is of use only when all processes have written their parts.
+        let also = in_scratch && self.config.aggregated;
+        let too = also.then(|| self.common[FileTier::Persistent as usize].lock());
+        let youngest = common.youngest().min(too.as_ref().map_or(u64::MAX, |too| too.youngest()));
+        let counts = |id| common.has(id) && too.as_ref().is_none_or(|too| too.has(id));
+        let Some(node) = self.erasure.get().filter(|_| in_scratch) else {
+            return kept.excess(name, AT_A_TIME, youngest, counts, |_, _| false);
+        };
+        // The last one that survives the loss of a scratch directory stays, and so does each that
+        // may be the next such one.
+        let protected = self.common[PARITIES].lock();
+        let last = kept.youngest(name, |id| protected.has(id));
+        let interned: Arc<str> = name.into();
+        kept.excess(name, AT_A_TIME, youngest, counts, |id, version| {
+            protected.keeps(last, id, || match id {
+                0 => self.files.has_parities(name, version),
+                _ => node.fate(&(interned.clone(), version)) == Fate::There,
+            })
+        })
     }
 
     /// The same for all names, once nothing is under way any more.

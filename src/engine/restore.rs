@@ -11,18 +11,22 @@ use crate::catalog::entry::{Id, Part, Region, PARTS};
 use crate::catalog::state::{Acquire, Source};
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
+use crate::format::header::Decoded;
 use crate::metrics::{Cause, Hop};
-use crate::policy::slice::SLICE;
-use crate::tier::files::{Files, Found, Opened};
+use crate::tier::files::{Files, Found, Target, Wanted};
 use crate::tier::space::cut;
+
+/// What a restore that failed on its way has done.
+const UNDEFINED: &str = "what is in the regions that were to be restored is undefined now";
 
 /// Whose checkpoint is restored.
 #[derive(Debug)]
 enum Owner {
     /// This job's.
     Own(Id),
-    /// Another rank's, of which only files are known: those in these directories.
-    Other(Files),
+    /// One of which only files are known, in these directories: another rank's, or this one's of an
+    /// earlier job.
+    Stored(Files),
 }
 
 /// A restore under way.
@@ -42,7 +46,7 @@ impl Restoring {
     pub fn files<'a>(&'a self, shared: &'a Shared) -> &'a Files {
         match &self.owner {
             Owner::Own(_) => &shared.files,
-            Owner::Other(files) => files,
+            Owner::Stored(files) => files,
         }
     }
 }
@@ -106,6 +110,24 @@ impl Shared {
         Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions })
     }
 
+    /// Starts a restore of this rank's checkpoint of an earlier job without reading its file before:
+    /// the bytes are compared with their checksum when they are restored. `None` if it has none, or
+    /// which regions it has cannot be told without.
+    pub fn begin_restore_unproven(
+        &self,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Option<Restoring> {
+        let known = || self.catalog.look(|state| state.find(name, version)).is_some();
+        if !self.files.wants_digest() || known() {
+            return None;
+        }
+        self.settle();
+        let header = self.files.undisputed_header(name, version)?;
+        Some(self.begin_restore_stored(self.files.clone(), name, version, Some(&header), part_of))
+    }
+
     /// Starts a restore of another rank's checkpoint, of which only files are known.
     pub fn begin_restore_of(
         &self,
@@ -115,20 +137,31 @@ impl Shared {
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
         let files = self.files.of_rank(rank);
-        let regions = match files.look(name, version)? {
-            Found::Routed => Arc::from([]),
-            Found::Regions(opened) => {
-                let regions = opened.header.regions().iter().map(|&region| Region {
-                    id: region.id,
-                    size: region.size,
-                    part: part_of(region.id),
-                    offset: 0,
-                });
-                regions.collect()
-            }
+        let found = files.look(name, version)?;
+        let header = match &found {
+            Found::Routed => None,
+            Found::Regions(opened) => Some(&opened.header),
         };
+        Ok(self.begin_restore_stored(files, name, version, header, part_of))
+    }
+
+    fn begin_restore_stored(
+        &self,
+        files: Files,
+        name: &str,
+        version: i32,
+        header: Option<&Decoded>,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Restoring {
+        let regions = header.map_or(&[][..], Decoded::regions).iter().map(|region| Region {
+            id: region.id,
+            size: region.size,
+            part: part_of(region.id),
+            offset: 0,
+        });
+        let regions = regions.collect();
         self.pace.restore_begins();
-        Ok(Restoring { owner: Owner::Other(files), name: name.to_owned(), version, regions })
+        Restoring { owner: Owner::Stored(files), name: name.to_owned(), version, regions }
     }
 
     /// Ends a restore.
@@ -151,7 +184,7 @@ impl Shared {
             .collect();
         let id = match &restoring.owner {
             Owner::Own(id) => *id,
-            Owner::Other(_) => {
+            Owner::Stored(_) => {
                 return self
                     .read_file(restoring, &wanted)
                     .map_err(about(&restoring.name, restoring.version));
@@ -222,7 +255,6 @@ impl Shared {
 
     fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
-        let opened = restoring.files(self).open_nearest(&restoring.name, restoring.version)?;
         if wanted.iter().any(|(_, place)| place.kind != PLAIN) {
             // Not before the application's own copies out of that memory.
             let side = self.device_side()?;
@@ -231,61 +263,82 @@ impl Shared {
             drop(side.after_application(self, &own)?);
             own.0.synchronize()?;
         }
-        let mut bytes = 0;
-        for (region, place) in wanted {
-            let found = opened.header.region(region.id).filter(|found| found.size == region.size);
-            let Some(found) = found else {
-                return Err(Error::new(
-                    Kind::Corrupt,
-                    format!("{}: region {} is not what it was", opened.path.display(), region.id),
-                ));
-            };
-            match place.kind {
-                Pointer::Host { .. } => {
-                    if region.size > 0 {
-                        // SAFETY: the application gives `place.len` writable bytes, at least as
-                        // many as the region has (checked by the client).
-                        let into = unsafe {
-                            std::slice::from_raw_parts_mut(
-                                place.address as *mut u8,
-                                region.size as usize,
-                            )
-                        };
-                        opened.read_exact_at(into, found.offset)?;
-                    }
-                }
-                Pointer::Device { .. } => {
-                    self.read_to_device(&opened, found.offset, region, place)?
-                }
-            }
-            bytes += region.size;
+        let overlapping = overlap(wanted);
+        let mut begun = false;
+        let read =
+            restoring.files(self).read_nearest(&restoring.name, restoring.version, |opened| {
+                let of_copy = wanted.iter().map(|(region, place)| {
+                    let offset = opened.offset_of(region)?;
+                    Ok(Wanted { offset, target: self.target(region, place, overlapping) })
+                });
+                let of_copy = of_copy.collect::<Result<Vec<_>>>()?;
+                begun = true;
+                Ok(of_copy)
+            });
+        if let Err(error) = read {
+            return Err(if begun { error.followed_by(UNDEFINED) } else { error });
         }
+        let bytes = wanted.iter().map(|(region, _)| region.size).sum();
         self.metrics.hop(Hop::FtoA).add(bytes, since.elapsed());
         Ok(())
     }
 
-    fn read_to_device(
-        &self,
-        opened: &Opened,
-        offset: u64,
-        region: &Region,
-        place: &Place,
-    ) -> Result<()> {
-        let side = self.device_side()?;
-        let own = side.own.lock();
-        let _current = side.device.enter()?;
-        let mut bounce = vec![0u8; SLICE.min(region.size) as usize];
-        let mut done = 0;
-        while done < region.size {
-            let len = (region.size - done).min(SLICE);
-            let bytes = &mut bounce[..len as usize];
-            opened.read_exact_at(bytes, offset + done)?;
-            // SAFETY: the driver has vouched for the application's pointer, which has at least
-            // `region.size` bytes; the buffer waits for the stream.
-            unsafe { own.0.copy_from_host(place.address + done, bytes.as_ptr(), len) }
-                .and_then(|()| own.0.synchronize())?;
-            done += len;
+    /// Where a region's bytes go. Memory that `overlaps` that of other regions is nobody's alone: it
+    /// is not read into directly.
+    fn target<'a>(&'a self, region: &Region, place: &Place, overlaps: bool) -> Target<'a> {
+        let address = place.address;
+        match place.kind {
+            Pointer::Host { .. } if region.size == 0 => Target::Memory(&mut []),
+            Pointer::Host { .. } if overlaps => {
+                let mut to = address as *mut u8;
+                let copy = move |bytes: &[u8]| {
+                    // SAFETY: the application gives `place.len` writable bytes, at least as many as
+                    // the region has (checked by the client); the buffer is another one.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                        to = to.add(bytes.len());
+                    }
+                    Ok(())
+                };
+                Target::Taken(region.size, Box::new(copy))
+            }
+            Pointer::Host { .. } => {
+                // SAFETY: the application gives `place.len` writable bytes, at least as many as the
+                // region has (checked by the client), which are no other region's, and does not
+                // touch them during the call. Of the slices made here, one for each copy that is
+                // tried, one lives at a time.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts_mut(address as *mut u8, region.size as usize)
+                };
+                Target::Memory(bytes)
+            }
+            Pointer::Device { .. } => {
+                let mut done = 0;
+                let copy = move |bytes: &[u8]| {
+                    let side = self.device_side()?;
+                    let own = side.own.lock();
+                    let _current = side.device.enter()?;
+                    let len = bytes.len() as u64;
+                    // SAFETY: the driver has vouched for the application's pointer, which has the
+                    // region's bytes; the caller's buffer waits for the stream.
+                    unsafe { own.0.copy_from_host(address + done, bytes.as_ptr(), len) }
+                        .and_then(|()| own.0.synchronize())?;
+                    done += len;
+                    Ok(())
+                };
+                Target::Taken(region.size, Box::new(copy))
+            }
         }
-        Ok(())
     }
+}
+
+/// Whether regions have host memory in common.
+fn overlap(wanted: &[(&Region, &Place)]) -> bool {
+    let mut ranges: Vec<(u64, u64)> = wanted
+        .iter()
+        .filter(|(region, place)| matches!(place.kind, Pointer::Host { .. }) && region.size > 0)
+        .map(|(region, place)| (place.address, region.size))
+        .collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0)
 }

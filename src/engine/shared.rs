@@ -1,7 +1,7 @@
 //! What the application's thread and the workers share.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -10,7 +10,9 @@ use super::guard::Guard;
 use super::loan::Loans;
 use super::pace::{Flushing, Pace};
 use crate::backend::link::Link;
+use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::monitor::Catalog;
+use crate::catalog::state::State;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Event, Stream};
@@ -18,6 +20,7 @@ use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::policy::interval::Interval;
+use crate::policy::rounds::{Common, Fate, TIERS};
 use crate::policy::touch::Mode;
 use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
@@ -64,9 +67,10 @@ pub struct Shared {
     ///
     /// [`FileTier`]: crate::catalog::entry::FileTier
     pub retention: [Mutex<Retention>; 2],
-    /// The last checkpoint that all processes of the job have in scratch, and in persistent, like
-    /// all before it: what is later is not counted among those to keep.
-    pub agreed: [AtomicU64; 2],
+    /// The checkpoints that all processes of the job are known to have in scratch, and in
+    /// persistent: no others are counted among those to keep; and those of which all have made
+    /// parities. Taken after `retention`, and before the locks of `erasure`.
+    pub common: [Mutex<Common>; TIERS],
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     /// Which checkpoints are copied to persistent.
@@ -102,7 +106,7 @@ impl Shared {
         let limits = [config.scratch_versions, config.max_versions];
         Shared {
             retention: limits.map(|limit| Mutex::new(Retention::new(limit))),
-            agreed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
+            common: std::array::from_fn(|_| Mutex::new(Common::all())),
             config,
             catalog,
             host,
@@ -166,6 +170,22 @@ impl Shared {
         }
     }
 
+    /// What becomes of the parities that this process makes of a checkpoint.
+    pub fn fate_of_parities(&self, id: Id) -> Fate {
+        let Some(node) = self.erasure.get() else {
+            return Fate::There;
+        };
+        // The file first: it is told of before it counts as there.
+        match self
+            .catalog
+            .look(|state| (state.fate(id, FileTier::Scratch), state.key_in_scratch(id)))
+        {
+            (Fate::Open, _) => Fate::Open,
+            (_, Some(key)) => node.fate(&key),
+            (_, None) => Fate::Missing,
+        }
+    }
+
     /// Whether a checkpoint that is taken now is to be copied to persistent (`persistent_interval`).
     pub fn is_to_persist(&self) -> bool {
         self.interval.lock().passes(self.started.elapsed())
@@ -209,9 +229,17 @@ impl Shared {
         self.guard.is_short()
     }
 
-    /// Records how many bytes of the device cache and of the host buffer are taken.
-    pub fn record_use(&self, used: [u64; 2]) {
-        self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
+    /// Makes a step of the catalog after which more or fewer bytes of the device cache or of the host
+    /// buffer are taken, and records how many. Within the step: after it, somebody else's could be
+    /// recorded first, and what is taken would seem to go back.
+    pub fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
+        self.catalog.step(|state| {
+            let result = step(state);
+            if self.trace.is_on() {
+                self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], state.used());
+            }
+            result
+        })
     }
 
     /// Ends a flush of `bytes`, `untouched` of them to pages that did not exist.
@@ -249,5 +277,60 @@ impl DeviceSide {
         let closed = shared.gate.close();
         self.device.synchronize()?;
         Ok(Some(closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::place::Place;
+    use crate::engine::Engine;
+
+    /// Catches counters that are recorded after the lock that their value was read under: what only
+    /// grows then goes back now and then in the timeline.
+    #[test]
+    fn counters_stand_in_the_order_of_what_they_count() {
+        const THREADS: i32 = 4;
+        const CHECKPOINTS: i32 = 5000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("timeline");
+        let text = format!(
+            "mode = async\nephemeral = true\nhost_cache_size = 64M\ntouch_threads = 4\ntrace = {}\n",
+            path.display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, 0, None).unwrap();
+        let bytes = vec![7u8; 512];
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (engine, bytes) = (&engine, &bytes);
+                scope.spawn(move || {
+                    for version in 0..CHECKPOINTS {
+                        let mut open = engine.begin("x", thread * CHECKPOINTS + version);
+                        let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+                        engine.capture(&mut open, &[place], Vec::new()).unwrap();
+                        engine.commit(open).unwrap();
+                    }
+                });
+            }
+        });
+        let host = engine.host.as_ref().unwrap();
+        while host.touched_bytes() < host.len() {
+            std::thread::yield_now();
+        }
+        drop(engine);
+        let text = std::fs::read(path).unwrap();
+        let events: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+        for counter in ["host used", "host touched"] {
+            let mut values: Vec<(f64, u64)> = events
+                .iter()
+                .filter(|event| event["name"] == counter)
+                .map(|e| (e["ts"].as_f64().unwrap(), e["args"]["bytes"].as_u64().unwrap()))
+                .collect();
+            values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            assert!(values.len() > 8, "{counter}: {values:?}");
+            let back = values.windows(2).find(|pair| pair[0].1 > pair[1].1);
+            assert_eq!(back, None, "{counter}");
+        }
     }
 }

@@ -26,6 +26,8 @@ pub struct Spool {
     expected: Vec<u8>,
     /// Id, size and offset of what was written, in the order of writing.
     written: Vec<(i32, u64, u64)>,
+    /// There are other bytes behind these, which could not be taken back.
+    spoilt: bool,
 }
 
 impl Spool {
@@ -41,7 +43,7 @@ impl Spool {
         let expected = Header::new(expected)?.encode();
         let output =
             Output::create(shared.files.temporary(&complete), shared.files.wants_digest())?;
-        let mut spool = Spool { output, complete, expected, written: Vec::new() };
+        let mut spool = Spool { output, complete, expected, written: Vec::new(), spoilt: false };
         match spool.output.put(&spool.expected) {
             Ok(()) => Ok(spool),
             Err(error) => {
@@ -63,11 +65,11 @@ impl Spool {
     }
 
     /// Copies the regions to a new file, in the order of the format, if there are other ones than
-    /// were expected: a checkpoint was captured in several calls.
+    /// were expected: a checkpoint was captured in several calls, or some of them failed.
     fn put_in_order(&mut self, shared: &Shared) -> Result<()> {
         let header = Header::new(self.written.iter().map(|&(id, size, _)| (id, size)).collect())?;
         let in_order = self.written.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if in_order && header.encode() == self.expected {
+        if in_order && !self.spoilt && header.encode() == self.expected {
             return Ok(());
         }
         let temporary = shared.files.temporary(&self.complete);
@@ -117,8 +119,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Appends regions of the application, in the order given.
+    /// Appends regions of the application, in the order given: all of them or, after an error,
+    /// none.
     pub(super) fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
+        let before = (spool.written.len(), spool.output.mark());
+        let result = self.append_places(spool, places);
+        if result.is_err() {
+            // What was written of them takes room that there may be none of.
+            spool.written.truncate(before.0);
+            spool.spoilt |= spool.output.take_back(before.1).is_err();
+        }
+        result
+    }
+
+    fn append_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let since = Instant::now();
         let own = if places.iter().any(|place| place.kind != PLAIN) {
             let side = self.device_side()?;

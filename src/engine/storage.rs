@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
 use crate::platform::files;
-use crate::tier::files::{Output, Written};
+use crate::tier::files::{Output, Target, Wanted, Written};
 use crate::tier::space::cut;
 use crate::trace::Activity;
 
@@ -32,13 +32,11 @@ pub fn write(shared: &Shared) -> Result<()> {
             shared.arrived(FileTier::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
-        let (after, used) =
-            shared.catalog.step(|state| (state.write_done(&job, result), state.used()));
+        let after = shared.step_counted(|state| state.write_done(&job, result));
         if after == After::Unlink {
             unlink(shared, &job.name, job.version);
         }
         drop(naming);
-        shared.record_use(used);
     }
     Ok(())
 }
@@ -85,11 +83,7 @@ pub fn read(shared: &Shared) -> Result<()> {
             // Nothing is lost: the restore looks at the files itself, and reports.
             shared.degrade("read", format!("reading ahead failed: {error}"));
         }
-        let used = shared.catalog.step(|state| {
-            state.read_done(&job, &result);
-            state.used()
-        });
-        shared.record_use(used);
+        shared.step_counted(|state| state.read_done(&job, &result));
     }
     Ok(())
 }
@@ -152,29 +146,29 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Read).of(&job.name, job.version);
     let host = shared.host()?;
-    let opened = shared.files.open_nearest(&job.name, job.version)?;
     let mut bytes = 0;
-    for region in job.regions.iter() {
-        let Some(source) = &job.memory[region.part as usize] else {
-            continue;
-        };
-        let Some(place) = opened.header.region(region.id).filter(|p| p.size == region.size) else {
-            return Err(crate::error::Error::new(
-                crate::error::Kind::Corrupt,
-                format!("{}: region {} is not what it was", opened.path.display(), region.id),
-            ));
-        };
-        let mut at = place.offset;
-        for extent in cut(&source.extents, region.offset, region.size) {
-            // SAFETY: the room is this job's alone, within the mapping.
-            let into = unsafe {
-                std::slice::from_raw_parts_mut(host.address(extent.offset), extent.len as usize)
+    shared.files.read_nearest(&job.name, job.version, |opened| {
+        bytes = 0;
+        let mut wanted = Vec::new();
+        for region in job.regions.iter() {
+            let Some(source) = &job.memory[region.part as usize] else {
+                continue;
             };
-            opened.read_exact_at(into, at)?;
-            at += extent.len;
+            let mut offset = opened.offset_of(region)?;
+            for extent in cut(&source.extents, region.offset, region.size) {
+                // SAFETY: the room is this job's alone, within the mapping, and no two extents
+                // overlap. Of the slices made here, one for each copy that is tried, one lives at a
+                // time.
+                let into = unsafe {
+                    std::slice::from_raw_parts_mut(host.address(extent.offset), extent.len as usize)
+                };
+                wanted.push(Wanted { offset, target: Target::Memory(into) });
+                offset += extent.len;
+            }
+            bytes += region.size;
         }
-        bytes += region.size;
-    }
+        Ok(wanted)
+    })?;
     for source in job.memory.iter().flatten() {
         host.written(&source.extents);
     }

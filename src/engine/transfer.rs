@@ -50,11 +50,7 @@ pub fn flush(shared: &Shared) -> Result<()> {
             span.untouched(flushed.untouched);
         }
         drop(span);
-        let used = shared.catalog.step(|state| {
-            state.flush_done(job.id, end);
-            state.used()
-        });
-        shared.record_use(used);
+        shared.step_counted(|state| state.flush_done(job.id, end));
     }
     Ok(())
 }
@@ -78,11 +74,7 @@ pub fn fetch(shared: &Shared) -> Result<()> {
             }
         }
         drop(span);
-        let used = shared.catalog.step(|state| {
-            state.fetch_done(job.id, &end);
-            state.used()
-        });
-        shared.record_use(used);
+        shared.step_counted(|state| state.fetch_done(job.id, &end));
     }
     Ok(())
 }

@@ -1,34 +1,15 @@
 //! What one encoding covers: one version of the members' checkpoint files. Every parity file has
 //! it in its header, so that any one of them says who was in the group and what to expect of whom.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
-use sha2::Digest as _;
 
 use super::layout::{Layout, MOST_MEMBERS};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::format::names;
 
 /// No file that is encoded is longer, in bytes.
 const LONGEST_FILE: u64 = 1 << 48;
-
-/// The SHA-256 of some bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Digest(pub [u8; 32]);
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl Digest {
-    /// Of these bytes.
-    pub fn of(bytes: &[u8]) -> Digest {
-        Digest(sha2::Sha256::digest(bytes).into())
-    }
-}
 
 /// One member's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,8 +18,8 @@ pub struct Member {
     pub rank: u32,
     /// Bytes of its checkpoint file.
     pub len: u64,
-    /// The digest of that file.
-    pub digest: Digest,
+    /// The checksum of that file.
+    pub digest: Checksum,
     /// For a file-based checkpoint, the path that the application asked to have routed.
     pub routed: Option<String>,
 }
@@ -86,9 +67,9 @@ impl Encoding {
     }
 
     /// What tells it from every other encoding.
-    pub fn id(&self) -> Digest {
+    pub fn id(&self) -> Checksum {
         // Plain data: it can always be written.
-        Digest::of(&postcard::to_stdvec(self).unwrap_or_default())
+        Checksum::of(&postcard::to_stdvec(self).unwrap_or_default())
     }
 
     /// Its stripes.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use super::encoding::{Digest, Member};
+use super::encoding::Member;
 use super::node::{Node, Prepared};
 use super::parity::ParityFile;
 use super::peer::Peer;
@@ -13,6 +13,7 @@ use super::roster::{self, Card, Settings};
 use super::wire::{FileId, Word};
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::format::checksum::Checksum;
 use crate::tier::files::Output;
 
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
@@ -121,7 +122,7 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
         let odd = nodes.pop().unwrap();
         let engines: Vec<Engine> =
             (0..).zip(nodes).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
-        let file = Member { rank: 2, len: 1000, digest: Digest::of(b"nowhere"), routed: None };
+        let file = Member { rank: 2, len: 1000, digest: Checksum::of(b"nowhere"), routed: None };
         let mut calls: Vec<Peer> = (0..2).map(|rank| odd.call(rank).unwrap()).collect();
         for call in &mut calls {
             let word = Word::Announced { name: "x".to_owned(), version: 1, file: file.clone() };
@@ -174,7 +175,7 @@ fn strangers_are_turned_away() {
     Peer::call(0, &here, 1, &here, |_| {}).unwrap();
     // A file that nobody offers is refused, and the call goes on.
     let mut call = nodes[0].call(1).unwrap();
-    let id = FileId { name: "../x".to_owned(), version: 1, digest: Digest([0; 32]) };
+    let id = FileId { name: "../x".to_owned(), version: 1, digest: Checksum::from_bytes([0; 32]) };
     for _ in 0..2 {
         call.ask(id.clone(), 0, 100).unwrap();
         assert!(call.take(&mut [0; 100]).unwrap_err().to_string().contains("not served"));

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::encoding::{Digest, Member};
+use super::encoding::Member;
 use super::offers::Offers;
 use super::peer::Peer;
 use super::progress::{Choice, Key, Progress, Task};
@@ -14,8 +14,10 @@ use super::roster::{Card, Place, Settings};
 use super::server::Server;
 use super::wire::Word;
 use crate::error::{Error, Result};
+use crate::format::checksum::Checksum;
 use crate::format::names;
 use crate::platform::network;
+use crate::policy::rounds::Fate;
 use crate::sync::{Condvar, Mutex};
 
 /// While something is expected of others, they are looked after so often.
@@ -207,9 +209,20 @@ impl Node {
         self.step(|now, _| now.progress.announced(self.known.place.own, key.clone(), file));
     }
 
-    /// This process has made its parities of an encoding, or cannot.
-    pub fn ended(&self, key: &Key, id: Digest) {
-        self.step(|now, _| now.progress.ended(self.known.place.own, key, id));
+    /// This process has made its parities of an encoding, which are in their place if `made`, or it
+    /// cannot.
+    pub fn ended(&self, key: &Key, id: Checksum, made: bool) {
+        self.step(|now, _| {
+            if made {
+                now.progress.made(key.clone());
+            }
+            now.progress.ended(self.known.place.own, key, id);
+        });
+    }
+
+    /// What becomes of this process's parities of a version whose file is in scratch.
+    pub fn fate(&self, key: &Key) -> Fate {
+        self.known.now.lock().progress.fate(key)
     }
 
     /// Another process is not there any more.

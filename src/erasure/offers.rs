@@ -75,7 +75,7 @@ impl Drop for Offer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::erasure::encoding::Digest;
+    use crate::format::checksum::Checksum;
 
     #[test]
     fn a_file_is_served_as_long_as_somebody_offers_it() {
@@ -83,7 +83,7 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, b"head and body").unwrap();
         let source = || Source { file: files::open(&path).unwrap(), path: path.clone(), start: 9 };
-        let id = FileId { name: "x".to_owned(), version: 1, digest: Digest::of(b"body") };
+        let id = FileId { name: "x".to_owned(), version: 1, digest: Checksum::of(b"body") };
         let offers = Arc::new(Offers::default());
         let mut bytes = [0; 3];
         let first = offers.offer(id.clone(), source());

@@ -7,19 +7,17 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use super::encoding::{Digest, Encoding};
+use super::encoding::Encoding;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::{self, Checksum, Hasher};
 use crate::platform::files;
 
 const MAGIC: &[u8; 8] = b"VELOCEC1";
 const PREFIX: usize = MAGIC.len() + 4;
-const DIGEST: usize = 32;
+const DIGEST: usize = checksum::LEN;
 /// No header is longer: the largest group, and paths of files.
 const LONGEST_HEADER: usize = 1 << 20;
-/// Bytes that are read at a time.
-const BUFFER: usize = 1 << 20;
 
 /// What a parity file says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +27,7 @@ pub struct Header {
     /// The place in the group of the member that keeps this file.
     pub own: u32,
     /// The digest of the parities.
-    pub payload: Digest,
+    pub payload: Checksum,
 }
 
 /// A parity file that is there, with its header checked.
@@ -66,7 +64,7 @@ impl ParityFile {
         let mut head = vec![0; len + DIGEST];
         files::read_exact_at(&file, &mut head, PREFIX as u64, path)?;
         let (head, digest) = head.split_at(len);
-        if Digest::of(head).0 != digest {
+        if Checksum::of(head).as_bytes() != digest {
             return Err(damaged("its header is damaged"));
         }
         let header: Header =
@@ -87,7 +85,8 @@ impl ParityFile {
     /// # Errors
     /// [`Kind::Corrupt`] if they are damaged.
     pub fn verify(&self) -> Result<()> {
-        let (_, digest) = digest_from(&self.file, &self.path, self.start)?;
+        let end = files::len(&self.file, &self.path)?;
+        let digest = checksum::of_range(&self.file, self.start..end, &self.path, |_| {})?;
         if digest == self.header.payload {
             return Ok(());
         }
@@ -103,7 +102,7 @@ pub struct Writer {
     header: Header,
     start: u64,
     at: u64,
-    hasher: Sha256,
+    hasher: Hasher,
 }
 
 impl Writer {
@@ -112,10 +111,18 @@ impl Writer {
     /// # Errors
     /// The system's, with the path.
     pub fn create(path: &Path, encoding: Encoding, own: usize) -> Result<Writer> {
-        let header = Header { encoding, own: own as u32, payload: Digest([0; DIGEST]) };
+        let header =
+            Header { encoding, own: own as u32, payload: Checksum::from_bytes([0; DIGEST]) };
         let start = (PREFIX + encode(&header)?.len() + DIGEST) as u64;
         let file = files::create(path)?;
-        Ok(Writer { file, path: path.to_owned(), header, start, at: start, hasher: Sha256::new() })
+        Ok(Writer {
+            file,
+            path: path.to_owned(),
+            header,
+            start,
+            at: start,
+            hasher: Hasher::default(),
+        })
     }
 
     /// Appends to the parities.
@@ -137,38 +144,24 @@ impl Writer {
         if self.at - self.start != self.header.encoding.layout().payload() {
             return Err(Error::new(Kind::Internal, "a parity file is not complete"));
         }
-        self.header.payload = Digest(self.hasher.finalize().into());
+        self.header.payload = self.hasher.finish();
         let header = encode(&self.header)?;
         let mut head = MAGIC.to_vec();
         head.extend((header.len() as u32).to_le_bytes());
         head.extend(&header);
-        head.extend(Digest::of(&header).0);
+        head.extend(Checksum::of(&header).as_bytes());
         files::write_all_at(&self.file, &head, 0, &self.path)?;
         Ok(self.at)
     }
 }
 
-/// The length and the digest of an open file.
+/// The length and the checksum of an open file.
 ///
 /// # Errors
 /// The system's, with the path.
-pub fn digest(file: &File, path: &Path) -> Result<(u64, Digest)> {
-    digest_from(file, path, 0)
-}
-
-/// The same of what is behind `from` bytes.
-fn digest_from(file: &File, path: &Path, from: u64) -> Result<(u64, Digest)> {
-    let len = files::len(file, path)?.saturating_sub(from);
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; BUFFER.min(len as usize)];
-    let mut done = 0;
-    while done < len {
-        let bytes = &mut buffer[..(len - done).min(BUFFER as u64) as usize];
-        files::read_exact_at(file, bytes, from + done, path)?;
-        hasher.update(&*bytes);
-        done += bytes.len() as u64;
-    }
-    Ok((len, Digest(hasher.finalize().into())))
+pub fn digest(file: &File, path: &Path) -> Result<(u64, Checksum)> {
+    let len = files::len(file, path)?;
+    Ok((len, checksum::of_range(file, 0..len, path, |_| {})?))
 }
 
 fn encode(header: &Header) -> Result<Vec<u8>> {

@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::encoding::{Digest, Encoding, Member};
+use super::encoding::{Encoding, Member};
+use crate::format::checksum::Checksum;
+use crate::policy::rounds::Fate;
 
 /// A checkpoint's name and version.
 pub type Key = (Arc<str>, i32);
@@ -51,7 +53,7 @@ struct Version {
     announced: Vec<Option<Member>>,
     /// Of which encoding each member has made its parities, or cannot. That may be heard of before
     /// all is known that was encoded.
-    ended: Vec<Option<Digest>>,
+    ended: Vec<Option<Checksum>>,
     started: bool,
     since: u64,
 }
@@ -78,6 +80,10 @@ pub struct Progress {
     complete: VecDeque<Key>,
     /// Versions that are to be encoded, and have not been announced.
     decided: VecDeque<Key>,
+    /// The one that is being announced.
+    announcing: Option<Key>,
+    /// The last of which this member's parities are in their place.
+    made: VecDeque<Key>,
     versions: BTreeMap<Key, Version>,
     /// To be done before anything else.
     errands: VecDeque<Task>,
@@ -101,6 +107,8 @@ impl Progress {
             members: vec![Standing::Present; members],
             complete: VecDeque::new(),
             decided: VecDeque::new(),
+            announcing: None,
+            made: VecDeque::new(),
             versions: BTreeMap::new(),
             errands: VecDeque::new(),
             closed: false,
@@ -113,6 +121,8 @@ impl Progress {
 
     /// A file of this member is in scratch. `decide`: it is to be encoded, whatever was decided.
     pub fn complete(&mut self, key: Key, decide: bool) {
+        // The parities of the file before went with it.
+        self.made.retain(|made| *made != key);
         if self.alone() {
             self.failed += u64::from(self.choice == Choice::All || decide);
             return;
@@ -163,11 +173,33 @@ impl Progress {
     }
 
     /// A member has made its parities of the encoding `id` of this version, or cannot.
-    pub fn ended(&mut self, member: usize, key: &Key, id: Digest) {
+    pub fn ended(&mut self, member: usize, key: &Key, id: Checksum) {
         if let Some(version) = self.versions.get_mut(key) {
             version.ended[member] = Some(id);
         }
         self.forget_done();
+    }
+
+    /// This member's parities of a version are in their place. To be told before it has ended.
+    pub fn made(&mut self, key: Key) {
+        push(&mut self.made, key);
+    }
+
+    /// What becomes of this member's parities of a version whose file is in scratch.
+    pub fn fate(&self, key: &Key) -> Fate {
+        if self.made.contains(key) {
+            return Fate::There;
+        }
+        let begun = self.versions.get(key).is_some_and(|version| {
+            let id = version.encoding(key, self.parities).map(|encoding| encoding.id());
+            let ended = id.is_some() && version.ended[self.own] == id;
+            version.announced[self.own].is_some() && !ended
+        });
+        if begun || self.announcing.as_ref() == Some(key) || self.complete.contains(key) {
+            Fate::Open
+        } else {
+            Fate::Missing
+        }
     }
 
     /// A member announces no more files.
@@ -219,6 +251,8 @@ impl Progress {
 
     /// The next thing to do, if there is any.
     pub fn next_task(&mut self) -> Option<Task> {
+        // Whoever asks has done what came before.
+        self.announcing = None;
         if let Some(errand) = self.errands.pop_front() {
             return Some(errand);
         }
@@ -227,6 +261,7 @@ impl Progress {
             let key = self.complete.drain(..=at).next_back();
             if let Some(key) = key {
                 self.decided.retain(|decided| *decided != key);
+                self.announcing = Some(key.clone());
                 return Some(Task::Announce(key));
             }
         }

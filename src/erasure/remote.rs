@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::encoding::{Digest, Encoding};
+use super::encoding::Encoding;
 use super::offers::Offers;
 use super::peer::Peer;
 use super::stream::{Piece, Pieces};
 use super::wire::FileId;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 
 /// Reads the pieces of one encoding.
 #[derive(Debug)]
 pub struct Remote<'a> {
     encoding: &'a Encoding,
     /// The digests of the members' parities, where they are needed.
-    parities: Vec<Option<Digest>>,
+    parities: Vec<Option<Checksum>>,
     peers: &'a mut BTreeMap<u32, Peer>,
     own: u32,
     offers: &'a Offers,
@@ -26,7 +27,7 @@ impl<'a> Remote<'a> {
     /// From these peers, and from what the process number `own` offers itself.
     pub fn new(
         encoding: &'a Encoding,
-        parities: Vec<Option<Digest>>,
+        parities: Vec<Option<Checksum>>,
         peers: &'a mut BTreeMap<u32, Peer>,
         own: u32,
         offers: &'a Offers,

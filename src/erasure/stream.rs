@@ -3,12 +3,11 @@
 
 use std::collections::VecDeque;
 
-use sha2::{Digest as _, Sha256};
-
 use super::code::{Code, Shard, GRAIN};
-use super::encoding::{Digest, Encoding};
+use super::encoding::Encoding;
 use super::layout::{Layout, Whole};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Hasher;
 
 pub use crate::format::names::Piece;
 
@@ -119,7 +118,7 @@ pub fn rebuild(
     let mut code = Code::new(layout.data(), layout.parities());
     let mut block = vec![0; BLOCK as usize];
     let mut left = member.len;
-    let mut hasher = Sha256::new();
+    let mut hasher = Hasher::default();
     reader.each(steps, sources, |step, blocks| {
         let Shard::Data(index) = layout.shard(step.stripe, lost) else {
             return Err(Error::new(Kind::Internal, "a stripe has no data of the lost member"));
@@ -131,7 +130,7 @@ pub fn rebuild(
         hasher.update(bytes);
         put(bytes)
     })?;
-    if Digest(hasher.finalize().into()) == member.digest {
+    if hasher.finish() == member.digest {
         return Ok(());
     }
     Err(Error::new(

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::encoding::{Digest, Encoding};
+use super::encoding::Encoding;
 use super::layout::Whole;
 use super::parity::Header;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 
 /// What one process has of a version, at first sight.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +40,7 @@ pub struct Rebuild {
     /// Whose pieces can be used.
     pub whole: Vec<Whole>,
     /// The digests of their parities.
-    pub parities: Vec<Option<Digest>>,
+    pub parities: Vec<Option<Checksum>>,
 }
 
 impl Survey {
@@ -112,7 +113,7 @@ impl Survey {
             let whole: Vec<Whole> =
                 ranks.iter().map(|rank| said(*rank).copied().unwrap_or_default()).collect();
             encoding.layout().check(&whole, &ranks)?;
-            let parities: Vec<Option<Digest>> = ranks
+            let parities: Vec<Option<Checksum>> = ranks
                 .iter()
                 .map(|rank| self.header(*rank, encoding).map(|header| header.payload))
                 .collect();
@@ -141,7 +142,7 @@ mod tests {
         let member = |rank: &u32| Member {
             rank: *rank,
             len: 10,
-            digest: Digest([content; 32]),
+            digest: Checksum::from_bytes([content; 32]),
             routed: None,
         };
         let members = ranks.iter().map(member).collect();
@@ -152,7 +153,7 @@ mod tests {
         let header = |(encoding, own): (&Encoding, u32)| Header {
             encoding: encoding.clone(),
             own,
-            payload: Digest([own as u8; 32]),
+            payload: Checksum::from_bytes([own as u8; 32]),
         };
         Standing { restorable, parity: parity.map(header) }
     }
@@ -178,7 +179,10 @@ mod tests {
         assert_eq!(plan.keys().collect::<Vec<_>>(), [&1]);
         assert_eq!(plan[&1].own, 1);
         assert_eq!(plan[&1].whole, [WHOLE, NOTHING, WHOLE]);
-        assert_eq!(plan[&1].parities, [Some(Digest([0; 32])), None, Some(Digest([2; 32]))]);
+        assert_eq!(
+            plan[&1].parities,
+            [Some(Checksum::from_bytes([0; 32])), None, Some(Checksum::from_bytes([2; 32]))]
+        );
 
         // One more in the same group is too much, in the other it is not.
         standings[4] = standing(false, None);

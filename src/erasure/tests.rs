@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
-use super::encoding::{Digest, Encoding, Member};
+use super::encoding::{Encoding, Member};
 use super::layout::Whole;
 use super::parity::{Header, ParityFile, Writer};
 use super::stream::{encode, rebuild, Piece, Pieces};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::platform::files;
 
 /// Members' files in folders of one directory.
@@ -61,7 +62,7 @@ impl Group {
         let members = contents.iter().enumerate().map(|(member, content)| Member {
             rank: member as u32 * 3,
             len: content.len() as u64,
-            digest: Digest::of(content),
+            digest: Checksum::of(content),
             routed: (member == 1).then(|| "/a/path".to_owned()),
         });
         let encoding = Encoding {
@@ -107,7 +108,7 @@ impl Group {
     fn whole(&self) -> Vec<Whole> {
         let one = |member: usize| Whole {
             data: fs::read(self.data(member))
-                .is_ok_and(|found| Digest::of(&found) == self.encoding.members[member].digest),
+                .is_ok_and(|found| Checksum::of(&found) == self.encoding.members[member].digest),
             parity: ParityFile::read(&self.parity(member)).and_then(|p| p.verify()).is_ok(),
         };
         (0..self.contents.len()).map(one).collect()
@@ -238,10 +239,10 @@ proptest! {
                 version: 7,
                 parities: 1,
                 members: (0..3)
-                    .map(|rank| Member { rank, len: 9, digest: Digest([7; 32]), routed: None })
+                    .map(|rank| Member { rank, len: 9, digest: Checksum::from_bytes([7; 32]), routed: None })
                     .collect(),
             };
-            let header = Header { encoding, own: 1, payload: Digest([0; 32]) };
+            let header = Header { encoding, own: 1, payload: Checksum::from_bytes([0; 32]) };
             let mut bytes = postcard::to_stdvec(&header).unwrap();
             let at = change.index(bytes.len());
             bytes[at] = byte;
@@ -252,7 +253,7 @@ proptest! {
         let mut bytes = b"VELOCEC1".to_vec();
         bytes.extend((header.len() as u32).to_le_bytes());
         bytes.extend(&header);
-        bytes.extend(Digest::of(&header).0);
+        bytes.extend(Checksum::of(&header).as_bytes());
         bytes.resize(bytes.len() + tail, 0);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("parity");

@@ -7,8 +7,9 @@ use std::io::{ErrorKind, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::encoding::{Digest, Member};
+use super::encoding::Member;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 
 /// Changes with every change of the messages.
 pub const PROTOCOL: u32 = 1;
@@ -30,7 +31,7 @@ pub struct FileId {
     /// Its version.
     pub version: i32,
     /// The digest of the bytes that can be read.
-    pub digest: Digest,
+    pub digest: Checksum,
 }
 
 /// What is said to a process.
@@ -61,7 +62,7 @@ pub enum Word {
         /// Its version.
         version: i32,
         /// Of which encoding ([`super::encoding::Encoding::id`]).
-        id: Digest,
+        id: Checksum,
     },
     /// A version is to be encoded.
     Decided {

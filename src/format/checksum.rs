@@ -1,12 +1,16 @@
-//! Upstream's checksums (`chksum = true`): SHA-256 of a whole checkpoint file, kept as 32 raw bytes
+//! SHA-256, by which files are compared with what they were.
+//!
+//! Upstream's checksums (`chksum = true`) are those of whole checkpoint files, kept as 32 raw bytes
 //! in a file of its own in the directory `meta`. Both copies of a file, in scratch and persistent,
-//! share it, and so does the part of an aggregated file, which has the same bytes.
+//! share it, and so does the part of an aggregated file, which has the same bytes. Erasure coding
+//! tells files and what it sends by the same checksums.
 
 use std::fmt;
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Kind, Result};
@@ -21,8 +25,8 @@ const SUFFIX: &str = ".chksum";
 /// How much of a file is read at a time, in bytes.
 const BLOCK: usize = 1 << 20;
 
-/// SHA-256 of a checkpoint file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// SHA-256 of a checkpoint file, or of other bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Checksum([u8; LEN]);
 
 impl Checksum {
@@ -48,6 +52,13 @@ impl Checksum {
 impl fmt::Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// As many digits as tell one from others in a log.
+impl fmt::Debug for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

@@ -101,6 +101,13 @@ pub fn huge_bytes_of(addresses: Range<usize>) -> Result<u64> {
     Ok(huge_bytes_in(&String::from_utf8_lossy(&bytes), addresses))
 }
 
+/// Whether the system refuses memory beyond a limit of its own, even while some is left
+/// (`vm.overcommit_memory = 2`).
+pub fn commits_strictly() -> bool {
+    let setting = fs::read_to_string("/proc/sys/vm/overcommit_memory");
+    setting.is_ok_and(|text| text.trim() == "2")
+}
+
 /// How many bytes this process may lock; `None` if there is no limit (or it cannot be told).
 /// Drivers do not go by it, `mlock` and RDMA do.
 pub fn locked_limit() -> Option<u64> {

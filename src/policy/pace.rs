@@ -63,6 +63,11 @@ impl Pace {
         self.flushing == 0 || self.model.mode() == Mode::Concurrent
     }
 
+    /// Nothing is left to touch that is not being touched.
+    pub fn all_touched(&mut self) {
+        self.model.all_touched();
+    }
+
     /// A unit is being touched from now on.
     pub fn touch(&mut self) {
         self.touching += 1;

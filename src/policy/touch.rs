@@ -49,6 +49,31 @@ const NEW: f64 = 0.25;
 /// A mode is replaced by one whose flush is shorter than this share of its own.
 const BETTER_BY: f64 = 0.9;
 
+/// How a page is given memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Many pages by one system call.
+    Populate,
+    /// A write to each page, which changes nothing.
+    Write,
+}
+
+/// How pages are touched unless one of the two is asked for. `refused`: the system may refuse a
+/// page even where memory is left (strict overcommit); `populate`: the kernel can populate.
+///
+/// A call that populates keeps the lock of the address space until its last page is there, and a
+/// shorter one takes it again before those who wait have woken up. Meanwhile no thread of the
+/// application can map or unmap anything: neither a larger heap, nor a thread's stack. A write needs
+/// that lock for no page (Linux 6.4), or for one (before). But it ends the process where the system
+/// refuses the page, which a populating call reports.
+pub fn means(populate: bool, refused: bool) -> Means {
+    if populate && refused {
+        Means::Populate
+    } else {
+        Means::Write
+    }
+}
+
 /// Without `touch_threads`, the most threads that touch pages.
 const THREADS: usize = 4;
 
@@ -140,7 +165,8 @@ pub struct Model {
     key: Touch,
     mode: Mode,
     inputs: Inputs,
-    prediction: Option<Prediction>,
+    /// There is something left to touch, so that the mode matters.
+    open: bool,
     last_capture: Option<f64>,
     begun: Option<f64>,
     decisions: u64,
@@ -155,7 +181,7 @@ impl Model {
             key,
             mode,
             inputs: Inputs::default(),
-            prediction: None,
+            open: true,
             last_capture: None,
             begun: None,
             decisions: 0,
@@ -172,9 +198,9 @@ impl Model {
         &self.inputs
     }
 
-    /// What was predicted at the last decision.
+    /// What is predicted from what was measured until now.
     pub fn prediction(&self) -> Option<Prediction> {
-        self.prediction
+        predict(&self.inputs)
     }
 
     /// How often the mode has changed.
@@ -206,6 +232,11 @@ impl Model {
         self.last_capture = Some(now);
     }
 
+    /// Nothing is left to touch: the mode stays, and nothing is predicted any more to decide on it.
+    pub fn all_touched(&mut self) {
+        self.open = false;
+    }
+
     /// `bytes` of pages were touched in `seconds`, beside a flush or not.
     pub fn touched(&mut self, bytes: u64, seconds: f64, beside_flush: bool) {
         let rate = if beside_flush {
@@ -217,7 +248,7 @@ impl Model {
     }
 
     /// A flush of `bytes` took `seconds`; `untouched` of them went to untouched pages; others were
-    /// touched meanwhile, or not. Decides anew.
+    /// touched meanwhile, or not. Decides anew, if there is a choice.
     pub fn flushed(&mut self, bytes: u64, untouched: u64, seconds: f64, beside_touch: bool) {
         let ratio = self.inputs.untouched_over_touched();
         if (untouched as f64) > WHOLLY * bytes as f64 {
@@ -235,12 +266,15 @@ impl Model {
             };
             rate.add(as_touched, seconds);
         }
-        self.decide();
+        // At the end of each flush, which for host memory is the application's time: a prediction
+        // takes a quarter of what a small checkpoint costs.
+        if self.key == Touch::Auto && self.open {
+            self.decide();
+        }
     }
 
     fn decide(&mut self) {
-        self.prediction = predict(&self.inputs);
-        let (Touch::Auto, Some(prediction)) = (self.key, self.prediction) else {
+        let Some(prediction) = self.prediction() else {
             return;
         };
         let better = match self.mode {
@@ -364,6 +398,29 @@ mod tests {
         assert!(model.prediction().is_some(), "the prediction can be read all the same");
     }
 
+    /// Catches a mode that is still decided on, at the expense of every checkpoint, when nothing is
+    /// left to touch; and figures that stand still with it.
+    #[test]
+    fn the_mode_stays_when_all_is_touched() {
+        let mut model = Model::new(Touch::Auto);
+        let mut now = 0.0;
+        let mut take = |model: &mut Model| {
+            now += 0.1;
+            model.captured(128_000_000, now);
+            model.touched(64_000_000, 0.0064, false);
+            model.flushed(128_000_000, 0, 128e6 / (6.0 * GB), false);
+        };
+        model.all_touched();
+        (0..10).for_each(|_| take(&mut model));
+        assert_eq!((model.mode(), model.changes()), (Mode::Concurrent, 0));
+        let prediction = model.prediction().unwrap();
+        assert!(prediction.sequential < prediction.concurrent, "{prediction:?}");
+
+        let mut model = Model::new(Touch::Auto);
+        (0..10).for_each(|_| take(&mut model));
+        assert_eq!(model.mode(), Mode::Sequential, "it would have changed");
+    }
+
     /// Catches waiting within a checkpoint that passes for a pause between two: with the flushes
     /// late, sequential touching would seem to have time that it does not have.
     #[test]
@@ -399,6 +456,13 @@ mod tests {
     fn touching_leaves_processors_to_the_application() {
         assert_eq!([1, 2, 3, 4, 7, 8, 64].map(|n| threads(0, n)), [1, 1, 1, 2, 3, 4, 4]);
         assert_eq!(threads(9, 2), 9);
+    }
+
+    #[test]
+    fn pages_are_populated_only_where_a_write_could_end_the_process() {
+        assert_eq!(means(true, false), Means::Write);
+        assert_eq!(means(true, true), Means::Populate);
+        assert_eq!(means(false, true), Means::Write);
     }
 
     #[test]

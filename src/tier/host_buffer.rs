@@ -12,8 +12,10 @@ use std::ops::Range;
 
 use super::pages::{Chunks, Closing, Pages};
 use crate::error::Result;
-use crate::platform::mapping::Mapping;
+use crate::platform::mapping::{supports_populate, Mapping};
+use crate::platform::memory;
 use crate::policy::register::{Next, Pin};
+use crate::policy::touch;
 use crate::sync::{Condvar, Mutex};
 use crate::tier::space::Extent;
 
@@ -35,6 +37,16 @@ pub enum TouchMethod {
     Populate,
     /// One write for each page of this many bytes.
     Write(usize),
+}
+
+impl TouchMethod {
+    /// The one for this system, where none is asked for.
+    pub fn here() -> TouchMethod {
+        match touch::means(supports_populate(), memory::commits_strictly()) {
+            touch::Means::Populate => TouchMethod::Populate,
+            touch::Means::Write => TouchMethod::Write(memory::page_size()),
+        }
+    }
 }
 
 /// The host buffer's memory.
@@ -213,6 +225,11 @@ impl HostBuffer {
         self.guarded.lock().pages.touched_bytes()
     }
 
+    /// Tells `tell` how many these are, while nobody can change it.
+    pub fn with_touched(&self, tell: impl FnOnce(u64)) {
+        tell(self.guarded.lock().pages.touched_bytes());
+    }
+
     /// Bytes that are registered.
     pub fn registered_bytes(&self) -> u64 {
         self.guarded.lock().pages.registered_bytes()
@@ -307,6 +324,9 @@ impl HostBuffer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::time::Duration;
+
     use super::*;
 
     const U: u64 = TOUCH_UNIT;
@@ -337,6 +357,55 @@ mod tests {
         // SAFETY: within the mapping; no other thread.
         assert_eq!(unsafe { buffer.address(0).read() }, 7);
         assert_eq!(buffer.touched_bytes(), U);
+    }
+
+    /// Catches touching that holds the lock of the address space: threads of the application that
+    /// map memory (for the heap, for a thread's stack) then wait for whole units. Counts what such a
+    /// thread gets done while units are touched in either way; a machine that is busy slows both.
+    #[test]
+    fn memory_can_be_mapped_while_a_unit_is_touched() {
+        if !faults_without_the_lock() || memory::commits_strictly() {
+            eprintln!("not tested: this kernel touches no page without the lock");
+            return;
+        }
+        let mapped = AtomicU64::new(0);
+        let done = AtomicBool::new(false);
+        let while_touching = |method| {
+            let buffer = buffer(16);
+            let before = mapped.load(Ordering::Relaxed);
+            while let Some(unit) = buffer.claim() {
+                buffer.touch(&unit, method).unwrap();
+            }
+            mapped.load(Ordering::Relaxed) - before
+        };
+        let (mut populating, mut touching) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // Now and then, as an application does: in a row it would keep the lock itself.
+                    std::thread::sleep(Duration::from_micros(100));
+                    drop(Mapping::reserve(1).unwrap());
+                    mapped.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for round in 0..32 {
+                populating += while_touching(TouchMethod::Populate);
+                touching += while_touching(TouchMethod::here());
+                if round >= 3 && touching > 4 * populating {
+                    break;
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert!(touching > 4 * populating, "{touching} against {populating}");
+    }
+
+    /// Whether page faults need no lock of the whole address space: Linux 6.4 and newer.
+    fn faults_without_the_lock() -> bool {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers =
+            release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+        (numbers.next(), numbers.next()) >= (Some(6), Some(4_u32))
     }
 
     /// Catches pages that nobody makes any more: the copy that was to make them has failed, and those

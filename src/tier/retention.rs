@@ -71,20 +71,41 @@ impl Retention {
         self.names.keys().cloned().collect()
     }
 
+    /// When the youngest version of a name was taken of those that were taken when `is_one` says so.
+    pub fn youngest(&self, name: &str, is_one: impl Fn(Taken) -> bool) -> Option<Taken> {
+        let kept = self.names.get(name)?;
+        kept.by_age.keys().rev().map(|(taken, _)| *taken).find(|taken| is_one(*taken))
+    }
+
     /// The versions of a name to be removed, oldest first, at most `most` of them. Only those taken
-    /// at `agreed` or before count, as ones to keep and as ones to remove: what is later may be
-    /// missing elsewhere.
-    pub fn excess(&self, name: &str, agreed: Taken, most: usize) -> Vec<i32> {
+    /// when `counts` says so, which are none after `youngest`, are counted among those to keep:
+    /// others may be missing elsewhere. What is older than all that are kept goes, whether it counts
+    /// or not, unless it `stays`.
+    pub fn excess(
+        &self,
+        name: &str,
+        most: usize,
+        youngest: Taken,
+        counts: impl Fn(Taken) -> bool,
+        stays: impl Fn(Taken, i32) -> bool,
+    ) -> Vec<i32> {
         let Some(last) = self.limit.checked_sub(1) else {
             return Vec::new();
         };
         let Some(kept) = self.names.get(name) else {
             return Vec::new();
         };
-        // What is older than the last one that stays.
-        match kept.by_age.range(..=(agreed, usize::MAX)).rev().nth(last) {
-            Some((&stays, _)) => {
-                kept.by_age.range(..stays).take(most).map(|(_, &version)| version).collect()
+        if kept.by_age.len() <= self.limit {
+            return Vec::new();
+        }
+        let ages = kept.by_age.range(..=(youngest, usize::MAX)).rev();
+        let mut counted = ages.filter(|((taken, _), _)| counts(*taken));
+        match counted.nth(last) {
+            // What is older than the last one that stays.
+            Some((&last, _)) => {
+                let older = kept.by_age.range(..last);
+                let older = older.filter(|((taken, _), version)| !stays(*taken, **version));
+                older.take(most).map(|(_, &version)| version).collect()
             }
             None => Vec::new(),
         }
@@ -117,23 +138,28 @@ mod tests {
         let mut kept = Retention::new(2);
         kept.found("x", [8, 9, 10]);
         kept.put("x", 5, 1);
-        assert_eq!(kept.excess("x", u64::MAX, 99), [8, 9]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [8, 9]);
         kept.put("x", 6, 2);
-        assert_eq!(kept.excess("x", u64::MAX, 99), [8, 9, 10]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [8, 9, 10]);
         kept.put("x", 8, 3);
-        assert_eq!(kept.excess("x", u64::MAX, 99), [9, 10, 5]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [9, 10, 5]);
     }
 
-    /// What others may lack neither goes nor counts.
+    /// What others may lack keeps nothing from staying; it goes with those that it is older than.
     #[test]
-    fn only_what_is_agreed_counts() {
+    fn only_what_all_have_counts() {
         let mut kept = Retention::new(1);
+        kept.found("x", [8, 9]);
         for version in 1..=4 {
             kept.put("x", version, version as u64);
         }
-        assert_eq!(kept.excess("x", 0, 99), [0; 0]);
-        assert_eq!(kept.excess("x", 1, 99), [0; 0]);
-        assert_eq!(kept.excess("x", 3, 99), [1, 2]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| false, |_, _| false), [0; 0]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |taken| taken == 1, |_, _| false), [8, 9]);
+        assert_eq!(
+            kept.excess("x", 99, u64::MAX, |taken| taken == 1 || taken == 3, |_, _| false),
+            [8, 9, 1, 2]
+        );
+        assert_eq!(kept.excess("x", 2, 3, |taken| taken == 3, |taken, _| taken == 0), [1, 2]);
     }
 
     proptest! {
@@ -163,7 +189,7 @@ mod tests {
                     put(&mut list, version);
                 }
                 let excess = if limit == 0 { 0 } else { list.len().saturating_sub(limit) };
-                prop_assert_eq!(kept.excess("x", u64::MAX, 99), &list[..excess]);
+                prop_assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), &list[..excess]);
             }
         }
     }

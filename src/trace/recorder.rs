@@ -95,6 +95,9 @@ impl Recorder {
         recorder.fact("process", process);
         recorder.fact("rank", setup.rank);
         recorder.fact("version", env!("CARGO_PKG_VERSION"));
+        if let Some(inner) = &recorder.0 {
+            recorder.fact("clock_error_ns", inner.clock.error());
+        }
         Ok(recorder)
     }
 

@@ -6,16 +6,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, folder, link};
-use crate::project::{root, run, target_directory};
+use crate::files::{copy, copy_folder, folder, link, read};
+use crate::notices;
+use crate::project::{output, root, run, target_directory};
 use crate::stage::{build, stage, Profile};
 
 /// The most that a bundle may take, in bytes.
 const LARGEST: u64 = 60 << 20;
 
-/// The project's documents that a bundle has, too, beside those in `docs/`.
-const DOCUMENTS: [&str; 5] =
-    ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "softcuda/README.md"];
+/// The project's documents that a bundle has, too, beside those in `docs/`: where they are, and
+/// where they get to.
+const DOCUMENTS: [(&str, &str); 7] = [
+    ("gpu/README.md", "README.md"),
+    ("README.md", "PROJECT.md"),
+    ("CHANGELOG.md", "CHANGELOG.md"),
+    ("LICENSE-APACHE", "LICENSE-APACHE"),
+    ("LICENSE-MIT", "LICENSE-MIT"),
+    (notices::NAME, notices::NAME),
+    ("softcuda/README.md", "softcuda/README.md"),
+];
+
+/// The C library that everything in a bundle has to do with, as its README says.
+const GLIBC: (u32, u32) = (2, 35);
 
 /// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of what was there.
 pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
@@ -40,6 +52,8 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     copy_folder(&root().join("capi-tests/programs"), &out.join("programs"))?;
     fs::rename(out.join("gpu/run.sh"), out.join("run.sh"))
         .when(|| format!("moving run.sh to {}", out.display()))?;
+    fs::remove_file(out.join("gpu/README.md"))
+        .when(|| format!("removing a file of {}", out.display()))?;
 
     documents(&out)?;
 
@@ -47,6 +61,11 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         compile(&out, &name, &[source])?;
     }
+    for folder in ["bin", "lib", "softcuda"] {
+        needs_no_newer_library(&out.join(folder))?;
+    }
+
+    has_what_it_lists(&out)?;
 
     let bytes = size(&out)?;
     if bytes > LARGEST {
@@ -60,10 +79,64 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
 
 /// What a reader needs beside the programs, and what they must be accompanied by.
 fn documents(out: &Path) -> Result<()> {
-    for name in DOCUMENTS {
-        copy(&root().join(name), &out.join(name))?;
+    for (from, to) in DOCUMENTS {
+        copy(&root().join(from), &out.join(to))?;
+    }
+    match notices::of_rust()? {
+        Some(file) => copy(&file, &out.join(notices::RUST_NAME))?,
+        None => println!("this Rust toolchain has no notices of its standard library to bring"),
     }
     copy_folder(&root().join("docs"), &out.join("docs"))
+}
+
+/// Fails if the README lists, in the first column of its tables, a path that is not there.
+fn has_what_it_lists(out: &Path) -> Result<()> {
+    let text = read(&out.join("README.md"))?;
+    let (_, list) = text
+        .split_once("## What is in it")
+        .ok_or_else(|| Error::new("gpu/README.md: does not say what is in a bundle"))?;
+    for path in list.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()) {
+        if !out.join(path).exists() {
+            return Err(Error::new(format!("{}: no {path}, which README lists", out.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a program or library in `folder` needs a newer C library than [`GLIBC`].
+fn needs_no_newer_library(folder: &Path) -> Result<()> {
+    let what = || format!("reading the folder {}", folder.display());
+    for entry in fs::read_dir(folder).when(what)? {
+        let entry = entry.when(what)?;
+        if !entry.file_type().when(what)?.is_file()
+            || entry.path().extension() == Some("md".as_ref())
+        {
+            continue;
+        }
+        let mut versions = Command::new("readelf");
+        versions.args(["--version-info", "--wide"]).arg(entry.path());
+        if let Some(newest) = newest_library(&output(&mut versions)?).filter(|need| *need > GLIBC) {
+            return Err(Error::new(format!(
+                "{}: needs glibc {}.{}; {}.{} is what a bundle is for",
+                entry.path().display(),
+                newest.0,
+                newest.1,
+                GLIBC.0,
+                GLIBC.1
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The newest version of the C library that readelf names.
+fn newest_library(versions: &str) -> Option<(u32, u32)> {
+    let names = versions.split("GLIBC_").skip(1);
+    let numbers = names.filter_map(|rest| {
+        let mut parts = rest.split(|c: char| !c.is_ascii_digit());
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    });
+    numbers.max()
 }
 
 /// Removes an older bundle. Anything else stays, and is an error.
@@ -131,7 +204,7 @@ fn size(folder: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{read, write};
+    use crate::files::write;
 
     #[test]
     fn only_a_bundle_is_replaced() {
@@ -146,6 +219,26 @@ mod tests {
         assert!(!out.exists());
     }
 
+    #[test]
+    fn what_the_list_has_and_the_bundle_has_not_is_named() {
+        let out = tempfile::tempdir().unwrap();
+        let list = "| `not/there` | above |\n## What is in it\n| `run.sh` | is |\n| `bin` | is |\n";
+        write(&out.path().join("README.md"), list).unwrap();
+        write(&out.path().join("run.sh"), "").unwrap();
+        let error = has_what_it_lists(out.path()).unwrap_err().to_string();
+        assert!(error.contains("no bin,"), "{error}");
+        folder(&out.path().join("bin")).unwrap();
+        has_what_it_lists(out.path()).unwrap();
+    }
+
+    #[test]
+    fn the_newest_library_is_found_among_all() {
+        let text = "  0x0: Name: GLIBC_2.4  Flags: none\n Name: GLIBC_2.35  Name: GLIBC_2.3.4\n\
+                    Name: GCC_3.0 Name: GLIBC_PRIVATE";
+        assert_eq!(newest_library(text), Some((2, 35)));
+        assert_eq!(newest_library("no version information"), None);
+    }
+
     /// Catches a document that is left out: the others point to it.
     #[test]
     fn what_the_documents_point_to_is_in_the_bundle() {
@@ -154,8 +247,9 @@ mod tests {
         // Put there by other steps.
         folder(&out.path().join("include")).unwrap();
         write(&out.path().join("include/veloc.h"), "").unwrap();
+        write(&out.path().join("run.sh"), "").unwrap();
         for (document, at_least) in
-            [("README.md", 6), ("docs/bench.md", 1), ("docs/guide.md", 2), ("docs/model.md", 0)]
+            [("README.md", 0), ("PROJECT.md", 6), ("docs/bench.md", 1), ("docs/guide.md", 2)]
         {
             let text = read(&out.path().join(document)).unwrap();
             let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, docs, header, programs, suite, Result};
+use xtask::{bundle, docs, header, notices, programs, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -64,6 +64,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Make THIRD-PARTY-NOTICES from the licences of the crates that are linked in
+    Notices {
+        /// Write nothing; fail if it differs, or if a crate brings no text of its licence
+        #[arg(long)]
+        check: bool,
+    },
     /// Put the table of configuration keys into docs/configuration.md
     Docs {
         /// Write nothing; fail if it differs
@@ -88,6 +94,8 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Header { check: true } => header::check(),
         Task::Header { check: false } => header::update(),
+        Task::Notices { check: true } => notices::check(),
+        Task::Notices { check: false } => notices::update(),
         Task::Docs { check: true } => docs::check(),
         Task::Docs { check: false } => docs::update(),
     }

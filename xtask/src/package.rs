@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
+use crate::notices;
 use crate::project::{line, root, target_directory};
 use crate::stage::{stage, Profile, Stage};
 
@@ -79,7 +80,7 @@ fn install(profile: Profile, work: &Path, name: &str, libdir: &'static str) -> R
     Ok(Installed { prefix, libdir })
 }
 
-/// Fails if a program or what belongs to it is missing.
+/// Fails if a program, what belongs to it or what has to go with it is missing.
 fn has_the_tools(package: &Installed) -> Result<()> {
     for (program, wanted) in [("veloc", "inspect"), ("veloc-inspect", "--extract")] {
         let path = package.prefix.join("bin").join(program);
@@ -88,7 +89,12 @@ fn has_the_tools(package: &Installed) -> Result<()> {
             return Err(Error::new(format!("{}: knows no {wanted}\n{help}", path.display())));
         }
     }
-    for file in ["man/man1/veloc.1", "bash-completion/completions/veloc-inspect"] {
+    let mut files = vec!["man/man1/veloc.1", "bash-completion/completions/veloc-inspect"];
+    files.extend(["doc/veloc/LICENSE-MIT", "doc/veloc/THIRD-PARTY-NOTICES"]);
+    if notices::of_rust()?.is_some() {
+        files.push("doc/veloc/rust-standard-library.html");
+    }
+    for file in files {
         let path = package.prefix.join("share").join(file);
         fs::metadata(&path).when(|| format!("looking for {}", path.display()))?;
     }

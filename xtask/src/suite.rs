@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::project::{cargo, has_program, line, root, run, target_directory};
 use crate::stage::Profile;
-use crate::{bundle, docs, header, package, programs, system};
+use crate::{bundle, docs, header, notices, package, programs, system};
 
 /// One check.
 struct Step {
@@ -28,7 +28,7 @@ const STEPS: [Step; 11] = [
     Step { name: "lints", about: "clippy has no warning", run: lints },
     Step { name: "licences", about: "licences and sources of all crates", run: licences },
     Step { name: "docs", about: "the documentation builds without a warning", run: docs },
-    Step { name: "generated", about: "header and table are what the code says", run: generated },
+    Step { name: "generated", about: "header, table and notices are up to date", run: generated },
     Step { name: "models", about: "catalog and ring under model checkers", run: models },
     Step { name: "rtm", about: "the demonstration, small, verified", run: rtm },
     Step { name: "bundle", about: "the GPU bundle on the software device", run: gpu_bundle },
@@ -131,6 +131,7 @@ fn docs() -> Result<Outcome> {
 fn generated() -> Result<Outcome> {
     header::check()?;
     docs::check()?;
+    notices::check()?;
     Ok(Outcome::Passed)
 }
 

@@ -94,6 +94,26 @@ fn the_backend_persists_as_well() {
     assert!(text.contains("not in their files"), "{text}");
 }
 
+/// The backend has another working directory. Catches a path that it takes for one below its own:
+/// nothing that the job has left was written then.
+#[test]
+fn relative_paths_are_those_of_the_job() {
+    let job = Job::new(
+        "mode = async\nscratch = scratch\npersistent = persistent\nmeta = meta\nchksum = true\n\
+         log_prefix = .\nhost_cache_size = 128M\n",
+    );
+    let there = |run: Run| {
+        run.with(|command| {
+            command.current_dir(job.path(""));
+        })
+    };
+    dies(&there(run(&job, "kill")).end());
+    wait_for_backends(&job);
+    assert_eq!(names(&job.persistent()).len(), 40);
+    assert_eq!(names(&job.path("meta")).len(), 40);
+    let _ = there(run(&job, "read")).succeed();
+}
+
 /// Catches a backend that learns of a client's end only from the connection: a child has it open.
 #[test]
 fn a_child_of_the_killed_job_holds_nothing_up() {

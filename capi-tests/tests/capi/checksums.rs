@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use capi_tests::checkpoint_file::{content, encode, Region};
 use capi_tests::job::{files, names, Job};
 use sha2::{Digest as _, Sha256};
 
@@ -52,6 +53,21 @@ fn a_bad_copy_is_passed_over() {
         flip(&job.persistent().join("x-0-2.dat"));
         job.run("script", "refuse=x:2:x-0-2.dat|SHA-256 newest=x:1 restore=x:1").succeed();
     }
+}
+
+/// Regions may share memory, and a file may have different bytes for them. Catches a checksum of
+/// bytes that the next region has replaced already.
+#[test]
+fn regions_that_share_memory() {
+    let job = Job::new(SYNC);
+    let regions: Vec<Region> = (1..=17).map(|id| (id, content(1, id, 1 << 20))).collect();
+    let bytes = encode(&regions);
+    for folder in [job.scratch(), job.path("meta")] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(job.path("meta/x-0-1.dat.chksum"), Sha256::digest(&bytes)).unwrap();
+    fs::write(job.scratch().join("x-0-1.dat"), bytes).unwrap();
+    job.run("script", "size=1048576 alias=16 restore=x:1:17").succeed();
 }
 
 /// A checksum that is missing says nothing; one that is damaged makes the copies doubtful.

@@ -171,6 +171,17 @@ fn an_older_version_is_taken_when_the_newest_is_lost() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
+/// A restart that was killed after it had rebuilt a file has made no parities: the next one does.
+#[test]
+fn parities_that_are_missing_are_made_again() {
+    let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
+    jobs.good("case=take");
+    let before = fs::read(jobs.parity(2, 3)).unwrap();
+    fs::remove_file(jobs.parity(2, 3)).unwrap();
+    jobs.good("case=restore expect=3");
+    assert!(fs::read(jobs.parity(2, 3)).unwrap() == before);
+}
+
 /// Damaged files count as lost: a survivor's, and parities.
 #[test]
 fn damage_is_noticed_and_rebuilt() {
@@ -263,6 +274,40 @@ fn an_interval_chooses_the_same_versions_everywhere() {
     assert!(!protected.is_empty());
     jobs.lose(1);
     jobs.good(&format!("case=restore expect={}", protected.last().unwrap()));
+}
+
+/// What is protected stays in scratch until something else is, also beyond `scratch_versions`: in
+/// this job, and as what an earlier one has left. Catches a limit that leaves only versions of which
+/// nobody has made parities.
+#[test]
+fn a_limit_leaves_what_is_protected() {
+    let of_scratch = "mode = async\nscratch_versions = 1\n";
+    let Some(jobs) = Jobs::new(&MPICH, 4, &format!("{of_scratch}ec_interval = 1\n")) else {
+        return;
+    };
+    jobs.good("case=take to=30 pause=50");
+    let protected = jobs.protected();
+    let last = *protected.last().unwrap();
+    assert_eq!(protected.len(), 1, "{protected:?}");
+    for rank in 0..4 {
+        assert_eq!(names(&jobs.scratch(rank)).len(), 3 - usize::from(last == 30));
+    }
+    let restore = format!("case=restore expect={last}");
+    let configure = |interval| {
+        let text = format!("scratch = DIR/scratch\nhost_cache_size = 64M\n{of_scratch}{interval}");
+        jobs.job.configure(&text);
+    };
+    // The next job protects nothing for a day.
+    configure("ec_interval = 86400\n");
+    jobs.good("case=take from=31 to=40");
+    assert_eq!(jobs.protected(), [last]);
+    jobs.lose(1);
+    jobs.good(&restore);
+    // And the one after that each version.
+    configure("ec_interval = 0\n");
+    jobs.good("case=take from=41 to=50");
+    assert_eq!(jobs.protected(), [50]);
+    assert_eq!(names(&jobs.scratch(2)).len(), 2);
 }
 
 /// Files of the application's own, with the notes that tell them.

@@ -10,6 +10,7 @@ mod cxx;
 mod device;
 mod ends;
 mod erasure;
+mod failing;
 mod faults;
 mod files;
 mod fortran;

@@ -258,6 +258,26 @@ fn aggregated_files_with_the_rest() {
     }
 }
 
+/// What jobs that were killed have left of an aggregated file goes once there is one; of other
+/// versions, somebody may still write it.
+#[test]
+fn incomplete_aggregated_files_go() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(&AGGREGATED.replace("MODE", "async"));
+        std::fs::create_dir_all(job.persistent()).unwrap();
+        for version in [1, 7] {
+            for end in ["", ".roll"] {
+                let name = format!(".x-agg-{version}.dat{end}.tmp-4294967295-3");
+                std::fs::write(job.persistent().join(name), "half").unwrap();
+            }
+        }
+        let Some(run) = mpi.script(&job, "take=x:1 take=x:2") else { return };
+        run.succeed();
+        let left = [".x-agg-7.dat.roll.tmp-4294967295-3", ".x-agg-7.dat.tmp-4294967295-3"];
+        assert_eq!(names(&job.persistent()), [&left[..], &["x-agg-1.dat", "x-agg-2.dat"]].concat());
+    }
+}
+
 /// What is not everybody's is in files of its own, and said to be.
 #[test]
 fn what_cannot_be_aggregated() {
@@ -289,5 +309,69 @@ fn given_up_where_files_are_aggregated() {
         let Some(run) = mpi.script(&job, commands) else { return };
         run.succeed();
         assert_eq!(names(&job.persistent()), ["x-agg-6.dat"]);
+    }
+}
+
+/// What one process lacks is no reason to remove what all have: neither a checkpoint that it has
+/// given up, nor one that it was killed before it had written.
+#[test]
+fn what_one_lacks_replaces_nothing() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(
+            "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+             max_versions = 1\nscratch_versions = 1\n",
+        );
+        // The results of a round are heard with the next ones.
+        let heard =
+            "wait barrier take=y:1 wait barrier take=y:2 wait barrier take=y:3 wait barrier";
+        let commands = format!(
+            "take=x:1 wait barrier @0:take=x:2 @1:giveup=x:2 @2:take=x:2 {heard} \
+             newest=x:1 @2:giveup=x:3 @0:take=x:3 @1:take=x:3 {heard} newest=x:1 restore=x:1"
+        );
+        let Some(run) = mpi.script(&job, &commands) else { return };
+        run.succeed();
+
+        // A job before this one has left a version that not all have.
+        for folder in [job.scratch(), job.persistent()] {
+            for (rank, version) in [(0, 4), (1, 4), (0, 5)] {
+                std::fs::copy(
+                    folder.join(format!("x-{rank}-1.dat")),
+                    folder.join(format!("x-{rank}-{version}.dat")),
+                )
+                .unwrap();
+            }
+        }
+        let commands = "newest=x:1 @0:take=x:6 @0:wait barrier @0:kill sleep=100000";
+        mpi.script(&job, commands).unwrap().end();
+        mpi.script(&job, "newest=x:1 restore=x:1").unwrap().succeed();
+
+        // They go once there are enough that all have.
+        mpi.script(&job, "take=x:7 take=x:8").unwrap().succeed();
+        let left = ["x-0-8.dat", "x-1-8.dat", "x-2-8.dat"];
+        let of_x = |folder: &std::path::Path| -> Vec<String> {
+            names(folder).into_iter().filter(|name| name.starts_with('x')).collect()
+        };
+        assert_eq!(of_x(&job.scratch()), left);
+        assert_eq!(of_x(&job.persistent()), left);
+    }
+}
+
+/// A process that waits for its files copies a checkpoint that the others then do not copy: its copy
+/// is no reason to remove one that all have.
+#[test]
+fn a_copy_of_one_process_replaces_none_of_all() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let both = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
+        let job = Job::new(both);
+        let Some(run) = mpi.script(&job, "take=x:1") else { return };
+        run.succeed();
+        job.configure(&format!("{both}persistent_interval = 100000\nmax_versions = 1\n"));
+        let others = "@0:take=x:2 @2:take=x:2";
+        let commands = format!("@1:take=x:2 @1:wait barrier {others} take=y:1 take=y:2 take=y:3");
+        mpi.script(&job, &commands).unwrap().succeed();
+        let persistent = names(&job.persistent());
+        assert!(persistent.contains(&"x-1-2.dat".to_owned()), "{persistent:?}");
+        std::fs::remove_dir_all(job.scratch()).unwrap();
+        mpi.script(&job, "newest=x:1 restore=x:1").unwrap().succeed();
     }
 }

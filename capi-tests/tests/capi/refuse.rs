@@ -106,7 +106,10 @@ fn full_persistent() {
 /// A full scratch by a limit on the size of files, which every user can set.
 #[test]
 fn limited_file_size() {
-    for (configuration, case) in [(ASYNC, "async"), (SYNC, "sync"), (STREAMED, "sync")] {
+    let checked = format!("{SYNC}meta = DIR/meta\nchksum = true\n");
+    for (configuration, case) in
+        [(ASYNC, "async"), (SYNC, "sync"), (STREAMED, "sync"), (&checked, "sync")]
+    {
         let job = Job::new(configuration);
         job.run("full", case).succeed();
         nothing_was_lost(&job);

@@ -8,15 +8,18 @@ use super::cuda::{Buffer, Device, Stream};
 
 /// Copies before those that count.
 const WARM_UP: usize = 3;
+/// Passes over all checkpoints.
+const PASSES: usize = 5;
 
-/// How long each copy took, in seconds. Every copy goes to a place of its own in a ring, as a
+/// How long each copy took, in seconds, by pass; `begin` is called before each pass. Every copy goes to a place of its own in a ring, as a
 /// cache's would, rather than to lines that the device still has in its own caches.
 pub fn copies(
     device: &Device,
     stream: &Stream,
     buffer: &Buffer,
     sizes: &[u64],
-) -> Result<Vec<f64>> {
+    mut begin: impl FnMut() -> Result<()>,
+) -> Result<Vec<Vec<f64>>> {
     const PLACES: u64 = 4;
     let step = buffer.bytes().next_multiple_of(256);
     let ring = Buffer::new(device, PLACES * step).context("memory for bare copies")?;
@@ -31,5 +34,9 @@ pub fn copies(
     for (number, &bytes) in sizes.iter().cycle().take(WARM_UP).enumerate() {
         copy(number, bytes)?;
     }
-    sizes.iter().enumerate().map(|(number, &bytes)| copy(number, bytes)).collect()
+    let mut pass = || {
+        begin()?;
+        sizes.iter().enumerate().map(|(number, &bytes)| copy(number, bytes)).collect()
+    };
+    (0..PASSES).map(|_| pass()).collect()
 }

@@ -10,13 +10,19 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::options::name_of;
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
-use super::results::{Device, Measurement, Results, SCHEMA, SOFTWARE_NOTE, SOFTWARE_WARNING};
+use super::processes::Repeat;
+use super::results::{
+    Device, Floor, Measurement, NotBegun, Results, Why, SCHEMA, SOFTWARE_NOTE, SOFTWARE_WARNING,
+};
 use super::timelines::Timelines;
 use super::{machine, processes, table};
 use crate::size;
 
 /// The share of the memory that is available that all host buffers together may have.
 const MEMORY_SHARE: f64 = 0.85;
+
+/// Why a point has no figures as long as nothing else is known.
+const NO_TURN: &str = "its turn had not come when this file was written last";
 
 /// A series under way.
 #[derive(Debug)]
@@ -33,17 +39,30 @@ pub struct Campaign {
 impl Campaign {
     /// Nothing measured yet, and nothing written: an older file stays until there is something to
     /// take its place. `title`: see [`Results::title`].
-    pub fn new(title: String, plans: Vec<Plan>, device: &Device, output: PathBuf) -> Campaign {
-        let measurement =
-            |plan| Measurement { plan, runs: Vec::new(), failures: Vec::new(), notes: Vec::new() };
+    pub fn new(
+        title: String,
+        plans: Vec<Plan>,
+        device: Option<&Device>,
+        output: PathBuf,
+    ) -> Campaign {
+        let turn = NotBegun { why: Why::Turn, text: NO_TURN.to_owned() };
+        let measurement = |plan| Measurement {
+            plan,
+            runs: Vec::new(),
+            failures: Vec::new(),
+            not_begun: Some(turn.clone()),
+            notes: Vec::new(),
+        };
         let results = Results {
             schema: SCHEMA,
             title,
             program: machine::program(),
             machine: machine::machine(),
-            device: Some(device.clone()),
-            warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
+            device: device.cloned(),
+            warning: device.filter(|d| d.software).map(|_| SOFTWARE_WARNING.to_owned()),
             measurements: plans.into_iter().map(measurement).collect(),
+            floors: Vec::new(),
+            left_out: Vec::new(),
             initialisation: Vec::new(),
         };
         Campaign { output, limit: None, timelines: None, repeats: 1, passes: 0, results }
@@ -64,8 +83,15 @@ impl Campaign {
         Campaign { timelines, ..self }
     }
 
-    /// Measures every plan once more, in turn; begins none after `until`. What has failed once is
-    /// not tried again: it would only take its time again. False: the time is up.
+    /// Combinations that were asked for and cannot be.
+    pub fn without(mut self, left_out: Vec<String>) -> Campaign {
+        self.results.left_out = left_out;
+        self
+    }
+
+    /// Measures every plan once more, in turn; begins none after `until`. What has failed once, or
+    /// what there is no memory for, is not tried again: it would only take its time again. False:
+    /// the time is up.
     pub fn pass(&mut self, until: Option<Instant>) -> Result<bool> {
         let count = self.results.measurements.len();
         self.passes += 1;
@@ -75,7 +101,7 @@ impl Campaign {
                 return Ok(false);
             }
             let measurement = &mut self.results.measurements[number];
-            if measurement.failures.is_empty() {
+            if measurement.is_open() {
                 let what = format!(
                     "[{} {}/{count}] {}",
                     self.results.title,
@@ -85,18 +111,37 @@ impl Campaign {
                 let timeline = self.timelines.as_ref().map(|timelines| {
                     timelines.of((number + 1, count), measurement.plan.approach, repeat)
                 });
-                measure(self.limit, timeline.as_deref(), &what, measurement);
+                let floors = &mut self.results.floors;
+                measure(self.limit, timeline.as_deref(), &what, measurement, floors);
                 self.results.write(&self.output)?;
             }
         }
         Ok(true)
     }
 
+    /// Nothing more will be begun, and this is why: it is written down for each point that has not
+    /// been begun. A series of which nothing was leaves an older file as it is.
+    pub fn give_up(&mut self, why: Why, text: &str) -> Result<()> {
+        let waiting = |point: &NotBegun| point.why == Why::Turn;
+        let points = self.results.measurements.iter_mut().filter_map(|m| m.not_begun.as_mut());
+        for point in points.filter(|point| waiting(point)) {
+            *point = NotBegun { why, text: text.to_owned() };
+        }
+        match self.is_begun() || !self.output.exists() {
+            true => self.results.write(&self.output),
+            false => Ok(()),
+        }
+    }
+
+    fn is_begun(&self) -> bool {
+        self.results.measurements.iter().any(|m| m.not_begun.is_none())
+    }
+
     /// Prints the table, and gives what was found.
     pub fn finish(self) -> Results {
-        let begun = |m: &Measurement| !m.runs.is_empty() || !m.failures.is_empty();
-        if !self.results.measurements.iter().any(begun) {
-            println!("{}: not begun, and nothing written", self.results.title);
+        if !self.is_begun() {
+            println!("{}: not begun", self.results.title);
+            table::absent::reasons(&self.results.measurements).iter().for_each(|r| println!("{r}"));
             return self.results;
         }
         print!("{}", table::text(&self.results));
@@ -112,11 +157,20 @@ impl Campaign {
 /// An error if anything failed or came back wrong: what was measured has been written all the same.
 pub fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Result<()> {
     let all = || results.into_iter().flat_map(|results| &results.measurements);
-    let (mut failed, mut wrong) = (0, 0);
+    let (mut failed, mut wrong, mut impossible) = (0, 0, 0);
     for measurement in all() {
         failed += measurement.failures.len();
+        // That the time is up is no failure.
+        let hindered = |point: &NotBegun| point.why != Why::Budget;
+        impossible += usize::from(measurement.not_begun.as_ref().is_some_and(hindered));
         let figures = measurement.runs.iter().flat_map(|run| &run.processes);
         wrong += figures.map(|figures| figures.wrong_versions).sum::<u64>();
+    }
+    if impossible > 0 {
+        bail!(
+            "{impossible} points could not be begun, {failed} measurements failed, {wrong} versions \
+             came back wrong"
+        );
     }
     if failed > 0 || wrong > 0 {
         bail!("{failed} measurements failed, {wrong} versions came back wrong");
@@ -129,23 +183,29 @@ fn measure(
     timeline: Option<&Path>,
     what: &str,
     measurement: &mut Measurement,
+    floors: &mut Vec<Floor>,
 ) {
     let plan = &measurement.plan;
+    if let Some(text) = lacks(plan) {
+        eprintln!("{what}: not begun: {text}");
+        measurement.not_begun = Some(NotBegun { why: Why::Memory, text });
+        return;
+    }
+    measurement.not_begun = None;
     let steps: usize = (0..plan.processes).map(|process| 2 * plan.sizes_of(process).len()).sum();
     let bar = progress_bar(what, steps as u64);
-    let result = fits(plan).and_then(|()| {
-        let limit = limit.unwrap_or_else(|| longest(plan));
-        processes::repeat(plan, limit, timeline, |done| bar.set_position(done))
-    });
+    let limit = limit.unwrap_or_else(|| longest(plan));
+    let result = processes::repeat(plan, limit, timeline, |done| bar.set_position(done));
     bar.finish_and_clear();
     match result {
-        Ok((run, notes)) => {
+        Ok(Repeat { run, copies, notes }) => {
             let ms = |figure: f64| format!("{:.1} ms", 1e3 * figure);
             eprintln!(
                 "{what}: blocked {} in checkpoints, {} in all",
                 ms(run.per_process(|figures| figures.checkpoint_total())),
                 ms(run.per_process(|figures| figures.total()))
             );
+            Floor::add(floors, plan, &copies);
             measurement.runs.push(run);
             for note in notes {
                 // What the whole file says already is said once.
@@ -204,18 +264,18 @@ pub fn describe(plan: &Plan) -> String {
     text
 }
 
-/// Refuses what this machine has no memory for.
-fn fits(plan: &Plan) -> Result<()> {
+/// The memory that this machine has not got for a plan, in words, if so.
+fn lacks(plan: &Plan) -> Option<String> {
     let wanted = u64::from(plan.processes) * plan.host_cache;
-    match machine::available_memory() {
-        Some(available) if wanted as f64 > available as f64 * MEMORY_SHARE => bail!(
+    let available = machine::available_memory()?;
+    (wanted as f64 > available as f64 * MEMORY_SHARE).then(|| {
+        format!(
             "--host-cache {} for each of {} processes: this machine has {} available",
             size::show(plan.host_cache),
             plan.processes,
             size::show(available)
-        ),
-        _ => Ok(()),
-    }
+        )
+    })
 }
 
 /// How long a repeat may take: many times what it should, to end what hangs.

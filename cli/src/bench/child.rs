@@ -64,6 +64,9 @@ impl Drop for Child {
 /// Has the process that `command` starts end when this one does, even if it is killed: nobody would
 /// listen any more, and one that has stopped would stay for ever. To be started by a thread that
 /// lives as long as the process, as the main thread does: the system looks at the thread.
+///
+/// It gets a process group of its own: Ctrl-C on a terminal is for this process to answer, and would
+/// make a failure of what is being measured if it ended that first.
 pub fn ends_with_this(command: &mut Command) -> &mut Command {
     let this = std::process::id();
     let end = move || {
@@ -80,7 +83,7 @@ pub fn ends_with_this(command: &mut Command) -> &mut Command {
         Ok(())
     };
     // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
-    unsafe { command.pre_exec(end) }
+    unsafe { command.pre_exec(end) }.process_group(0)
 }
 
 /// In the process: says that it is ready, and waits to be let go.

@@ -11,10 +11,10 @@ use super::campaign::{self, Campaign};
 use super::options::{distinct, Amounts, Options};
 use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
 use super::plan::{Compute, Configuration, Hints, Order};
-use super::results::{prepare, Device, Results};
+use super::results::{prepare, Device, Results, Why};
 use super::timelines::Timelines;
 use super::workload::{GENERATED, LARGEST_SHOT};
-use super::{machine, processes};
+use super::{interrupt, machine, processes};
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -236,28 +236,40 @@ fn shared(processes: u32, parts: usize, base: &Options) -> Options {
 /// again, so that whoever runs out of time has something of each.
 pub fn run(choice: &Choice) -> Result<()> {
     distinct("--only", choice.only.iter().map(|figure| figure.name()))?;
+    interrupt::watch()?;
     std::fs::create_dir_all(&choice.out)
         .with_context(|| format!("making the folder {}", choice.out.display()))?;
     let until = choice.budget.map(|budget| Instant::now() + Duration::from_secs(budget));
-    let device = processes::device()?;
-    let amounts = fitting(&choice.amounts, &device);
+    let found = processes::device();
+    let device = found.as_ref().ok();
+    let planned_for = device.cloned().unwrap_or_default();
+    let amounts = fitting(&choice.amounts, &planned_for);
     let figures = if choice.only.is_empty() { &ALL[..] } else { &choice.only };
     let mut campaigns = Vec::new();
     for figure in figures {
-        let mut plans = Vec::new();
+        let (mut plans, mut left_out) = (Vec::new(), Vec::new());
         for options in figure.options(choice.extent, &amounts) {
-            plans.extend(options.plans(&device)?);
+            plans.extend(options.plans(&planned_for)?);
+            left_out.extend(options.left_out());
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
         prepare(&output)?;
-        let campaign = Campaign::new(figure.name(), plans, &device, output);
+        let campaign = Campaign::new(figure.name(), plans, device, output).without(left_out);
         let timelines = Timelines::wanted(Some(figure.name()));
         campaigns.push(campaign.repeated(choice.repeats).with_timelines(timelines));
     }
+    if let Err(error) = found {
+        let why = format!("{error:#}");
+        campaigns.iter_mut().try_for_each(|c| c.give_up(Why::Device, &why))?;
+        return Err(error);
+    }
     'measuring: for _ in 0..choice.repeats {
-        for campaign in &mut campaigns {
-            if !campaign.pass(until)? {
-                println!("the time is up: what is missing was not measured");
+        for number in 0..campaigns.len() {
+            if !campaigns[number].pass(until)? {
+                let budget = choice.budget.unwrap_or(0);
+                let why = format!("the time was up: --budget {budget} seconds");
+                println!("{why}; what is missing was not measured");
+                campaigns.iter_mut().try_for_each(|c| c.give_up(Why::Budget, &why))?;
                 break 'measuring;
             }
         }

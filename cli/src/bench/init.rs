@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
-use veloc_client::platform::mapping::supports_populate;
 use veloc_client::platform::{affinity, memory};
 use veloc_client::policy;
 use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod};
@@ -17,7 +16,7 @@ use super::host::number;
 use super::host::pages::touch_all;
 use super::options::distinct;
 use super::results::{prepare, Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
-use super::{machine, processes};
+use super::{interrupt, machine, processes};
 use crate::size;
 
 /// Bytes of one step of touching and registering: what the library registers at a time.
@@ -95,6 +94,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let points = plan(options)?;
     prepare(&options.out)?;
+    interrupt::watch()?;
     let device = processes::device()?;
     let mut results = Results {
         schema: SCHEMA,
@@ -104,6 +104,8 @@ pub fn run(options: &Options) -> Result<()> {
         warning: device.software.then(|| SOFTWARE_WARNING.to_owned()),
         device: Some(device),
         measurements: Vec::new(),
+        floors: Vec::new(),
+        left_out: Vec::new(),
         initialisation: points.iter().map(|(_, empty)| empty.clone()).collect(),
     };
     if let Some(warning) = &results.warning {
@@ -229,11 +231,7 @@ fn keep<T>(make: impl FnOnce() -> Result<T>) -> Result<()> {
 /// A host buffer whose pages exist, made in the library's way and by as many threads.
 fn touched(bytes: u64) -> Result<HostBuffer> {
     let buffer = HostBuffer::reserve(bytes, HOST_STEP, true)?;
-    let method = if supports_populate() {
-        TouchMethod::Populate
-    } else {
-        TouchMethod::Write(memory::page_size())
-    };
+    let method = TouchMethod::here();
     let threads = policy::touch::threads(0, affinity::usable_cpus()) as u32;
     touch_all(&buffer, threads, |unit| buffer.touch(unit, method))?;
     Ok(buffer)

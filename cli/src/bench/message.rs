@@ -27,7 +27,7 @@ pub enum Request {
 pub enum Barrier {
     /// Before compute intervals are measured with nothing in the background.
     Quiet,
-    /// Before bare copies are.
+    /// Before each pass of bare copies.
     Copies,
     /// Before the approach starts.
     Start,
@@ -42,6 +42,8 @@ pub enum Message {
     Progress(u64),
     /// The device there is.
     Device(Device),
+    /// How long bare copies took, by pass, in seconds.
+    Copies(Vec<Vec<f64>>),
     /// It is done.
     Done(Box<Figures>),
     /// It cannot go on.

@@ -8,9 +8,10 @@
 //! | [`campaign`] | measures every plan in turns, and writes the results as they come |
 //! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
 //! | [`child`] | processes that do one thing together |
+//! | [`interrupt`] | what Ctrl-C leaves |
 //! | [`temporary`] | files and folders that do not outlive them |
 //! | [`worker`] | one of these processes: the application |
-//! | [`approach`] | the ways to keep checkpoints |
+//! | [`approach`], [`waits`] | the ways to keep checkpoints; why the application waited |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
 //! | [`init`] | making caches usable, and nothing else |
 //! | [`leads`] | what decides the library's defaults on a device |
@@ -26,6 +27,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::campaign::Campaign;
+use self::results::Why;
 use self::timelines::Timelines;
 
 mod approach;
@@ -37,6 +39,7 @@ mod cuda;
 mod figures;
 mod host;
 mod init;
+mod interrupt;
 mod leads;
 mod machine;
 mod message;
@@ -48,6 +51,7 @@ pub mod results;
 mod table;
 mod temporary;
 mod timelines;
+mod waits;
 mod worker;
 mod workload;
 
@@ -116,19 +120,26 @@ pub fn run(bench: Bench) -> Result<()> {
 fn run_series(arguments: RunArguments) -> Result<()> {
     let options = arguments.options;
     options::check_effect(&options)?;
+    interrupt::watch()?;
     results::prepare(&arguments.out)?;
-    let device = processes::device()?;
-    let plans = options.plans(&device)?;
+    let found = processes::device();
+    let device = found.as_ref().ok();
+    let plans = options.plans(device.unwrap_or(&results::Device::default()))?;
     for left_out in options.left_out() {
         eprintln!("left out: {left_out}");
     }
     for option in options::without_effect(&options) {
         eprintln!("note: {option}");
     }
-    let mut campaign = Campaign::new(arguments.title, plans, &device, arguments.out)
+    let mut campaign = Campaign::new(arguments.title, plans, device, arguments.out)
+        .without(options.left_out())
         .repeated(options.repeats)
         .limited(arguments.limit.map(Duration::from_secs))
         .with_timelines(Timelines::wanted(None));
+    if let Err(error) = found {
+        campaign.give_up(Why::Device, &format!("{error:#}"))?;
+        return Err(error);
+    }
     for _ in 0..options.repeats {
         campaign.pass(None)?;
     }

@@ -267,7 +267,13 @@ impl Options {
                 }
                 // A file's sizes are meant as they stand, on whatever device.
                 let scale = self.amounts.scale.unwrap_or(1.0);
-                workload::from_csv(Path::new(file), self.amounts.rows, scale)
+                let sizes = workload::from_csv(Path::new(file), self.amounts.rows, scale)?;
+                ensure!(
+                    processes as usize <= sizes.len(),
+                    "--processes {processes}: the trace {file} has {} columns, one for each process",
+                    sizes.len()
+                );
+                Ok(sizes)
             }
         }
     }

@@ -115,8 +115,8 @@ pub struct Plan {
     pub configuration: Configuration,
     /// Processes that start together, all on the same device unless there are more.
     pub processes: u32,
-    /// The sizes in bytes of the checkpoints of each process; process `p` takes
-    /// `sizes[p % sizes.len()]`.
+    /// The sizes in bytes of the checkpoints of each process, or one list for all of them. Files of
+    /// an older version may have less lists than processes; then `p` takes `sizes[p % sizes.len()]`.
     pub sizes: Vec<Vec<u64>>,
     /// Where the sizes come from: `uniform`, `generated`, or the name of a file.
     pub workload: String,

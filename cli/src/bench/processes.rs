@@ -28,6 +28,20 @@ struct Process {
     errors: std::fs::File,
 }
 
+/// What one repeat has brought.
+#[derive(Debug)]
+pub struct Repeat {
+    /// What each process measured.
+    pub run: Run,
+    /// Its bare copies, in seconds: of each process its passes.
+    pub copies: Vec<Vec<Vec<f64>>>,
+    /// The warnings that the processes gave beside the figures.
+    pub notes: Vec<String>,
+}
+
+/// What one process measured, and its bare copies by pass.
+type Measured = (Figures, Vec<Vec<f64>>);
+
 /// What a process said, or that it says nothing more.
 type Said = (usize, Option<Message>);
 
@@ -129,13 +143,13 @@ pub fn device() -> Result<Device> {
 
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
 /// are done, over all processes. With a `timeline`, the processes record what they do to files of
-/// that name. Returns the warnings that the processes gave beside the figures.
+/// that name.
 pub fn repeat(
     plan: &Plan,
     limit: Duration,
     timeline: Option<&Path>,
     mut progress: impl FnMut(u64),
-) -> Result<(Run, Vec<String>)> {
+) -> Result<Repeat> {
     let (said, hear) = channel();
     let mut processes = (0..plan.processes)
         .map(|process| {
@@ -144,14 +158,15 @@ pub fn repeat(
         })
         .collect::<Result<Vec<_>>>()?;
     drop(said);
-    let figures = conduct(&mut processes, &hear, limit, &mut progress)?;
+    let measured = conduct(&mut processes, &hear, limit, &mut progress)?;
     let mut notes = BTreeSet::new();
     for process in &mut processes {
         // It is done; what is left is to end.
         process.child.wait().context("waiting for a measuring process")?;
         notes.extend(process.errors());
     }
-    Ok((Run { processes: figures }, notes.into_iter().collect()))
+    let (figures, copies) = measured.into_iter().unzip();
+    Ok(Repeat { run: Run { processes: figures }, copies, notes: notes.into_iter().collect() })
 }
 
 fn conduct(
@@ -159,12 +174,13 @@ fn conduct(
     hear: &Receiver<Said>,
     limit: Duration,
     progress: &mut impl FnMut(u64),
-) -> Result<Vec<Figures>> {
+) -> Result<Vec<Measured>> {
     let until = Instant::now() + limit;
     let count = processes.len();
     let mut waiting: Vec<Option<Barrier>> = vec![None; count];
     let mut done = vec![0; count];
     let mut figures: Vec<Option<Box<Figures>>> = vec![None; count];
+    let mut copies = vec![Vec::new(); count];
     while figures.iter().any(Option::is_none) {
         let left = until.saturating_duration_since(Instant::now());
         let (process, message) = match hear.recv_timeout(left) {
@@ -190,6 +206,7 @@ fn conduct(
                 done[process] = steps;
                 progress(done.iter().sum());
             }
+            Some(Message::Copies(passes)) => copies[process] = passes,
             Some(Message::Done(found)) => figures[process] = Some(found),
             Some(Message::Failed(why)) => bail!("process {process}: {why}"),
             Some(Message::Device(_)) => {}
@@ -200,7 +217,7 @@ fn conduct(
             ),
         }
     }
-    Ok(figures.into_iter().flatten().map(|figures| *figures).collect())
+    Ok(figures.into_iter().flatten().map(|figures| *figures).zip(copies).collect())
 }
 
 fn ended(figures: &[Option<Box<Figures>>]) -> usize {

@@ -1,15 +1,20 @@
 //! What was measured, as it stands in the files. All times are in seconds, all sizes in bytes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use anyhow::{ensure, Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 
-/// The version of the layout of the files.
-pub const SCHEMA: u32 = 1;
+mod figures;
+mod file;
+mod floor;
+
+pub use self::figures::{Call, Cause, Decisions, Figures, Hop, Managed};
+pub use self::file::{prepare, write_json};
+pub use self::floor::Floor;
+
+/// The version of the layout of the files. Those of version 1 are read as well
+/// ([`Results::read`]).
+pub const SCHEMA: u32 = 2;
 
 /// What a run on the software device says wherever it shows times.
 pub const SOFTWARE_WARNING: &str =
@@ -35,6 +40,12 @@ pub struct Results {
     pub warning: Option<String>,
     /// The points, in the order in which they were measured.
     pub measurements: Vec<Measurement>,
+    /// Bare copies, once for all points that keep the same bytes.
+    #[serde(default)]
+    pub floors: Vec<Floor>,
+    /// Combinations that were asked for and cannot be, each with the reason.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// Cache initialisation alone (figure 4a).
     #[serde(default)]
     pub initialisation: Vec<Initialisation>,
@@ -95,9 +106,35 @@ pub struct Measurement {
     /// Why a repeat did not, if one did not.
     #[serde(default)]
     pub failures: Vec<String>,
+    /// Why none was begun, if none was. Files of version 1 do not say.
+    #[serde(default)]
+    pub not_begun: Option<NotBegun>,
     /// What the processes said on their standard error: fallbacks, above all.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// Why a point was not begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotBegun {
+    /// In a word.
+    pub why: Why,
+    /// In a sentence, with the values that stood in its way.
+    pub text: String,
+}
+
+/// What stood in the way of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// The time that was given was up.
+    Budget,
+    /// The machine has not as much memory.
+    Memory,
+    /// There is no device.
+    Device,
+    /// Its turn had not come when the file was written last.
+    Turn,
 }
 
 /// One repeat: what each process measured.
@@ -105,82 +142,6 @@ pub struct Measurement {
 pub struct Run {
     /// By the number of the process.
     pub processes: Vec<Figures>,
-}
-
-/// What one process measured.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Figures {
-    /// Initialising, before the first checkpoint can be taken.
-    pub init: f64,
-    /// How long each checkpoint kept the application waiting.
-    pub checkpoints: Vec<f64>,
-    /// How long each restore did, in the order of restores. The hints are in it.
-    pub restores: Vec<f64>,
-    /// Giving everything back.
-    pub finish: f64,
-    /// Bare copies on the device of the same bytes, in the order of checkpoints: the floor.
-    pub bare_copies: Vec<f64>,
-    /// The compute intervals between checkpoints.
-    pub forward_intervals: Vec<f64>,
-    /// The compute intervals between restores.
-    pub backward_intervals: Vec<f64>,
-    /// The same interval with nothing in the background, the median of several.
-    pub quiet_interval: f64,
-    /// Restored versions that had a wrong byte; 0 if `plan.verify` was off.
-    pub wrong_versions: u64,
-    /// The most memory of the host that the process had.
-    pub peak_host: u64,
-    /// Memory of the device in use when all checkpoints had been taken, less that before.
-    pub device_used: u64,
-    /// Time that the application waited, by cause. Only `ours` tells causes apart.
-    pub causes: Vec<Cause>,
-    /// Bytes moved per hop.
-    pub hops: Vec<Hop>,
-    /// What `touch = auto` measured and decided; `ours` alone.
-    pub decisions: Option<Decisions>,
-    /// What has to be known to judge these figures.
-    #[serde(default)]
-    pub notes: Vec<String>,
-}
-
-/// Waiting for one cause.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cause {
-    /// Its name.
-    pub name: String,
-    /// Time.
-    pub seconds: f64,
-    /// How often.
-    pub count: u64,
-}
-
-/// Bytes from one place to another.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Hop {
-    /// Its name, as `DtoH`; also `map`, `touch`, `register`, `turn`.
-    pub name: String,
-    /// Bytes.
-    pub bytes: u64,
-    /// Time.
-    pub seconds: f64,
-}
-
-/// The model behind `touch = auto`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Decisions {
-    /// `sequential` or `concurrent`, at the end of the forward pass.
-    pub mode: String,
-    /// How often it changed its mind.
-    pub changes: u64,
-    /// Bytes per second: touching alone, touching beside a flush, flushing to touched pages, to
-    /// untouched pages, beside touching; 0 where nothing was measured.
-    pub rates: [f64; 5],
-    /// Predicted time of a flush, sequential and concurrent; 0 without a prediction.
-    pub predictions: [f64; 2],
-    /// Bytes of the host buffer whose pages existed at the end of the forward pass.
-    pub touched: u64,
-    /// Bytes of the host buffer that were registered at the end of the forward pass.
-    pub registered: u64,
 }
 
 /// Making a cache usable, and nothing else (figure 4a): several processes at once.
@@ -199,35 +160,6 @@ pub struct Initialisation {
     pub seconds: Vec<Vec<f64>>,
 }
 
-impl Figures {
-    /// Time that taking all checkpoints kept the application waiting, initialisation included.
-    pub fn checkpoint_total(&self) -> f64 {
-        self.init + self.checkpoints.iter().sum::<f64>()
-    }
-
-    /// The same and all restores.
-    pub fn total(&self) -> f64 {
-        self.checkpoint_total() + self.restores.iter().sum::<f64>()
-    }
-
-    /// How much longer the compute intervals took than with nothing in the background, as a share of
-    /// that. By the mean: a rare stop is as much of a disturbance as many small ones.
-    pub fn disturbance(&self) -> f64 {
-        let intervals = [&self.forward_intervals[..], &self.backward_intervals].concat();
-        let mean = intervals.iter().sum::<f64>() / intervals.len().max(1) as f64;
-        if self.quiet_interval > 0.0 {
-            mean / self.quiet_interval - 1.0
-        } else {
-            0.0
-        }
-    }
-
-    /// All bare copies.
-    pub fn bare_total(&self) -> f64 {
-        self.bare_copies.iter().sum()
-    }
-}
-
 impl Run {
     /// The mean over the processes of what `figure` gives (the paper's "per process").
     pub fn per_process(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
@@ -237,6 +169,12 @@ impl Run {
 }
 
 impl Measurement {
+    /// Whether another repeat of it makes sense: none has failed, and memory was not short.
+    pub fn is_open(&self) -> bool {
+        let waits = |point: &NotBegun| point.why == Why::Turn;
+        self.failures.is_empty() && self.not_begun.as_ref().is_none_or(waits)
+    }
+
     /// Median, least and greatest over the repeats of a figure per process. `None` without runs.
     pub fn spread(&self, figure: impl Fn(&Figures) -> f64) -> Option<Spread> {
         Spread::of(self.runs.iter().map(|run| run.per_process(&figure)).collect())
@@ -273,55 +211,6 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-impl Results {
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<Results> {
-        let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let results: Results = serde_json::from_slice(&text)
-            .with_context(|| format!("{} holds no results", path.display()))?;
-        let found = results.schema;
-        ensure!(found == SCHEMA, "{}: schema {found}, not {SCHEMA}", path.display());
-        Ok(results)
-    }
-
-    /// Writes a file, whole or not at all: results are written again after each measurement, and
-    /// whoever cuts a run short keeps what it has.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        write_json(path, self)
-    }
-}
-
-/// Refuses a file of results that cannot be written, before anything is measured for it; makes the
-/// folder that it is to be in. What the file has in it stays.
-pub fn prepare(path: &Path) -> Result<()> {
-    let what = || format!("--out {}", path.display());
-    ensure!(!path.is_dir(), "{}: a file is wanted, and this is a folder", what());
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(what)?;
-    }
-    let temporary = beside(path);
-    fs::write(&temporary, "").and_then(|()| fs::remove_file(&temporary)).with_context(what)
-}
-
-/// Where a file is before it is whole. Always the same name: what a killed run has left is replaced.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    PathBuf::from(name)
-}
-
-/// Writes a file, whole or not at all.
-pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(value)?;
-    let temporary = beside(path);
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // The reason is that of the writing.
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(|| format!("writing {}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,24 +221,5 @@ mod tests {
         assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
         assert_eq!(quantile(&[1.0], 0.95), 1.0);
         assert_eq!(quantile(&[], 0.5), 0.0);
-    }
-
-    #[test]
-    fn what_cannot_be_written_is_refused_and_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let (taken, file) = (folder.path().join("taken"), folder.path().join("new/r.json"));
-        fs::create_dir(&taken).unwrap();
-        let error = prepare(&taken).unwrap_err().to_string();
-        assert!(error.contains("--out") && error.contains("taken"), "{error}");
-        assert!(write_json(&taken, &1).is_err());
-        prepare(&file).unwrap();
-        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 0);
-        write_json(&file, &1).unwrap();
-        prepare(&file).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "1");
-        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        assert_eq!(names, ["new", "taken"]);
     }
 }

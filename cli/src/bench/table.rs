@@ -5,10 +5,11 @@ use comfy_table::{CellAlignment, Table};
 
 use super::campaign::describe;
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
-use super::results::{Figures, Measurement, Results, Spread};
+use super::results::{Figures, Floor, Measurement, Results, Spread};
 use crate::size;
 
 pub mod absent;
+mod causes;
 
 use self::absent::Absent;
 
@@ -17,7 +18,7 @@ const COLUMNS: [&str; 8] = [
     "",
     "checkpoints ms",
     "+ restores ms",
-    "/ bare copies",
+    "/ floor",
     "faster than\ndirect-pin",
     "+ restores",
     "init ms",
@@ -34,15 +35,17 @@ pub fn text(results: &Results) -> String {
     for group in all.chunk_by(|one, next| heading(&one.plan) == heading(&next.plan)) {
         let mut table = new_table(&COLUMNS);
         for measurement in group {
-            table.add_row(row(measurement, all));
+            table.add_row(row(measurement, results));
         }
         text += &format!("\n{}\n{table}\n", heading(&group[0].plan));
-        text += &causes(group);
+        text += &floor(results.floor(&group[0].plan));
+        text += &causes::table(group);
         group.iter().for_each(|measurement| text += &details(measurement));
     }
     text += &format!("\n{}: {}\n", results.title, absent::count(all));
-    for failure in absent::failures(all) {
-        text += &format!("{failure}\n");
+    let left_out = results.left_out.iter().map(|reason| format!("left out: {reason}"));
+    for line in absent::failures(all).into_iter().chain(absent::reasons(all)).chain(left_out) {
+        text += &format!("{line}\n");
     }
     text + &notes(all)
 }
@@ -108,8 +111,22 @@ fn heading(plan: &Plan) -> String {
     )
 }
 
-fn row(measurement: &Measurement, all: &[Measurement]) -> Vec<String> {
-    let plan = &measurement.plan;
+/// The floor of a table, once for all its rows.
+fn floor(floor: Option<&Floor>) -> String {
+    let Some(floor) = floor else { return String::new() };
+    let ms = |seconds: f64| format!("{:.2}", 1e3 * seconds);
+    format!(
+        "floor: {} ms ({} to {}) for bare copies of these checkpoints on the device, one by one; {} \
+         passes\n",
+        ms(floor.median),
+        ms(floor.least),
+        ms(floor.greatest),
+        floor.passes.len()
+    )
+}
+
+/// What tells the rows of a table apart.
+fn name(plan: &Plan) -> String {
     let mut name = plan.approach.text().to_owned();
     if plan.approach == ApproachName::Ours {
         name += &format!(" ({}, {})", plan.touch, plan.pin);
@@ -117,7 +134,12 @@ fn row(measurement: &Measurement, all: &[Measurement]) -> Vec<String> {
             name += &format!(" {}", plan.settings.join(", "));
         }
     }
-    let baseline = all.iter().find(|other| is_baseline(&other.plan, plan));
+    name
+}
+
+fn row(measurement: &Measurement, results: &Results) -> Vec<String> {
+    let plan = &measurement.plan;
+    let baseline = results.measurements.iter().find(|other| is_baseline(&other.plan, plan));
     let against = |figure: fn(&Figures) -> f64| {
         let (own, other) = (measurement.spread(figure), baseline.and_then(|m| m.spread(figure)));
         match (own, other) {
@@ -132,10 +154,10 @@ fn row(measurement: &Measurement, all: &[Measurement]) -> Vec<String> {
         None => milliseconds(measurement.spread(Figures::checkpoint_total)),
     };
     vec![
-        name,
+        name(plan),
         blocked,
         milliseconds(measurement.spread(Figures::total)),
-        ratio(measurement, Figures::checkpoint_total, Figures::bare_total),
+        ratio(measurement, results.floor(plan)),
         against(Figures::checkpoint_total),
         against(Figures::total),
         milliseconds(measurement.spread(|figures| figures.init)),
@@ -168,15 +190,13 @@ fn milliseconds(spread: Option<Spread>) -> String {
     }
 }
 
-fn ratio(
-    measurement: &Measurement,
-    what: fn(&Figures) -> f64,
-    floor: fn(&Figures) -> f64,
-) -> String {
-    let ratios = measurement.runs.iter().map(|run| run.per_process(what) / run.per_process(floor));
-    match Spread::of(ratios.filter(|ratio| ratio.is_finite()).collect()) {
-        None => "-".to_owned(),
-        Some(spread) => format!("{:.2}", spread.median),
+/// Blocked by checkpoints, as so many times the floor.
+fn ratio(measurement: &Measurement, floor: Option<&Floor>) -> String {
+    match (measurement.spread(Figures::checkpoint_total), floor) {
+        (Some(spread), Some(floor)) if floor.median > 0.0 => {
+            format!("{:.2}", spread.median / floor.median)
+        }
+        _ => "-".to_owned(),
     }
 }
 
@@ -198,8 +218,21 @@ fn details(measurement: &Measurement) -> String {
     };
     let mut parts = vec![
         format!("{} of host memory at the most", size::show(figures.peak_host)),
-        format!("{} of device memory", size::show(figures.device_used)),
+        match figures.device_used {
+            Some(bytes) => format!("{} of device memory", size::show(bytes)),
+            None => "device memory not told by process".to_owned(),
+        },
     ];
+    if let Some(bytes) = figures.device_cache {
+        parts.push(format!("device cache of {}", size::show(bytes)));
+    }
+    if let Some(managed) = figures.managed {
+        parts.push(format!(
+            "{} of managed memory, {} of it asked to the host",
+            size::show(managed.allocated),
+            size::show(managed.asked_to_host)
+        ));
+    }
     if let Some(decisions) = &figures.decisions {
         let changes = decisions.changes;
         parts.push(format!("touching {} at the end (changes of mind: {changes})", decisions.mode));
@@ -209,45 +242,6 @@ fn details(measurement: &Measurement) -> String {
         parts.push(format!("{} {} at {rate:.2} GB/s", hop.name, size::show(hop.bytes)));
     }
     format!("{}: {}\n", describe(&measurement.plan), parts.join(", "))
-}
-
-/// Why the application waited, for those approaches that know.
-fn causes(group: &[Measurement]) -> String {
-    let mut table = new_table(&["waited for, ms"]);
-    let mut names: Vec<&str> = Vec::new();
-    let known = |measurement: &&Measurement| {
-        let last = measurement.runs.last().and_then(|run| run.processes.first());
-        last.is_some_and(|figures| !figures.causes.is_empty())
-    };
-    let measured: Vec<&Measurement> = group.iter().filter(known).collect();
-    let all = measured.iter().flat_map(|m| &m.runs).flat_map(|run| &run.processes);
-    for cause in all.flat_map(|figures| &figures.causes).filter(|cause| cause.count > 0) {
-        if !names.contains(&cause.name.as_str()) {
-            names.push(&cause.name);
-        }
-    }
-    if names.is_empty() {
-        return String::new();
-    }
-    table.set_header(std::iter::once("waited for, ms").chain(names.iter().copied()));
-    for measurement in measured {
-        let seconds = |name: &str| {
-            let of = |figures: &Figures| {
-                figures.causes.iter().filter(|c| c.name == name).map(|c| c.seconds).sum::<f64>()
-            };
-            milliseconds(measurement.spread(of).map(|s| Spread {
-                least: s.median,
-                greatest: s.median,
-                ..s
-            }))
-        };
-        let cells = names.iter().map(|name| seconds(name));
-        table.add_row(std::iter::once(describe(&measurement.plan)).chain(cells));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{table}\n")
 }
 
 #[cfg(test)]

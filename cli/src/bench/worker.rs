@@ -13,7 +13,8 @@ use super::cuda::{Buffer, Device, Kernels, Stream};
 use super::machine;
 use super::message::{Barrier, Message, Request};
 use super::plan::{Compute, Hints, Plan};
-use super::results::{self, Figures};
+use super::results::{self, Call, Figures};
+use super::waits::Account;
 
 /// Compute intervals that are measured with nothing in the background.
 const QUIET_INTERVALS: usize = 9;
@@ -67,10 +68,14 @@ pub fn describe(device: &Device) -> results::Device {
     }
 }
 
-fn seconds<T>(what: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+fn timed<T>(what: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
     let since = Instant::now();
     let value = what()?;
-    Ok((value, since.elapsed().as_secs_f64()))
+    Ok((value, since.elapsed()))
+}
+
+fn seconds<T>(what: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    timed(what).map(|(value, time)| (value, time.as_secs_f64()))
 }
 
 /// The time between two checkpoints or restores.
@@ -132,7 +137,8 @@ impl<'a> Interval<'a> {
 fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     let sizes = plan.sizes_of(process);
     let largest = sizes.iter().copied().max().unwrap_or(0);
-    let device = Device::open(process % Device::count()?.max(1))?;
+    let devices = Device::count()?.max(1);
+    let device = Device::open(process % devices)?;
     let stream = Stream::new(&device)?;
     let buffer = Buffer::new(&device, largest).context("memory for the application's state")?;
     let content = Content::new(&device, &stream, sizes.len() as u64)?;
@@ -144,26 +150,33 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     quiet.sort_by(f64::total_cmp);
     figures.quiet_interval = results::quantile(&quiet, 0.5);
 
-    meet(Barrier::Copies)?;
-    figures.bare_copies = bare::copies(&device, &stream, &buffer, sizes)?;
+    let copies = bare::copies(&device, &stream, &buffer, sizes, || meet(Barrier::Copies))?;
+    say(&Message::Copies(copies))?;
 
     meet(Barrier::Start)?;
     let free_before = device.free()?;
-    let (mut store, init) = seconds(|| approach::start(plan, process, &device, &stream, &buffer))?;
-    figures.init = init;
+    let mut account = Account::default();
+    let (mut store, took) = timed(|| approach::start(plan, process, &device, &stream, &buffer))?;
+    figures.init = took.as_secs_f64();
+    account.call(Call::Init, took, store.waits()?)?;
     let mut done = 0;
     for (version, &bytes) in sizes.iter().enumerate() {
         let version = version as u32;
         content.fill(&stream, &buffer, bytes, version)?;
         stream.wait()?;
         figures.forward_intervals.push(interval.pass()?);
-        let (_, took) = seconds(|| store.checkpoint(version, bytes))
-            .with_context(|| format!("checkpoint {version} of {bytes} bytes"))?;
-        figures.checkpoints.push(took);
+        let what = || format!("checkpoint {version} of {bytes} bytes");
+        let (_, took) = timed(|| store.checkpoint(version, bytes)).with_context(what)?;
+        figures.checkpoints.push(took.as_secs_f64());
+        account.call(Call::Checkpoint, took, store.waits()?).with_context(what)?;
         step(&mut done)?;
     }
-    figures.device_used = free_before.saturating_sub(device.free()?);
-    figures.decisions = store.insight()?.decisions;
+    let alone =
+        (0..plan.processes).filter(|other| other % devices == process % devices).count() == 1;
+    let used = free_before.saturating_sub(device.free()?);
+    figures.device_used = alone.then_some(used);
+    let insight = store.insight()?;
+    (figures.decisions, figures.device_cache) = (insight.decisions, insight.device_cache);
 
     let order = plan.restores(process);
     for (position, &version) in order.iter().enumerate() {
@@ -174,12 +187,14 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
             (Hints::One, _) => order.get(position + 1..position + 2).unwrap_or_default(),
             _ => &[],
         };
-        let (_, took) = seconds(|| {
+        let what = || format!("restore of {version}, {bytes} bytes");
+        let (_, took) = timed(|| {
             store.expect(ahead)?;
             store.restore(version, bytes)
         })
-        .with_context(|| format!("restore of {version}, {bytes} bytes"))?;
-        figures.restores.push(took);
+        .with_context(what)?;
+        figures.restores.push(took.as_secs_f64());
+        account.call(Call::Restore, took, store.waits()?).with_context(what)?;
         if plan.verify {
             content.compare(&stream, &buffer, bytes, version)?;
             stream.wait()?;
@@ -191,7 +206,8 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
         figures.wrong_versions = content.wrong_versions(&stream)?;
     }
     let insight = store.insight()?;
-    (figures.causes, figures.hops, figures.notes) = (insight.causes, insight.hops, insight.notes);
+    (figures.managed, figures.hops, figures.notes) = (insight.managed, insight.hops, insight.notes);
+    figures.causes = account.causes();
     figures.peak_host = machine::peak_memory();
     let (_, finish) = seconds(|| store.finish())?;
     figures.finish = finish;

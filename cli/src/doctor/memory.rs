@@ -4,7 +4,8 @@ use std::path::Path;
 
 use veloc_client::platform::memory::{self, HugePages};
 use veloc_client::platform::shared::SharedMemory;
-use veloc_client::platform::{files, mapping, numa};
+use veloc_client::platform::{files, numa};
+use veloc_client::tier::host_buffer::TouchMethod;
 
 use super::Finding;
 use crate::size;
@@ -36,7 +37,7 @@ pub fn look() -> Vec<Finding> {
          slowly; as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled",
     ));
     findings.extend(memory::reserved_huge_pages().map(|(pages, bytes)| reserved(pages, bytes)));
-    findings.push(population(mapping::supports_populate()));
+    findings.push(touching(TouchMethod::here()));
     findings.push(locked(memory::locked_limit()));
     let nodes = numa::node_count();
     findings.push(Finding::ok(AREA, "memory nodes", nodes.to_string()));
@@ -85,11 +86,14 @@ fn reserved(pages: u64, bytes: u64) -> Finding {
     }
 }
 
-fn population(supported: bool) -> Finding {
-    let finding = |found: &str| Finding::ok(AREA, "populating pages", found);
-    match supported {
-        true => finding("by the kernel (MADV_POPULATE_WRITE)"),
-        false => finding("by a write to each").note("it is slower; Linux 5.14 and newer do it"),
+fn touching(method: TouchMethod) -> Finding {
+    let finding = |found: &str| Finding::ok(AREA, "touching pages", found);
+    match method {
+        TouchMethod::Write(_) => finding("by a write to each"),
+        TouchMethod::Populate => finding("by the kernel (MADV_POPULATE_WRITE)").note(
+            "it can refuse them (vm.overcommit_memory = 2); threads of the application that map \
+             memory meanwhile wait",
+        ),
     }
 }
 
@@ -137,8 +141,8 @@ mod tests {
             (transparent("huge pages", HugePages::OnAdvice, "as root"), State::Ok),
             (reserved(512, 2 << 20), State::Note),
             (reserved(0, 2 << 20), State::Ok),
-            (population(false), State::Note),
-            (population(true), State::Ok),
+            (touching(TouchMethod::Populate), State::Note),
+            (touching(TouchMethod::Write(4096)), State::Ok),
             (locked(Some(8 << 20)), State::Note),
             (locked(Some(1 << 40)), State::Ok),
             (locked(None), State::Ok),

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use veloc_client::format::names;
+use veloc_client::tier::files::read_note;
 
 use crate::output;
 
@@ -134,7 +135,5 @@ pub fn routed(path: &Path) -> Option<PathBuf> {
     }
     let file = path.file_name()?.to_str()?;
     let note = path.with_file_name(names::routed_note(file));
-    // A path is no longer than this, and what is longer is no note.
-    let short = fs::metadata(&note).is_ok_and(|note| note.is_file() && note.len() <= 4096);
-    short.then(|| fs::read_to_string(&note).ok().map(PathBuf::from)).flatten()
+    read_note(&note).ok().flatten().map(PathBuf::from)
 }

@@ -130,8 +130,11 @@ impl Process {
         }
     }
 
-    /// How it keeps checkpoints, in words.
-    fn strategy(&self) -> String {
+    /// How it keeps checkpoints, in words. Beside others of the bench, the library is one approach.
+    fn strategy(&self, of_bench: bool) -> String {
+        if of_bench && !self.facts.contains_key("approach") {
+            return format!("approach = ours ({})", self.strategy(false));
+        }
         let fact = |key: &str| self.facts.get(key).map(|value| format!("{key} = {value}"));
         let known: Vec<String> =
             ["approach", "touch", "pin"].into_iter().filter_map(fact).collect();
@@ -218,13 +221,14 @@ pub fn of_files(files: &[Vec<Event>]) -> Vec<Process> {
 /// The processes of several files, each of which begins at 0 and is called by a letter and what it
 /// says of its strategy.
 pub fn side_by_side(files: &[Vec<Event>]) -> Vec<Process> {
+    let files: Vec<Vec<Process>> = files.iter().map(|events| by_process(events)).collect();
+    let of_bench = files.iter().flatten().any(|process| process.facts.contains_key("approach"));
     let mut all = Vec::new();
-    for (letter, events) in ('A'..).zip(files) {
-        let mut processes = by_process(events);
+    for (letter, mut processes) in ('A'..).zip(files) {
         let (first, _) = extent(&processes);
         for process in &mut processes {
             process.earlier_by(first);
-            process.compared_as = Some(format!("({letter}) {}", process.strategy()));
+            process.compared_as = Some(format!("({letter}) {}", process.strategy(of_bench)));
         }
         all.extend(processes);
     }
@@ -334,6 +338,18 @@ pub mod tests {
             assert_eq!(process.spans[0].start, 0.0);
         }
         assert!((both[1].counters["host touched"][0].0 - 0.9).abs() < 1e-9);
+    }
+
+    #[test]
+    fn beside_an_approach_of_the_bench_the_library_is_called_ours() {
+        let with = |facts: &str| SMALL.replace(r#""rank":"3""#, facts);
+        let (ours, ring) = (with(r#""touch":"auto","pin":"off""#), with(r#""approach":"ring""#));
+        let titles = |files: &[Vec<Event>]| {
+            side_by_side(files).iter().map(Process::title).collect::<Vec<_>>()
+        };
+        let both = titles(&[events(&ours), events(&ring)]);
+        assert_eq!(both, ["(A) approach = ours (touch = auto, pin = off)", "(B) approach = ring"]);
+        assert_eq!(titles(&[events(&ours)]), ["(A) touch = auto, pin = off"]);
     }
 
     /// In containers, and on different nodes, processes have the same numbers; and two jobs of one

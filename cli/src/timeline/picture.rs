@@ -249,7 +249,12 @@ impl Page {
             let text = format!("{tick}");
             self.svg.text(x, self.y + 15.0, SMALL, INK, Anchor::Middle, &text);
         }
-        self.svg.text(LEFT - 10.0, self.y + 15.0, 11.0, INK, Anchor::End, "time in ms");
+        // The first text may reach to the left of the axis.
+        let first = ticks.first().map_or(LEFT, |tick| {
+            self.window.x(self.window.origin + tick) - text_width(&format!("{tick}"), SMALL) / 2.0
+        });
+        let end = (LEFT - 10.0).min(first - 6.0);
+        self.svg.text(end, self.y + 15.0, 11.0, INK, Anchor::End, "time in ms");
         self.y += 22.0;
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -57,7 +57,12 @@ fn parse(text: &str) -> Result<(Vec<Event>, bool)> {
         #[serde(rename = "traceEvents")]
         events: Vec<Event>,
     }
-    let object: Object = serde_json::from_str(text)?;
+    let object: Value = serde_json::from_str(text)?;
+    ensure!(
+        object.get("measurements").is_none(),
+        "it holds results of the bench, which `veloc bench plot` draws"
+    );
+    let object: Object = serde_json::from_value(object)?;
     Ok((object.events, false))
 }
 
@@ -119,6 +124,9 @@ mod tests {
             let error = format!("{:#}", events(&path).unwrap_err());
             assert!(error.contains("thing"), "{text:?}: {error}");
         }
+        std::fs::write(&path, r#"{"schema": 2, "measurements": []}"#).unwrap();
+        let error = format!("{:#}", events(&path).unwrap_err());
+        assert!(error.contains("thing") && error.contains("`veloc bench plot`"), "{error}");
         assert!(format!("{:#}", events(&folder.path().join("none")).unwrap_err()).contains("none"));
     }
 }

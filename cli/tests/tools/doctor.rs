@@ -27,7 +27,7 @@ fn a_node_is_described() {
         ("memory", "memory"),
         ("memory", "huge pages"),
         ("memory", "huge pages, shared"),
-        ("memory", "populating pages"),
+        ("memory", "touching pages"),
         ("memory", "locked memory"),
         ("memory", "memory nodes"),
         ("memory", "/dev/shm"),

@@ -6,8 +6,9 @@ use std::os::unix::fs::symlink;
 use serde_json::{json, Value};
 
 use crate::files::{checkpoint, Job, GOLDEN};
-use veloc_client::erasure::encoding::{Digest, Encoding, Member};
+use veloc_client::erasure::encoding::{Encoding, Member};
 use veloc_client::erasure::parity::Writer;
+use veloc_client::format::checksum::Checksum;
 
 /// A job of 4 ranks: version 1 in scratch and persistent, 2 in scratch but for rank 2, 3 as an
 /// aggregated file, and much that is none of it.
@@ -33,7 +34,7 @@ fn job() -> Job {
 
 /// The parity file that a rank keeps of version 2.
 fn parity(job: &Job, own: usize) {
-    let member = |rank| Member { rank, len: 40, digest: Digest::of(&GOLDEN), routed: None };
+    let member = |rank| Member { rank, len: 40, digest: Checksum::of(&GOLDEN), routed: None };
     let members = (0..4).map(member).collect();
     let encoding = Encoding { name: "wave".into(), version: 2, parities: 1, members };
     let payload = vec![7; encoding.layout().payload() as usize];

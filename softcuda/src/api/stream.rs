@@ -54,7 +54,7 @@ unsafe fn create(call: &Call, stream: *mut CUstream, flags: c_uint) -> Outcome {
         NON_BLOCKING => Kind::NonBlocking,
         _ => return Err(Status::INVALID_VALUE),
     };
-    let created = call.driver()?.create_stream(call.context()?, kind, flags);
+    let created = call.driver()?.create_stream(call.context()?, kind, flags)?;
     // SAFETY: the caller vouches for `stream`.
     unsafe { give(stream, created) }
 }

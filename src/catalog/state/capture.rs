@@ -7,6 +7,7 @@ use crate::catalog::entry::{
     Entry, FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS,
 };
 use crate::error::{Error, Kind, Result};
+use crate::policy::rounds::Fate;
 use crate::tier::files::Place;
 
 impl State {
@@ -99,10 +100,11 @@ impl State {
         regions.sort_by_key(|region| region.id);
         let wanted = self.shape.scratch && !self.shape.ephemeral;
         let persistent = persist && self.shape.persistent && !self.shape.ephemeral;
+        let regions = self.kept_once(regions);
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
-        entry.regions = regions.into();
+        entry.regions = regions;
         for (part, arriving) in entry.parts.iter_mut().zip(entry.arriving) {
             for tier in [Tier::Device, Tier::Host] {
                 let copy = part.copy_mut(tier);
@@ -119,6 +121,15 @@ impl State {
         }
         self.counts.checkpoints += 1;
         self.enliven(id);
+    }
+
+    /// These regions, in the memory of the last checkpoint's if they are the same: most jobs have
+    /// the same ones in all their checkpoints.
+    fn kept_once(&mut self, regions: Vec<Region>) -> Arc<[Region]> {
+        if *self.last_regions != *regions {
+            self.last_regions = regions.into();
+        }
+        self.last_regions.clone()
     }
 
     /// Ends a checkpoint whose bytes went straight to its scratch file, which is in its place.
@@ -166,19 +177,29 @@ impl State {
         }
     }
 
-    /// Whether a checkpoint is in a tier, or will never be.
-    pub fn is_settled(&self, id: Id, tier: FileTier) -> bool {
-        self.entries.get(&id).is_none_or(|entry| {
-            let file = match tier {
-                FileTier::Scratch => entry.scratch,
-                FileTier::Persistent => entry.persistent,
-            };
-            match entry.life {
-                Life::Building => false,
-                Life::Live => matches!(file, FileCopy::Present | FileCopy::Absent),
-                Life::Dropped => true,
-            }
-        })
+    /// What becomes of a checkpoint's file in a tier.
+    pub fn fate(&self, id: Id, tier: FileTier) -> Fate {
+        let Some(entry) = self.entries.get(&id) else {
+            return Fate::Missing;
+        };
+        let file = match tier {
+            FileTier::Scratch => entry.scratch,
+            FileTier::Persistent => entry.persistent,
+        };
+        match (entry.life, file) {
+            (Life::Building, _) => Fate::Open,
+            (Life::Live, FileCopy::Present | FileCopy::Absent) => Fate::There,
+            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => Fate::Open,
+            // It may be tried again, but nobody waits: where there is no room, limits make some.
+            (Life::Live, FileCopy::Failed) | (Life::Dropped, _) => Fate::Missing,
+        }
+    }
+
+    /// The name and version of a checkpoint whose file is in scratch.
+    pub fn key_in_scratch(&self, id: Id) -> Option<(Arc<str>, i32)> {
+        let entry = self.entries.get(&id)?;
+        let there = entry.life == Life::Live && entry.scratch == FileCopy::Present;
+        there.then(|| (entry.name.clone(), entry.version))
     }
 
     /// A copy of this checkpoint may still be running and cannot be waited for: its room is never

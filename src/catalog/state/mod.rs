@@ -20,7 +20,7 @@ mod up;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::entry::{Entry, FileCopy, Id, Life, Readable, Tier};
+use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
 use crate::error::Error;
 use crate::policy::evict::Rank;
 use crate::tier::ledger::Ledger;
@@ -74,6 +74,8 @@ pub struct State {
     starved: [bool; 2],
     /// The scratch files of an ephemeral job, to be removed at its end.
     spilled: BTreeSet<(Arc<str>, i32)>,
+    /// The regions of the last checkpoint that was taken into memory.
+    last_regions: Arc<[Region]>,
     next_id: Id,
     next_hint: u64,
     next_consumed: u64,
@@ -115,6 +117,7 @@ impl State {
             fetching: false,
             starved: [false; 2],
             spilled: BTreeSet::new(),
+            last_regions: Arc::from([]),
             next_id: 1,
             next_hint: 1,
             next_consumed: 1,

@@ -50,9 +50,13 @@ impl State {
             FileTier::Scratch => &mut entry.scratch,
             FileTier::Persistent => &mut entry.persistent,
         };
-        if *file != FileCopy::Present {
+        match *file {
+            FileCopy::Present => {}
+            // The file that is there may be this one already: persistent copies get their names
+            // before it is known here.
+            FileCopy::Writing if tier == FileTier::Persistent => return false,
             // The file is that of an older checkpoint of this version.
-            return true;
+            _ => return true,
         }
         if entry.restoring > 0 || (tier == FileTier::Scratch && to_be_persisted) {
             return false;

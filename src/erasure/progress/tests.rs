@@ -7,7 +7,12 @@ fn key(version: i32) -> Key {
 }
 
 fn file(member: usize, content: u8) -> Member {
-    Member { rank: member as u32, len: 1, digest: Digest([content; 32]), routed: None }
+    Member {
+        rank: member as u32,
+        len: 1,
+        digest: Checksum::from_bytes([content; 32]),
+        routed: None,
+    }
 }
 
 /// A group of which every member tells the others everything at once.
@@ -233,4 +238,29 @@ fn what_nobody_else_takes_is_forgotten() {
     group.complete(&[1], 999);
     group.settle();
     assert_eq!(group.versions(0), [999]);
+}
+
+/// Catches a version that is said to have no parities while they may still come, and one that is
+/// said to have some after it was taken again.
+#[test]
+fn the_fate_of_parities_is_told() {
+    let mut group = Group::new(&[Choice::All; 2]);
+    group.complete(&[0], 1);
+    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "not announced");
+    let task = group.members[0].next_task();
+    assert_eq!(task, Some(Task::Announce(key(1))));
+    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "being announced");
+    group.members[0].announced(0, key(1), file(0, 0));
+    group.members[0].announced(1, key(1), file(1, 0));
+    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "to be encoded");
+    let Some(Task::Encode(encoding)) = group.members[0].next_task() else { panic!() };
+    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "being encoded");
+    group.members[0].ended(0, &key(1), encoding.id());
+    assert_eq!(group.members[0].fate(&key(1)), Fate::Missing, "it has failed");
+    group.members[0].made(key(1));
+    assert_eq!(group.members[0].fate(&key(1)), Fate::There);
+    group.members[0].complete(key(1), false);
+    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "taken again");
+    group.die(1);
+    assert_eq!(group.members[0].fate(&key(1)), Fate::Missing, "nobody is there any more");
 }

@@ -76,10 +76,16 @@ impl Files {
         Ok(bytes)
     }
 
-    /// Removes what is left of aggregated files of this job that were never completed: a version
-    /// was taken again before all processes had copied it. Only once none of them copies any more.
+    /// Removes what is left of aggregated files that were never completed: of this job's, where a
+    /// version was taken again before all processes had copied it; and of jobs that were killed,
+    /// where there is a file of that version by now. Only once no process of this job copies any
+    /// more, nor what its predecessor has left.
     pub fn remove_incomplete(&self, of_job: u32) -> Result<()> {
-        self.remove_attempts(|_, job, _| job == of_job)
+        let complete = |of: &str| {
+            aggregate::parse_name(of)
+                .is_some_and(|(name, version)| self.is_aggregated(name, version))
+        };
+        self.remove_attempts(|of, job, _| job == of_job || complete(of))
     }
 
     /// Removes the temporary files, and their rolls, that `select` takes by the name of the

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use super::hashing;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::{self, Checksum};
 use crate::platform::files::{self, Durability};
@@ -26,6 +27,12 @@ pub struct Checksums {
     kept: bool,
     /// Files that had their checksum, so that a restart after a test reads them once less.
     good: Mutex<HashMap<PathBuf, Stamp>>,
+}
+
+/// A file of which it is not known yet whether it has its checksum.
+#[derive(Debug)]
+pub struct Unproven {
+    stamp: Stamp,
 }
 
 /// What tells a file from what it was before.
@@ -110,11 +117,26 @@ impl Checksums {
     /// # Errors
     /// [`Kind::Corrupt`] if they differ, or if what stands as its checksum is none.
     pub fn check(&self, file: &str, opened: &File, part: Range<u64>, path: &Path) -> Result<()> {
+        match self.unproven(file, opened, path)? {
+            Some(unproven) => {
+                let found = hashing::of_range(opened, part, path)?;
+                self.prove(file, path, unproven, found)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the open file `opened`, which is `path`, has still to be compared with the checksum of
+    /// the checkpoint file called `file`. To be asked before it is read.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if what stands as its checksum is none; else the system's.
+    pub fn unproven(&self, file: &str, opened: &File, path: &Path) -> Result<Option<Unproven>> {
         if !self.kept {
-            return Ok(());
+            return Ok(None);
         }
         let Some(expected) = self.get(file)? else {
-            return Ok(());
+            return Ok(None);
         };
         let metadata = opened
             .metadata()
@@ -126,10 +148,22 @@ impl Checksums {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             digest: expected,
         };
-        if self.good.lock().get(path) == Some(&stamp) {
-            return Ok(());
-        }
-        let found = checksum::of_range(opened, part, path, |_| {})?;
+        let known = self.good.lock().get(path) == Some(&stamp);
+        Ok((!known).then_some(Unproven { stamp }))
+    }
+
+    /// Compares the checksum that `path`, which is `unproven`, was `found` to have.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if it is not the one that was kept.
+    pub fn prove(
+        &self,
+        file: &str,
+        path: &Path,
+        unproven: Unproven,
+        found: Checksum,
+    ) -> Result<()> {
+        let expected = unproven.stamp.digest;
         if found != expected {
             return Err(Error::new(
                 Kind::Corrupt,
@@ -144,7 +178,7 @@ impl Checksums {
         if good.len() >= REMEMBERED {
             good.clear();
         }
-        good.insert(path.to_owned(), stamp);
+        good.insert(path.to_owned(), unproven.stamp);
         Ok(())
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::{Files, Found, Opened};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
+use crate::format::header::Decoded;
 use crate::format::names;
 use crate::platform::files;
 
@@ -16,6 +16,11 @@ impl Files {
     pub fn is_persistent(&self, name: &str, version: i32) -> bool {
         self.persistent_path(name, version).is_some_and(|path| path.exists())
             || self.is_aggregated(name, version)
+    }
+
+    /// Whether scratch has parities that this process keeps of a version.
+    pub fn has_parities(&self, name: &str, version: i32) -> bool {
+        self.parity_path(name, version).is_ok_and(|path| path.exists())
     }
 
     /// The versions of which a complete file exists in scratch or persistent, ascending.
@@ -28,24 +33,39 @@ impl Files {
         Ok(found)
     }
 
-    /// The nearest complete file of a checkpoint: scratch, then persistent.
+    /// The nearest good file of a checkpoint: scratch, then persistent.
     pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
+        self.nearest(name, version, |opened| self.checked(opened, name, version))
+    }
+
+    /// The header of a checkpoint without a look at its checksum: all files that can be one have this
+    /// one. `None` if they differ, or there are none.
+    pub fn undisputed_header(&self, name: &str, version: i32) -> Option<Decoded> {
+        if self.is_routed(name, version) {
+            return None;
+        }
+        let mut headers =
+            self.copies(name, version).filter_map(Result::ok).map(|opened| opened.header);
+        let header = headers.next()?;
+        headers.all(|other| other == header).then_some(header)
+    }
+
+    /// What `take` makes of the nearest file of a checkpoint with which it does not fail.
+    pub(super) fn nearest<T>(
+        &self,
+        name: &str,
+        version: i32,
+        mut take: impl FnMut(Opened) -> Result<T>,
+    ) -> Result<T> {
         let mut last = None;
-        let scratch = self
-            .scratch
-            .as_ref()
-            .map(|_| [self.own_path(name, version), self.scratch_path(name, version)]);
-        let mut scratch: Vec<PathBuf> =
-            scratch.into_iter().flatten().filter_map(Result::ok).collect();
-        scratch.dedup();
-        let files = scratch.into_iter().chain(self.persistent_path(name, version));
-        let files = files.map(|path| Opened::read(&path));
-        // The part is looked for last of all, and only if it is needed.
-        let part = std::iter::once_with(|| self.open_part(name, version));
-        for opened in files.chain(part) {
-            match opened.and_then(|opened| self.checked(opened, name, version)) {
-                Ok(opened) => return Ok(opened),
+        for opened in self.copies(name, version) {
+            match opened.and_then(&mut take) {
+                Ok(taken) => return Ok(taken),
                 Err(error) if error.kind() == Kind::NotFound => {}
+                // No other copy would help.
+                Err(error) if matches!(error.kind(), Kind::Driver(_) | Kind::Internal) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     log::warn!("{error}; looking for another copy");
                     last = Some(error);
@@ -60,8 +80,27 @@ impl Files {
         }))
     }
 
+    /// The files that a checkpoint may have, the nearest first, each opened when it is its turn.
+    fn copies<'a>(
+        &'a self,
+        name: &'a str,
+        version: i32,
+    ) -> impl Iterator<Item = Result<Opened>> + 'a {
+        let scratch = self
+            .scratch
+            .as_ref()
+            .map(|_| [self.own_path(name, version), self.scratch_path(name, version)]);
+        let mut scratch: Vec<PathBuf> =
+            scratch.into_iter().flatten().filter_map(Result::ok).collect();
+        scratch.dedup();
+        let files = scratch.into_iter().chain(self.persistent_path(name, version));
+        let files = files.map(|path| Opened::read(&path));
+        // The part is looked for last of all, and only if it is needed.
+        files.chain(std::iter::once_with(move || self.open_part(name, version)))
+    }
+
     /// An opened file, if it has its checksum.
-    pub(super) fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
+    fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
         if let Some(checksums) = &self.checksums {
             let file = names::checkpoint_file(name, self.rank, version);
             checksums.check(&file, &opened.file, opened.part.clone(), &opened.path)?;
@@ -71,8 +110,8 @@ impl Files {
 
     /// What a checkpoint's file on disk is, if it can be restored.
     pub fn look(&self, name: &str, version: i32) -> Result<Found> {
-        if self.routed_note(name, version).is_ok_and(|note| note.exists()) {
-            return Ok(Found::Routed);
+        if self.is_routed(name, version) {
+            return self.routed_copy(name, version).map(|_| Found::Routed);
         }
         match self.open_nearest(name, version) {
             Ok(opened) => Ok(Found::Regions(opened)),
@@ -82,21 +121,6 @@ impl Files {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// For a file-based checkpoint, the path that the application asked to have routed.
-    pub fn routed(&self, name: &str, version: i32) -> Result<Option<String>> {
-        let note = self.routed_note(name, version)?;
-        match fs::read_to_string(&note) {
-            Ok(original) => Ok(Some(original)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::system(format!("reading {}", note.display()), &error)),
-        }
-    }
-
-    /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
-    pub(super) fn is_linked(&self, name: &str, version: i32) -> bool {
-        self.persistent_path(name, version).is_some_and(|path| path.is_symlink() && path.is_file())
     }
 
     /// The versions of a name in a tier by the time of their last change, oldest first.

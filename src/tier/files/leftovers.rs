@@ -1,15 +1,11 @@
 //! What a killed run has left half written.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::Files;
+use super::{read_note, Files};
 use crate::error::Result;
 use crate::format::{checksum, names};
 use crate::platform::{self, files};
-
-/// The most bytes of a path that the system takes (`PATH_MAX`).
-const LONGEST_PATH: u64 = 4096;
 
 impl Files {
     /// Removes what a killed run of this rank has left half written in a directory.
@@ -32,14 +28,10 @@ impl Files {
             (names::parse_routed_note(name)?.rank == self.rank).then(|| name.to_owned())
         })?;
         for note in notes {
-            let note = directory.join(note);
-            let mut original = String::new();
             // What is no note names no file.
-            let read = files::open(&note)
-                .map(|file| file.take(LONGEST_PATH).read_to_string(&mut original).is_ok());
-            if !matches!(read, Ok(true)) {
+            let Ok(Some(original)) = read_note(&directory.join(note)) else {
                 continue;
-            }
+            };
             let original = PathBuf::from(original);
             let (Some(folder), Some(file)) = (original.parent(), original.file_name()) else {
                 continue;

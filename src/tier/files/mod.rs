@@ -16,18 +16,23 @@ use crate::platform::files::{self};
 mod aggregate;
 mod checksums;
 mod find;
+mod hashing;
 mod leftovers;
 mod opened;
 mod others;
 mod output;
 mod persist;
 mod publish;
+mod read;
 mod remove;
+mod routed;
 
 pub use aggregate::Place;
 use checksums::Checksums;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
+pub use read::{Target, Wanted};
+pub use routed::read_note;
 
 /// The directories of a job and its place in them.
 #[derive(Clone, Debug)]

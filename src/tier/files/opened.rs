@@ -4,7 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::catalog::entry::Region;
+use crate::error::{Error, Kind, Result};
 use crate::format::header::{Decoded, Header};
 use crate::platform::files;
 
@@ -40,8 +41,22 @@ impl Opened {
         Ok(Opened { file, path: path.to_owned(), part: 0..len, header })
     }
 
+    /// Where a region of the checkpoint begins in this copy of it.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if the copy has no such region, or one of another size.
+    pub fn offset_of(&self, region: &Region) -> Result<u64> {
+        let found = self.header.region(region.id).filter(|found| found.size == region.size);
+        found.map(|found| found.offset).ok_or_else(|| {
+            Error::new(
+                Kind::Corrupt,
+                format!("{}: region {} is not what it was", self.path.display(), region.id),
+            )
+        })
+    }
+
     /// Fills `bytes` from an offset in the checkpoint.
-    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+    pub(super) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         files::read_exact_at(&self.file, bytes, self.part.start + offset, &self.path)
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::thread;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::checksum::{Checksum, Hasher};
 use crate::platform::files;
 
@@ -37,6 +37,13 @@ pub struct Written {
     pub digest: Option<Checksum>,
 }
 
+/// The end of a file at some moment, and the digest up to there.
+#[derive(Debug)]
+pub struct Mark {
+    end: u64,
+    hasher: Option<Hasher>,
+}
+
 impl Output {
     /// Creates the file.
     pub fn create(temporary: PathBuf, with_digest: bool) -> Result<Output> {
@@ -56,6 +63,20 @@ impl Output {
             Some(hasher) => beside(hasher, bytes, write),
             None => write(bytes),
         }
+    }
+
+    /// Where the file ends now.
+    pub fn mark(&self) -> Mark {
+        Mark { end: self.end, hasher: self.hasher.clone() }
+    }
+
+    /// Takes back what was written since, also what was written in part.
+    pub fn take_back(&mut self, to: Mark) -> Result<()> {
+        (self.end, self.hasher) = (to.end, to.hasher);
+        let truncated = self.file.set_len(self.end);
+        truncated.map_err(|error| {
+            Error::system(format!("truncating {}", self.temporary.display()), &error)
+        })
     }
 
     /// Ends the file.
@@ -106,7 +127,6 @@ fn beside(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
 
     /// Catches a piece that is hashed twice, not at all, or out of order.
     #[test]
@@ -124,6 +144,21 @@ mod tests {
             assert_eq!(written.len, whole.len() as u64);
             assert_eq!(written.digest, Some(Checksum::of(&whole)));
         }
+    }
+
+    /// Catches a digest of what is not in the file any more.
+    #[test]
+    fn what_is_taken_back_was_never_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let mut output = Output::create(path.clone(), true).unwrap();
+        output.put(b"ab").unwrap();
+        let mark = output.mark();
+        output.put(b"xyz").unwrap();
+        output.take_back(mark).unwrap();
+        output.put(b"c").unwrap();
+        assert_eq!(output.finish().digest, Some(Checksum::of(b"abc")));
+        assert_eq!(std::fs::read(&path).unwrap(), b"abc");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The way to persistent, and back for files of the application's own.
+//! The way to persistent.
 
 use std::path::{Path, PathBuf};
 
-use super::{Files, Place};
-use crate::error::{Error, Kind, Result};
-use crate::format::{checksum, names};
+use super::{hashing, Files, Place};
+use crate::error::{Error, Result};
+use crate::format::names;
 use crate::platform::files::{self, Durability};
 
 impl Files {
@@ -62,8 +62,7 @@ impl Files {
         match (whole, durability) {
             (Some(whole), _) => {
                 let file = files::open(whole)?;
-                let digest =
-                    checksum::of_range(&file, 0..files::len(&file, whole)?, whole, |_| {})?;
+                let digest = hashing::of_range(&file, 0..files::len(&file, whole)?, whole)?;
                 self.put_checksum(name, version, &digest, durability)
             }
             (None, Durability::Synced) => {
@@ -71,37 +70,5 @@ impl Files {
             }
             (None, Durability::Unsynced) => Ok(()),
         }
-    }
-
-    /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it.
-    /// Its path there, and the bytes that were copied.
-    pub fn fetch_routed(&self, name: &str, version: i32) -> Result<(PathBuf, u64)> {
-        let path = self.scratch_path(name, version)?;
-        let file = names::checkpoint_file(name, self.rank, version);
-        let check = |path: &Path| {
-            let opened = files::open(path)?;
-            let len = files::len(&opened, path)?;
-            self.checksums.as_ref().map_or(Ok(()), |sums| sums.check(&file, &opened, 0..len, path))
-        };
-        let in_scratch = check(&path);
-        let missing = match in_scratch {
-            Ok(()) => return Ok((path, 0)),
-            Err(error) if error.kind() == Kind::NotFound => Error::new(
-                Kind::NotFound,
-                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
-            ),
-            Err(error) => {
-                log::warn!("{error}; looking for another copy");
-                error
-            }
-        };
-        let Some(source) = self.persistent_path(name, version).filter(|path| path.exists()) else {
-            return Err(missing);
-        };
-        check(&source)?;
-        let temporary = self.temporary(&path);
-        let bytes = files::copy_file(&source, &temporary, Durability::Unsynced)?;
-        files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
-        Ok((path, bytes))
     }
 }

@@ -1,13 +1,17 @@
 //! Everything allocated and pinned before the first checkpoint: the state of the art that the paper
 //! compares with (HiPC'22, section V-B). From then on the two tiers work at full speed.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result};
+use veloc_client::metrics::Cause;
 use veloc_client::trace::{Activity, Counter};
 
-use super::store::{host_bytes, Memory, Store};
+use super::store::{host_bytes, Memory, Step, Store};
 use super::trace;
 use crate::bench::cuda::{Address, Buffer, Device, Pinned, Stream};
 use crate::bench::plan::Plan;
+use crate::bench::waits::{name, Waits, PIN};
 
 struct Allocated {
     device: Buffer,
@@ -32,8 +36,8 @@ impl Memory for Allocated {
         offset: u64,
         bytes: u64,
         copy: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()> {
-        copy(offset, bytes)
+    ) -> Result<Duration> {
+        copy(offset, bytes).map(|()| Duration::ZERO)
     }
 
     fn stop(&self) {}
@@ -47,8 +51,12 @@ pub fn start<'a>(
 ) -> Result<Store<'a>> {
     let trace = trace::start(plan, process, device)?;
     let init = trace.span(Activity::Init);
+    let mut waits = Waits::default();
+    let mut made = Vec::new();
     let mut span = trace.span(Activity::Map);
+    let since = Instant::now();
     let cache = Buffer::new(device, plan.device_cache).context("the device cache")?;
+    made.push((Step::Map, plan.device_cache, waits.since(name(Cause::Map), since)));
     span.bytes(plan.device_cache);
     drop(span);
     let host = match plan.host_cache {
@@ -56,7 +64,9 @@ pub fn start<'a>(
         bytes => {
             let bytes = bytes.max(host_bytes(plan.sizes_of(process)));
             let mut span = trace.span(Activity::Register);
+            let since = Instant::now();
             let host = Pinned::new(device, bytes).context("the host buffer")?;
+            made.push((Step::Pin, bytes, waits.since(PIN, since)));
             span.bytes(bytes);
             trace.counters([Counter::HostTouched, Counter::HostRegistered], [bytes; 2]);
             Some(host)
@@ -64,7 +74,8 @@ pub fn start<'a>(
     };
     let memory = std::sync::Arc::new(Allocated { device: cache, host });
     drop(init);
-    let store = Store::new(plan, process, memory, trace, (device, stream, buffer))?;
+    let mut store = Store::new(plan, process, memory, trace, (device, stream, buffer))?;
+    store.made_up_front(&made, waits);
     store.shared().grow(plan.device_cache, true);
     Ok(store)
 }

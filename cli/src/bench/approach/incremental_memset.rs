@@ -4,12 +4,13 @@
 //! paper's prototype does for all its strategies.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, Context, Result};
 use veloc_client::platform::mapping::Mapping;
-use veloc_client::trace::{Activity, Counter, Recorder};
+use veloc_client::trace::{Activity, Counter};
 
-use super::store::{host_bytes, Memory, Shared, Store};
+use super::store::{host_bytes, Memory, Shared, Step, Store};
 use super::trace;
 use crate::bench::cuda::{register, unregister, Address, Buffer, Device, Range, Stream};
 use crate::bench::plan::Plan;
@@ -52,13 +53,16 @@ impl Pages {
         unsafe { self.mapping.base().as_ptr().add(offset as usize) }
     }
 
-    fn touch_all(&self, trace: &Recorder) {
+    fn touch_all(&self, shared: &Shared) {
+        let trace = &shared.trace;
         let mut at = 0;
         while at < self.bytes {
             let step = TOUCH_STEP.min(self.bytes - at);
             let mut span = trace.span(Activity::Touch);
+            let since = Instant::now();
             // SAFETY: flushes keep behind `touched`, so nobody else uses these bytes.
             unsafe { self.at(at).write_bytes(0, step as usize) };
+            shared.count(Step::Touch, step, since.elapsed());
             at += step;
             span.bytes(step);
             drop(span);
@@ -74,14 +78,17 @@ impl Pages {
         }
     }
 
-    fn register_all(&self, trace: &Recorder, stopping: impl Fn() -> bool) -> Result<()> {
+    fn register_all(&self, shared: &Shared) -> Result<()> {
+        let trace = &shared.trace;
         let mut at = 0;
-        while at < self.bytes && !stopping() {
+        while at < self.bytes && !shared.stopping() {
             let bytes = REGISTRATION.min(self.bytes - at);
             let mut registered = self.copying.write().unwrap_or_else(PoisonError::into_inner);
             let mut span = trace.span(Activity::Register);
+            let since = Instant::now();
             // SAFETY: the mapping lives until `drop` has unregistered it; no copy is under way.
             unsafe { register(self.at(at), bytes) }.context("the host buffer")?;
+            shared.count(Step::Register, bytes, since.elapsed());
             at += bytes;
             span.bytes(bytes);
             drop(span);
@@ -141,15 +148,18 @@ impl Memory for Incremental {
         offset: u64,
         bytes: u64,
         copy: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Duration> {
         let Some(host) = &self.host else { bail!("there is no host buffer") };
+        let mut waited = Duration::ZERO;
         for (at, piece) in between_borders(offset, bytes) {
+            let since = Instant::now();
             // Released once the call returns: before the memory is registered, that is when the
             // driver has done with it; afterwards it is not registered again.
             let _held = host.copying.read().unwrap_or_else(PoisonError::into_inner);
+            waited += since.elapsed();
             copy(at, piece)?;
         }
-        Ok(())
+        Ok(waited)
     }
 
     fn stop(&self) {
@@ -191,8 +201,10 @@ pub fn start<'a>(
         let mut mapped: u64 = 0;
         while mapped < wanted && !shared.stopping() {
             // The last step may be more than is wanted: memory is mapped in whole granules.
-            let mut span = shared.trace().span(Activity::Map);
+            let mut span = shared.trace.span(Activity::Map);
+            let since = Instant::now();
             let bytes = memory.device.map_next(MAP_STEP)?.min(wanted - mapped);
+            shared.count(Step::Map, bytes, since.elapsed());
             span.bytes(bytes);
             drop(span);
             mapped += bytes;
@@ -202,8 +214,8 @@ pub fn start<'a>(
     })?;
     if let Some(host) = host {
         store.spawn("touch", move |shared: &Arc<Shared>| {
-            host.touch_all(shared.trace());
-            host.register_all(shared.trace(), || shared.stopping())
+            host.touch_all(shared);
+            host.register_all(shared)
         })?;
     }
     Ok(store)

@@ -16,7 +16,8 @@ use anyhow::Result;
 
 use super::cuda::{Buffer, Device, Stream};
 use super::plan::{ApproachName, Plan};
-use super::results::{Cause, Decisions, Hop};
+use super::results::{Decisions, Hop, Managed};
+use super::waits::Waits;
 
 /// Starts an approach for one process of a plan. The time that this takes is its initialisation.
 pub fn start<'a>(
@@ -53,6 +54,10 @@ pub trait Approach {
     /// Brings a version back into the buffer; its bytes are there when this returns.
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()>;
 
+    /// Why the application has waited since the start of this, the start included: in its calls and
+    /// nowhere else, and no time twice. Asked after each call.
+    fn waits(&self) -> Result<Waits>;
+
     /// What it knows of itself, at the end of the forward pass and again at the end.
     fn insight(&mut self) -> Result<Insight>;
 
@@ -63,10 +68,12 @@ pub trait Approach {
 /// What an approach knows of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Insight {
-    /// See [`super::results::Figures::causes`].
-    pub causes: Vec<Cause>,
     /// See [`super::results::Figures::hops`].
     pub hops: Vec<Hop>,
+    /// See [`super::results::Figures::device_cache`].
+    pub device_cache: Option<u64>,
+    /// See [`super::results::Figures::managed`].
+    pub managed: Option<Managed>,
     /// See [`super::results::Figures::decisions`].
     pub decisions: Option<Decisions>,
     /// See [`super::results::Figures::notes`].

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void, CStr, CString};
 
+use std::time::Duration;
+
 use anyhow::{ensure, Context, Result};
 use veloc_client::capi::{
     VELOC_Checkpoint, VELOC_Finalize, VELOC_Get_metrics, VELOC_Init_single, VELOC_Last_error,
@@ -13,8 +15,9 @@ use veloc_client::metrics::{CAUSES, HOPS};
 use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Stream};
 use crate::bench::plan::{Order, Plan};
-use crate::bench::results::{Cause, Decisions, Hop};
+use crate::bench::results::{Decisions, Hop};
 use crate::bench::temporary::NamelessFile;
+use crate::bench::waits::Waits;
 
 /// The name of the checkpoints.
 const NAME: &CStr = c"bench";
@@ -115,9 +118,19 @@ impl Approach for Ours {
         checked(unsafe { VELOC_Restart(NAME.as_ptr(), version as c_int) })
     }
 
+    fn waits(&self) -> Result<Waits> {
+        let metrics = self.metrics()?;
+        ensure!(metrics.blocked.len() == CAUSES.len());
+        let mut waits = Waits::default();
+        for ((_, cause), sum) in CAUSES.iter().zip(&metrics.blocked) {
+            waits.add(cause, Duration::from_nanos(sum.nanoseconds), sum.count);
+        }
+        Ok(waits)
+    }
+
     fn insight(&mut self) -> Result<Insight> {
         let metrics = self.metrics()?;
-        ensure!(metrics.hops.len() == HOPS.len() && metrics.blocked.len() == CAUSES.len());
+        ensure!(metrics.hops.len() == HOPS.len());
         let seconds = |sum: &VELOC_Sum| sum.nanoseconds as f64 / 1e9;
         let hop = |name: &str, sum: &VELOC_Sum| Hop {
             name: name.to_owned(),
@@ -133,14 +146,10 @@ impl Approach for Ours {
             hop("turn", &metrics.turn),
         ]);
         hops.retain(|hop| hop.bytes > 0 || hop.seconds > 0.0);
-        let causes = CAUSES.iter().zip(&metrics.blocked).map(|((_, name), sum)| Cause {
-            name: (*name).to_owned(),
-            seconds: seconds(sum),
-            count: sum.count,
-        });
         Ok(Insight {
-            causes: causes.collect(),
             hops,
+            device_cache: Some(metrics.device_capacity),
+            managed: None,
             decisions: Some(Decisions {
                 mode: if metrics.touch_mode == 0 { "sequential" } else { "concurrent" }.to_owned(),
                 changes: metrics.touch_changes,

@@ -2,7 +2,7 @@
 //! through it: what VELOC's own GPU branch does in 2026. Copies by the device and by the processor
 //! overlap, as they do there.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure, Context, Result};
 use veloc_client::metrics::Cause;
@@ -15,6 +15,7 @@ use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Device, Event, Pinned, Stream};
 use crate::bench::plan::Plan;
 use crate::bench::results::Hop;
+use crate::bench::waits::{name, Waits, HOST_COPY, PIN};
 
 /// Bytes of the ring.
 const RING: u64 = 64 << 20;
@@ -31,8 +32,10 @@ pub struct Ring<'a> {
     /// Where each version is, and its bytes.
     places: Vec<(u64, u64)>,
     end: u64,
-    /// To the host, and back.
-    hops: [Hop; 2],
+    /// What the ring was made of; to the host, and back, in whole; the same between the ring and
+    /// the host memory, by the processor.
+    hops: [Hop; 5],
+    waits: Waits,
     stream: &'a Stream,
     buffer: &'a Buffer,
     trace: Recorder,
@@ -55,8 +58,12 @@ impl<'a> Ring<'a> {
         let host = Mapping::reserve(bytes as usize)
             .and_then(|mapping| mapping.advise_huge(true).map(|()| mapping))
             .map_err(|error| anyhow!("the host memory: {error}"))?;
+        let mut hops = [PIN, "AtoH", "HtoA", "RtoH", "HtoR"].map(Hop::named);
+        let mut waits = Waits::default();
         let mut span = trace.span(Activity::Register);
+        let since = Instant::now();
         let ring = Pinned::new(device, RING).context("the ring")?;
+        count(&mut hops[0], RING, waits.since(PIN, since));
         span.bytes(RING);
         drop((span, init));
         Ok(Ring {
@@ -65,7 +72,8 @@ impl<'a> Ring<'a> {
             host,
             places: Vec::new(),
             end: 0,
-            hops: ["AtoH", "HtoA"].map(|name| Hop { name: name.into(), ..Hop::default() }),
+            hops,
+            waits,
             stream,
             buffer,
             trace,
@@ -81,6 +89,12 @@ impl<'a> Ring<'a> {
         // SAFETY: the mapping has room for all versions of the plan.
         unsafe { self.host.base().as_ptr().add(offset as usize) }
     }
+}
+
+/// The application has waited so long, and so much of it while the processor copied.
+fn waited(waits: &mut Waits, time: Duration, by_processor: Duration) {
+    waits.add(HOST_COPY, by_processor, 1);
+    waits.add(name(Cause::Copy), time.saturating_sub(by_processor), 1);
 }
 
 /// The offset and the bytes of slice `number` of a version.
@@ -108,22 +122,28 @@ impl Approach for Ring<'_> {
             copied.record(self.stream)
         };
         (0..slices.min(SLOTS)).try_for_each(queue)?;
+        let mut by_processor = Duration::ZERO;
         for number in 0..slices {
             let (at, len) = slice(number, bytes);
             let (slot, copied) = self.slot(number);
             copied.wait()?;
+            let emptying = Instant::now();
             // SAFETY: the slice is complete in the slot; the place is this version's alone.
             unsafe { self.host(to + at).copy_from_nonoverlapping(slot, len as usize) };
+            by_processor += emptying.elapsed();
             if number + SLOTS < slices {
                 queue(number + SLOTS)?;
             }
         }
         self.places.push((to, bytes));
         self.end = end;
-        self.trace.blocked(Cause::Copy, since, since.elapsed());
-        self.trace.spent(Activity::Capture, since, since.elapsed(), bytes);
+        let time = since.elapsed();
+        self.trace.blocked(Cause::Copy, since, time);
+        self.trace.spent(Activity::Capture, since, time, bytes);
         self.trace.counter(Counter::HostUsed, end);
-        count(&mut self.hops[0], bytes, since);
+        waited(&mut self.waits, time, by_processor);
+        count(&mut self.hops[1], bytes, time);
+        count(&mut self.hops[3], bytes, by_processor);
         Ok(())
     }
 
@@ -138,27 +158,38 @@ impl Approach for Ring<'_> {
         ensure!(kept == bytes, "version {version} has {kept} bytes, not {bytes}");
         let _span = self.trace.span(Activity::Restore).of(NAME, version as i32);
         let since = Instant::now();
+        let mut by_processor = Duration::ZERO;
         for number in 0..bytes.div_ceil(SLOT) {
             let (at, len) = slice(number, bytes);
             let (slot, copied) = self.slot(number);
             if number >= SLOTS {
                 copied.wait()?;
             }
+            let filling = Instant::now();
             // SAFETY: the device has emptied the slot; the version is complete on the host.
             unsafe { slot.copy_from_nonoverlapping(self.host(from + at), len as usize) };
+            by_processor += filling.elapsed();
             // SAFETY: the slot stays until its event has happened; the buffer has the bytes.
             unsafe { self.stream.copy_from_host(self.buffer.address() + at, slot, len) }?;
             copied.record(self.stream)?;
         }
         self.stream.wait()?;
-        self.trace.blocked(Cause::Copy, since, since.elapsed());
-        self.trace.spent(Activity::Recover, since, since.elapsed(), bytes);
-        count(&mut self.hops[1], bytes, since);
+        let time = since.elapsed();
+        self.trace.blocked(Cause::Copy, since, time);
+        self.trace.spent(Activity::Recover, since, time, bytes);
+        waited(&mut self.waits, time, by_processor);
+        count(&mut self.hops[2], bytes, time);
+        count(&mut self.hops[4], bytes, by_processor);
         Ok(())
     }
 
+    fn waits(&self) -> Result<Waits> {
+        Ok(self.waits.clone())
+    }
+
     fn insight(&mut self) -> Result<Insight> {
-        Ok(Insight { hops: self.hops.to_vec(), ..Insight::default() })
+        let hops = self.hops.iter().filter(|hop| hop.bytes > 0).cloned().collect();
+        Ok(Insight { hops, device_cache: Some(0), ..Insight::default() })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {

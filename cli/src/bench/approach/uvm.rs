@@ -13,11 +13,13 @@ use anyhow::{ensure, Context, Result};
 use veloc_client::metrics::Cause;
 use veloc_client::trace::{Activity, Place, Recorder};
 
+use super::store::count;
 use super::trace::{self, NAME};
 use super::{Approach, Insight};
 use crate::bench::cuda::{Buffer, Device, Managed, Stream};
 use crate::bench::plan::{ApproachName, Plan};
-use crate::bench::results::Hop;
+use crate::bench::results::{Hop, Managed as ManagedMemory};
+use crate::bench::waits::{Waits, ALLOCATE, MANAGED_COPY, PAGE_MOVES};
 use crate::size;
 
 /// Device memory that managed memory leaves free, in bytes.
@@ -34,6 +36,9 @@ pub struct Uvm<'a> {
     places: Vec<(u64, u64)>,
     end: u64,
     budget: Option<Budget>,
+    /// Into managed memory, and back. What the driver does with pages meanwhile is in the time.
+    hops: [Hop; 2],
+    waits: Waits,
     stream: &'a Stream,
     buffer: &'a Buffer,
     trace: Recorder,
@@ -45,7 +50,8 @@ struct Budget {
     bytes: u64,
     resident: VecDeque<u32>,
     resident_bytes: u64,
-    sent: Hop,
+    /// Bytes that the driver was asked to move to the host.
+    sent: u64,
 }
 
 fn bytes_of(sizes: &[u64]) -> u64 {
@@ -82,19 +88,32 @@ impl<'a> Uvm<'a> {
         let trace = trace::start(plan, process, device)?;
         let init = trace.span(Activity::Init);
         let bytes = bytes_of(plan.sizes_of(process));
+        let mut waits = Waits::default();
+        let since = Instant::now();
         let memory = Managed::new(device, bytes).context("the checkpoints")?;
+        waits.since(ALLOCATE, since);
         let budget = match plan.approach {
             ApproachName::UvmBudget => Some(Budget {
                 stream: Stream::new(device)?,
                 bytes: plan.device_cache,
                 resident: VecDeque::new(),
                 resident_bytes: 0,
-                sent: Hop { name: "DtoH".into(), ..Hop::default() },
+                sent: 0,
             }),
             _ => None,
         };
         drop(init);
-        Ok(Uvm { memory, places: Vec::new(), end: 0, budget, stream, buffer, trace })
+        Ok(Uvm {
+            memory,
+            places: Vec::new(),
+            end: 0,
+            budget,
+            hops: ["AtoM", "MtoA"].map(Hop::named),
+            waits,
+            stream,
+            buffer,
+            trace,
+        })
     }
 }
 
@@ -115,7 +134,7 @@ impl Budget {
             let (at, bytes) = places[oldest as usize];
             memory.to_host(at, bytes, &self.stream)?;
             self.resident_bytes -= bytes_of(oldest);
-            self.sent.bytes += bytes;
+            self.sent += bytes;
             trace.evicted(Place::Device, NAME, oldest as i32, bytes);
         }
         Ok(())
@@ -135,14 +154,18 @@ impl Approach for Uvm<'_> {
         // SAFETY: the allocation and the buffer have the bytes; the place is this version's alone.
         unsafe { self.stream.copy(self.memory.address() + at, self.buffer.address(), bytes) }?;
         self.stream.wait()?;
-        self.trace.blocked(Cause::Copy, since, since.elapsed());
-        self.trace.spent(Activity::Capture, since, since.elapsed(), bytes);
+        let time = self.waits.since(MANAGED_COPY, since);
+        self.trace.blocked(Cause::Copy, since, time);
+        self.trace.spent(Activity::Capture, since, time, bytes);
+        count(&mut self.hops[0], bytes, time);
         self.places.push((at, bytes));
         self.end = end;
-        match &mut self.budget {
-            Some(budget) => budget.keep(version, &self.places, &self.memory, &self.trace),
-            None => Ok(()),
+        if let Some(budget) = &mut self.budget {
+            let since = Instant::now();
+            budget.keep(version, &self.places, &self.memory, &self.trace)?;
+            self.waits.since(PAGE_MOVES, since);
         }
+        Ok(())
     }
 
     fn expect(&mut self, _versions: &[u32]) -> Result<()> {
@@ -159,31 +182,40 @@ impl Approach for Uvm<'_> {
         // SAFETY: the version is complete there, and the buffer had room for it.
         unsafe { self.stream.copy(self.buffer.address(), self.memory.address() + at, bytes) }?;
         self.stream.wait()?;
-        self.trace.blocked(Cause::Copy, since, since.elapsed());
-        self.trace.spent(Activity::Recover, since, since.elapsed(), bytes);
+        let time = self.waits.since(MANAGED_COPY, since);
+        self.trace.blocked(Cause::Copy, since, time);
+        self.trace.spent(Activity::Recover, since, time, bytes);
+        count(&mut self.hops[1], bytes, time);
         Ok(())
+    }
+
+    fn waits(&self) -> Result<Waits> {
+        Ok(self.waits.clone())
     }
 
     fn insight(&mut self) -> Result<Insight> {
         let bytes = size::show(self.memory.bytes());
-        let (hops, note) = match &self.budget {
-            None => (
-                Vec::new(),
-                format!(
-                    "uvm: {bytes} of managed memory, all of which the device has room for: \
-                     nothing had to leave it"
-                ),
+        let note = match &self.budget {
+            None => format!(
+                "uvm: {bytes} of managed memory, all of which the device has room for: nothing had \
+                 to leave it"
             ),
-            Some(budget) => (
-                vec![budget.sent.clone()],
-                format!(
-                    "uvm-budget: {bytes} of managed memory, of which the driver was asked to move \
-                     all but the youngest {} to the host",
-                    size::show(budget.bytes)
-                ),
+            Some(budget) => format!(
+                "uvm-budget: {bytes} of managed memory, of which the driver was asked to move all \
+                 but the youngest {} to the host",
+                size::show(budget.bytes)
             ),
         };
-        Ok(Insight { hops, notes: vec![note], ..Insight::default() })
+        let managed = ManagedMemory {
+            allocated: self.memory.bytes(),
+            asked_to_host: self.budget.as_ref().map_or(0, |budget| budget.sent),
+        };
+        Ok(Insight {
+            hops: self.hops.iter().filter(|hop| hop.bytes > 0).cloned().collect(),
+            managed: Some(managed),
+            notes: vec![note],
+            ..Insight::default()
+        })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
@@ -231,7 +263,9 @@ mod tests {
             let mut plan = plan(ApproachName::UvmBudget, Order::Reverse, Hints::None);
             (plan.sizes, plan.device_cache) = (vec![vec![PAGE; 10]], 3 * PAGE);
             let insight = Application::new().pass(&plan).unwrap();
-            assert_eq!(insight.hops[0].bytes, 7 * PAGE);
+            let asked_to_host = 7 * PAGE;
+            let managed = ManagedMemory { allocated: 10 * PAGE, asked_to_host };
+            assert_eq!(insight.managed, Some(managed));
             assert!(insight.notes[0].contains("192 KiB"), "{:?}", insight.notes);
         });
     }

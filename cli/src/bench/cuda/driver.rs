@@ -150,8 +150,9 @@ pub fn load() -> Result<()> {
         unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.ok()
     };
     let library = NAMES.iter().find_map(|name| open(name)).context(
-        "no CUDA driver (libcuda) was found; `cargo xtask veloc` brings a software device \
-             along, as `run.sh --software` of a GPU bundle does",
+        "no CUDA driver was found (libcuda.so.1, or libcuda.so, in LD_LIBRARY_PATH and where the \
+         system's loader looks); `cargo xtask veloc` brings a software device along, as `run.sh \
+         --software` of a GPU bundle does",
     )?;
     let functions = Functions::find(&library)?;
     // Another thread may have been first; its copy is as good.

@@ -5,6 +5,7 @@
 //! are made to take no time: what is left is the library's own cost, the only figure that such a
 //! device can give.
 
+mod aggregated;
 mod awake;
 mod device;
 mod host;
@@ -14,6 +15,7 @@ mod memory;
 mod software;
 mod storage;
 mod timeline;
+mod touching;
 mod versions;
 
 use std::path::PathBuf;
@@ -22,6 +24,7 @@ use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 
 use super::{in_own_process, Common, Figure, Judge, Report};
+use crate::bench::interrupt;
 use crate::bench::options::distinct;
 
 /// Options of the command.
@@ -40,6 +43,12 @@ pub struct Options {
     /// Measure one part in this process, with this detail
     #[arg(long, hide = true)]
     detail: Option<u64>,
+    /// Be this process of those that measure the part together
+    #[arg(long, hide = true, requires_all = ["detail", "folder"])]
+    rank: Option<u32>,
+    /// The folder of these processes
+    #[arg(long, hide = true)]
+    folder: Option<PathBuf>,
 }
 
 /// What is measured.
@@ -63,12 +72,18 @@ enum Part {
     Files,
     /// Checkpoints in files with mode = sync, and restarts, beside system calls on the same bytes
     Sync,
+    /// The same with checksums, beside hashing the bytes as well
+    Checksums,
     /// Checkpoints in files with mode = async beside copies of the same bytes
     Behind,
     /// How many small checkpoints there are in a second in files, with limits of versions
     SmallFiles,
+    /// An aggregated file that four processes write beside one process that writes as much
+    Aggregated,
     /// Checkpoints of host memory with a timeline beside those without
     Timeline,
+    /// Mapping memory while the host buffer is touched
+    Touching,
 }
 
 impl Part {
@@ -85,6 +100,8 @@ impl Part {
     fn details(self) -> &'static [u64] {
         match self {
             Part::Memory => memory::SIZES,
+            Part::Touching => touching::HUGE,
+            Part::Aggregated => aggregated::SIZES,
             _ => &[0],
         }
     }
@@ -96,10 +113,16 @@ pub fn run(options: &Options) -> Result<()> {
         [] => Part::value_variants(),
         given => given,
     };
+    if let (Some(detail), Some(rank), Some(folder)) =
+        (options.detail, options.rank, &options.folder)
+    {
+        return aggregated::member(folder, rank, detail, options.common.repeats);
+    }
     if let (Some(detail), [part]) = (options.detail, parts) {
         return measure(*part, detail, options.common.repeats);
     }
     distinct("--parts", options.parts.iter().map(|part| part.name()))?;
+    interrupt::watch()?;
     let mut report = Report::new("engine", options.common.out.as_deref())?;
     report.print_machine();
     if parts.iter().any(|part| part.on_device()) {
@@ -161,9 +184,12 @@ fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
         Part::Versions => versions::in_memory(repeats),
         Part::Files => versions::in_files(repeats),
         Part::Sync => storage::sync(repeats),
+        Part::Checksums => storage::checksums(repeats),
         Part::Behind => storage::behind(repeats),
         Part::SmallFiles => storage::small(repeats),
+        Part::Aggregated => aggregated::run(detail, repeats),
         Part::Timeline => timeline::run(repeats),
+        Part::Touching => touching::run(detail, repeats),
     }
 }
 

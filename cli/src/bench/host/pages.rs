@@ -17,6 +17,7 @@ use veloc_client::policy;
 use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 
 use super::{number, Common, Report};
+use crate::bench::interrupt;
 use crate::bench::options::distinct;
 use crate::bench::plan::shuffle;
 use crate::bench::results::Spread;
@@ -112,6 +113,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
         given => given.to_vec(),
     };
+    interrupt::watch()?;
     let mut report = Report::new("pages", options.common.out.as_deref())?;
     report.print_machine();
     println!("host buffer of {}, {} repeats in turns", size::show(bytes), options.common.repeats);
@@ -148,15 +150,15 @@ fn measure(point: &Point) -> Result<(f64, f64)> {
     // A hypervisor that has to find memory first takes longer than all that is measured here, and
     // meets whoever comes first. Memory that was used just now is there.
     let before = HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?;
-    touch_all(&before, point.threads, |unit| before.touch(unit, library_method()))?;
+    touch_all(&before, point.threads, |unit| before.touch(unit, TouchMethod::here()))?;
     drop(before);
     let buffer = HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?;
     let other = HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?;
     if !point.method.touches() {
-        touch_all(&buffer, point.threads, |unit| buffer.touch(unit, library_method()))?;
+        touch_all(&buffer, point.threads, |unit| buffer.touch(unit, TouchMethod::here()))?;
     }
     if point.method == Method::Memcpy {
-        touch_all(&other, point.threads, |unit| other.touch(unit, library_method()))?;
+        touch_all(&other, point.threads, |unit| other.touch(unit, TouchMethod::here()))?;
     }
     let since = Instant::now();
     match point.method {
@@ -187,14 +189,6 @@ fn measure(point: &Point) -> Result<(f64, f64)> {
     let base = buffer.address(0) as usize;
     let huge = memory::huge_bytes_of(base..base + point.bytes as usize)?;
     Ok((point.bytes as f64 / seconds / 1e9, huge as f64 / point.bytes as f64))
-}
-
-fn library_method() -> TouchMethod {
-    if supports_populate() {
-        TouchMethod::Populate
-    } else {
-        TouchMethod::Write(memory::page_size())
-    }
 }
 
 fn len(unit: &std::ops::Range<u64>) -> usize {
@@ -263,7 +257,10 @@ fn print(points: &[Point]) {
 fn print_verdict(points: &[Point], processors: usize) {
     let touching = || points.iter().filter(|point| point.method.touches());
     let threads = policy::touch::threads(0, processors) as u32;
-    let method = if supports_populate() { Method::Populate } else { Method::Write };
+    let method = match TouchMethod::here() {
+        TouchMethod::Populate => Method::Populate,
+        TouchMethod::Write(_) => Method::Write,
+    };
     let is_default = |point: &&Point| point.huge && point.method == method;
     let default = touching().filter(is_default).find(|point| point.threads == threads);
     let Some(default) = default else {

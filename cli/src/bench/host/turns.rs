@@ -17,6 +17,7 @@ use clap::Args;
 
 use super::{Common, Figure, Judge, Report};
 use crate::bench::child::Child;
+use crate::bench::interrupt;
 use crate::bench::options::distinct;
 use crate::bench::temporary::Folder;
 use member::{now_ns, Turn};
@@ -56,6 +57,7 @@ pub fn run(options: &Options) -> Result<()> {
         return member::run(page, options.turns, options.hold_ms);
     }
     distinct("--processes", &options.processes)?;
+    interrupt::watch()?;
     let mut report = Report::new("turns", options.common.out.as_deref())?;
     report.print_machine();
     println!(

@@ -28,6 +28,7 @@ use veloc_client::platform::memory;
 
 use super::cuda::Device;
 use super::host::Report;
+use super::interrupt;
 use super::options::{distinct, name_of};
 use super::results::{quantile, SOFTWARE_WARNING};
 use super::worker::describe;
@@ -126,6 +127,7 @@ impl Bench<'_> {
 /// Runs the command.
 pub fn run(options: &Options) -> Result<()> {
     distinct("--only", options.only.iter().map(name_of))?;
+    interrupt::watch()?;
     let device = Device::open(0)?;
     let leads = match options.only.as_slice() {
         [] => Lead::value_variants(),

@@ -1,4 +1,4 @@
-//! Grouped bars, with what varies between repeats, and stacked bars.
+//! Grouped bars, with what varies between repeats.
 
 use anyhow::Result;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -8,12 +8,12 @@ use crate::bench::results::Spread;
 use crate::bench::table::absent::Absent;
 
 use super::chart::{block, dashes, line, text, width, Area, Chart, SMALL};
-use super::scale::{digits, Axis};
+use super::scale::Axis;
 use super::sheet::Key;
 use super::style::{Fill, Style, FAINT, INK, WARNING};
 
 /// The widest that a bar is.
-const WIDEST: i32 = 90;
+pub const WIDEST: i32 = 90;
 
 /// Bars in groups: one group for each place of the x axis, one bar in each for each series.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Bars {
 }
 
 /// Says in the place of a bar why there is none.
-fn say(chart: &Chart, absent: Absent, at: (i32, i32)) -> Result<()> {
+pub fn say(chart: &Chart, absent: Absent, at: (i32, i32)) -> Result<()> {
     let colour = match absent {
         Absent::Failed => WARNING,
         Absent::NotMeasured => FAINT,
@@ -118,50 +118,7 @@ fn say(chart: &Chart, absent: Absent, at: (i32, i32)) -> Result<()> {
 }
 
 /// Writes from bottom to top.
-fn upright(chart: &Chart, what: &str, at: (i32, i32), colour: RGBColor) -> Result<()> {
+pub fn upright(chart: &Chart, what: &str, at: (i32, i32), colour: RGBColor) -> Result<()> {
     let style = text(SMALL, colour, HPos::Left, VPos::Center);
     chart.write(what, at, style.transform(FontTransform::Rotate270))
-}
-
-/// Bars made of parts: one for each place of the x axis.
-#[derive(Clone, Debug)]
-pub struct Stack {
-    /// Above the panel.
-    pub title: String,
-    /// The bars.
-    pub x: Axis,
-    /// The values.
-    pub y: Axis,
-    /// The parts from the bottom up, each with its height in each bar.
-    pub parts: Vec<(Key, Vec<f64>)>,
-    /// Why a bar has no parts, for each bar.
-    pub absent: Vec<Option<Absent>>,
-}
-
-impl Stack {
-    /// Draws the panel.
-    pub fn draw(&self, area: &Area) -> Result<()> {
-        let chart = Chart::new(area, &self.title, self.x.clone(), self.y.clone())?;
-        for (number, (at, _)) in self.x.ticks.iter().enumerate() {
-            let (left, right) = (chart.across(at - 0.5), chart.across(at + 0.5));
-            if let Some(absent) = self.absent.get(number).copied().flatten() {
-                say(&chart, absent, ((left + right) / 2, chart.down(0.0) - 5))?;
-                continue;
-            }
-            let gap = ((right - left) / 5).max((right - left - WIDEST) / 2);
-            let mut sum = 0.0;
-            for (key, heights) in &self.parts {
-                let height = heights.get(number).copied().unwrap_or(0.0);
-                let (bottom, top) = (chart.down(sum), chart.down(sum + height));
-                sum += height;
-                if top < bottom {
-                    block(&chart.inside, (left + gap, top), (right - gap, bottom), key.style)?;
-                }
-            }
-            let above = ((left + right) / 2, chart.down(sum) - 4);
-            let style = text(SMALL, INK, HPos::Center, VPos::Bottom);
-            chart.write(&digits(sum), above, style)?;
-        }
-        Ok(())
-    }
 }

@@ -72,7 +72,8 @@ fn fitting(axis: &Axis, across: i32) -> f64 {
     /// What cannot be read is of no use.
     const LEAST: f64 = 8.0;
     let widest = axis.ticks.iter().map(|(_, text)| width(text, TEXT)).max().unwrap_or(0);
-    let apart = axis.ticks.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min);
+    let named: Vec<&(f64, String)> = axis.ticks.iter().filter(|tick| !tick.1.is_empty()).collect();
+    let apart = named.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min);
     let room = apart / (axis.ends.1 - axis.ends.0) * f64::from(across);
     (TEXT * (room / f64::from(widest.max(1))).min(1.0)).max(LEAST)
 }
@@ -82,6 +83,7 @@ pub struct Chart<'a> {
     /// The inside of the axes; its origin is their upper left corner.
     pub inside: Area<'a>,
     plane: DrawingArea<SVGBackend<'a>, Cartesian2d<Coordinate, Coordinate>>,
+    area: Area<'a>,
     y: Axis,
     x: Axis,
 }
@@ -89,12 +91,26 @@ pub struct Chart<'a> {
 impl<'a> Chart<'a> {
     /// Draws the axes.
     pub fn new(area: &Area<'a>, title: &str, x: Axis, y: Axis) -> Result<Chart<'a>> {
+        Chart::with_foot(area, title, (x, y), 0)
+    }
+
+    /// The same with room of this height below the x axis, above its texts.
+    pub fn with_foot(
+        area: &Area<'a>,
+        title: &str,
+        (x, y): (Axis, Axis),
+        foot: i32,
+    ) -> Result<Chart<'a>> {
+        let mut named = x.clone();
+        if foot > 0 {
+            named.ticks.iter_mut().for_each(|(_, text)| text.clear());
+        }
         let mut chart = ChartBuilder::on(area)
             .margin_top(if title.is_empty() { 8 } else { 28 })
             .margin_right(14)
             .set_label_area_size(LabelAreaPosition::Left, 74)
-            .set_label_area_size(LabelAreaPosition::Bottom, 50)
-            .build_cartesian_2d(Coordinate(x.clone()), Coordinate(y.clone()))?;
+            .set_label_area_size(LabelAreaPosition::Bottom, 50 + foot)
+            .build_cartesian_2d(Coordinate(named), Coordinate(y.clone()))?;
         let (across, _) = chart.plotting_area().dim_in_pixel();
         let small = fitting(&x, across as i32);
         chart
@@ -103,24 +119,34 @@ impl<'a> Chart<'a> {
             .bold_line_style(GRID)
             .light_line_style(LIGHT_GRID)
             .axis_style(INK)
-            .set_tick_mark_size(LabelAreaPosition::Bottom, 5)
+            .set_tick_mark_size(LabelAreaPosition::Bottom, if foot > 0 { 0 } else { 5 })
             .set_tick_mark_size(LabelAreaPosition::Left, 5)
             .label_style(text(TEXT, INK, HPos::Center, VPos::Center))
             .x_label_style(text(small, INK, HPos::Center, VPos::Center))
             .draw()?;
         let plane = chart.plotting_area().clone();
-        let chart = Chart { inside: plane.strip_coord_spec(), plane, x, y };
+        let chart = Chart { inside: plane.strip_coord_spec(), plane, area: area.clone(), x, y };
         let (width, height) = chart.inside.dim_in_pixel();
         let (middle, height) = (width as i32 / 2, height as i32);
-        // Outside of the axes, where `inside` cannot write.
-        let (from, to) = (area.get_base_pixel(), chart.plane.get_base_pixel());
-        let around = |x: i32, y: i32| (to.0 - from.0 + x, to.1 - from.1 + y);
         let style = || text(TEXT + 1.0, INK, HPos::Center, VPos::Center);
-        write(area, title, around(middle, -14), style())?;
-        write(area, &chart.x.title, around(middle, height + 38), style())?;
+        chart.write_around(title, (middle, -14), style())?;
+        chart.write_around(&chart.x.title, (middle, height + 38 + foot), style())?;
         let upright = style().transform(FontTransform::Rotate270);
-        write(area, &chart.y.title, around(-58, height / 2), upright)?;
+        chart.write_around(&chart.y.title, (-58, height / 2), upright)?;
+        if foot > 0 {
+            for (at, name) in &chart.x.ticks {
+                let place = (chart.across(*at), height + 14 + foot);
+                chart.write_around(name, place, text(small, INK, HPos::Center, VPos::Center))?;
+            }
+        }
         Ok(chart)
+    }
+
+    /// Writes outside of the axes, where `inside` cannot: the place counts from the upper left
+    /// corner of the axes all the same.
+    pub fn write_around(&self, what: &str, at: Place, style: TextStyle<'static>) -> Result<()> {
+        let (from, to) = (self.area.get_base_pixel(), self.plane.get_base_pixel());
+        write(&self.area, what, (to.0 - from.0 + at.0, to.1 - from.1 + at.1), style)
     }
 
     /// Where the axes' coordinates `x` and `y` are.

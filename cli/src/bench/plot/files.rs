@@ -13,7 +13,7 @@ use crate::bench::results::Results;
 pub struct Found {
     /// Results, in the order in which they were named; those of a folder by name.
     pub results: Vec<(PathBuf, Results)>,
-    /// Files of this program that no picture is made of: what they are, and what shows them.
+    /// Files that no picture is made of: what they are, and what shows them.
     pub others: Vec<String>,
     /// Files that cannot be read, each with the reason.
     pub damaged: Vec<String>,
@@ -23,6 +23,8 @@ pub struct Found {
 enum Content {
     Results(Box<Results>),
     Other(String),
+    /// JSON that is none of this program's.
+    Foreign,
 }
 
 /// Reads everything; what cannot be read stops nothing.
@@ -34,7 +36,7 @@ pub fn read(paths: &[PathBuf]) -> Found {
             false => Ok(vec![path.clone()]),
         };
         match files {
-            Ok(files) => files.iter().for_each(|file| found.add(file)),
+            Ok(files) => files.iter().for_each(|file| found.add(file, !path.is_dir())),
             Err(error) => found.damaged.push(format!("{error:#}")),
         }
     }
@@ -42,9 +44,16 @@ pub fn read(paths: &[PathBuf]) -> Found {
 }
 
 impl Found {
-    fn add(&mut self, file: &Path) {
+    /// `named`: the user has named this very file, and takes it for results.
+    fn add(&mut self, file: &Path, named: bool) {
         match content(file) {
             Ok(Content::Results(results)) => self.results.push((file.to_owned(), *results)),
+            Ok(Content::Foreign) if named => {
+                self.damaged.push(format!("{} holds no results", file.display()));
+            }
+            Ok(Content::Foreign) => {
+                self.others.push(format!("{} is of another program", file.display()));
+            }
             Ok(Content::Other(what)) => self.others.push(format!("{} {what}", file.display())),
             Err(error) => self.damaged.push(format!("{error:#}")),
         }
@@ -78,6 +87,7 @@ fn content(file: &Path) -> Result<Content> {
         .with_context(|| format!("{} is damaged, or no JSON", file.display()))?;
     match kind(&value, file) {
         Some(other) => Ok(Content::Other(other)),
+        None if value.get("schema").is_none() => Ok(Content::Foreign),
         None => Ok(Content::Results(Box::new(Results::read(file)?))),
     }
 }
@@ -124,16 +134,25 @@ mod tests {
         write("pages.json", r#"{"schema": 1, "title": "pages", "points": []}"#);
         write("model.json", r#"{"title": "predicted", "predictions": []}"#);
         write("a.txt", "no JSON");
+        write("package.json", r#"{"name": "of another program"}"#);
+        write("numbers.json", "[1, 2]");
         let found = read(&[folder.path().to_owned(), folder.path().join("none.json")]);
         let names: Vec<_> = found.results.iter().map(|(path, _)| path.file_name()).collect();
         assert_eq!(names, [Some("a.json".as_ref()), Some("b.json".as_ref())]);
-        for (text, words) in found.others.iter().zip(["bench model", "bench pages", "timeline /"]) {
+        let others = [
+            "bench model",
+            "numbers.json is of another",
+            "package.json",
+            "bench pages",
+            "timeline /",
+        ];
+        for (text, words) in found.others.iter().zip(others) {
             assert!(text.contains(words), "{text}");
         }
         for (text, name) in found.damaged.iter().zip(["cut", "strange", "none"]) {
             assert!(text.contains(&format!("{name}.json")), "{text}");
         }
-        assert_eq!((found.others.len(), found.damaged.len()), (3, 3));
+        assert_eq!((found.others.len(), found.damaged.len()), (5, 3));
     }
 
     #[test]

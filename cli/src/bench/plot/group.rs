@@ -2,41 +2,11 @@
 
 use veloc_client::config::{Role, KEYS};
 
-use crate::bench::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
+use crate::bench::plan::{ApproachName, Plan};
 use crate::bench::results::Measurement;
 
-use super::scale::bytes;
-
-/// What a plan says that a picture has to hold fixed, or that it shows along an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
-    /// Which tier has room for all.
-    Configuration,
-    /// How many processes.
-    Processes,
-    /// All sizes of all processes.
-    Sizes,
-    /// The sizes of the first process: what stays the same while processes are added.
-    FirstSizes,
-    /// The size of uniform checkpoints, whatever their number, which may follow the host buffer's.
-    CheckpointSize,
-    /// Time between checkpoints.
-    Interval,
-    /// What the device does meanwhile.
-    Compute,
-    /// The device cache.
-    DeviceCache,
-    /// The host buffer.
-    HostCache,
-    /// The order of restores and what is said of it.
-    Order,
-    /// Whether bytes are compared.
-    Verify,
-    /// Touching and registration of `ours`.
-    Variant,
-    /// Further settings of `ours`.
-    Settings,
-}
+use super::field::cut;
+pub use super::field::{uniform, Field};
 
 use Field as F;
 
@@ -88,88 +58,8 @@ pub const OVER_HOST_CACHES_AND_COUNTS: &[Field] = &[
     F::Verify,
 ];
 
-impl Field {
-    /// The value as text that is equal for equal values alone.
-    pub fn key(self, plan: &Plan) -> String {
-        let ours = plan.approach == ApproachName::Ours;
-        match self {
-            F::Configuration => format!("{:?}", plan.configuration),
-            F::Processes => plan.processes.to_string(),
-            F::Sizes => format!("{} {:?}", plan.workload, plan.sizes),
-            F::FirstSizes => format!("{} {:?}", plan.workload, plan.sizes_of(0)),
-            F::CheckpointSize if uniform(plan) => plan.sizes_of(0)[0].to_string(),
-            F::CheckpointSize => F::Sizes.key(plan),
-            F::Interval => plan.interval_ms.to_string(),
-            F::Compute => format!("{:?}", plan.compute),
-            F::DeviceCache => plan.device_cache.to_string(),
-            F::HostCache => plan.host_cache.to_string(),
-            F::Order if plan.order == Order::Random => {
-                format!("Random {:?} {}", plan.hints, plan.seed)
-            }
-            F::Order => format!("{:?} {:?}", plan.order, plan.hints),
-            F::Verify => plan.verify.to_string(),
-            F::Variant if ours => format!("{} {}", plan.touch, plan.pin),
-            F::Settings if ours => plan.settings.join(" "),
-            F::Variant | F::Settings => String::new(),
-        }
-    }
-
-    /// The value as a reader likes it; empty where there is nothing to say.
-    pub fn text(self, plan: &Plan) -> String {
-        match self {
-            F::Configuration => match plan.configuration {
-                Configuration::LargeDevice => "large-device".to_owned(),
-                Configuration::LargeHost => "large-host".to_owned(),
-            },
-            F::Processes if plan.processes == 1 => "1 process".to_owned(),
-            F::Processes => format!("{} processes", plan.processes),
-            F::Sizes | F::FirstSizes => {
-                let sizes = plan.sizes_of(0);
-                if uniform(plan) {
-                    format!("{} checkpoints of {}", sizes.len(), bytes(sizes[0]))
-                } else {
-                    format!("{} checkpoints, sizes: {}", sizes.len(), plan.workload)
-                }
-            }
-            F::CheckpointSize if uniform(plan) => {
-                format!("checkpoints of {}", bytes(plan.sizes_of(0)[0]))
-            }
-            F::CheckpointSize => F::Sizes.text(plan),
-            F::Interval => format!("{} ms between checkpoints", plan.interval_ms),
-            F::Compute => match plan.compute {
-                Compute::Sleep => "device idle between".to_owned(),
-                Compute::Kernel => "device busy between".to_owned(),
-            },
-            F::DeviceCache => format!("device cache {}", bytes(plan.device_cache)),
-            F::HostCache if plan.host_cache == 0 => "no host buffer".to_owned(),
-            F::HostCache => format!("host buffer {}", bytes(plan.host_cache)),
-            F::Order => {
-                let order = match plan.order {
-                    Order::Reverse => "restored in reverse".to_owned(),
-                    Order::Same => "restored in the same order".to_owned(),
-                    Order::Random => format!("restored in random order (seed {})", plan.seed),
-                };
-                let hints = match plan.hints {
-                    Hints::None => "no hints",
-                    Hints::One => "one hint ahead",
-                    Hints::All => "all hints ahead",
-                };
-                format!("{order}, {hints}")
-            }
-            F::Verify if plan.verify => "bytes compared".to_owned(),
-            F::Verify => "bytes not compared".to_owned(),
-            F::Variant => format!("touch {}, pin {}", plan.touch, plan.pin),
-            F::Settings => plan.settings.join(", "),
-        }
-    }
-}
-
-/// Whether all checkpoints have the same size.
-pub fn uniform(plan: &Plan) -> bool {
-    let mut sizes = plan.sizes.iter().flatten();
-    let first = sizes.next();
-    sizes.all(|size| Some(size) == first)
-}
+/// The most letters of what tells pictures apart: a file name has room for 255 bytes.
+const LONGEST: usize = 80;
 
 /// Measurements that agree in some fields.
 #[derive(Clone, Debug)]
@@ -223,10 +113,10 @@ impl<'a> Group<'a> {
             same.retain(|other| field.key(other.plan()) == own);
             if same.len() < before {
                 slug.push('-');
-                slug.push_str(&simple(&field.text(self.plan())));
+                slug.push_str(&simple(&field.short(self.plan())));
             }
         }
-        slug
+        cut(&slug, LONGEST)
     }
 
     /// The different values along an axis, in rising order.
@@ -310,6 +200,7 @@ pub fn simple(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::plan::{Compute, Hints};
     use crate::bench::plot::synthetic::point;
     use ApproachName::{DirectPin, Ours, Uvm};
 
@@ -363,8 +254,21 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_plain() {
+    fn names_of_files_are_plain_and_short() {
         assert_eq!(simple("NVIDIA H200 (software)"), "nvidia-h200-software");
         assert_eq!(simple("2.5 ms / x"), "2.5-ms-x");
+        let mut one = point(Ours, 20.0, 1.0);
+        one.plan.workload = "t\u{e4}".repeat(100);
+        one.plan.sizes[0][0] += 4;
+        let mut other = one.clone();
+        other.plan.sizes[0][0] += 4;
+        other.plan.workload += ".csv";
+        (other.plan.compute, other.plan.hints) = (Compute::Sleep, Hints::One);
+        let all = [one, other];
+        let found = groups(&all, OVER_INTERVALS);
+        let slug = found[1].slug(&found);
+        assert!(slug.starts_with("-4xt-t-t-t-t") && slug.len() <= 40, "{slug}");
+        assert_eq!(cut("a-b-c", 4), "a-b");
+        assert_eq!(cut("a\u{e4}", 2), "a");
     }
 }

@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | `files` | what the named files and folders hold |
 //! | `pool` | several files as one |
-//! | `group` | which measurements share a picture or a series |
+//! | `group`, `field` | which measurements share a picture or a series, and by what |
 //! | `figures/` | which pictures there are |
 //! | `sheet`, `chart`, `scale`, `style` | a whole picture, a panel, its axes, its colours |
-//! | `bars`, `lines`, `boxes` | what stands inside of a panel |
+//! | `bars`, `stack`, `lines`, `boxes` | what stands inside of a panel |
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,6 +23,7 @@ use self::pool::Pool;
 mod bars;
 mod boxes;
 mod chart;
+mod field;
 mod figures;
 mod files;
 mod group;
@@ -30,6 +31,7 @@ mod lines;
 mod pool;
 mod scale;
 mod sheet;
+mod stack;
 mod style;
 #[cfg(test)]
 pub mod synthetic;
@@ -51,7 +53,8 @@ pub struct Plot {
 ///
 /// # Errors
 ///
-/// If a file cannot be read: the others have been drawn then. If there is nothing to draw.
+/// If a file cannot be read: the others have been drawn then. If there is nothing to draw in the
+/// results. Files of other kinds are passed over.
 pub fn run(plot: &Plot) -> Result<()> {
     let found = files::read(&plot.results);
     for other in &found.others {
@@ -61,18 +64,35 @@ pub fn run(plot: &Plot) -> Result<()> {
         eprintln!("not read: {reason}");
     }
     let unread = found.damaged.len();
+    let passed_over = found.results.is_empty() && !found.others.is_empty();
     let pools = pool::by_device(found.results);
     let drawn = draw_all(plot, &pools)?;
     ensure!(unread == 0, "{unread} of the files could not be read; {drawn} pictures of the others");
-    ensure!(drawn > 0, "there is nothing to draw in the files");
+    ensure!(drawn > 0 || passed_over, "there is nothing to draw in the files");
+    if passed_over {
+        println!("no picture: none of the files holds what a picture is made of");
+    }
     Ok(())
+}
+
+/// What the names of a device's pictures begin with, where there are several devices.
+fn device_name(number: usize, pool: &Pool) -> String {
+    const LONGEST: usize = 32;
+    let name = group::simple(&pool.device);
+    match field::cut(&name, LONGEST) {
+        short if short.len() < name.len() => format!("{short}-{number}"),
+        whole => whole,
+    }
 }
 
 /// Returns how many pictures there are.
 fn draw_all(plot: &Plot, pools: &[Pool]) -> Result<usize> {
+    if pools.is_empty() {
+        return Ok(0);
+    }
     fs::create_dir_all(&plot.out).with_context(|| format!("making {}", plot.out.display()))?;
     let mut drawn = 0;
-    for pool in pools {
+    for (number, pool) in (1..).zip(pools) {
         let files: Vec<String> = pool.files.iter().map(|file| file.display().to_string()).collect();
         println!("{}: {}", pool.device, files.join(", "));
         for warning in &pool.warnings {
@@ -84,14 +104,16 @@ fn draw_all(plot: &Plot, pools: &[Pool]) -> Result<usize> {
         if !pool.measurements.is_empty() {
             println!("  {}", absent::count(&pool.measurements));
         }
-        for line in absent::failures(&pool.measurements) {
+        let left_out = pool.left_out.iter().map(|reason| format!("left out: {reason}"));
+        let absent = absent::failures(&pool.measurements).into_iter();
+        for line in absent.chain(absent::reasons(&pool.measurements)).chain(left_out) {
             println!("  {line}");
         }
         let album = figures::all(pool);
         for (name, sheet) in &album.pictures {
             let name = match pools.len() {
                 1 => name.clone(),
-                _ => format!("{}-{name}", group::simple(&pool.device)),
+                _ => format!("{}-{name}", device_name(number, pool)),
             };
             let svg = sheet.draw().with_context(|| format!("drawing {name}"))?;
             let [svg, _] = draw::save(&svg, &plot.out.join(name))?;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::bench::results::{Device, Initialisation, Machine, Measurement, Results};
+use crate::bench::plan::Plan;
+use crate::bench::results::{Device, Floor, Initialisation, Machine, Measurement, Results};
 
 use super::scale::bytes;
 
@@ -23,6 +24,10 @@ pub struct Pool {
     pub commits: Vec<String>,
     /// One for each plan.
     pub measurements: Vec<Measurement>,
+    /// Bare copies of the bytes of the points.
+    pub floors: Vec<Floor>,
+    /// Combinations that were asked for and cannot be.
+    pub left_out: Vec<String>,
     /// One for each thing that was initialised, in each size and number of processes.
     pub initialisation: Vec<Initialisation>,
 }
@@ -97,11 +102,14 @@ impl Pool {
                 Some(known) => {
                     known.runs.extend(new.runs);
                     known.failures.extend(new.failures);
+                    known.not_begun = known.not_begun.take().and(new.not_begun);
                     new.notes.into_iter().for_each(|note| keep(&mut known.notes, note));
                 }
                 None => self.measurements.push(new),
             }
         }
+        results.floors.into_iter().for_each(|new| Floor::merge(&mut self.floors, new));
+        results.left_out.into_iter().for_each(|new| keep(&mut self.left_out, new));
         for new in results.initialisation {
             let same = |known: &&mut Initialisation| {
                 (&known.what, known.processes, known.bytes, known.step)
@@ -123,6 +131,11 @@ fn keep(known: &mut Vec<String>, new: String) {
 }
 
 impl Pool {
+    /// The bare copies of the bytes of a plan.
+    pub fn floor(&self, plan: &Plan) -> Option<&Floor> {
+        Floor::of(&self.floors, plan)
+    }
+
     /// Where and with what all of it was measured.
     pub fn origin(&self) -> Vec<String> {
         let several = |what: &str, all: &[String]| match all {

@@ -28,7 +28,7 @@ pub enum Scale {
 }
 
 /// Values that differ by this factor do not fit on a linear axis.
-const ORDERS: f64 = 20.0;
+pub const ORDERS: f64 = 20.0;
 
 /// The room above the greatest value, as a share of the range: for a text from bottom to top.
 const HEADROOM: f64 = 0.18;
@@ -126,13 +126,26 @@ impl Axis {
         }
     }
 
-    /// An axis of numbers that double, as of processes: a tick at each value.
+    /// An axis of numbers that double, as of processes: a tick at each value, with its number where
+    /// there is room, and at powers of two first.
     pub fn doubling(title: String, values: &[f64]) -> Axis {
-        let ticks: Vec<(f64, String)> =
-            values.iter().map(|value| (value.log10(), value.to_string())).collect();
+        /// Between two numbers, as a share of the axis.
+        const APART: f64 = 0.04;
+        let mut ticks: Vec<(f64, String)> =
+            values.iter().map(|value| (value.log10(), String::new())).collect();
         let least = ticks.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
         let greatest = ticks.iter().map(|(at, _)| *at).fold(f64::NEG_INFINITY, f64::max);
         let ends = (least - 0.1, greatest + 0.1);
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by_key(|at| values[*at].log2().fract() != 0.0);
+        for at in order {
+            let is_near = |(other, text): &(f64, String)| {
+                !text.is_empty() && (other - ticks[at].0).abs() < APART * (ends.1 - ends.0)
+            };
+            if !ticks.iter().any(is_near) {
+                ticks[at].1 = values[at].to_string();
+            }
+        }
         Axis { title, ends, ticks, light: Vec::new(), logarithmic: true }
     }
 
@@ -268,6 +281,17 @@ mod tests {
         assert!(orders.base() < 0.0, "the logarithm of 0.2");
         let narrow = Axis::values(String::new(), &[3.0, 4.0], Scale::Logarithmic);
         assert!(narrow.ticks.len() >= 2, "{:?}", narrow.ticks);
+    }
+
+    #[test]
+    fn numbers_of_processes_do_not_run_into_each_other() {
+        let texts = |values: &[f64]| {
+            let axis = Axis::doubling(String::new(), values);
+            let texts = axis.ticks.iter().map(|(_, text)| text.clone());
+            texts.collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(texts(&[1.0, 2.0, 3.0, 4.0]), "1,2,3,4");
+        assert_eq!(texts(&[1.0, 2.0, 30.0, 31.0, 32.0, 64.0]), "1,2,,,32,64");
     }
 
     #[test]

@@ -4,10 +4,11 @@ use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::bars::{Bars, Stack};
+use super::bars::Bars;
 use super::boxes::Boxes;
 use super::chart::{block, dashes, line, text, width, write, Area, SMALL, TEXT};
 use super::lines::Lines;
+use super::stack::Stack;
 use super::style::{Fill, Style, FAINT, INK, WARNING};
 
 /// Width of a picture with one panel.
@@ -84,11 +85,19 @@ impl Panel {
         }
     }
 
+    /// Height that it needs below its axis, beside that of its texts.
+    fn foot(&self) -> i32 {
+        match self {
+            Panel::Stack(stack) => stack.foot(),
+            Panel::Bars(_) | Panel::Lines(_) | Panel::Boxes(_) => 0,
+        }
+    }
+
     /// The entries for the legend.
     fn keys(&self) -> Vec<&Key> {
         match self {
             Panel::Bars(bars) => bars.series.iter().map(|(key, _)| key).collect(),
-            Panel::Stack(stack) => stack.parts.iter().map(|(key, _)| key).collect(),
+            Panel::Stack(stack) => stack.parts.iter().collect(),
             Panel::Lines(lines) => lines.series.iter().map(|(key, _)| key).collect(),
             Panel::Boxes(_) => Vec::new(),
         }
@@ -130,7 +139,8 @@ impl Sheet {
         let mut svg = String::new();
         {
             let foot = origin.len() as i32 * FOOT_ROW + 6;
-            let size = (wide, (head + foot) as u32 + PANELS);
+            let panels = PANELS as i32 + self.panels.iter().map(Panel::foot).max().unwrap_or(0);
+            let size = (wide, (head + foot + panels) as u32);
             let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
             root.fill(&WHITE)?;
             write(&root, &self.title, (EDGE, 22), text(18.0, INK, HPos::Left, VPos::Center))?;
@@ -155,7 +165,7 @@ impl Sheet {
                 }
                 y += ROW;
             }
-            let mut y = head + PANELS as i32 + FOOT_ROW / 2;
+            let mut y = head + panels + FOOT_ROW / 2;
             for row in origin {
                 write(&root, &row, (EDGE, y), text(SMALL, FAINT, HPos::Left, VPos::Center))?;
                 y += FOOT_ROW;

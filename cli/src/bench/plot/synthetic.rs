@@ -2,8 +2,9 @@
 
 use crate::bench::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use crate::bench::results::{
-    Cause, Device, Figures, Hop, Machine, Measurement, Program, Results, Run, SCHEMA,
+    Call, Cause, Device, Figures, Floor, Hop, Machine, Measurement, Program, Results, Run, SCHEMA,
 };
+use crate::bench::waits::INIT;
 
 /// Four checkpoints of 128 MiB, large-host, one process, three repeats: blocked for about `time`.
 pub fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement {
@@ -26,35 +27,52 @@ pub fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement
         seed: 1,
     };
     let runs = [0.9, 1.0, 1.2].map(|factor| run(&plan, time * factor));
-    Measurement { plan, runs: runs.to_vec(), failures: Vec::new(), notes: Vec::new() }
+    Measurement {
+        plan,
+        runs: runs.to_vec(),
+        failures: Vec::new(),
+        not_begun: None,
+        notes: Vec::new(),
+    }
 }
 
 fn run(plan: &Plan, time: f64) -> Run {
     let count = plan.sizes[0].len();
     let each = time / count as f64;
     let hop = |name: &str, seconds| Hop { name: name.to_owned(), bytes: 1 << 29, seconds };
-    let cause = |name: &str, seconds| Cause { name: name.to_owned(), seconds, count: 4 };
-    let ours = plan.approach == ApproachName::Ours;
+    let cause = |call, name: &str, seconds| Cause {
+        name: name.to_owned(),
+        call: Some(call),
+        seconds,
+        count: 4,
+    };
     let figures = Figures {
         init: time * 0.1,
         checkpoints: (0..count).map(|at| each * 0.9 * (0.5 + at as f64 / count as f64)).collect(),
         restores: vec![each; count],
-        bare_copies: vec![0.0003; count],
         forward_intervals: vec![plan.interval_ms * 1.015e-3; count],
         backward_intervals: vec![plan.interval_ms * 0.997e-3; count],
         quiet_interval: plan.interval_ms * 1e-3,
-        causes: match ours {
-            true => vec![cause("copy", time * 0.6), cause("device room", time), cause("map", 0.0)],
-            false => Vec::new(),
-        },
+        causes: vec![
+            cause(Call::Init, INIT, time * 0.1),
+            cause(Call::Checkpoint, "copy", time * 0.3),
+            cause(Call::Checkpoint, "device room", time * (0.9 * 0.875 - 0.3)),
+            cause(Call::Restore, "copy", time),
+        ],
         hops: vec![hop("AtoD", 0.0004), hop("DtoH", 0.02), hop("touch", 0.1)],
         ..Figures::default()
     };
     Run { processes: vec![figures; plan.processes as usize] }
 }
 
-/// A file with these points.
+/// A file with these points, and bare copies of 0.3 ms.
 pub fn results(measurements: Vec<Measurement>) -> Results {
+    let mut floors = Vec::new();
+    for Measurement { plan, .. } in &measurements {
+        let copies = |process| vec![vec![0.0003; plan.sizes_of(process).len()]];
+        let copies: Vec<_> = (0..plan.processes).map(copies).collect();
+        Floor::add(&mut floors, plan, &copies);
+    }
     Results {
         schema: SCHEMA,
         title: "synthetic".to_owned(),
@@ -63,6 +81,8 @@ pub fn results(measurements: Vec<Measurement>) -> Results {
         device: Some(device("Synthetic", false)),
         warning: None,
         measurements,
+        floors,
+        left_out: Vec::new(),
         initialisation: Vec::new(),
     }
 }

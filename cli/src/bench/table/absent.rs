@@ -59,6 +59,23 @@ pub fn count<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> String {
     text
 }
 
+/// A line for each reason why points were not begun. Files of an older version have none.
+pub fn reasons<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&Measurement>)> = Vec::new();
+    for point in points.into_iter().filter(|m| Absent::of(m) == Some(Absent::NotMeasured)) {
+        let Some(reason) = &point.not_begun else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == reason.text) {
+            Some((_, of)) => of.push(point),
+            None => reasons.push((&reason.text, vec![point])),
+        }
+    }
+    let line = |(reason, of): (&str, Vec<&Measurement>)| match of[..] {
+        [one] => format!("NOT BEGUN: {}: {reason}", describe(&one.plan)),
+        _ => format!("NOT BEGUN: {} points: {reason}", of.len()),
+    };
+    reasons.into_iter().map(line).collect()
+}
+
 /// A line for each failure.
 pub fn failures<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<String> {
     let of = |point: &'a Measurement| {

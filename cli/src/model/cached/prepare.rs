@@ -124,6 +124,9 @@ impl Cached {
         };
         let units: Vec<Range<u64>> = (0..self.setup.threads).map_while(|_| pages.claim()).collect();
         if units.is_empty() {
+            if !pages.is_being_written() {
+                self.pace.all_touched();
+            }
             return false;
         }
         // A flush may have made a page that the library does not know of yet: that one is free.

@@ -4,26 +4,29 @@
 
 mod ledger;
 mod room;
+mod shared;
 mod worker;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
 
-use self::ledger::{Ledger, Source};
+use self::ledger::Source;
 use self::room::Piece;
 use super::trace::NAME;
 use super::{Approach, Insight};
 use crate::bench::cuda::{Address, Buffer, Device, Stream};
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
+use crate::bench::waits::{name, Waits, PIN};
 use veloc_client::metrics::Cause;
-use veloc_client::trace::{Activity, Counter, Place, Recorder};
+use veloc_client::trace::{Activity, Recorder};
 
 pub use self::ledger::host_bytes;
+pub use self::shared::{Shared, Step};
 
 /// The memory of the tiers, however it came to be.
 pub trait Memory: Send + Sync {
@@ -37,38 +40,17 @@ pub trait Memory: Send + Sync {
     fn await_host(&self, end: u64) -> Result<()>;
 
     /// Queues a copy from or to the host buffer while nothing stands in its way, in pieces that the
-    /// driver accepts; `copy` is called for each with its offset and its bytes, in order.
+    /// driver accepts; `copy` is called for each with its offset and its bytes, in order. Returns
+    /// how long something stood in its way.
     fn in_pieces(
         &self,
         offset: u64,
         bytes: u64,
         copy: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<()>;
+    ) -> Result<Duration>;
 
     /// Ends what goes on in the background.
     fn stop(&self);
-}
-
-struct State {
-    ledger: Ledger,
-    growing: bool,
-    failed: Option<String>,
-    stopping: bool,
-    flushed: Hop,
-    fetched: Hop,
-    captured: Hop,
-    restored: [Hop; 2],
-    /// What the timeline has been told of the bytes that are taken, by tier.
-    recorded: [u64; 2],
-}
-
-/// What the application's thread and the workers share.
-pub struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    memory: Arc<dyn Memory>,
-    device: Device,
-    trace: Recorder,
 }
 
 /// The store.
@@ -80,87 +62,7 @@ pub struct Store<'a> {
     /// The order of restores that is known without hints; empty once the ledger has it.
     known: Vec<u32>,
     kept: u32,
-}
-
-type Locked<'a> = MutexGuard<'a, State>;
-
-impl Shared {
-    fn lock(&self) -> Locked<'_> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: Locked<'a>) -> Locked<'a> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes something, and lets all look again.
-    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.lock();
-        let result = change(&mut state);
-        self.record(&mut state);
-        drop(state);
-        self.changed.notify_all();
-        result
-    }
-
-    /// Tells the timeline what has left the device cache and how much is taken: after each change
-    /// of the ledger and before anybody else sees it, so that the curves are in order.
-    fn record(&self, state: &mut State) {
-        let evicted = state.ledger.take_evicted();
-        if !self.trace.is_on() {
-            return;
-        }
-        for (version, bytes) in evicted {
-            self.trace.evicted(Place::Device, NAME, version as i32, bytes);
-        }
-        let used = state.ledger.used();
-        if used != state.recorded {
-            state.recorded = used;
-            self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
-        }
-    }
-
-    /// The device cache has so many bytes more; `last`: and will have no more.
-    pub fn grow(&self, bytes: u64, last: bool) {
-        let mapped = self.change(|state| {
-            state.ledger.grow(bytes);
-            state.growing = !last;
-            state.ledger.device_bytes()
-        });
-        self.trace.counter(Counter::DeviceMapped, mapped);
-    }
-
-    /// The application has waited since then, if it has.
-    fn blocked(&self, waited: Option<(Cause, Instant)>) {
-        if let Some((cause, since)) = waited {
-            self.trace.blocked(cause, since, since.elapsed());
-        }
-    }
-
-    /// The timeline.
-    pub fn trace(&self) -> &Recorder {
-        &self.trace
-    }
-
-    /// Something in the background failed: the application's next call says so.
-    pub fn fail(&self, error: &anyhow::Error) {
-        self.change(|state| {
-            state.failed.get_or_insert_with(|| format!("{error:#}"));
-        });
-    }
-
-    /// Whether the store is about to end.
-    pub fn stopping(&self) -> bool {
-        self.lock().stopping
-    }
-}
-
-/// An error if the background has failed.
-fn sound(state: &State) -> Result<()> {
-    match &state.failed {
-        None => Ok(()),
-        Some(why) => Err(anyhow!("in the background: {why}")),
-    }
+    waits: Waits,
 }
 
 impl<'a> Store<'a> {
@@ -173,29 +75,13 @@ impl<'a> Store<'a> {
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
     ) -> Result<Store<'a>> {
         let has_host = plan.host_cache > 0;
-        let hop = |name: &str| Hop { name: name.to_owned(), ..Hop::default() };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                ledger: Ledger::new(has_host),
-                growing: true,
-                failed: None,
-                stopping: false,
-                flushed: hop("DtoH"),
-                fetched: hop("HtoD"),
-                captured: hop("AtoD"),
-                restored: [hop("DtoA"), hop("HtoA")],
-                recorded: [0; 2],
-            }),
-            changed: Condvar::new(),
-            memory,
-            device: device.clone(),
-            trace,
-        });
+        let shared = Shared::new(has_host, memory, device, trace);
         let known = match plan.order {
             Order::Random => Vec::new(),
             Order::Reverse | Order::Same => plan.restores(process),
         };
-        let mut store = Store { shared, workers: Vec::new(), stream, buffer, known, kept: 0 };
+        let (workers, waits) = (Vec::new(), Waits::default());
+        let mut store = Store { shared, workers, stream, buffer, known, kept: 0, waits };
         if has_host {
             store.spawn("flush", worker::flush)?;
             store.spawn("fetch", worker::fetch)?;
@@ -229,14 +115,23 @@ impl<'a> Store<'a> {
         &self.shared
     }
 
-    fn place(&self, bytes: u64) -> Result<Vec<Piece>> {
+    /// Says what was made while the application waited, before the first checkpoint.
+    pub fn made_up_front(&mut self, made: &[(Step, u64, Duration)], waits: Waits) {
+        for (step, bytes, time) in made {
+            self.shared.count(*step, *bytes, *time);
+        }
+        self.waits = waits;
+    }
+
+    fn place(&mut self, bytes: u64) -> Result<Vec<Piece>> {
+        let Store { shared, waits, .. } = self;
         let mut waited: Option<(Cause, Instant)> = None;
-        let mut state = self.shared.lock();
+        let mut state = shared.lock();
         loop {
-            sound(&state)?;
+            state.sound()?;
             if let Some(place) = state.ledger.place(bytes) {
-                self.shared.record(&mut state);
-                self.shared.blocked(waited);
+                shared.record(&mut state);
+                blocked(&shared.trace, waits, waited);
                 return Ok(place);
             }
             // Nothing is evicted from a cache that is still to grow (HiPC'22, section III).
@@ -253,9 +148,10 @@ impl<'a> Store<'a> {
             }
             let cause = if state.growing { Cause::Map } else { Cause::DeviceRoom };
             if waited.is_none_or(|(other, _)| other != cause) {
-                self.shared.blocked(waited.replace((cause, Instant::now())));
+                blocked(&shared.trace, waits, waited.take());
+                waited = Some((cause, Instant::now()));
             }
-            state = self.shared.wait(state);
+            state = shared.wait(state);
         }
     }
 
@@ -277,7 +173,8 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    fn restore_from_host(&self, place: u64, bytes: u64) -> Result<()> {
+    /// Returns how long it waited for a registration.
+    fn restore_from_host(&self, place: u64, bytes: u64) -> Result<Duration> {
         let (to, memory) = (self.buffer.address(), &self.shared.memory);
         memory.in_pieces(place, bytes, &mut |offset, bytes| {
             let from = memory.host(offset);
@@ -298,10 +195,18 @@ fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_
     })
 }
 
-/// Adds bytes and the time since `since` to a hop.
-pub fn count(hop: &mut Hop, bytes: u64, since: Instant) {
+/// Adds bytes and time to a hop.
+pub fn count(hop: &mut Hop, bytes: u64, time: Duration) {
     hop.bytes += bytes;
-    hop.seconds += since.elapsed().as_secs_f64();
+    hop.seconds += time.as_secs_f64();
+}
+
+/// The application has waited since then, if it has.
+fn blocked(trace: &Recorder, waits: &mut Waits, waited: Option<(Cause, Instant)>) {
+    if let Some((cause, since)) = waited {
+        let time = waits.since(name(cause), since);
+        trace.blocked(cause, since, time);
+    }
 }
 
 impl Approach for Store<'_> {
@@ -312,7 +217,8 @@ impl Approach for Store<'_> {
             "a checkpoint of {bytes} bytes of a buffer of {}",
             self.buffer.bytes()
         );
-        let trace = &self.shared.trace;
+        let shared = self.shared.clone();
+        let trace = &shared.trace;
         let _span = trace.span(Activity::Checkpoint).of(NAME, version as i32);
         let place = self.place(bytes)?;
         let since = Instant::now();
@@ -322,12 +228,13 @@ impl Approach for Store<'_> {
             unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
         }
         self.stream.wait()?;
-        trace.blocked(Cause::Copy, since, since.elapsed());
-        trace.spent(Activity::Capture, since, since.elapsed(), bytes);
+        let time = self.waits.since(name(Cause::Copy), since);
+        trace.blocked(Cause::Copy, since, time);
+        trace.spent(Activity::Capture, since, time, bytes);
         self.kept += 1;
-        self.shared.change(|state| {
+        shared.change(|state| {
             state.ledger.captured(bytes, place);
-            count(&mut state.captured, bytes, since);
+            state.count(Step::Capture, bytes, time);
         });
         Ok(())
     }
@@ -342,49 +249,61 @@ impl Approach for Store<'_> {
 
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()> {
         self.expect_known();
-        let trace = &self.shared.trace;
+        let shared = self.shared.clone();
+        let trace = &shared.trace;
         let _span = trace.span(Activity::Restore).of(NAME, version as i32);
         let mut waited = None;
-        let mut state = self.shared.lock();
+        let mut state = shared.lock();
         let source = loop {
-            sound(&state)?;
+            state.sound()?;
             match state.ledger.source(version, bytes)? {
                 Source::Coming => {
                     waited.get_or_insert_with(|| (Cause::Fetch, Instant::now()));
-                    state = self.shared.wait(state);
+                    state = shared.wait(state);
                 }
                 source => break source,
             }
         };
         drop(state);
+        blocked(trace, &mut self.waits, waited);
         let since = Instant::now();
-        self.shared.blocked(waited);
-        let hop = match &source {
-            Source::Device(pieces) => self.restore_from_device(pieces, bytes).map(|()| 0)?,
-            Source::Host(place) => self.restore_from_host(*place, bytes).map(|()| 1)?,
+        let (hop, registering) = match &source {
+            Source::Device(pieces) => {
+                self.restore_from_device(pieces, bytes)?;
+                (Step::FromDevice, Duration::ZERO)
+            }
+            Source::Host(place) => (Step::FromHost, self.restore_from_host(*place, bytes)?),
             Source::Coming => return Ok(()),
         };
         self.stream.wait()?;
-        trace.blocked(Cause::Copy, since, since.elapsed());
-        trace.spent(Activity::Recover, since, since.elapsed(), bytes);
-        self.shared.change(|state| {
+        let time = since.elapsed();
+        trace.blocked(Cause::Copy, since, time);
+        trace.spent(Activity::Recover, since, time, bytes);
+        if registering > Duration::ZERO {
+            self.waits.add(PIN, registering, 1);
+        }
+        self.waits.add(name(Cause::Copy), time.saturating_sub(registering), 1);
+        shared.change(|state| {
             state.ledger.restored(version, &source);
-            count(&mut state.restored[hop], bytes, since);
+            state.count(hop, bytes, time);
         });
         Ok(())
     }
 
+    fn waits(&self) -> Result<Waits> {
+        Ok(self.waits.clone())
+    }
+
     fn insight(&mut self) -> Result<Insight> {
         let state = self.shared.lock();
-        sound(&state)?;
-        let [from_device, from_host] = &state.restored;
-        let hops = [&state.captured, &state.flushed, &state.fetched, from_device, from_host];
-        let hops = hops.into_iter().filter(|hop| hop.bytes > 0).cloned();
-        Ok(Insight { hops: hops.collect(), ..Insight::default() })
+        state.sound()?;
+        let hops = state.hops();
+        let device_cache = Some(state.ledger.device_bytes());
+        Ok(Insight { hops, device_cache, ..Insight::default() })
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        let result = sound(&self.shared.lock());
+        let result = self.shared.lock().sound();
         drop(self);
         result
     }
@@ -432,8 +351,8 @@ mod tests {
             _offset: u64,
             _bytes: u64,
             _copy: &mut dyn FnMut(u64, u64) -> Result<()>,
-        ) -> Result<()> {
-            Ok(())
+        ) -> Result<Duration> {
+            Ok(Duration::ZERO)
         }
 
         fn stop(&self) {}

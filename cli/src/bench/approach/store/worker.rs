@@ -8,9 +8,8 @@ use anyhow::Result;
 use veloc_client::trace::Activity;
 
 use super::ledger::{Ledger, Move};
-use super::{runs, Shared, State};
+use super::{runs, Shared, Step};
 use crate::bench::cuda::{Event, Stream};
-use crate::bench::results::Hop;
 
 /// Copies that a worker has queued at once: while it learns that one is done, the next one runs.
 const QUEUED: usize = 3;
@@ -21,7 +20,7 @@ struct Direction {
     queue: fn(&Shared, &Stream, &Move) -> Result<()>,
     done: fn(&mut Ledger, u32),
     activity: Activity,
-    hop: fn(&mut State) -> &mut Hop,
+    step: Step,
 }
 
 /// Copies what was captured to the host buffer, until the store ends.
@@ -31,7 +30,7 @@ pub fn flush(shared: &Arc<Shared>) -> Result<()> {
         queue: queue_flush,
         done: Ledger::flush_done,
         activity: Activity::Flush,
-        hop: |state| &mut state.flushed,
+        step: Step::Flush,
     };
     carry(shared, &direction)
 }
@@ -43,7 +42,7 @@ pub fn fetch(shared: &Arc<Shared>) -> Result<()> {
         queue: queue_fetch,
         done: Ledger::fetch_done,
         activity: Activity::Fetch,
-        hop: |state| &mut state.fetched,
+        step: Step::Fetch,
     };
     carry(shared, &direction)
 }
@@ -125,9 +124,7 @@ fn complete(
     shared.trace.spent(direction.activity, *since, now.duration_since(*since), done.bytes);
     shared.change(|state| {
         (direction.done)(&mut state.ledger, done.version);
-        let hop = (direction.hop)(state);
-        hop.bytes += done.bytes;
-        hop.seconds += now.duration_since(*since).as_secs_f64();
+        state.count(direction.step, done.bytes, now.duration_since(*since));
     });
     *since = now;
     Ok(())

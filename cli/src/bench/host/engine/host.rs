@@ -142,6 +142,11 @@ impl Memory {
         self.0.base().as_ptr().cast()
     }
 
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn at(&self, offset: usize) -> *mut c_void {
         assert!(offset <= self.0.len());
         // SAFETY: within the mapping, or its end.

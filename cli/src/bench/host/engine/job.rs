@@ -2,6 +2,7 @@
 //! program pays.
 
 use std::ffi::{c_void, CStr, CString};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
@@ -19,8 +20,8 @@ const STUCK: Duration = Duration::from_secs(300);
 /// A job. Ends when dropped; there can be one at a time.
 #[derive(Debug)]
 pub struct Job {
-    /// Has its files, in the folder that the bench keeps for this process.
-    _folder: TempDir,
+    /// Has its files, in the folder that the bench keeps for this process, unless somebody else has.
+    _folder: Option<TempDir>,
     /// How long `VELOC_Init_single` took, in seconds.
     pub init: f64,
 }
@@ -29,13 +30,20 @@ impl Job {
     /// Starts one with these lines of configuration, in which `DIR` stands for a folder of its own.
     pub fn start(configuration: &str) -> Result<Job> {
         let folder = TempDir::new().context("making a folder")?;
-        let text = configuration.replace("DIR", &folder.path().to_string_lossy());
+        let mut job = Job::start_in(folder.path(), configuration)?;
+        job._folder = Some(folder);
+        Ok(job)
+    }
+
+    /// The same in a folder that there is.
+    pub fn start_in(folder: &Path, configuration: &str) -> Result<Job> {
+        let text = configuration.replace("DIR", &folder.to_string_lossy());
         let file = NamelessFile::new(&text).context("the configuration of a job")?;
         let path = CString::new(file.path().as_os_str().as_encoded_bytes())?;
         let since = Instant::now();
         // SAFETY: the path ends with NUL.
         check(unsafe { VELOC_Init_single(0, path.as_ptr()) })?;
-        Ok(Job { _folder: folder, init: since.elapsed().as_secs_f64() })
+        Ok(Job { _folder: None, init: since.elapsed().as_secs_f64() })
     }
 
     /// Protects `len` bytes at `address`.

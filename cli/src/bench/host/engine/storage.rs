@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
+use veloc_client::format::checksum::Checksum;
 
 use super::host::Memory;
 use super::job::{Job, NAME};
@@ -33,16 +34,13 @@ const BLOCK: usize = 8 << 20;
 /// what stands beside it.
 const FILES: &str = "scratch = DIR/scratch\nsync_files = none\n";
 
+/// The tiers that the files below go to, and how many files that are.
+const TIERS: [(&str, &str, usize); 2] =
+    [("scratch", "", 1), ("scratch and persistent", "persistent = DIR/persistent\n", 2)];
+
 /// `mode = sync` against writing the bytes once per file, and a restart against reading the file.
 pub fn sync(repeats: u32) -> Result<()> {
-    let persistent = "persistent = DIR/persistent\n";
-    let checksums = "chksum = true\nmeta = DIR/meta\n";
-    for (what, more, files) in [
-        ("scratch", String::new(), 1),
-        ("scratch and persistent", persistent.to_owned(), 2),
-        ("scratch, chksum", checksums.to_owned(), 1),
-        ("scratch and persistent, chksum", format!("{persistent}{checksums}"), 2),
-    ] {
+    for (what, more, files) in TIERS {
         let job = Job::start(&format!("mode = sync\n{FILES}{more}"))?;
         let application = Memory::new(LARGE)?;
         let bare = Bare::new(&application)?;
@@ -50,42 +48,83 @@ pub fn sync(repeats: u32) -> Result<()> {
         unsafe { job.protect(0, application.address(), LARGE)? };
         let (mut rates, mut checkpoints, mut restarts) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..=2 * repeats as i32 {
-            let since = Instant::now();
-            for file in 0..files {
-                bare.write(round % VERSIONS, file)?;
-            }
-            let write = since.elapsed().as_secs_f64();
-            let since = Instant::now();
-            job.checkpoint(NAME, round % VERSIONS)?;
-            let checkpoint = since.elapsed().as_secs_f64();
-            let since = Instant::now();
-            bare.read(round % VERSIONS)?;
-            let read = since.elapsed().as_secs_f64();
-            let since = Instant::now();
-            job.restart(round % VERSIONS)?;
-            let restart = since.elapsed().as_secs_f64();
+            let version = round % VERSIONS;
+            let write = seconds(|| (0..files).try_for_each(|file| bare.write(version, file)))?;
+            let checkpoint = seconds(|| job.checkpoint(NAME, version))?;
+            let read = seconds(|| bare.read(version))?;
+            let restart = seconds(|| job.restart(version))?;
             if round > 0 {
-                rates.push((files as usize * LARGE) as f64 / write / 1e9);
+                rates.push((files * LARGE) as f64 / write / 1e9);
                 checkpoints.push(checkpoint / write);
                 restarts.push(restart / read);
             }
         }
-        let with_sums = more.contains(checksums);
-        let goal = |figure: Figure, most| {
-            if with_sums {
-                figure
-            } else {
-                figure.with_goal(Goal::AtMost(most))
-            }
-        };
+        tell(&Figure::new(format!("write of 256 MiB, {files} files"), "GB/s", rates))?;
         let name = format!("sync checkpoint of 256 MiB, {what}");
-        if !with_sums {
-            tell(&Figure::new(format!("write of 256 MiB, {files} files"), "GB/s", rates))?;
-        }
-        tell(&goal(Figure::new(name, "x the writes", checkpoints), 1.2))?;
-        tell(&goal(Figure::new(format!("restart from file, {what}"), "x read", restarts), 1.1))?;
+        let figure = Figure::new(name, "x the writes", checkpoints);
+        tell(&figure.with_goal(Goal::AtMost(1.2)))?;
+        let figure = Figure::new(format!("restart from file, {what}"), "x read", restarts);
+        tell(&figure.with_goal(Goal::AtMost(1.1)))?;
     }
     Ok(())
+}
+
+/// The same with `chksum = true`, against what takes longer: hashing the bytes, or writing or reading
+/// them. A restart is one of the job that has written the file, or of another.
+pub fn checksums(repeats: u32) -> Result<()> {
+    let mut rates = Vec::new();
+    for (what, more, files) in TIERS {
+        let configuration = format!("mode = sync\n{FILES}{more}chksum = true\nmeta = DIR/meta\n");
+        let folder = TempDir::new().context("making a folder")?;
+        let application = Memory::new(LARGE)?;
+        let bare = Bare::new(&application)?;
+        let start = || -> Result<Job> {
+            let job = Job::start_in(folder.path(), &configuration)?;
+            // SAFETY: `application` outlives the job's last call, and nothing refers to its bytes.
+            unsafe { job.protect(0, application.address(), LARGE)? };
+            Ok(job)
+        };
+        let mut figures = [Vec::new(), Vec::new(), Vec::new()];
+        for round in 0..=2 * repeats as i32 {
+            let version = round % VERSIONS;
+            let hash = seconds(|| {
+                std::hint::black_box(Checksum::of(application.bytes(0, LARGE)));
+                Ok(())
+            })?;
+            let first = seconds(|| bare.write(version, 0))?;
+            let others = seconds(|| (1..files).try_for_each(|file| bare.write(version, file)))?;
+            let job = start()?;
+            let checkpoint = seconds(|| job.checkpoint(NAME, version))?;
+            let read = seconds(|| bare.read(version))?;
+            let restart = seconds(|| job.restart(version))?;
+            drop(job);
+            let job = start()?;
+            let restart_of_other = seconds(|| job.restart(version))?;
+            if round > 0 {
+                rates.push(LARGE as f64 / hash / 1e9);
+                figures[0].push(checkpoint / (first.max(hash) + others));
+                figures[1].push(restart / read.max(hash));
+                figures[2].push(restart_of_other / read.max(hash));
+            }
+        }
+        let names = [
+            "sync checkpoint of 256 MiB with chksum",
+            "restart with chksum",
+            "restart with chksum by another job",
+        ];
+        for ((name, most), values) in names.into_iter().zip([1.2, 1.1, 1.1]).zip(figures) {
+            let figure = Figure::new(format!("{name}, {what}"), "x the floor", values);
+            tell(&figure.with_goal(Goal::AtMost(most)))?;
+        }
+    }
+    tell(&Figure::new("SHA-256 of 256 MiB in memory", "GB/s", rates))
+}
+
+/// How long it takes.
+fn seconds(what: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let since = Instant::now();
+    what()?;
+    Ok(since.elapsed().as_secs_f64())
 }
 
 /// `mode = async` with files: what the application waits for, against a memcpy.
@@ -153,12 +192,12 @@ impl Bare<'_> {
         Ok(Bare { folder, memory, into: Memory::new(LARGE)? })
     }
 
-    fn path(&self, version: i32, file: i32) -> std::path::PathBuf {
+    fn path(&self, version: i32, file: usize) -> std::path::PathBuf {
         self.folder.path().join(format!("{version}-{file}"))
     }
 
     /// A new file, which takes the place of the one of before, as a checkpoint does.
-    fn write(&self, version: i32, file: i32) -> Result<()> {
+    fn write(&self, version: i32, file: usize) -> Result<()> {
         let temporary = self.folder.path().join("temporary");
         let output = File::create(&temporary)?;
         each_block(|at, len| output.write_all_at(self.memory.bytes(at, len), at as u64))?;

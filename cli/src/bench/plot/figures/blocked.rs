@@ -9,7 +9,7 @@ use crate::bench::plot::group::{
 use crate::bench::plot::pool::Pool;
 use crate::bench::plot::scale::{bytes, digits, unit, Axis, Scale};
 use crate::bench::plot::sheet::{Key, Panel, Sheet};
-use crate::bench::results::{Figures, Measurement, Spread};
+use crate::bench::results::{Figures, Floor, Measurement, Spread};
 use crate::bench::table::absent::{self, Absent};
 
 use super::{along, extent, interval, key_of, median, settings_of, sheet, wrong, Album};
@@ -31,11 +31,11 @@ impl Blocked {
         }
     }
 
-    /// The least that it could be: each byte is copied once, or there and back.
-    fn floor(self, figures: &Figures) -> f64 {
+    /// The least that it could be, in seconds: each byte is copied once, or there and back.
+    fn floor(self, floor: &Floor) -> f64 {
         match self {
-            Blocked::Checkpoints => figures.bare_total(),
-            Blocked::Both => 2.0 * figures.bare_total(),
+            Blocked::Checkpoints => floor.median,
+            Blocked::Both => 2.0 * floor.median,
         }
     }
 
@@ -200,11 +200,8 @@ pub fn compare(
     places.sort_by(f64::total_cmp);
     places.dedup();
     let floor = |place: f64| {
-        let there = members().filter(|member| (x.value)(&member.plan) == place);
-        let runs = there.flat_map(|member| &member.runs);
-        Spread::of(runs.map(|run| run.per_process(|f| what.floor(f))).collect())
-            .map(|spread| spread.median)
-            .filter(|floor| *floor > 0.0)
+        let there = members().find(|member| (x.value)(&member.plan) == place);
+        pool.floor(&there?.plan).map(|floor| what.floor(floor))
     };
     let floors: Vec<Option<f64>> = places.iter().map(|place| floor(*place)).collect();
     let spreads = members().filter_map(|member| member.spread(|f| what.of(f)));
@@ -245,6 +242,7 @@ pub fn compare(
     if floors.iter().any(Option::is_some) {
         sheet.keys.push(Key::dashes(what.floor_title()));
     }
+    sheet.facts.extend(bare_copies(pool, members().map(|member| &member.plan)));
     let name = |place: &f64| {
         let plan = members().map(|member| &member.plan).find(|plan| (x.value)(plan) == *place);
         plan.map(x.text).unwrap_or_default()
@@ -259,6 +257,21 @@ pub fn compare(
         level: None,
     }));
     sheet
+}
+
+/// How long bare copies took, where all of a picture has the same; nothing of several floors.
+fn bare_copies<'a>(pool: &Pool, plans: impl Iterator<Item = &'a Plan>) -> Option<String> {
+    let mut floors: Vec<&Floor> = plans.filter_map(|plan| pool.floor(plan)).collect();
+    floors.dedup_by(|one, other| std::ptr::eq(*one, *other));
+    let [floor] = floors[..] else { return None };
+    let ms = |seconds: f64| digits(1e3 * seconds);
+    Some(format!(
+        "bare copies: {} ms ({} to {}, {} passes)",
+        ms(floor.median),
+        ms(floor.least),
+        ms(floor.greatest),
+        floor.passes.len()
+    ))
 }
 
 /// The same in another unit.

@@ -1,10 +1,10 @@
-//! Beyond the paper: why the application was blocked, what the background work did to its
-//! computing, each checkpoint for itself, and what was moved.
+//! Beyond the paper: what the background work did to the application's computing, each checkpoint
+//! for itself, and what was moved.
 
 use veloc_client::metrics::HOPS;
 
 use crate::bench::plan::Compute;
-use crate::bench::plot::bars::{Bar, Bars, Stack};
+use crate::bench::plot::bars::{Bar, Bars};
 use crate::bench::plot::group::{Group, Series};
 use crate::bench::plot::lines::Lines;
 use crate::bench::plot::pool::Pool;
@@ -13,19 +13,18 @@ use crate::bench::plot::sheet::{Key, Panel, Sheet};
 use crate::bench::plot::style::Style;
 use crate::bench::results::{Figures, Measurement, Run, Spread};
 use crate::bench::table::absent::Absent;
+use crate::bench::waits::PIN;
 
 use super::blocked::{intervals, scale};
+use super::causes;
 use super::{extent, interval, key_of, median, settings_of, sheet, wrong, Album};
 
 /// The most that background work may add to a compute interval, in percent: the project's goal.
 const DISTURBANCE_GOAL: f64 = 2.0;
 
-/// Blocked time of which no cause is told.
-const UNTOLD: &str = "no cause told";
-
 /// What the letters in the names of hops mean.
-const HOP_LETTERS: &str =
-    "A application, D device cache, H host buffer, F scratch file, P persistent file";
+const HOP_LETTERS: &str = "A application, D device cache, H host buffer, F scratch file, \
+                           P persistent file, M managed memory, R pinned ring";
 
 type Make = fn(&Pool, &Group) -> Option<Sheet>;
 
@@ -36,7 +35,7 @@ pub fn add(pool: &Pool, album: &mut Album) {
     let is_busy = |member: &&Measurement| member.plan.compute == Compute::Kernel;
     let busy = intervals(pool.measurements.iter().filter(is_busy));
     let makers: [(&str, Make, &[Group], &str); 4] = [
-        ("causes", causes, &found, "no measured approach tells causes apart"),
+        ("causes", causes::draw, &found, "no measured approach tells causes apart"),
         ("disturbance", disturbance, &busy, "no setup keeps the device busy between checkpoints"),
         ("each-checkpoint", each, &found, "there are no times of single checkpoints"),
         ("hops", hops, &found, "no measured approach counts what it moves"),
@@ -55,7 +54,7 @@ pub fn add(pool: &Pool, album: &mut Album) {
 }
 
 /// A sheet that says what the group is and which settings `ours` had.
-fn begin(pool: &Pool, title: &str, group: &Group, series: &[Series]) -> Sheet {
+pub fn begin(pool: &Pool, title: &str, group: &Group, series: &[Series]) -> Sheet {
     let mut facts = group.facts();
     facts.extend(settings_of(series));
     let mut sheet = sheet(pool, title, facts);
@@ -63,67 +62,6 @@ fn begin(pool: &Pool, title: &str, group: &Group, series: &[Series]) -> Sheet {
     sheet.warnings.extend(wrong(members()));
     sheet.facts.extend(extent(members()));
     sheet
-}
-
-/// Blocked time by cause, of those approaches that tell causes apart.
-fn causes(pool: &Pool, group: &Group) -> Option<Sheet> {
-    let tells = |member: &&Measurement| {
-        member.runs.iter().flat_map(|run| &run.processes).any(|f| !f.causes.is_empty())
-    };
-    let approaches = group.approaches();
-    let series = approaches.iter().find(|one| one.members.iter().any(tells))?;
-    let wanted = |member: &&Measurement| tells(member) || Absent::of(member).is_some();
-    let mut members: Vec<&Measurement> = series.members.iter().copied().filter(wanted).collect();
-    members.sort_by(|a, b| interval(&a.plan).total_cmp(&interval(&b.plan)));
-    let mut names: Vec<&str> = Vec::new();
-    let all = members.iter().flat_map(|member| &member.runs).flat_map(|run| &run.processes);
-    for cause in all.flat_map(|figures| &figures.causes).filter(|cause| cause.seconds > 0.0) {
-        if !names.contains(&cause.name.as_str()) {
-            names.push(&cause.name);
-        }
-    }
-    let of = |name: &str, f: &Figures| -> f64 {
-        f.causes.iter().filter(|cause| cause.name == name).map(|cause| cause.seconds).sum()
-    };
-    // Means over the repeats: unlike medians, they add up to the mean of the sum.
-    let mean = |member: &Measurement, figure: &dyn Fn(&Figures) -> f64| {
-        let sum: f64 = member.runs.iter().map(|run| run.per_process(figure)).sum();
-        sum / member.runs.len().max(1) as f64
-    };
-    let each = |figure: &dyn Fn(&Figures) -> f64| -> Vec<f64> {
-        members.iter().map(|member| mean(member, figure)).collect()
-    };
-    let mut parts = vec![("initialisation".to_owned(), each(&|f| f.init))];
-    for name in &names {
-        parts.push(((*name).to_owned(), each(&|f| of(name, f))));
-    }
-    let told = |f: &Figures| f.init + f.causes.iter().map(|cause| cause.seconds).sum::<f64>();
-    parts.push((UNTOLD.to_owned(), each(&|f| (f.total() - told(f)).max(0.0))));
-    parts.retain(|(_, times)| times.iter().any(|time| *time > 0.0));
-    let sums: Vec<f64> =
-        (0..members.len()).map(|bar| parts.iter().map(|(_, times)| times[bar]).sum()).collect();
-    let unit = unit(&sums);
-    let scaled = |times: &[f64]| times.iter().map(|time| time * unit.per_second).collect();
-    let sums: Vec<f64> = scaled(&sums);
-    let title = "Blocked by checkpoints and restores, by cause";
-    let mut sheet = begin(pool, title, group, std::slice::from_ref(series));
-    let places: Vec<String> =
-        members.iter().map(|member| member.plan.interval_ms.to_string()).collect();
-    sheet.panels.push(Panel::Stack(Stack {
-        title: String::new(),
-        x: Axis::names("compute interval (ms)".to_owned(), &places),
-        y: Axis::values(format!("blocked per process, mean ({})", unit.name), &sums, Scale::Linear),
-        parts: parts
-            .iter()
-            .enumerate()
-            .map(|(number, (name, times))| {
-                let style = if name == UNTOLD { Style::rest() } else { Style::number(number) };
-                (Key::area(name.clone(), style), scaled(times))
-            })
-            .collect(),
-        absent: members.iter().map(|member| Absent::of(member)).collect(),
-    }));
-    Some(sheet)
 }
 
 /// How much longer compute intervals are than without background work.
@@ -193,14 +131,11 @@ fn each(pool: &Pool, group: &Group) -> Option<Sheet> {
     if lines.is_empty() {
         return None;
     }
-    let runs: Vec<Run> = series
-        .iter()
-        .filter_map(|one| one.at(interval, shortest))
-        .flat_map(|member| member.runs.iter().cloned())
-        .collect();
-    let floor = versions(&runs, |f| &f.bare_copies);
-    if !floor.is_empty() {
-        lines.push((Key::dashes("floor: bare copy"), floor));
+    if let Some(floor) = series[0].at(interval, shortest).and_then(|m| pool.floor(&m.plan)) {
+        let exact = |time: f64| Spread { median: time, least: time, greatest: time };
+        let points = floor.copies.iter().enumerate();
+        let points = points.map(|(version, time)| (version as f64, exact(*time))).collect();
+        lines.push((Key::dashes("floor: bare copy"), points));
     }
     let points = || lines.iter().flat_map(|(_, points)| points);
     let times: Vec<f64> = points().map(|(_, time)| time.median).collect();
@@ -259,8 +194,10 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
         return None;
     }
     // Copies in the order of the way down and up; then what is no copy.
-    let place = |name: &String| HOPS.iter().position(|(_, hop)| hop == name);
-    names.sort_by_key(|name| place(name).unwrap_or(HOPS.len()));
+    let copies = HOPS.iter().map(|(_, name)| *name).chain(["AtoM", "MtoA", "RtoH", "HtoR"]);
+    let copies: Vec<&str> = copies.collect();
+    let place = |name: &String| copies.iter().position(|hop| hop == name);
+    names.sort_by_key(|name| place(name).unwrap_or(copies.len()));
     let sum = |f: &Figures, name: &str| {
         let all = f.hops.iter().filter(|hop| hop.name == name);
         all.fold((0.0, 0.0), |(bytes, time), hop| (bytes + hop.bytes as f64, time + hop.seconds))
@@ -284,6 +221,9 @@ fn hops(pool: &Pool, group: &Group) -> Option<Sheet> {
     let mut sheet = begin(pool, "Bytes and rate of each hop", group, &series);
     sheet.facts.extend(at(group, shortest));
     sheet.facts.push(HOP_LETTERS.to_owned());
+    if names.iter().any(|name| name == PIN) {
+        sheet.facts.push("pin: touched and registered in one call of the driver".to_owned());
+    }
     let counting: Vec<&(&Series, &Measurement)> = there
         .iter()
         .filter(|(_, member)| names.iter().any(|name| amount(member, name).is_some()))

@@ -6,7 +6,8 @@
 //! | `settings` | 5c (touch and pin), and further settings |
 //! | `sizes` | 3a |
 //! | `initialisation` | 4a |
-//! | `detail` | causes, disturbance, each checkpoint, hops |
+//! | `causes` | why the application was blocked |
+//! | `detail` | disturbance, each checkpoint, hops |
 
 use crate::bench::plan::{ApproachName, Plan};
 use crate::bench::results::{Figures, Measurement};
@@ -18,6 +19,7 @@ use super::sheet::{Key, Panel, Sheet};
 use super::style::Style;
 
 mod blocked;
+mod causes;
 mod detail;
 mod initialisation;
 mod settings;
@@ -95,6 +97,7 @@ fn extent<'a>(members: impl IntoIterator<Item = &'a Measurement> + Clone) -> Vec
     /// Failures that a heading has room for.
     const MOST: usize = 3;
     let mut facts = vec![absent::count(members.clone())];
+    facts.extend(absent::reasons(members.clone()));
     let failures = absent::failures(members);
     facts.extend(failures.iter().take(MOST).cloned());
     if failures.len() > MOST {
@@ -108,15 +111,20 @@ fn key_of(series: &Series) -> Key {
     Key::area(series.approach.text(), Style::of(series.approach))
 }
 
-/// Setups worth a picture along an axis: those that were planned at several places of it, and of
-/// which anything was measured.
+/// Setups worth a picture along an axis: those that were planned at several places of it, by what the
+/// picture shows, and of which anything was measured.
 fn along<'a>(
     members: impl IntoIterator<Item = &'a Measurement>,
     fixed: &'static [Field],
     along: impl Fn(&Plan) -> f64,
 ) -> Vec<Group<'a>> {
     let mut found = groups(members, fixed);
-    found.retain(|group| group.values(&along).len() > 1 && group.worked().next().is_some());
+    let is_swept = |group: &Group| {
+        let members = group.approaches().into_iter().flat_map(|series| series.members);
+        let places: Vec<f64> = members.map(|member| along(&member.plan)).collect();
+        places.iter().any(|place| *place != places[0])
+    };
+    found.retain(|group| is_swept(group) && group.worked().next().is_some());
     found
 }
 

@@ -1,0 +1,177 @@
+/*
+ * Goes in front of the calls that change files, for machines where no file system can be mounted.
+ * In the directory FAULTS_IN (and nowhere below it)
+ *
+ *   there is room for FAULTS_ROOM bytes of files; unset: for any number;
+ *   while there is the file FAULTS_READ_ONLY, nothing can be changed, once this process has written as
+ *   many bytes more as the file says.
+ */
+#define _GNU_SOURCE
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static long written;
+
+/* The function that would be called without this. */
+#define NEXT(function) \
+    static __typeof__(function) *next; \
+    if (next == NULL) \
+        *(void **)&next = dlsym(RTLD_NEXT, #function)
+
+static int concerns(const char *path)
+{
+    const char *directory = getenv("FAULTS_IN");
+    size_t length = directory == NULL ? 0 : strlen(directory);
+    return length > 0 && path != NULL && strncmp(path, directory, length) == 0
+           && path[length] == '/' && strchr(path + length + 1, '/') == NULL;
+}
+
+static int concerns_file(int file)
+{
+    char link[64], path[4096];
+    ssize_t length;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    length = readlink(link, path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = '\0';
+    return concerns(path);
+}
+
+/* Bytes that can still be written before the directory becomes read-only; -1: any number. */
+static long before_read_only(void)
+{
+    const char *path = getenv("FAULTS_READ_ONLY");
+    FILE *control = path == NULL ? NULL : fopen(path, "r");
+    long bytes = 0;
+    if (control == NULL) {
+        written = 0;
+        return -1;
+    }
+    if (fscanf(control, "%ld", &bytes) != 1)
+        bytes = 0;
+    fclose(control);
+    return bytes > written ? bytes - written : 0;
+}
+
+static int read_only(void)
+{
+    if (before_read_only() != 0)
+        return 0;
+    errno = EROFS;
+    return 1;
+}
+
+static long room(void)
+{
+    const char *room = getenv("FAULTS_ROOM");
+    long left = room == NULL ? 0 : atol(room);
+    DIR *directory = room == NULL ? NULL : opendir(getenv("FAULTS_IN"));
+    struct dirent *entry;
+    struct stat stat;
+    if (directory == NULL)
+        return -1;
+    while ((entry = readdir(directory)) != NULL)
+        if (fstatat(dirfd(directory), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) == 0
+            && S_ISREG(stat.st_mode))
+            left -= stat.st_size;
+    closedir(directory);
+    return left > 0 ? left : 0;
+}
+
+/* How many of `length` bytes at `offset` of a file can be written, as a file system would write them;
+ * -1, with errno, for none. */
+static ssize_t allowed(int file, size_t length, off_t offset)
+{
+    struct stat stat;
+    long most;
+    if (length == 0 || !concerns_file(file))
+        return (ssize_t)length;
+    most = before_read_only();
+    if (most == 0) {
+        errno = EROFS;
+        return -1;
+    }
+    if (most > 0 && (size_t)most < length)
+        length = (size_t)most;
+    most = room();
+    if (most >= 0 && fstat(file, &stat) == 0) {
+        long there = stat.st_size > offset ? stat.st_size - offset : 0;
+        if (most + there == 0) {
+            errno = ENOSPC;
+            return -1;
+        }
+        if ((size_t)(most + there) < length)
+            length = (size_t)(most + there);
+    }
+    written += (long)length;
+    return (ssize_t)length;
+}
+
+ssize_t write(int file, const void *bytes, size_t length)
+{
+    NEXT(write);
+    ssize_t most = allowed(file, length, lseek(file, 0, SEEK_CUR));
+    return most < 0 ? -1 : next(file, bytes, (size_t)most);
+}
+
+ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t offset)
+{
+    NEXT(pwrite64);
+    ssize_t most = allowed(file, length, offset);
+    return most < 0 ? -1 : next(file, bytes, (size_t)most, offset);
+}
+
+ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *into, size_t length,
+                        unsigned flags)
+{
+    NEXT(copy_file_range);
+    struct stat stat;
+    ssize_t most;
+    /* Behind the end of the source there is nothing to be written. */
+    if (at == NULL && into == NULL && fstat(from, &stat) == 0) {
+        off_t left = stat.st_size - lseek(from, 0, SEEK_CUR);
+        if ((off_t)length > left)
+            length = (size_t)(left > 0 ? left : 0);
+    }
+    most = allowed(to, length, into == NULL ? lseek(to, 0, SEEK_CUR) : *into);
+    return most < 0 ? -1 : next(from, at, to, into, (size_t)most, flags);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    NEXT(open64);
+    va_list more;
+    mode_t mode;
+    va_start(more, flags);
+    mode = (flags & O_CREAT) != 0 ? (mode_t)va_arg(more, int) : 0;
+    va_end(more);
+    if ((flags & (O_ACCMODE | O_CREAT)) != O_RDONLY && concerns(path) && read_only())
+        return -1;
+    return next(path, flags, mode);
+}
+
+int rename(const char *from, const char *to)
+{
+    NEXT(rename);
+    return concerns(to) && read_only() ? -1 : next(from, to);
+}
+
+int unlink(const char *path)
+{
+    NEXT(unlink);
+    return concerns(path) && read_only() ? -1 : next(path);
+}
+
+int symlink(const char *target, const char *path)
+{
+    NEXT(symlink);
+    return concerns(path) && read_only() ? -1 : next(target, path);
+}

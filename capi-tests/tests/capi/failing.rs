@@ -1,0 +1,221 @@
+//! File systems that become full or read-only in the middle of a job: the call that meets it returns
+//! -1 and names the file and the reason, what there was before is still there, and the job goes on
+//! once the file system does. On real file systems where they can be had, and always on stand-ins.
+
+use capi_tests::ground::Ground;
+use capi_tests::job::Job;
+use capi_tests::run::{Ended, Run};
+
+use crate::mpi::{MPICH, OPEN_MPI};
+
+const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
+const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+
+/// Room of the file systems here: for a checkpoint of [`SMALL`], and a large one in part.
+const ROOM: usize = 4 << 20;
+
+/// Does this once on each ground for the directory `below` of a job of its own.
+fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
+    let job = Job::new(configuration);
+    test(&job, &Ground::injected(&job, below, ROOM));
+    let job = Job::new(configuration);
+    if let Some(ground) = Ground::mounted(&job, below, ROOM) {
+        test(&job, &ground);
+    }
+}
+
+/// Has the script program do all of this. What begins with `run=` is one command of a shell; in the
+/// others, blanks separate the commands.
+fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
+    let run = commands.iter().fold(run, |run, command| {
+        if command.contains("run=") {
+            run.arg(command)
+        } else {
+            run.args(command)
+        }
+    });
+    ground.under(run).succeed()
+}
+
+fn shell(command: String) -> String {
+    format!("run={command}")
+}
+
+/// Scratch fills up while a checkpoint is written to it, by the application or by a worker. Catches a
+/// failure that is not said, a half file with the name of a whole one, a temporary file that keeps
+/// the room, and an older version that goes with it.
+#[test]
+fn scratch_fills_up() {
+    on_each(SYNC, "scratch", |job, ground| {
+        let commands = [
+            "size=1000000 take=x:1 size=3500000 fail=x:2:x-0-2.dat|No_space_left".into(),
+            "size=1000000 newest=x:1 restore=x:1 take=x:3 restore=x:3".into(),
+            // A version that is written again stays what it was.
+            shell(ground.to_fill(1_500_000)),
+            "fail=x:3:x-0-3.dat|No_space_left restore=x:3".into(),
+            shell(ground.to_empty()),
+            "take=x:3:8 restore=x:3:8".into(),
+            shell(format!("test $(ls -A {} | wc -l) = 2", job.scratch().display())),
+        ];
+        script(ground, job.run("script", ""), &commands);
+    });
+    on_each(ASYNC, "scratch", |job, ground| {
+        let commands = [
+            "size=1000000 take=x:1 wait".into(),
+            shell(ground.to_fill(2_500_000)),
+            "take=x:2 late=x-0-2.dat|No_space_left newest=x:2 restore=x:2 restore=x:1".into(),
+            shell(ground.to_empty()),
+            // From its file: a new job knows nothing else.
+            "wait drain newest=x:2 restore=x:2 restore=x:1".into(),
+        ];
+        script(ground, job.run("script", ""), &commands);
+    });
+}
+
+/// Persistent fills up while a file is copied there.
+#[test]
+fn persistent_fills_up() {
+    for configuration in [SYNC, ASYNC] {
+        let configuration = format!("{configuration}persistent = DIR/persistent\n");
+        on_each(&configuration, "persistent", |job, ground| {
+            let fails = if configuration.starts_with(SYNC) {
+                "fail=x:2:x-0-2.dat|No_space_left"
+            } else {
+                "take=x:2 late=x-0-2.dat|No_space_left"
+            };
+            let commands = [
+                "size=1000000 take=x:1 wait".into(),
+                shell(ground.to_fill(2_500_000)),
+                fails.into(),
+                "restore=x:1".into(),
+                shell(ground.to_empty()),
+                "wait take=x:3 wait".into(),
+                shell(format!("rm {}/*", job.scratch().display())),
+                "drain newest=x:3 restore=x:3 restore=x:2 restore=x:1".into(),
+            ];
+            script(ground, job.run("script", ""), &commands);
+        });
+    }
+}
+
+/// The file system of an aggregated file fills up, for all processes.
+#[test]
+fn aggregated_files_fill_up() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for configuration in [SYNC, ASYNC] {
+            let configuration = format!(
+                "{configuration}persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n"
+            );
+            on_each(&configuration, "persistent", |job, ground| {
+                let Some(run) = mpi.script(job, "") else { return };
+                let fails = if configuration.starts_with(SYNC) {
+                    "fail=x:2:x-agg-2.dat|No_space_left"
+                } else {
+                    "take=x:2 late=x-agg-2.dat|No_space_left"
+                };
+                let commands = [
+                    "size=450000 take=x:1 wait barrier".into(),
+                    // No process's part has room, nor has one alone.
+                    format!("@0:{}", shell(ground.to_fill(2_450_000))),
+                    "barrier".into(),
+                    fails.into(),
+                    "barrier restore=x:1 barrier".into(),
+                    format!("@0:{}", shell(ground.to_empty())),
+                    "barrier wait take=x:3 wait barrier".into(),
+                    format!("@0:{}", shell(format!("rm {}/*", job.scratch().display()))),
+                    "barrier drain newest=x:3 restore=x:3 restore=x:2 restore=x:1".into(),
+                ];
+                script(ground, run, &commands);
+            });
+        }
+    }
+}
+
+/// There is room for the checkpoints, but not for their parities: nobody's call fails, the log says
+/// what is unprotected, and later ones are protected again.
+#[test]
+fn parities_find_no_room() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        on_each(&format!("{ASYNC}ec_interval = 0\n"), "scratch", |job, ground| {
+            let Some(run) = mpi.script(job, "") else { return };
+            let parity = |version| {
+                let file =
+                    |rank| format!("{}/.x-{rank}-{version}.dat.parity", job.scratch().display());
+                [0, 1, 2].map(|rank| format!("test -s {}", file(rank))).join(" && ")
+            };
+            let commands = [
+                // Three files, and 100000 bytes of room for three parities of 250000.
+                format!("@0:{}", shell(ground.to_fill(ROOM - 1_600_000))),
+                "barrier size=500000 take=x:1 wait drain restore=x:1 barrier".into(),
+                format!("@0:{}", shell(format!("! ({})", parity(1)))),
+                format!("@0:{}", shell(ground.to_empty())),
+                "barrier take=x:2 wait drain restore=x:2 restore=x:1".into(),
+                format!("@0:{}", shell(parity(2))),
+            ];
+            let ended = script(ground, run, &commands);
+            for part in ["parit", "x-", "No space left"] {
+                assert!(ended.stderr.contains(part), "{}", ended.stderr);
+            }
+        });
+    }
+}
+
+/// The file system becomes read-only between two checkpoints, as with `mount -o remount,ro` or after
+/// an error of the disk.
+#[test]
+fn read_only_between_checkpoints() {
+    on_each(SYNC, "scratch", |job, ground| {
+        let commands = [
+            "size=1000000 take=x:1".into(),
+            shell(ground.to_read_only()),
+            "fail=x:2:x-0-2.dat|Read-only newest=x:1 restore=x:1".into(),
+            "fail=x:1:x-0-1.dat|Read-only restore=x:1".into(),
+            shell(ground.to_writable()),
+            "take=x:2 restore=x:2 restore=x:1 newest=x:2".into(),
+        ];
+        script(ground, job.run("script", ""), &commands);
+    });
+    for (below, configuration) in [
+        ("scratch", ASYNC.to_owned()),
+        ("persistent", format!("{ASYNC}persistent = DIR/persistent\n")),
+    ] {
+        on_each(&configuration, below, |job, ground| {
+            let commands = [
+                "size=1000000 take=x:1 wait".into(),
+                shell(ground.to_read_only()),
+                "take=x:2 late=x-0-2.dat|Read-only restore=x:2 restore=x:1".into(),
+                shell(ground.to_writable()),
+                "wait drain newest=x:2 restore=x:2 restore=x:1".into(),
+            ];
+            script(ground, job.run("script", ""), &commands);
+        });
+    }
+}
+
+/// It becomes read-only in the middle of a file, which a system does by itself after an error and
+/// nobody can do on purpose: files that are open for writing keep a remount out.
+#[test]
+fn read_only_in_the_middle_of_a_file() {
+    for (below, configuration) in [
+        ("scratch", SYNC.to_owned()),
+        ("scratch", ASYNC.to_owned()),
+        ("persistent", format!("{ASYNC}persistent = DIR/persistent\n")),
+    ] {
+        let job = Job::new(&configuration);
+        let ground = Ground::injected(&job, below, ROOM);
+        let fails = if configuration == SYNC {
+            "fail=x:2:x-0-2.dat|Read-only"
+        } else {
+            "take=x:2 late=x-0-2.dat|Read-only"
+        };
+        let commands = [
+            "size=1000000 take=x:1 wait".into(),
+            shell(ground.to_read_only().replace("echo 0", "echo 400000")),
+            fails.into(),
+            "restore=x:1".into(),
+            shell(ground.to_writable()),
+            "wait take=x:3 wait drain newest=x:3 restore=x:3 restore=x:1".into(),
+        ];
+        script(&ground, job.run("script", ""), &commands);
+    }
+}

@@ -1,0 +1,161 @@
+//! What one process measured: times of calls and why they took so long, memory, bytes moved.
+
+use serde::{Deserialize, Serialize};
+
+/// What one process measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Figures {
+    /// Initialising, before the first checkpoint can be taken.
+    pub init: f64,
+    /// How long each checkpoint kept the application waiting.
+    pub checkpoints: Vec<f64>,
+    /// How long each restore did, in the order of restores. The hints are in it.
+    pub restores: Vec<f64>,
+    /// Giving everything back.
+    pub finish: f64,
+    /// Bare copies on the device of the same bytes: in files of version 1, which had them here,
+    /// until [`super::Results::read`] has made floors of them.
+    #[serde(default, skip_serializing)]
+    pub bare_copies: Vec<f64>,
+    /// The compute intervals between checkpoints.
+    pub forward_intervals: Vec<f64>,
+    /// The compute intervals between restores.
+    pub backward_intervals: Vec<f64>,
+    /// The same interval with nothing in the background, the median of several.
+    pub quiet_interval: f64,
+    /// Restored versions that had a wrong byte; 0 if `plan.verify` was off.
+    pub wrong_versions: u64,
+    /// The most memory of the host that the process had.
+    pub peak_host: u64,
+    /// Memory of the device in use when all checkpoints had been taken, less that before, as the
+    /// driver reports it for the whole device; `None` where several processes share one.
+    pub device_used: Option<u64>,
+    /// Bytes of the device cache that were there then; `None` where the driver decides what is on
+    /// the device, and in files of version 1.
+    #[serde(default)]
+    pub device_cache: Option<u64>,
+    /// Managed memory, where that is used.
+    #[serde(default)]
+    pub managed: Option<Managed>,
+    /// Time that the application waited, by call and cause: those of a kind of call add up to the
+    /// time of these calls. In files of version 1 only `ours` told causes, and not all of the time.
+    pub causes: Vec<Cause>,
+    /// Bytes moved per hop, and what was made usable.
+    pub hops: Vec<Hop>,
+    /// What `touch = auto` measured and decided; `ours` alone.
+    pub decisions: Option<Decisions>,
+    /// What has to be known to judge these figures.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// Managed memory. How much of it was on the device at any time, and when the driver moved what,
+/// nobody is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Managed {
+    /// Bytes that were allocated.
+    pub allocated: u64,
+    /// Bytes that the driver was asked to move to the host.
+    pub asked_to_host: u64,
+}
+
+/// What the application called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Call {
+    /// What comes before the first checkpoint.
+    Init,
+    /// A checkpoint.
+    Checkpoint,
+    /// A restore, with the hints before it.
+    Restore,
+}
+
+/// Waiting for one cause in the calls of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Its name: see [`crate::bench::waits`].
+    pub name: String,
+    /// The kind of call; `None` in files of version 1, which did not tell.
+    #[serde(default)]
+    pub call: Option<Call>,
+    /// Time.
+    pub seconds: f64,
+    /// How often.
+    pub count: u64,
+}
+
+/// Bytes from one place to another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hop {
+    /// Its name, as `DtoH`; also `map`, `touch`, `register`, `pin` for both in one call of the driver,
+    /// `turn`.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time.
+    pub seconds: f64,
+}
+
+impl Hop {
+    /// Nothing moved yet.
+    pub fn named(name: &str) -> Hop {
+        Hop { name: name.to_owned(), ..Hop::default() }
+    }
+}
+
+/// The model behind `touch = auto`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decisions {
+    /// `sequential` or `concurrent`, at the end of the forward pass.
+    pub mode: String,
+    /// How often it changed its mind.
+    pub changes: u64,
+    /// Bytes per second: touching alone, touching beside a flush, flushing to touched pages, to
+    /// untouched pages, beside touching; 0 where nothing was measured.
+    pub rates: [f64; 5],
+    /// Predicted time of a flush, sequential and concurrent; 0 without a prediction.
+    pub predictions: [f64; 2],
+    /// Bytes of the host buffer whose pages existed at the end of the forward pass.
+    pub touched: u64,
+    /// Bytes of the host buffer that were registered at the end of the forward pass.
+    pub registered: u64,
+}
+
+impl Figures {
+    /// Time that taking all checkpoints kept the application waiting, initialisation included.
+    pub fn checkpoint_total(&self) -> f64 {
+        self.init + self.checkpoints.iter().sum::<f64>()
+    }
+
+    /// The same and all restores.
+    pub fn total(&self) -> f64 {
+        self.checkpoint_total() + self.restores.iter().sum::<f64>()
+    }
+
+    /// How much longer the compute intervals took than with nothing in the background, as a share of
+    /// that. By the mean: a rare stop is as much of a disturbance as many small ones.
+    pub fn disturbance(&self) -> f64 {
+        let intervals = [&self.forward_intervals[..], &self.backward_intervals].concat();
+        let mean = intervals.iter().sum::<f64>() / intervals.len().max(1) as f64;
+        if self.quiet_interval > 0.0 {
+            mean / self.quiet_interval - 1.0
+        } else {
+            0.0
+        }
+    }
+
+    /// Time that was waited for a cause in calls of these kinds. What a file of version 1 has not
+    /// told apart is in all of them.
+    pub fn waited(&self, calls: &[Call], name: &str) -> f64 {
+        let every = [Call::Init, Call::Checkpoint, Call::Restore];
+        let of = |cause: &&Cause| {
+            let within = match cause.call {
+                Some(call) => calls.contains(&call),
+                None => every.iter().all(|call| calls.contains(call)),
+            };
+            within && cause.name == name
+        };
+        self.causes.iter().filter(of).map(|cause| cause.seconds).sum()
+    }
+}

@@ -1,0 +1,163 @@
+//! The checksum of a file that is being read, taken by another thread meanwhile: SHA-256 has to see
+//! the bytes in order, so two threads are the most that reading and hashing can make use of.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::mpsc::{sync_channel, Receiver, Sender, SyncSender};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crate::error::{Error, Kind, Result};
+use crate::format::checksum::{Checksum, Hasher};
+use crate::platform::files;
+
+/// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.
+const WORTH_A_THREAD: u64 = 1 << 20;
+
+/// Bytes that are read, and then hashed, at a time: they are still in the processor's caches.
+pub(super) const PIECE: usize = 1 << 20;
+
+/// Pieces that may wait to be hashed.
+const WAITING: usize = 2;
+
+/// A hash of bytes that come piece by piece, in the order of the file.
+#[derive(Debug)]
+pub(super) enum Hashing<'scope> {
+    /// On this thread.
+    Here(Hasher),
+    /// On another one.
+    Beside {
+        pieces: SyncSender<Piece<'scope>>,
+        used: Receiver<Vec<u8>>,
+        thread: ScopedJoinHandle<'scope, Hasher>,
+    },
+}
+
+/// Bytes to be hashed.
+#[derive(Debug)]
+pub(super) enum Piece<'scope> {
+    /// Somebody's, who leaves them as they are.
+    Lent(&'scope [u8]),
+    /// In a buffer of [`Hashing::buffer`].
+    Given(Vec<u8>),
+}
+
+impl<'scope> Hashing<'scope> {
+    /// Starts the hash of `len` bytes.
+    pub(super) fn start(scope: &'scope Scope<'scope, '_>, len: u64) -> Hashing<'scope> {
+        if len < WORTH_A_THREAD {
+            return Hashing::Here(Hasher::default());
+        }
+        let (pieces, to_hash) = sync_channel(WAITING);
+        let (give_back, used) = std::sync::mpsc::channel();
+        let started = Builder::new()
+            .name("veloc-hash".to_owned())
+            .spawn_scoped(scope, move || hash(&to_hash, &give_back));
+        match started {
+            Ok(thread) => Hashing::Beside { pieces, used, thread },
+            // The bytes are no less good for it.
+            Err(_) => Hashing::Here(Hasher::default()),
+        }
+    }
+
+    /// A buffer of `len` bytes, whatever is in it.
+    pub(super) fn buffer(&self, len: usize) -> Vec<u8> {
+        let mut buffer = match self {
+            Hashing::Here(_) => Vec::new(),
+            Hashing::Beside { used, .. } => used.try_recv().unwrap_or_default(),
+        };
+        buffer.resize(len, 0);
+        buffer
+    }
+
+    /// Adds the next bytes.
+    pub(super) fn add(&mut self, piece: Piece<'scope>) -> Result<()> {
+        match self {
+            Hashing::Here(hasher) => {
+                hasher.update(piece.bytes());
+                Ok(())
+            }
+            Hashing::Beside { pieces, .. } => pieces.send(piece).map_err(|_| ended()),
+        }
+    }
+
+    /// Reads bytes of a file that are of no use but for the hash.
+    pub(super) fn read(&mut self, file: &File, range: Range<u64>, path: &Path) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let mut buffer = self.buffer((range.end - at).min(PIECE as u64) as usize);
+            files::read_exact_at(file, &mut buffer, at, path)?;
+            at += buffer.len() as u64;
+            self.add(Piece::Given(buffer))?;
+        }
+        Ok(())
+    }
+
+    /// The checksum of all bytes.
+    pub(super) fn finish(self) -> Result<Checksum> {
+        match self {
+            Hashing::Here(hasher) => Ok(hasher.finish()),
+            Hashing::Beside { pieces, used: _, thread } => {
+                drop(pieces);
+                thread.join().map(Hasher::finish).map_err(|_| ended())
+            }
+        }
+    }
+}
+
+impl Piece<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Lent(bytes) => bytes,
+            Piece::Given(bytes) => bytes,
+        }
+    }
+}
+
+/// The checksum of the bytes of `range` of the open file `file`, which messages call `path`.
+pub(super) fn of_range(file: &File, range: Range<u64>, path: &Path) -> Result<Checksum> {
+    std::thread::scope(|scope| {
+        let mut hashing = Hashing::start(scope, range.end.saturating_sub(range.start));
+        hashing.read(file, range, path)?;
+        hashing.finish()
+    })
+}
+
+fn hash(pieces: &Receiver<Piece<'_>>, give_back: &Sender<Vec<u8>>) -> Hasher {
+    let mut hasher = Hasher::default();
+    for piece in pieces {
+        hasher.update(piece.bytes());
+        if let Piece::Given(buffer) = piece {
+            // The reader may have all that it needs.
+            let _ = give_back.send(buffer);
+        }
+    }
+    hasher
+}
+
+fn ended() -> Error {
+    Error::new(Kind::Internal, "the thread that takes checksums has ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a piece that is hashed twice, out of order or not at all, on both sides of the length
+    /// from which on there is a thread.
+    #[test]
+    fn as_if_by_one_thread() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let worth = WORTH_A_THREAD as usize;
+        let bytes: Vec<u8> = (0..9 * worth + 17).map(|i| (i ^ (i >> 9)) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = files::open(&path).unwrap();
+        for range in [0..0, 3..4, 0..worth - 1, 5..worth + 5, 7..bytes.len()] {
+            let found = of_range(&file, range.start as u64..range.end as u64, &path).unwrap();
+            assert_eq!(found, Checksum::of(&bytes[range.clone()]), "{range:?}");
+        }
+        let beyond = 0..bytes.len() as u64 + 1;
+        assert_eq!(of_range(&file, beyond, &path).unwrap_err().kind(), Kind::Corrupt);
+    }
+}

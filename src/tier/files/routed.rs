@@ -1,0 +1,178 @@
+//! Files of the application's own (`VELOC_Route_file`), which no header tells from others: what says
+//! so is a note beside the scratch file, or a link in persistent. Neither of them is the file.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::Files;
+use crate::error::{Error, Kind, Result};
+use crate::format::names;
+use crate::platform::files::{self, Durability};
+
+/// The most bytes of a path that the system takes (`PATH_MAX`).
+const LONGEST_PATH: u64 = 4096;
+
+/// The path of the application's file that the note at `path` is about. `None`: there is no note.
+///
+/// # Errors
+/// [`Kind::Corrupt`] if what is there is no note; else the system's. All name the path.
+pub fn read_note(path: &Path) -> Result<Option<String>> {
+    let file = match files::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut original = String::new();
+    let read = file.take(LONGEST_PATH + 1).read_to_string(&mut original);
+    let is_path = original.len() as u64 <= LONGEST_PATH && original.starts_with('/');
+    if read.is_ok() && is_path && !original.contains('\0') {
+        return Ok(Some(original));
+    }
+    Err(Error::new(
+        Kind::Corrupt,
+        format!("{} has no path in it, as a note of a routed file has", path.display()),
+    ))
+}
+
+impl Files {
+    /// For a file-based checkpoint, the path that the application asked to have routed.
+    pub fn routed(&self, name: &str, version: i32) -> Result<Option<String>> {
+        read_note(&self.routed_note(name, version)?)
+    }
+
+    /// Whether a checkpoint is a file of the application's own. What is no note is as good as none.
+    pub(super) fn is_routed(&self, name: &str, version: i32) -> bool {
+        let Ok(note) = self.routed_note(name, version) else {
+            return false; // There is no scratch, where notes are.
+        };
+        read_note(&note).map(|original| original.is_some()).unwrap_or_else(|error| {
+            log::warn!("{error}; it is passed over");
+            false
+        })
+    }
+
+    /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
+    pub(super) fn is_linked(&self, name: &str, version: i32) -> bool {
+        self.persistent_path(name, version).is_some_and(|path| path.is_symlink() && path.is_file())
+    }
+
+    /// The nearest good file of a file-based checkpoint: that in scratch, or what the link leads to.
+    pub(super) fn routed_copy(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let file = names::checkpoint_file(name, self.rank, version);
+        let check = |path: &Path| {
+            let opened = files::open(path)?;
+            let len = files::len(&opened, path)?;
+            self.checksums.as_ref().map_or(Ok(()), |sums| sums.check(&file, &opened, 0..len, path))
+        };
+        let mut last = None;
+        let scratch = self.scratch_path(name, version).ok();
+        for path in scratch.into_iter().chain(self.persistent_path(name, version)) {
+            match check(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) => {
+                    log::warn!("{error}; looking for another copy");
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            Error::new(
+                Kind::NotFound,
+                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+            )
+        }))
+    }
+
+    /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it.
+    /// Its path there, and the bytes that were copied.
+    pub fn fetch_routed(&self, name: &str, version: i32) -> Result<(PathBuf, u64)> {
+        let path = self.scratch_path(name, version)?;
+        let source = self.routed_copy(name, version)?;
+        if source == path {
+            return Ok((path, 0));
+        }
+        let temporary = self.temporary(&path);
+        let bytes = files::copy_file(&source, &temporary, Durability::Unsynced)?;
+        files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
+        Ok((path, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Found;
+    use super::*;
+    use crate::config::Config;
+    use crate::format::header::Header;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    struct Job {
+        directory: tempfile::TempDir,
+        files: Files,
+    }
+
+    impl Job {
+        fn new() -> Job {
+            let directory = tempfile::tempdir().unwrap();
+            let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
+            let text = text.replace("DIR", &directory.path().display().to_string());
+            let (config, _) = Config::from_text(&text, |_| None).unwrap();
+            let files = Files::open(&config, 0).unwrap();
+            fs::write(directory.path().join("own"), "the application's").unwrap();
+            Job { directory, files }
+        }
+
+        fn path(&self, below: &str) -> PathBuf {
+            self.directory.path().join(below)
+        }
+
+        fn note(&self, content: impl AsRef<[u8]>) {
+            fs::write(self.path("s/.x-0-1.dat.routed"), content).unwrap();
+        }
+
+        fn is_routed(&self) -> Result<bool> {
+            self.files.look("x", 1).map(|found| matches!(found, Found::Routed))
+        }
+    }
+
+    /// Catches a note that is taken for the file: a restart would begin, and have nothing to restore.
+    #[test]
+    fn a_note_is_not_the_file() {
+        let job = Job::new();
+        job.note(job.path("own").to_str().unwrap());
+        assert_eq!(job.is_routed().unwrap_err().kind(), Kind::NotFound);
+        // A link that leads nowhere is no file either.
+        symlink(job.path("gone"), job.path("p/x-0-1.dat")).unwrap();
+        assert_eq!(job.is_routed().unwrap_err().kind(), Kind::NotFound);
+        fs::remove_file(job.path("p/x-0-1.dat")).unwrap();
+        symlink(job.path("own"), job.path("p/x-0-1.dat")).unwrap();
+        assert!(job.is_routed().unwrap());
+        fs::remove_file(job.path("p/x-0-1.dat")).unwrap();
+        fs::write(job.path("s/x-0-1.dat"), "the application's").unwrap();
+        assert!(job.is_routed().unwrap());
+    }
+
+    /// Catches a name that is enough to make another file one of the application's own, and regions
+    /// that cannot be restored because of it.
+    #[test]
+    fn what_is_no_note_says_nothing() {
+        let job = Job::new();
+        let regions = [&Header::new(vec![(1, 3)]).unwrap().encode()[..], b"abc"].concat();
+        fs::write(job.path("s/x-0-1.dat"), &regions).unwrap();
+        let long = format!("/{}", "x".repeat(LONGEST_PATH as usize));
+        for content in [&b""[..], b"own", b"/\xff", b"/a\0b", long.as_bytes()] {
+            job.note(content);
+            assert!(!job.is_routed().unwrap(), "{content:?}");
+            let error = job.files.routed("x", 1).unwrap_err();
+            assert!(error.to_string().contains(".x-0-1.dat.routed"), "{error}");
+        }
+        fs::remove_file(job.path("s/.x-0-1.dat.routed")).unwrap();
+        fs::create_dir(job.path("s/.x-0-1.dat.routed")).unwrap();
+        assert!(!job.is_routed().unwrap());
+        // And what has no header is no checkpoint because of it.
+        fs::write(job.path("s/x-0-1.dat"), "the application's").unwrap();
+        assert_eq!(job.is_routed().unwrap_err().kind(), Kind::Corrupt);
+    }
+}
