@@ -40,13 +40,16 @@ pub struct Schedule {
 pub fn run(options: &Schedule) -> Result<()> {
     let plan = options.plan.plan()?;
     let figures = plan::Figures::of(&plan, options.crash_after)?;
-    if let Some(stem) = &options.out {
-        for path in draw::save(&picture::draw(&plan, &figures)?, stem)? {
-            eprintln!("{}", path.display());
-        }
+    let drawn = match &options.out {
+        Some(stem) => draw::save(&picture::draw(&plan, &figures)?, stem)?.to_vec(),
+        None => Vec::new(),
+    };
+    if options.json {
+        return output::print_json(&figures);
     }
-    match options.json {
-        true => output::print_json(&figures),
-        false => output::print(&text::show(&plan, &figures)),
+    let mut text = text::show(&plan, &figures);
+    for path in drawn {
+        text += &format!("{}\n", path.display());
     }
+    output::print(&text)
 }
