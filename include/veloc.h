@@ -179,8 +179,8 @@ typedef struct VELOC_Metrics {
      */
     double touch_interval;
     /**
-     * Predicted seconds of a flush with sequential and with concurrent touching; 0 before there
-     * is a prediction.
+     * Predicted seconds of a flush with sequential and with concurrent touching, from what was
+     * measured until now; 0 before there is a prediction.
      */
     double touch_predictions[2];
     /**
@@ -862,6 +862,74 @@ int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Sch
  * @pre `schedule` is NULL or a schedule.
  */
 int VELOC_Schedule_free(struct VELOC_Schedule *schedule);
+
+/**
+ * The next step of an adjoint computation, with the arguments of the original revolve. A loop that
+ * was written for it goes on by renaming; VELOC_Schedule_next does more. Computations are told apart
+ * by their thread and where their `check` is.
+ *
+ * @param check  the slot that was written last of those in use; -1 before the first call
+ * @param capo   the state that the application has; 0 before the first call
+ * @param fine   the state that the adjoint has come to; the steps before the first call
+ * @param snaps  slots
+ * @param info   as it is, but if the step is VELOC_ACTION_ERROR: 11 where `check` is beyond the
+ *               slots, else 9
+ * @return one of VELOC_ACTION_*: ADVANCE (to the new `capo`), TAKESHOT (into slot `check`), RESTORE
+ *         (from slot `check`), FIRSTURN and YOUTURN (the step behind `capo`), TERMINATE; ERROR if an
+ *         argument is wrong
+ *
+ * Source: revolve (Griewank, Walther, ACM TOMS 26, section 4).
+ *
+ * @pre The pointers are NULL or point to what they should.
+ */
+int VELOC_Revolve(int64_t *check,
+                  int64_t *capo,
+                  int64_t *fine,
+                  int64_t snaps,
+                  int *info);
+
+/**
+ * The largest number of steps whose adjoint can be computed with some slots and repetitions.
+ *
+ * @param ss  slots
+ * @param tt  repetitions
+ * @return the steps; -1 if an argument is negative or the steps do not fit
+ *
+ * Source: maxrange of revolve.
+ */
+int64_t VELOC_Maxrange(int64_t ss, int64_t tt);
+
+/**
+ * The least number of forward steps that are not recorded.
+ *
+ * @param steps  steps
+ * @param snaps  slots
+ * @return the number; -1 if an argument is not positive
+ *
+ * Source: numforw of revolve.
+ */
+int64_t VELOC_Numforw(int64_t steps, int64_t snaps);
+
+/**
+ * The least number of forward steps that are not recorded, for each step.
+ *
+ * @param steps  steps
+ * @param snaps  slots
+ * @return the quotient; -1 if an argument is not positive
+ *
+ * Source: expense of revolve.
+ */
+double VELOC_Expense(int64_t steps, int64_t snaps);
+
+/**
+ * A number of slots for which slots and repetitions are about as many.
+ *
+ * @param steps  steps
+ * @return the slots; -1 if the steps are not positive
+ *
+ * Source: adjust of revolve.
+ */
+int64_t VELOC_Adjust(int64_t steps);
 
 #ifdef __cplusplus
 }  // extern "C"

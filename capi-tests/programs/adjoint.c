@@ -47,6 +47,48 @@ static VELOC_Schedule *make(int argc, char **argv)
     return schedule;
 }
 
+/* A loop as it stands in programs that use revolve, with other names. */
+static void loop_of_revolve(int64_t steps, int64_t snaps)
+{
+    static uint64_t slots[MOST];
+    int64_t check = -1, capo = 0, fine = steps, before = 0, advances = 0;
+    uint64_t state = 42, adjoint = 1;
+    int info = 0, action;
+    do {
+        before = capo;
+        action = VELOC_Revolve(&check, &capo, &fine, snaps, &info);
+        switch (action) {
+        case VELOC_ACTION_ADVANCE:
+            for (; before < capo; before++, advances++)
+                state = forward(state, before + 1);
+            break;
+        case VELOC_ACTION_TAKESHOT:
+            slots[check] = state;
+            break;
+        case VELOC_ACTION_RESTORE:
+            state = slots[check];
+            break;
+        case VELOC_ACTION_FIRSTURN:
+        case VELOC_ACTION_YOUTURN:
+            adjoint = backward(adjoint, state, fine + 1);
+            break;
+        default:
+            EQUAL(action, VELOC_ACTION_TERMINATE);
+        }
+    } while (action != VELOC_ACTION_TERMINATE);
+    CHECK(adjoint == with_all_states(steps));
+    EQUAL(advances, VELOC_Numforw(steps, snaps));
+    CHECK(VELOC_Expense(steps, snaps) * (double)steps - (double)advances < 0.5);
+    CHECK(VELOC_Maxrange(snaps, VELOC_Adjust(steps)) > 0);
+    check = snaps;
+    EQUAL(VELOC_Revolve(&check, &capo, &fine, snaps, &info), VELOC_ACTION_ERROR);
+    EQUAL(info, 11);
+    CHECK(strstr(VELOC_Last_error(), "beyond the slots") != NULL);
+    EQUAL(VELOC_Revolve(NULL, &capo, &fine, snaps, &info), VELOC_ACTION_ERROR);
+    EQUAL(VELOC_Numforw(-3, snaps), -1);
+    CHECK(strstr(VELOC_Last_error(), "steps = -3") != NULL);
+}
+
 int main(int argc, char **argv)
 {
     static uint64_t slots[MOST];
@@ -59,6 +101,7 @@ int main(int argc, char **argv)
     int64_t takeshots = 0, actions = 0, step, crash = argc > 7 ? atoll(argv[7]) : -1;
     int next_crash = 8;
     CHECK(steps < MOST && count < MOST);
+    loop_of_revolve(steps, count);
     for (step = 0; step < count; step++)
         kept[step] = -1;
     OK(VELOC_Schedule_cost(schedule, &cost));

@@ -18,6 +18,7 @@ mod convex;
 pub mod course;
 pub mod outlook;
 pub mod resume;
+pub mod revolve;
 pub mod rule;
 pub mod schedule;
 

@@ -13,6 +13,7 @@ mod metrics;
 mod prefetch;
 mod regions;
 mod restart;
+mod revolve;
 mod schedule;
 
 pub use checkpoint::*;
@@ -23,6 +24,7 @@ pub use metrics::*;
 pub use prefetch::*;
 pub use regions::*;
 pub use restart::*;
+pub use revolve::*;
 pub use schedule::*;
 
 /// The call did what it says.

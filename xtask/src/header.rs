@@ -23,8 +23,8 @@ pub struct Header {
 }
 
 /// The modules with functions, in the order in which the header has them.
-const MODULES: [&str; 7] =
-    ["job", "regions", "checkpoint", "restart", "prefetch", "metrics", "schedule"];
+const MODULES: [&str; 8] =
+    ["job", "regions", "checkpoint", "restart", "prefetch", "metrics", "schedule", "revolve"];
 
 /// The module with the constants.
 const CONSTANTS: &str = "mod";
