@@ -33,6 +33,12 @@
 #endif
 
 /**
+ * A schedule of an adjoint computation: which states of a forward pass are stored, and which are
+ * computed again, and when. Opaque. Each may be used by one thread at a time.
+ */
+typedef struct VELOC_Schedule VELOC_Schedule;
+
+/**
  * A sum over events: how much, how long, how many.
  */
 typedef struct VELOC_Sum {
@@ -190,6 +196,57 @@ typedef struct VELOC_Metrics {
      */
     uint64_t encode_failures;
 } VELOC_Metrics;
+
+/**
+ * What the application does next.
+ */
+typedef struct VELOC_Action {
+    /**
+     * One of VELOC_ACTION_*.
+     */
+    int kind;
+    /**
+     * The state that the application has when it begins; for VELOC_ACTION_RESTORE the one that it
+     * has then.
+     */
+    int64_t from;
+    /**
+     * For VELOC_ACTION_ADVANCE the state that the application has then; for turns `from + 1`, the
+     * state from which the adjoint goes to `from`; else `from`.
+     */
+    int64_t to;
+    /**
+     * The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or read by VELOC_ACTION_RESTORE;
+     * else -1.
+     */
+    int64_t slot;
+} VELOC_Action;
+
+/**
+ * What a schedule costs if nothing goes wrong. Numbers that do not fit are INT64_MAX.
+ */
+typedef struct VELOC_Cost {
+    /**
+     * Forward steps that are not recorded.
+     */
+    int64_t advances;
+    /**
+     * All forward steps: these, and those that are recorded.
+     */
+    int64_t forward_evaluations;
+    /**
+     * States that are stored, state 0 among them; -1 if the rule has no closed form for it.
+     */
+    int64_t takeshots;
+    /**
+     * How often the step that is repeated most is computed without being recorded, at the most.
+     */
+    int64_t repetition;
+    /**
+     * The largest distance between states stored in the first sweep, or from the last to the end.
+     */
+    int64_t max_gap;
+} VELOC_Cost;
 
 #ifdef __cplusplus
 extern "C" {
@@ -676,6 +733,203 @@ void VELOC_Get_trf_metrics(char *text);
  * @pre `metrics` is NULL or has `size` bytes.
  */
 int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
+
+/**
+ * Makes a schedule for the adjoint of a forward pass. No job is needed.
+ *
+ * @param steps     steps of the pass, from state 0 to state `steps`; 1 to 2^48
+ * @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
+ * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
+ *
+ * Source: an addition of this library, after revolve (Griewank, Walther, ACM TOMS 26).
+ *
+ * @pre `schedule` is NULL or has room for a pointer.
+ */
+int VELOC_Schedule_create(int64_t steps, int64_t slots, struct VELOC_Schedule **schedule);
+
+/**
+ * Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
+ * first forward pass costs more. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param distance  1 or more; times the slots it must not be less than the steps
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule, int64_t distance);
+
+/**
+ * Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
+ * also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param distance  1 or more
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t distance);
+
+/**
+ * Chooses where states are stored. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param rule      one of VELOC_RULE_*
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule, int rule);
+
+/**
+ * Goes on after a crash, at the least number of steps, with the states that are left in the slots.
+ * In place of the first action. If state 0 is not among them, the application must have it, as at
+ * its beginning.
+ *
+ * @param schedule  a schedule with the settings that the one before the crash had
+ * @param states    for each slot the state that was stored there last, needed or not; -1: none that
+ *                  is whole
+ * @param slots     how many slots that are
+ * @param adjoint   the state that the last stored adjoint belongs to; -1: none was stored
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
+ *
+ * Source: an addition of this library; resrevolve restores its whole state from a file.
+ *
+ * @pre `schedule` is NULL or a schedule; `states` is NULL or has `slots` numbers.
+ */
+int VELOC_Schedule_resume(struct VELOC_Schedule *schedule,
+                          const int64_t *states,
+                          int64_t slots,
+                          int64_t adjoint);
+
+/**
+ * The next action.
+ *
+ * @param schedule  a schedule
+ * @param action    gets the action; its kind is VELOC_ACTION_ERROR if there is none
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL or VELOC_ACTION_TERMINATE was given
+ *         before
+ *
+ * Source: next of resrevolve (Walther, Narayanan, section 3).
+ *
+ * @pre `schedule` is NULL or a schedule, `action` is NULL or has room for one.
+ */
+int VELOC_Schedule_next(struct VELOC_Schedule *schedule, struct VELOC_Action *action);
+
+/**
+ * What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
+ * the states that are stored in the first sweep.
+ *
+ * @param schedule  a schedule
+ * @param cost      gets the figures
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL
+ *
+ * Source: an addition of this library, after numforw and expense of revolve.
+ *
+ * @pre `schedule` is NULL or a schedule, `cost` is NULL or has room for one.
+ */
+int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule, struct VELOC_Cost *cost);
+
+/**
+ * Makes another schedule that stands where this one does.
+ *
+ * @param schedule  a schedule
+ * @param clone     gets the other, to be freed by VELOC_Schedule_free
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `schedule` is NULL or a schedule, `clone` is NULL or has room for a pointer.
+ */
+int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Schedule **clone);
+
+/**
+ * Frees a schedule.
+ *
+ * @param schedule  a schedule, which must not be used any more; or NULL, which has no effect
+ * @return VELOC_SUCCESS
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_free(struct VELOC_Schedule *schedule);
+
+/**
+ * The next step of an adjoint computation, with the arguments of the original revolve. A loop that
+ * was written for it goes on by renaming; VELOC_Schedule_next does more. Computations are told apart
+ * by their thread and where their `check` is.
+ *
+ * @param check  the slot that was written last of those in use; -1 before the first call
+ * @param capo   the state that the application has; 0 before the first call
+ * @param fine   the state that the adjoint has come to; the steps before the first call
+ * @param snaps  slots
+ * @param info   as it is, but if the step is VELOC_ACTION_ERROR: 11 where `check` is beyond the
+ *               slots, else 9
+ * @return one of VELOC_ACTION_*: ADVANCE (to the new `capo`), TAKESHOT (into slot `check`), RESTORE
+ *         (from slot `check`), FIRSTURN and YOUTURN (the step behind `capo`), TERMINATE; ERROR if an
+ *         argument is wrong
+ *
+ * Source: revolve (Griewank, Walther, ACM TOMS 26, section 4).
+ *
+ * @pre The pointers are NULL or point to what they should.
+ */
+int VELOC_Revolve(int64_t *check,
+                  int64_t *capo,
+                  int64_t *fine,
+                  int64_t snaps,
+                  int *info);
+
+/**
+ * The largest number of steps whose adjoint can be computed with some slots and repetitions.
+ *
+ * @param ss  slots
+ * @param tt  repetitions
+ * @return the steps; -1 if an argument is negative or the steps do not fit
+ *
+ * Source: maxrange of revolve.
+ */
+int64_t VELOC_Maxrange(int64_t ss, int64_t tt);
+
+/**
+ * The least number of forward steps that are not recorded.
+ *
+ * @param steps  steps
+ * @param snaps  slots
+ * @return the number; -1 if an argument is not positive
+ *
+ * Source: numforw of revolve.
+ */
+int64_t VELOC_Numforw(int64_t steps, int64_t snaps);
+
+/**
+ * The least number of forward steps that are not recorded, for each step.
+ *
+ * @param steps  steps
+ * @param snaps  slots
+ * @return the quotient; -1 if an argument is not positive
+ *
+ * Source: expense of revolve.
+ */
+double VELOC_Expense(int64_t steps, int64_t snaps);
+
+/**
+ * A number of slots for which slots and repetitions are about as many.
+ *
+ * @param steps  steps
+ * @return the slots; -1 if the steps are not positive
+ *
+ * Source: adjust of revolve.
+ */
+int64_t VELOC_Adjust(int64_t steps);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -4,6 +4,7 @@
 //! [`client`], which knows protected regions and the checkpoint protocol; [`engine`] moves bytes
 //! between the tiers of [`tier`] as [`policy`] decides and [`catalog`] records.
 
+pub mod adjoint;
 pub mod backend;
 pub mod capi;
 pub mod catalog;

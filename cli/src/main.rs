@@ -17,6 +17,7 @@ mod inspect;
 mod list;
 mod model;
 mod output;
+mod schedule;
 mod share;
 mod size;
 #[cfg(test)]
@@ -44,6 +45,7 @@ enum Command {
     /// Measure the library beside other ways to keep checkpoints
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
+    Schedule(schedule::Schedule),
     Timeline(timeline::Timeline),
     Completions(share::Completions),
     #[command(hide = true)]
@@ -58,6 +60,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor(doctor) => return doctor::run(&doctor),
         Command::Backend(backend) => backend::run(&backend),
         Command::Bench(bench) => bench::run(*bench),
+        Command::Schedule(schedule) => schedule::run(&schedule),
         Command::Timeline(timeline) => timeline::run(&timeline),
         Command::Completions(asked) => share::completions(Arguments::command(), &asked),
         Command::Share(asked) => share::share(Arguments::command(), &asked),

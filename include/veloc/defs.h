@@ -69,4 +69,64 @@
  */
 #define VELOC_OBSERVE_CKPT_END 0
 
+/**
+ * An action of a schedule: compute the states from `from` to `to`, without recording.
+ */
+#define VELOC_ACTION_ADVANCE 0
+
+/**
+ * Store the state that the application has in a slot.
+ */
+#define VELOC_ACTION_TAKESHOT 1
+
+/**
+ * Read a state from a slot.
+ */
+#define VELOC_ACTION_RESTORE 2
+
+/**
+ * Compute the last step, recording it, begin the adjoint and take its first step.
+ */
+#define VELOC_ACTION_FIRSTURN 3
+
+/**
+ * Compute a step, recording it, and take the adjoint's step back.
+ */
+#define VELOC_ACTION_YOUTURN 4
+
+/**
+ * The adjoint has come to state 0.
+ */
+#define VELOC_ACTION_TERMINATE 5
+
+/**
+ * There is no action: the call failed.
+ */
+#define VELOC_ACTION_ERROR 6
+
+/**
+ * As VELOC_ACTION_YOUTURN, and then store the adjoint.
+ */
+#define VELOC_ACTION_YOUTURN_WITH_CHECK 7
+
+/**
+ * A rule of schedules: the least number of advances under the resilience distance.
+ */
+#define VELOC_RULE_OPTIMAL 0
+
+/**
+ * Revolve's distance between stored states, or the resilience distance if that is less.
+ */
+#define VELOC_RULE_RESILIENT 1
+
+/**
+ * Distances between stored states that never grow.
+ */
+#define VELOC_RULE_MONOTONE 2
+
+/**
+ * The shortest distances that do not repeat more.
+ */
+#define VELOC_RULE_SHORTEST 3
+
 #endif  /* VELOC_DEFS_H */

@@ -13,6 +13,8 @@ mod metrics;
 mod prefetch;
 mod regions;
 mod restart;
+mod revolve;
+mod schedule;
 
 pub use checkpoint::*;
 pub use cxx::*;
@@ -22,6 +24,8 @@ pub use metrics::*;
 pub use prefetch::*;
 pub use regions::*;
 pub use restart::*;
+pub use revolve::*;
+pub use schedule::*;
 
 /// The call did what it says.
 pub const VELOC_SUCCESS: i32 = 0;
@@ -47,3 +51,27 @@ pub const VELOC_DEFAULT: u32 = 0;
 pub const VELOC_READ_ONLY: u32 = 1;
 /// A kind of event that C++ programs can observe: a checkpoint has ended.
 pub const VELOC_OBSERVE_CKPT_END: i32 = 0;
+/// An action of a schedule: compute the states from `from` to `to`, without recording.
+pub const VELOC_ACTION_ADVANCE: i32 = 0;
+/// Store the state that the application has in a slot.
+pub const VELOC_ACTION_TAKESHOT: i32 = 1;
+/// Read a state from a slot.
+pub const VELOC_ACTION_RESTORE: i32 = 2;
+/// Compute the last step, recording it, begin the adjoint and take its first step.
+pub const VELOC_ACTION_FIRSTURN: i32 = 3;
+/// Compute a step, recording it, and take the adjoint's step back.
+pub const VELOC_ACTION_YOUTURN: i32 = 4;
+/// The adjoint has come to state 0.
+pub const VELOC_ACTION_TERMINATE: i32 = 5;
+/// There is no action: the call failed.
+pub const VELOC_ACTION_ERROR: i32 = 6;
+/// As VELOC_ACTION_YOUTURN, and then store the adjoint.
+pub const VELOC_ACTION_YOUTURN_WITH_CHECK: i32 = 7;
+/// A rule of schedules: the least number of advances under the resilience distance.
+pub const VELOC_RULE_OPTIMAL: i32 = 0;
+/// Revolve's distance between stored states, or the resilience distance if that is less.
+pub const VELOC_RULE_RESILIENT: i32 = 1;
+/// Distances between stored states that never grow.
+pub const VELOC_RULE_MONOTONE: i32 = 2;
+/// The shortest distances that do not repeat more.
+pub const VELOC_RULE_SHORTEST: i32 = 3;

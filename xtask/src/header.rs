@@ -23,7 +23,8 @@ pub struct Header {
 }
 
 /// The modules with functions, in the order in which the header has them.
-const MODULES: [&str; 6] = ["job", "regions", "checkpoint", "restart", "prefetch", "metrics"];
+const MODULES: [&str; 8] =
+    ["job", "regions", "checkpoint", "restart", "prefetch", "metrics", "schedule", "revolve"];
 
 /// The module with the constants.
 const CONSTANTS: &str = "mod";
@@ -42,7 +43,8 @@ pub fn headers() -> Result<Vec<Header>> {
     let functions = |config: &mut Config| {
         config.include_guard = Some("VELOC_H".into());
         config.after_includes = Some(text::INCLUDES.into());
-        config.export.item_types = vec![ItemType::Functions, ItemType::Structs];
+        config.export.item_types =
+            vec![ItemType::Functions, ItemType::Structs, ItemType::OpaqueItems];
     };
     let include = root().join("include");
     Ok(vec![

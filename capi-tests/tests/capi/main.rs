@@ -3,6 +3,7 @@
 // A test fails by panicking; the helpers beside the tests are part of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adjoint;
 mod backend;
 mod checksums;
 mod cxx;

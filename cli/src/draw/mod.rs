@@ -11,6 +11,7 @@ use resvg::usvg::{fontdb, Options, Tree};
 
 mod mark;
 pub mod sizes;
+pub mod svg;
 
 /// Dots of the PNG for each unit of the SVG.
 const SCALE: f32 = 2.0;

@@ -8,7 +8,6 @@
 //! | `colours` | what has which colour and which name in the legend |
 //! | `occupancy` | the lines below |
 //! | `picture` | puts it all together |
-//! | `svg` | the shapes, as text |
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +22,6 @@ mod lanes;
 mod occupancy;
 mod picture;
 mod read;
-mod svg;
 
 /// Draw what a job has recorded (VELOC_TRACE) as one picture
 #[derive(Debug, Args)]

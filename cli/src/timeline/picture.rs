@@ -6,8 +6,8 @@ use super::colours::{self, Look, COMPUTE, EVICTION, OTHER};
 use super::job::{Mark, Process, Span};
 use super::lanes::{self, Lane};
 use super::occupancy;
-use super::svg::{text_width, Anchor, Svg};
 use crate::draw::sizes;
+use crate::draw::svg::{text_width, Anchor, Svg};
 
 const WIDTH: f64 = 1180.0;
 const LEFT: f64 = 118.0;

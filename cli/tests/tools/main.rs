@@ -10,4 +10,5 @@ mod inspect;
 mod library;
 mod list;
 mod programs;
+mod schedule;
 mod verify;

@@ -1,0 +1,17 @@
+//! Schedules of adjoint computations, from C. What is checked stands in `programs/adjoint.c`.
+
+use capi_tests::job::Job;
+
+/// Every rule, with and without distances; crashes in the first sweep, in the reverse one, and twice.
+#[test]
+fn schedules_with_crashes() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    for rule in 0..4 {
+        for plan in ["1 1 0 0", "100 5 30 12", "100 5 0 0", "97 1 0 7", "50 60 1 1", "1000 12 0 40"]
+        {
+            for crashes in ["", "1", "20", "60 20", "140 3 3 3", "230 100 100"] {
+                job.run("adjoint", &format!("{rule} {plan} {crashes}")).succeed();
+            }
+        }
+    }
+}

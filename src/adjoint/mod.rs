@@ -1,0 +1,26 @@
+//! Schedules for adjoint computations: which states of a forward pass are stored, which are computed
+//! again, and when, if only some of them fit.
+//!
+//! A sweep of `l` steps goes from state 0 to state `l`; the adjoint of step `i` needs state `i - 1`.
+//! With `c` slots for states, one of which state 0 takes, [`binomial`] says what the least number of
+//! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
+//! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
+//! that, one after the other, and [`resume`] goes on after a crash with the slots that are left.
+//!
+//! Nothing here knows what a state is, where it is stored, or what time it is.
+//!
+//! Source: Walther, Narayanan, "Extending the binomial checkpointing technique for resilience", and
+//! the works on revolve that it cites.
+
+pub mod binomial;
+pub mod bound;
+mod convex;
+pub mod course;
+pub mod outlook;
+pub mod resume;
+pub mod revolve;
+pub mod rule;
+pub mod schedule;
+
+#[cfg(test)]
+mod oracle;

@@ -1,0 +1,186 @@
+//! Independent answers for small cases: dynamic programming, and a search over everything that can be
+//! done at all.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+
+use super::schedule::{Action, Done, Schedule, Stored};
+
+/// Least numbers of advances by dynamic programming, straight from the definition.
+pub struct Table {
+    /// `[c][l]` without a bound.
+    free: Vec<Vec<u128>>,
+    /// `[c][l]` with the bound in the first sweep; `None`: not possible.
+    bounded: Vec<Vec<Option<u128>>>,
+    d: u64,
+}
+
+impl Table {
+    pub fn new(steps: u64, slots: u64, d: u64) -> Table {
+        let (steps, slots) = (steps as usize, slots as usize);
+        let mut free = vec![vec![0; steps + 1]; slots + 1];
+        let mut bounded = vec![vec![None; steps + 1]; slots + 1];
+        for c in 1..=slots {
+            for l in 0..=steps {
+                let whole = (l * l.saturating_sub(1) / 2) as u128;
+                free[c][l] = (1..l)
+                    .filter(|_| c > 1)
+                    .map(|m| m as u128 + free[c][m] + free[c - 1][l - m])
+                    .fold(whole, u128::min);
+                bounded[c][l] = if l as u64 <= d {
+                    Some(free[c][l])
+                } else {
+                    (1..l)
+                        .filter(|&m| c > 1 && m as u64 <= d)
+                        .filter_map(|m| Some(m as u128 + free[c][m] + bounded[c - 1][l - m]?))
+                        .min()
+                };
+            }
+        }
+        Table { free, bounded, d }
+    }
+
+    pub fn advances(&self, l: u64, c: u64) -> u128 {
+        self.bounded[c as usize][l as usize].unwrap()
+    }
+
+    /// All lengths of a first piece that lead to the least number.
+    pub fn first_pieces(&self, l: u64, c: u64) -> Vec<u64> {
+        let least = self.advances(l, c);
+        (1..l.min(self.d + 1))
+            .filter(|&m| {
+                let rest = self.bounded[c as usize - 1][(l - m) as usize];
+                rest.is_some_and(|rest| {
+                    u128::from(m) + self.free[c as usize][m as usize] + rest == least
+                })
+            })
+            .collect()
+    }
+}
+
+/// What a computation has: stored states, the state it works on, and the adjoint it has come to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Situation {
+    stored: BTreeSet<u64>,
+    at: Option<u64>,
+    fine: u64,
+}
+
+/// The least number of advances from stored states to the adjoint of state 0, whatever is done: any
+/// state may be stored in place of any other at any time.
+pub fn least_advances(stored: &[u64], fine: u64, slots: usize) -> Option<u64> {
+    let start = Situation { stored: stored.iter().copied().collect(), at: None, fine };
+    let mut best = HashMap::from([(start.clone(), 0)]);
+    let mut queue = BinaryHeap::from([Reverse((0, start))]);
+    while let Some(Reverse((cost, now))) = queue.pop() {
+        if now.fine == 0 {
+            return Some(cost);
+        }
+        if best[&now] < cost {
+            continue;
+        }
+        let mut next = Vec::new();
+        for &state in &now.stored {
+            next.push((cost, Situation { at: Some(state), ..now.clone() }));
+        }
+        if let Some(at) = now.at {
+            if at + 1 < now.fine {
+                next.push((cost + 1, Situation { at: Some(at + 1), ..now.clone() }));
+            } else if at + 1 == now.fine {
+                next.push((cost, Situation { at: None, fine: now.fine - 1, ..now.clone() }));
+            }
+            if !now.stored.contains(&at) {
+                if now.stored.len() < slots {
+                    let mut stored = now.stored.clone();
+                    stored.insert(at);
+                    next.push((cost, Situation { stored, ..now.clone() }));
+                }
+                for state in &now.stored {
+                    let mut stored = now.stored.clone();
+                    stored.remove(state);
+                    stored.insert(at);
+                    next.push((cost, Situation { stored, ..now.clone() }));
+                }
+            }
+        }
+        for (cost, situation) in next {
+            if best.get(&situation).is_none_or(|&known| cost < known) {
+                best.insert(situation.clone(), cost);
+                queue.push(Reverse((cost, situation)));
+            }
+        }
+    }
+    None
+}
+
+/// Does what a schedule says, and panics if that cannot be done.
+#[derive(Clone, Debug)]
+pub struct Player {
+    pub slots: HashMap<u64, u64>,
+    pub at: Option<u64>,
+    pub fine: u64,
+    /// The state that the last stored adjoint belongs to.
+    pub adjoint: Option<u64>,
+    pub done: Done,
+}
+
+impl Player {
+    pub fn new(steps: u64) -> Player {
+        Player::with(&[], steps, Some(0))
+    }
+
+    pub fn with(stored: &[Stored], fine: u64, at: Option<u64>) -> Player {
+        let slots = stored.iter().map(|stored| (stored.slot, stored.state)).collect();
+        Player { slots, at, fine, adjoint: None, done: Done::default() }
+    }
+
+    pub fn act(&mut self, schedule: &Schedule, action: Action) {
+        let plan = schedule.plan();
+        match action {
+            Action::Advance { from, to } => {
+                assert_eq!(self.at, Some(from));
+                assert!(from < to && to < self.fine, "{action:?}, adjoint {}", self.fine);
+                self.at = Some(to);
+                self.done.advances += u128::from(to - from);
+            }
+            Action::Takeshot { state, slot } => {
+                assert_eq!(self.at, Some(state));
+                assert!(slot < plan.slots, "{action:?}");
+                self.slots.insert(slot, state);
+                self.done.takeshots += 1;
+            }
+            Action::Restore { state, slot } => {
+                assert_eq!(self.slots.get(&slot), Some(&state), "{action:?}");
+                self.at = Some(state);
+            }
+            Action::Firsturn { step, check } | Action::Youturn { step, check } => {
+                assert_eq!((self.at, self.fine), (Some(step - 1), step));
+                assert_eq!(matches!(action, Action::Firsturn { .. }), step == plan.steps);
+                self.fine -= 1;
+                self.at = None;
+                self.done.turns += 1;
+                if check {
+                    assert!(self.adjoint.is_none_or(|stored| stored >= self.fine));
+                    self.adjoint = Some(self.fine);
+                    self.done.adjoints += 1;
+                }
+            }
+            Action::Terminate => assert_eq!(self.fine, 0),
+        }
+    }
+
+    /// To the end, with what was done.
+    pub fn play(&mut self, schedule: &mut Schedule) -> Done {
+        while let Some(action) = Iterator::next(schedule) {
+            self.act(schedule, action);
+        }
+        assert_eq!(self.fine, 0, "the schedule ended early");
+        assert_eq!(self.done, schedule.done());
+        self.done
+    }
+
+    /// What a crash would leave.
+    pub fn survivors(&self) -> Vec<Stored> {
+        self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
+    }
+}

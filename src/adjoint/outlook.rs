@@ -1,0 +1,135 @@
+//! What a plan will cost, without going through its actions.
+//!
+//! Only the first sweep depends on the resilience distance and, in how often a step is repeated, on
+//! the rule: its pieces are so short that each is reversed with the least number of advances, by any
+//! rule. So the sum over the pieces of the first sweep is all there is to be known.
+
+use super::binomial::{self, beta, repetitions};
+use super::rule::Rule;
+use super::schedule::Plan;
+
+/// What a plan will cost if nothing goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// Steps that are computed without being recorded.
+    pub advances: u128,
+    /// States that are stored, state 0 among them. `None`: the rule has no closed form for it.
+    pub takeshots: Option<u128>,
+    /// How often the step that is repeated most is computed without being recorded, at the most.
+    pub repetition: u64,
+    /// The states that are stored before the adjoint begins, ascending.
+    pub first_sweep: Vec<u64>,
+    /// The largest distance between two of them, or from the last to the end.
+    pub max_gap: u64,
+}
+
+impl Outlook {
+    /// For a plan that [`Plan::check`] accepts. Takes time and memory in proportion to the states of
+    /// the first sweep.
+    pub fn of(plan: &Plan) -> Outlook {
+        let pieces = pieces(plan);
+        let mut outlook = Outlook {
+            advances: 0,
+            takeshots: Some(0),
+            repetition: 0,
+            first_sweep: Vec::with_capacity(pieces.len()),
+            max_gap: 0,
+        };
+        let mut state = 0;
+        for (index, (&length, slots)) in pieces.iter().zip((1..=plan.slots).rev()).enumerate() {
+            let last = index + 1 == pieces.len();
+            // The last state is not stored if the adjoint begins there.
+            if index == 0 || !last || length > 1 {
+                outlook.first_sweep.push(state);
+            }
+            outlook.advances += binomial::advances(length, slots);
+            outlook.advances += if last { 0 } else { u128::from(length) };
+            let (r, _) = repetitions(length, slots);
+            outlook.repetition = outlook.repetition.max(r + u64::from(!last));
+            let more = takeshots(plan.rule, length, slots, index > 0 && last);
+            outlook.takeshots = outlook.takeshots.zip(more).map(|(sum, more)| sum + more);
+            state += length;
+        }
+        let ends = outlook.first_sweep.iter().skip(1).chain([&plan.steps]);
+        let gaps = outlook.first_sweep.iter().zip(ends).map(|(from, to)| to - from);
+        outlook.max_gap = gaps.max().unwrap_or(plan.steps);
+        outlook
+    }
+}
+
+/// The lengths into which the first sweep cuts the steps.
+fn pieces(plan: &Plan) -> Vec<u64> {
+    let (mut left, mut slots, mut pieces) = (plan.steps, plan.slots, Vec::new());
+    while slots > 1 && left > 1 {
+        let piece = plan.rule.first_piece(left, slots, plan.resilience);
+        pieces.push(piece);
+        left -= piece;
+        slots -= 1;
+    }
+    pieces.push(left);
+    pieces
+}
+
+/// How many states are stored to reverse a piece of `l` steps with `slots` slots, its first among
+/// them.
+///
+/// Source: Griewank, Walther, ACM TOMS 26 (2000), Proposition 2.
+fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> Option<u128> {
+    match rule {
+        _ if l == 1 => Some(u128::from(!is_last)),
+        Rule::Optimal | Rule::Resilient => {
+            let (r, _) = repetitions(l, slots);
+            let rest = u128::from(l).saturating_sub(beta(slots, r - 1));
+            Some(rest.max(if slots == 1 { 1 } else { beta(slots - 1, r - 1) }))
+        }
+        Rule::Monotone | Rule::Shortest => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adjoint::bound::feasible;
+    use crate::adjoint::schedule::{Action, Schedule};
+
+    #[test]
+    fn the_outlook_is_what_comes() {
+        for rule in Rule::ALL.map(|(rule, _)| rule) {
+            for slots in 1..=8 {
+                for steps in 1..=70 {
+                    for resilience in [1, 2, 4, 7, 12, 30, u64::MAX] {
+                        if !feasible(steps, slots, resilience) {
+                            continue;
+                        }
+                        let plan = Plan { steps, slots, resilience, adjoint: None, rule };
+                        let outlook = Outlook::of(&plan);
+                        let (mut schedule, mut sweep) = (Schedule::new(plan), Vec::new());
+                        let mut times = vec![0; steps as usize + 1];
+                        while let Some(action) = Iterator::next(&mut schedule) {
+                            match action {
+                                Action::Takeshot { state, .. } if schedule.fine() == steps => {
+                                    sweep.push(state);
+                                }
+                                Action::Advance { from, to } => {
+                                    (from..to).for_each(|step| times[step as usize] += 1);
+                                }
+                                _ => {}
+                            }
+                        }
+                        let done = schedule.done();
+                        assert_eq!(outlook.advances, done.advances, "{plan:?}");
+                        assert_eq!(outlook.first_sweep, sweep, "{plan:?}");
+                        if let Some(takeshots) = outlook.takeshots {
+                            assert_eq!(takeshots, u128::from(done.takeshots), "{plan:?}");
+                        }
+                        let most = times.into_iter().max().unwrap_or(0);
+                        assert!(outlook.repetition >= most, "{plan:?}, {most}");
+                        if resilience == u64::MAX {
+                            assert_eq!(outlook.repetition, most, "{plan:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

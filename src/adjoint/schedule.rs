@@ -1,0 +1,377 @@
+//! The schedule: which action comes next.
+
+use super::rule::Rule;
+use super::{binomial, bound};
+
+/// What the application does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Compute the states from `from` to `to`, without recording.
+    Advance {
+        /// The state that the application has.
+        from: u64,
+        /// The state that it has then.
+        to: u64,
+    },
+    /// Store the state that the application has.
+    Takeshot {
+        /// Its number.
+        state: u64,
+        /// Where.
+        slot: u64,
+    },
+    /// Read a stored state.
+    Restore {
+        /// Its number.
+        state: u64,
+        /// From where.
+        slot: u64,
+    },
+    /// Compute step `step` from state `step - 1`, which the application has, recording it, begin the
+    /// adjoint and take its first step, with which it comes to state `step - 1`.
+    Firsturn {
+        /// The last step of all.
+        step: u64,
+        /// Whether to store the adjoint then.
+        check: bool,
+    },
+    /// Compute step `step` from state `step - 1`, which the application has, recording it, and take
+    /// the adjoint's step to state `step - 1`.
+    Youturn {
+        /// The step.
+        step: u64,
+        /// Whether to store the adjoint then.
+        check: bool,
+    },
+    /// The adjoint has come to state 0.
+    Terminate,
+}
+
+/// What a schedule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Steps of the sweep, at least 1.
+    pub steps: u64,
+    /// Slots for states, at least 1.
+    pub slots: u64,
+    /// The resilience distance: how many steps stored states may be apart. `u64::MAX` for any.
+    pub resilience: u64,
+    /// The adjoint distance: after how many of its steps the adjoint is stored. `None` for never.
+    pub adjoint: Option<u64>,
+    /// Where states are stored.
+    pub rule: Rule,
+}
+
+/// Why there is no schedule for a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Not 1 to [`binomial::MAX_STEPS`] steps.
+    Steps(u64),
+    /// Not 1 to [`binomial::MAX_STEPS`] slots.
+    Slots(u64),
+    /// A resilience distance of 0.
+    Resilience,
+    /// So many slots cannot keep the resilience distance; the least number that can.
+    TooFewSlots(u64),
+    /// An adjoint distance of 0.
+    Adjoint,
+}
+
+impl Plan {
+    /// Whether there is a schedule for it.
+    pub fn check(&self) -> Result<(), Unfit> {
+        let fits = 1..=binomial::MAX_STEPS;
+        if !fits.contains(&self.steps) {
+            return Err(Unfit::Steps(self.steps));
+        }
+        if !fits.contains(&self.slots) {
+            return Err(Unfit::Slots(self.slots));
+        }
+        if self.resilience == 0 {
+            return Err(Unfit::Resilience);
+        }
+        if !bound::feasible(self.steps, self.slots, self.resilience) {
+            return Err(Unfit::TooFewSlots(self.steps.div_ceil(self.resilience)));
+        }
+        if self.adjoint == Some(0) {
+            return Err(Unfit::Adjoint);
+        }
+        Ok(())
+    }
+}
+
+/// A state in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The state's number.
+    pub state: u64,
+    /// The slot's.
+    pub slot: u64,
+}
+
+/// A schedule at some point of its way.
+///
+/// The stored states that are still needed lie in ascending order, each in a slot of its own; the
+/// adjoint of what lies beyond the last is computed first. Each action takes the same time, but for
+/// those that look for the next state to store, which take the logarithm of the number of steps.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    plan: Plan,
+    /// States that are stored and needed, ascending.
+    stored: Vec<Stored>,
+    /// Slots that were used and are free again; the last is used next. What they have had last may
+    /// still be there.
+    free: Vec<Stored>,
+    /// Slots from here on have never been used.
+    unused: u64,
+    /// The state that the application has.
+    at: Option<u64>,
+    /// States that are stored again farther on before anything is stored behind them, ascending, and
+    /// where.
+    moves: Vec<(u64, u64)>,
+    /// The state to go to before anything is stored.
+    target: Option<u64>,
+    /// The state that the adjoint has come to.
+    fine: u64,
+    /// What has been done.
+    done: Done,
+}
+
+/// What a schedule has had its application do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Steps that were not recorded.
+    pub advances: u128,
+    /// States that were stored.
+    pub takeshots: u64,
+    /// Steps that were recorded and reversed.
+    pub turns: u64,
+    /// Adjoints that were stored.
+    pub adjoints: u64,
+}
+
+impl Schedule {
+    /// Begins at state 0, which the application has. The plan is one that [`Plan::check`] accepts.
+    pub fn new(plan: Plan) -> Schedule {
+        Schedule {
+            plan,
+            stored: Vec::new(),
+            free: Vec::new(),
+            unused: 0,
+            at: Some(0),
+            moves: Vec::new(),
+            target: None,
+            fine: plan.steps,
+            done: Done::default(),
+        }
+    }
+
+    /// Goes on where `kept` states are of use in their slots and those of `free` are not, although
+    /// they may be there; slots from `unused` on have none. The adjoint is at `fine`. Without state 0
+    /// among those kept, the application has it.
+    pub(super) fn resumed(
+        plan: Plan,
+        kept: Vec<Stored>,
+        moves: Vec<(u64, u64)>,
+        free: Vec<Stored>,
+        unused: u64,
+        fine: u64,
+    ) -> Schedule {
+        let at = (kept.first().is_none_or(|first| first.state > 0)).then_some(0);
+        let done = Done::default();
+        Schedule { plan, stored: kept, free, unused, at, moves, target: None, fine, done }
+    }
+
+    /// The next action.
+    pub fn next_action(&mut self) -> Action {
+        if self.fine == 0 {
+            return Action::Terminate;
+        }
+        if self.stored.first().is_none_or(|first| first.state > 0) {
+            let action = self.takeshot(0);
+            // It comes first; and if there are others, one of them is restored.
+            self.stored.rotate_right(1);
+            self.at = self.at.filter(|_| self.stored.len() == 1);
+            return action;
+        }
+        let top = self.stored[self.stored.len() - 1];
+        let Some(at) = self.at else { return self.restore(top) };
+        if let Some(to) = self.target.take().filter(|&to| to > at) {
+            return self.advance(at, to);
+        }
+        if at + 1 == self.fine {
+            return self.turn();
+        }
+        let slots = self.plan.slots - self.stored.len() as u64 + 1;
+        if slots == 1 {
+            return self.advance(at, self.fine - 1);
+        }
+        if at > top.state {
+            return self.takeshot(at);
+        }
+        let piece = self.plan.rule.first_piece(self.fine - at, slots, self.plan.resilience);
+        self.advance(at, at + piece)
+    }
+
+    fn restore(&mut self, top: Stored) -> Action {
+        self.at = Some(top.state);
+        if let Some(&(_, to)) = self.moves.last().filter(|(state, _)| *state == top.state) {
+            self.moves.pop();
+            self.target = Some(to);
+            self.free.extend(self.stored.pop());
+        }
+        Action::Restore { state: top.state, slot: top.slot }
+    }
+
+    fn advance(&mut self, from: u64, to: u64) -> Action {
+        self.at = Some(to);
+        self.done.advances += u128::from(to - from);
+        Action::Advance { from, to }
+    }
+
+    fn takeshot(&mut self, state: u64) -> Action {
+        let slot = match self.free.pop() {
+            Some(free) => free.slot,
+            None => {
+                self.unused += 1;
+                self.unused - 1
+            }
+        };
+        self.stored.push(Stored { state, slot });
+        self.done.takeshots += 1;
+        Action::Takeshot { state, slot }
+    }
+
+    fn turn(&mut self) -> Action {
+        let step = self.fine;
+        self.fine -= 1;
+        self.at = None;
+        self.done.turns += 1;
+        if self.stored.last().is_some_and(|top| top.state == self.fine) {
+            self.free.extend(self.stored.pop());
+        }
+        let first = step == self.plan.steps;
+        let due = |a| first || (self.plan.steps - self.fine) % a == 0;
+        let check = self.fine > 0 && self.plan.adjoint.is_some_and(due);
+        self.done.adjoints += u64::from(check);
+        if first {
+            Action::Firsturn { step, check }
+        } else {
+            Action::Youturn { step, check }
+        }
+    }
+
+    /// What it is for.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The state that the adjoint has come to; the number of steps if it has not begun.
+    pub fn fine(&self) -> u64 {
+        self.fine
+    }
+
+    /// The states that are stored and will be restored, ascending.
+    pub fn stored(&self) -> &[Stored] {
+        &self.stored
+    }
+
+    /// States that are not needed any more and not overwritten yet.
+    pub fn stale(&self) -> &[Stored] {
+        &self.free
+    }
+
+    /// What has been done.
+    pub fn done(&self) -> Done {
+        self.done
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Action;
+
+    /// All actions but the last, [`Action::Terminate`].
+    fn next(&mut self) -> Option<Action> {
+        Some(self.next_action()).filter(|action| *action != Action::Terminate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adjoint::oracle::Player;
+
+    fn plan(steps: u64, slots: u64, resilience: u64, rule: Rule) -> Plan {
+        Plan { steps, slots, resilience, adjoint: None, rule }
+    }
+
+    /// The states in the slots, by slot, once the adjoint has come to `fine`.
+    fn slots_at(plan: Plan, fine: u64) -> Vec<u64> {
+        let (mut schedule, mut player) = (Schedule::new(plan), Player::new(plan.steps));
+        // Up to the turn that brings it there, and for the first sweep up to the first turn.
+        loop {
+            let turns = schedule.clone().next_action();
+            if player.fine == fine
+                && (fine < plan.steps || matches!(turns, Action::Firsturn { .. }))
+            {
+                break;
+            }
+            let action = schedule.next_action();
+            player.act(&schedule, action);
+        }
+        let mut slots = player.survivors();
+        slots.sort_by_key(|stored| stored.slot);
+        slots.iter().map(|stored| stored.state).collect()
+    }
+
+    #[test]
+    fn the_distributions_of_the_paper() {
+        let any = u64::MAX;
+        // Figures 2 to 5, and section 4.2, where the last distribution is said to be that of the 64th
+        // step of the adjoint.
+        assert_eq!(slots_at(plan(100, 5, any, Rule::Resilient), 100), [0, 45, 70, 86, 95]);
+        assert_eq!(slots_at(plan(100, 5, 30, Rule::Resilient), 100), [0, 30, 60, 80, 94]);
+        assert_eq!(slots_at(plan(100, 5, 30, Rule::Resilient), 64), [0, 30, 60, 64, 65]);
+        assert_eq!(slots_at(plan(100, 5, 30, Rule::Resilient), 57), [0, 30, 44, 51, 56]);
+        assert_eq!(slots_at(plan(100, 5, any, Rule::Shortest), 64), [0, 30, 45, 55, 61]);
+        assert_eq!(slots_at(plan(100, 5, any, Rule::Shortest), 100), [0, 30, 65, 85, 95]);
+    }
+
+    #[test]
+    fn every_rule_comes_to_the_end_within_its_bounds() {
+        for rule in Rule::ALL.map(|(rule, _)| rule) {
+            for slots in 1..=7 {
+                for steps in 1..=50 {
+                    for d in [1, 2, 3, 5, 8, 13, 21, u64::MAX] {
+                        if !bound::feasible(steps, slots, d) {
+                            continue;
+                        }
+                        let mut schedule = Schedule::new(plan(steps, slots, d, rule));
+                        let mut player = Player::new(steps);
+                        let mut sweep = vec![0];
+                        let done = loop {
+                            let action = schedule.next_action();
+                            player.act(&schedule, action);
+                            match action {
+                                Action::Takeshot { state, .. } if player.fine == steps => {
+                                    sweep.push(state);
+                                }
+                                Action::Terminate => break player.done,
+                                _ => {}
+                            }
+                        };
+                        let name = format!("{rule:?}, {steps} steps, {slots} slots, {d}");
+                        // The last step is not swept over but reversed.
+                        sweep.push(steps - 1);
+                        assert!(sweep.windows(2).all(|pair| pair[1] - pair[0] <= d), "{name}");
+                        let least = bound::advances(steps, slots, d);
+                        assert!(done.advances >= least, "{name}");
+                        if rule == Rule::Optimal || d >= steps {
+                            assert_eq!(done.advances, least, "{name}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Schedules of adjoint computations. They need no job: they move no bytes.
+
+use std::ffi::c_int;
+
+use super::boundary::status;
+use super::{
+    VELOC_ACTION_ADVANCE, VELOC_ACTION_ERROR, VELOC_ACTION_FIRSTURN, VELOC_ACTION_RESTORE,
+    VELOC_ACTION_TAKESHOT, VELOC_ACTION_TERMINATE, VELOC_ACTION_YOUTURN,
+    VELOC_ACTION_YOUTURN_WITH_CHECK,
+};
+use crate::adjoint::course::Course;
+use crate::adjoint::resume::Survivors;
+use crate::adjoint::rule::Rule;
+use crate::adjoint::schedule::{Action, Stored};
+use crate::error::{Error, Result};
+
+/// A schedule of an adjoint computation: which states of a forward pass are stored, and which are
+/// computed again, and when. Opaque. Each may be used by one thread at a time.
+#[derive(Debug)]
+#[allow(non_camel_case_types)] // C's name.
+pub struct VELOC_Schedule {
+    course: Course,
+}
+
+/// What the application does next.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VELOC_Action {
+    /// One of VELOC_ACTION_*.
+    pub kind: c_int,
+    /// The state that the application has when it begins; for VELOC_ACTION_RESTORE the one that it
+    /// has then.
+    pub from: i64,
+    /// For VELOC_ACTION_ADVANCE the state that the application has then; for turns `from + 1`, the
+    /// state from which the adjoint goes to `from`; else `from`.
+    pub to: i64,
+    /// The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or read by VELOC_ACTION_RESTORE;
+    /// else -1.
+    pub slot: i64,
+}
+
+/// What a schedule costs if nothing goes wrong. Numbers that do not fit are INT64_MAX.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VELOC_Cost {
+    /// Forward steps that are not recorded.
+    pub advances: i64,
+    /// All forward steps: these, and those that are recorded.
+    pub forward_evaluations: i64,
+    /// States that are stored, state 0 among them; -1 if the rule has no closed form for it.
+    pub takeshots: i64,
+    /// How often the step that is repeated most is computed without being recorded, at the most.
+    pub repetition: i64,
+    /// The largest distance between states stored in the first sweep, or from the last to the end.
+    pub max_gap: i64,
+}
+
+/// Makes a schedule for the adjoint of a forward pass. No job is needed.
+///
+/// @param steps     steps of the pass, from state 0 to state `steps`; 1 to 2^48
+/// @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
+/// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
+///
+/// Source: an addition of this library, after revolve (Griewank, Walther, ACM TOMS 26).
+///
+/// # Safety
+/// `schedule` is NULL or has room for a pointer.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_create(
+    steps: i64,
+    slots: i64,
+    schedule: *mut *mut VELOC_Schedule,
+) -> c_int {
+    status("VELOC_Schedule_create", || {
+        let course = Course::new(steps, slots)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(course, schedule) }
+    })
+}
+
+/// Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
+/// first forward pass costs more. Before the first action.
+///
+/// @param schedule  a schedule
+/// @param distance  1 or more; times the slots it must not be less than the steps
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_resilience_distance(
+    schedule: *mut VELOC_Schedule,
+    distance: i64,
+) -> c_int {
+    status("VELOC_Schedule_set_resilience_distance", || {
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_resilience(distance)
+    })
+}
+
+/// Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
+/// also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+///
+/// @param schedule  a schedule
+/// @param distance  1 or more
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
+    schedule: *mut VELOC_Schedule,
+    distance: i64,
+) -> c_int {
+    status("VELOC_Schedule_set_adjoint_distance", || {
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_adjoint(distance)
+    })
+}
+
+/// Chooses where states are stored. Before the first action.
+///
+/// @param schedule  a schedule
+/// @param rule      one of VELOC_RULE_*
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_rule(
+    schedule: *mut VELOC_Schedule,
+    rule: c_int,
+) -> c_int {
+    status("VELOC_Schedule_set_rule", || {
+        let known = usize::try_from(rule).ok().and_then(|rule| Rule::ALL.get(rule));
+        let Some((known, _)) = known else {
+            return Err(Error::invalid(format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3")));
+        };
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_rule(*known)
+    })
+}
+
+/// Goes on after a crash, at the least number of steps, with the states that are left in the slots.
+/// In place of the first action. If state 0 is not among them, the application must have it, as at
+/// its beginning.
+///
+/// @param schedule  a schedule with the settings that the one before the crash had
+/// @param states    for each slot the state that was stored there last, needed or not; -1: none that
+///                  is whole
+/// @param slots     how many slots that are
+/// @param adjoint   the state that the last stored adjoint belongs to; -1: none was stored
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
+///
+/// Source: an addition of this library; resrevolve restores its whole state from a file.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule; `states` is NULL or has `slots` numbers.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_resume(
+    schedule: *mut VELOC_Schedule,
+    states: *const i64,
+    slots: i64,
+    adjoint: i64,
+) -> c_int {
+    status("VELOC_Schedule_resume", || {
+        let Some(length) = usize::try_from(slots).ok().filter(|n| *n == 0 || !states.is_null())
+        else {
+            return Err(Error::invalid(format!("states is NULL, or slots = {slots} is negative")));
+        };
+        let states = match length {
+            0 => &[],
+            // SAFETY: not NULL, and the caller's promise.
+            _ => unsafe { std::slice::from_raw_parts(states, length) },
+        };
+        let stored = states.iter().zip(0_u64..);
+        let survivors = Survivors {
+            states: stored
+                .filter_map(|(&state, slot)| {
+                    Some(Stored { state: u64::try_from(state).ok()?, slot })
+                })
+                .collect(),
+            adjoint: u64::try_from(adjoint).ok(),
+            at_start: true,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.resume(&survivors)
+    })
+}
+
+/// The next action.
+///
+/// @param schedule  a schedule
+/// @param action    gets the action; its kind is VELOC_ACTION_ERROR if there is none
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL or VELOC_ACTION_TERMINATE was given
+///         before
+///
+/// Source: next of resrevolve (Walther, Narayanan, section 3).
+///
+/// # Safety
+/// `schedule` is NULL or a schedule, `action` is NULL or has room for one.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_next(
+    schedule: *mut VELOC_Schedule,
+    action: *mut VELOC_Action,
+) -> c_int {
+    status("VELOC_Schedule_next", || {
+        if action.is_null() {
+            return Err(Error::invalid("action is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let next = unsafe { course(schedule) }.and_then(Course::next_action);
+        let given = next.as_ref().map_or(VELOC_Action::ERROR, |next| VELOC_Action::from(*next));
+        // SAFETY: not NULL, and the caller's promise.
+        unsafe { action.write(given) };
+        next.map(|_| ())
+    })
+}
+
+/// What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
+/// the states that are stored in the first sweep.
+///
+/// @param schedule  a schedule
+/// @param cost      gets the figures
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL
+///
+/// Source: an addition of this library, after numforw and expense of revolve.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule, `cost` is NULL or has room for one.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_cost(
+    schedule: *const VELOC_Schedule,
+    cost: *mut VELOC_Cost,
+) -> c_int {
+    status("VELOC_Schedule_cost", || {
+        if cost.is_null() {
+            return Err(Error::invalid("cost is NULL"));
+        }
+        let fit = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
+        // SAFETY: the caller's promise.
+        let course = unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.clone();
+        let outlook = course.outlook();
+        let given = VELOC_Cost {
+            advances: fit(outlook.advances),
+            forward_evaluations: fit(outlook.advances + u128::from(course.steps())),
+            takeshots: outlook.takeshots.map_or(-1, fit),
+            repetition: fit(outlook.repetition.into()),
+            max_gap: fit(outlook.max_gap.into()),
+        };
+        // SAFETY: not NULL, and the caller's promise.
+        unsafe { cost.write(given) };
+        Ok(())
+    })
+}
+
+/// Makes another schedule that stands where this one does.
+///
+/// @param schedule  a schedule
+/// @param clone     gets the other, to be freed by VELOC_Schedule_free
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule, `clone` is NULL or has room for a pointer.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_clone(
+    schedule: *const VELOC_Schedule,
+    clone: *mut *mut VELOC_Schedule,
+) -> c_int {
+    status("VELOC_Schedule_clone", || {
+        // SAFETY: the caller's promise.
+        let course = unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.clone();
+        // SAFETY: the caller's promise.
+        unsafe { give(course, clone) }
+    })
+}
+
+/// Frees a schedule.
+///
+/// @param schedule  a schedule, which must not be used any more; or NULL, which has no effect
+/// @return VELOC_SUCCESS
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_free(schedule: *mut VELOC_Schedule) -> c_int {
+    status("VELOC_Schedule_free", || {
+        if !schedule.is_null() {
+            // SAFETY: it was made by `give`, and the caller does not use it any more.
+            drop(unsafe { Box::from_raw(schedule) });
+        }
+        Ok(())
+    })
+}
+
+/// Gives the caller a schedule.
+///
+/// # Safety
+/// `to` is NULL or has room for a pointer.
+unsafe fn give(course: Course, to: *mut *mut VELOC_Schedule) -> Result<()> {
+    if to.is_null() {
+        return Err(Error::invalid("the pointer that is to get the schedule is NULL"));
+    }
+    // SAFETY: not NULL, and the caller's promise.
+    unsafe { to.write(Box::into_raw(Box::new(VELOC_Schedule { course }))) };
+    Ok(())
+}
+
+/// The course of a schedule.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule that nobody else uses meanwhile.
+unsafe fn course<'a>(schedule: *mut VELOC_Schedule) -> Result<&'a mut Course> {
+    // SAFETY: the caller's promise.
+    let schedule = unsafe { schedule.as_mut() }.ok_or_else(no_schedule)?;
+    Ok(&mut schedule.course)
+}
+
+fn no_schedule() -> Error {
+    Error::invalid("schedule is NULL")
+}
+
+impl VELOC_Action {
+    const ERROR: VELOC_Action =
+        VELOC_Action { kind: VELOC_ACTION_ERROR, from: -1, to: -1, slot: -1 };
+}
+
+impl From<Action> for VELOC_Action {
+    fn from(action: Action) -> VELOC_Action {
+        // All are at most MAX_STEPS.
+        let turn = |kind, step: u64| (kind, step - 1, step, -1);
+        let (kind, from, to, slot) = match action {
+            Action::Advance { from, to } => (VELOC_ACTION_ADVANCE, from, to, -1),
+            Action::Takeshot { state, slot } => (VELOC_ACTION_TAKESHOT, state, state, slot as i64),
+            Action::Restore { state, slot } => (VELOC_ACTION_RESTORE, state, state, slot as i64),
+            Action::Firsturn { step, .. } => turn(VELOC_ACTION_FIRSTURN, step),
+            Action::Youturn { step, check: false } => turn(VELOC_ACTION_YOUTURN, step),
+            Action::Youturn { step, check: true } => turn(VELOC_ACTION_YOUTURN_WITH_CHECK, step),
+            Action::Terminate => (VELOC_ACTION_TERMINATE, 0, 0, -1),
+        };
+        VELOC_Action { kind, from: from as i64, to: to as i64, slot }
+    }
+}
