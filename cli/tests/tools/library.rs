@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::json;
+use veloc_client::client::regions::Memory;
 use veloc_client::client::{Client, Selection};
 use veloc_client::config::Config;
 
@@ -18,7 +19,8 @@ fn what_the_library_writes_is_good() {
     for rank in 0..2 {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let mut client = Client::start_single(config, rank).unwrap();
-        client.protect(None, 4, field.as_ptr() as u64, field.len(), 1).unwrap();
+        let memory = Memory::new(4, field.as_ptr() as u64, field.len(), 1).unwrap();
+        client.protect(None, 4, memory).unwrap();
         client.checkpoint("wave", 1).unwrap();
         client.checkpoint("wave", 2).unwrap();
         client.checkpoint_begin("own", 1).unwrap();
