@@ -361,7 +361,7 @@ impl Client {
         self.engine.retention[FileTier::Scratch as usize].lock().forget(name);
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
             if self.engine.files.has_scratch() {
-                self.engine.files.remove_scratch(name, version)?;
+                self.engine.files.remove_scratch(name, version, None)?;
             }
         }
         self.engine.files.clean_scratch(name, |version| {

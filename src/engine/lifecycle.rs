@@ -316,7 +316,7 @@ impl Engine {
 
     fn remove_spilled(&self) {
         for (name, version) in self.catalog.look(State::spilled) {
-            if let Err(error) = self.files.remove_scratch(&name, version) {
+            if let Err(error) = self.files.remove_scratch(&name, version, None) {
                 log::warn!("{error}");
             }
         }

@@ -50,7 +50,16 @@ impl Shared {
                 if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
                     continue;
                 }
-                if let Err(error) = self.files.remove_from(tier, name, version) {
+                let removed_one = match tier {
+                    FileTier::Scratch => {
+                        // An aggregated file is removed for all by one process, perhaps later.
+                        let persistent = FileTier::Persistent as usize;
+                        let persistent = self.retention[persistent].lock().has(name, version);
+                        self.files.remove_scratch(name, version, persistent)
+                    }
+                    FileTier::Persistent => self.files.remove_persistent(name, version),
+                };
+                if let Err(error) = removed_one {
                     return self.degrade("prune", format!("an old version stays: {error}"));
                 }
                 self.retention[tier as usize].lock().remove(name, version);

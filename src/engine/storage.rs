@@ -179,7 +179,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 
 fn unlink(shared: &Shared, name: &str, version: i32) {
     shared.left_scratch(name, version);
-    if let Err(error) = shared.files.remove_scratch(name, version) {
+    if let Err(error) = shared.files.remove_scratch(name, version, None) {
         log::warn!("{error}");
     }
 }

@@ -87,7 +87,7 @@ fn everybody_keeps_parities_at_the_end() {
     let mut output = Output::create(temporary, false).unwrap();
     output.put(b"another").unwrap();
     files.publish(&output.finish(), "x", 5).unwrap();
-    files.remove_scratch("x", 6).unwrap();
+    files.remove_scratch("x", 6, None).unwrap();
     assert!(!files.parity_path("x", 5).unwrap().exists());
     assert!(!files.parity_path("x", 6).unwrap().exists());
     assert!(is_protected(&engines[0], 7));

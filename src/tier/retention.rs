@@ -61,6 +61,12 @@ impl Retention {
         }
     }
 
+    /// Whether the tier has a version; `None` if that is not known here.
+    pub fn has(&self, name: &str, version: i32) -> Option<bool> {
+        let kept = self.names.get(name).filter(|_| self.is_limited())?;
+        Some(kept.ages.contains_key(&version))
+    }
+
     /// Forgets what the tier has of a name.
     pub fn forget(&mut self, name: &str) {
         self.names.remove(name);

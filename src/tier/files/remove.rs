@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use super::Files;
-use crate::catalog::entry::FileTier;
 use crate::error::Result;
 use crate::format::names;
 use crate::platform::files;
@@ -20,7 +19,7 @@ impl Files {
             if !keep(version) {
                 let path = self.scratch_path(name, version)?;
                 let removed =
-                    files::remove(&path).and_then(|()| self.remove_scratch(name, version));
+                    files::remove(&path).and_then(|()| self.remove_scratch(name, version, None));
                 result = result.and(removed);
             }
         }
@@ -56,31 +55,56 @@ impl Files {
     }
 
     /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
-    /// persistent has the file too.
-    pub fn remove_scratch(&self, name: &str, version: i32) -> Result<()> {
+    /// `persistent` has the file too; `None`: that is to be looked for.
+    pub fn remove_scratch(&self, name: &str, version: i32, persistent: Option<bool>) -> Result<()> {
         files::remove(&self.own_path(name, version)?)?;
         self.remove_parity(name, version)?;
         self.remove_note(name, version)?;
-        if self.is_persistent(name, version) {
+        if persistent.unwrap_or_else(|| self.is_persistent(name, version)) {
             return Ok(());
         }
         self.remove_checksum(name, version)
     }
 
-    /// Removes a checkpoint's file from a tier, and its checksum unless the other one has it.
-    pub fn remove_from(&self, tier: FileTier, name: &str, version: i32) -> Result<()> {
-        match tier {
-            FileTier::Scratch => self.remove_scratch(name, version),
-            FileTier::Persistent => {
-                if let Some(path) = self.persistent_path(name, version) {
-                    files::remove(&path)?;
-                }
-                self.remove_aggregated(name, version)?;
-                if self.scratch_path(name, version).is_ok_and(|path| path.exists()) {
-                    return Ok(());
-                }
-                self.remove_checksum(name, version)
-            }
+    /// Removes a checkpoint's file from persistent, and its checksum unless scratch has the file too.
+    pub fn remove_persistent(&self, name: &str, version: i32) -> Result<()> {
+        if let Some(path) = self.persistent_path(name, version) {
+            files::remove(&path)?;
         }
+        self.remove_aggregated(name, version)?;
+        if self.scratch_path(name, version).is_ok_and(|path| path.exists()) {
+            return Ok(());
+        }
+        self.remove_checksum(name, version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::config::Config;
+    use crate::tier::files::Files;
+
+    /// The aggregated file goes with its first process. Catches a checksum that another one leaves
+    /// for ever, because the file was still there when its own copy left scratch last.
+    #[test]
+    fn a_checksum_goes_with_the_last_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = |path: &str| folder.path().join(path);
+        let text = format!(
+            "mode = async\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\nchksum = true\n\
+             aggregated = true\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 1).unwrap();
+        let there = ["s/x-1-1.dat", "m/x-1-1.dat.chksum", "p/x-agg-1.dat", "m/x-agg-1.dat"];
+        there.iter().for_each(|path| fs::write(below(path), [0; 32]).unwrap());
+        files.remove_persistent("x", 1).unwrap();
+        assert!(there.iter().all(|path| below(path).exists()));
+        files.remove_scratch("x", 1, Some(false)).unwrap();
+        assert!(!below("s/x-1-1.dat").exists() && !below("m/x-1-1.dat.chksum").exists());
+        assert!(below("p/x-agg-1.dat").exists());
     }
 }
