@@ -26,7 +26,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
-use crate::platform::memory;
+use crate::platform::access;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::Agreement;
 use callbacks::Object;
@@ -213,7 +213,7 @@ impl Client {
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {
             region.part = Part::Device;
-        } else if !memory::is_readable(address, region.len) {
+        } else if !access::is_readable(address, region.len) {
             // Device memory that was freed looks like this, too.
             return Err(Error::invalid(format!(
                 "region {id}: {} bytes at {address:#x} are neither host memory nor memory that a \
@@ -263,7 +263,7 @@ impl Client {
             Err(error) => {
                 self.engine.degrade("driver", format!("going on without a device: {error}"));
                 // The application may use the device all the same; its memory is not the host's.
-                return if memory::is_readable(address, len) { Ok(PLAIN) } else { Err(error) };
+                return if access::is_readable(address, len) { Ok(PLAIN) } else { Err(error) };
             }
         };
         if address == 0 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::regions::Protected;
 use super::{agree, check_name, Client, Phase, Selection};
+use crate::catalog::entry::Part;
 use crate::engine::place::Place;
 use crate::error::{Error, Kind, Result};
 use crate::mpi::Comm;
@@ -293,7 +294,13 @@ impl Client {
                 ))));
             }
             let place = self.place(region.id, memory, region.size);
-            places.push(place.map_err(|error| error.within(about("restoring".to_owned())))?);
+            let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
+            if place.part() == Part::Host {
+                let writable = memory.check_writable(region.size);
+                let of_region = format!("restoring region {}", region.id);
+                writable.map_err(|error| error.within(about(of_region)))?;
+            }
+            places.push(place);
         }
         self.engine.recover(restoring, &places)?;
         for (id, object, bytes) in &objects {

@@ -2,6 +2,7 @@
 //! page through which the processes of a node take turns. No policy: when and how much is decided
 //! elsewhere. Every system call of the library that is not the driver's is here.
 
+pub mod access;
 pub mod affinity;
 pub mod clock;
 pub mod files;
