@@ -264,9 +264,10 @@ static void memory_that_is_only_read(void)
     static unsigned char before[1000];
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int own[1] = {30}, constants[1] = {31};
-    unsigned char *mapped = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(mapped != MAP_FAILED);
+    void *whole;
+    unsigned char *mapped;
+    CHECK(posix_memalign(&whole, page, PAGES * page) == 0);
+    mapped = whole;
     OK(VELOC_Mem_unprotect(5));
     OK(VELOC_Mem_protect(30, before, sizeof before, 1));
     OK(VELOC_Mem_protect(31, (void *)(uintptr_t)table, sizeof table, 1));
@@ -295,7 +296,8 @@ static void memory_that_is_only_read(void)
     REFUSED(VELOC_Restart("constant", 2), "region 31|cannot be written");
     OK(VELOC_Mem_unprotect(30));
     OK(VELOC_Mem_unprotect(31));
-    munmap(mapped, PAGES * page);
+    CHECK(mprotect(mapped, PAGES * page, PROT_READ | PROT_WRITE) == 0);
+    free(whole);
 }
 
 /* Without a driver in the process there is nothing to give a stream to. */

@@ -11,6 +11,7 @@ mod checkpoint;
 mod protect;
 mod relocate;
 mod restart;
+mod routed;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,6 +32,7 @@ use crate::trace::{Activity, Recorder, Span};
 use agreement::Agreement;
 use callbacks::Object;
 use regions::{Memory, Protected, Regions};
+use routed::Routed;
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,15 +62,6 @@ enum Phase {
     Idle,
     Checkpoint { open: Open, routed: Option<Routed> },
     Restart { restoring: Restoring },
-}
-
-/// A file-based checkpoint under way.
-#[derive(Debug)]
-struct Routed {
-    original: Arc<str>,
-    temporary: std::path::PathBuf,
-    /// Open, so that others see that the file is in use.
-    _file: std::fs::File,
 }
 
 /// One application, from `VELOC_Init` to `VELOC_Finalize`.

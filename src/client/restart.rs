@@ -326,13 +326,22 @@ impl Client {
 
 /// The newest version not above `bound` of which there is a good file, or `known` if none is newer.
 fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Result<Option<i32>> {
-    for &version in files.versions(name)?.range(..=bound).rev() {
+    let versions = match files.versions(name) {
+        Err(error) if known.is_some() => {
+            files.warn_once(format!("going on with the checkpoints in memory: {error}"));
+            return Ok(known);
+        }
+        versions => versions?,
+    };
+    for &version in versions.range(..=bound).rev() {
         if known.is_some_and(|known| known >= version) {
             break;
         }
         match files.look(name, version) {
             Ok(_) => return Ok(Some(version)),
-            Err(error) => log::warn!("passing over version {version} of \"{name}\": {error}"),
+            Err(error) => {
+                files.warn_once(format!("passing over version {version} of \"{name}\": {error}"));
+            }
         }
     }
     Ok(known)

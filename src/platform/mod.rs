@@ -13,6 +13,7 @@ pub mod network;
 pub mod numa;
 pub mod shared;
 pub mod socket;
+pub mod times;
 pub mod turns;
 
 /// The calling thread's number in the system.
