@@ -14,7 +14,7 @@ const SYNC: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persist
 #[test]
 fn one_place_that_cannot_be_listed() {
     for configuration in [ASYNC, SYNC] {
-        for (down, other) in [("persistent", "scratch"), ("scratch", "persistent")] {
+        for down in ["persistent", "scratch"] {
             let job = Job::new(configuration);
             job.run("script", "take=x:1 take=x:2").succeed();
             let close = job.path("close");
@@ -22,11 +22,9 @@ fn one_place_that_cannot_be_listed() {
             let script = script.replace("DIR", &job.path("").display().to_string());
             fs::write(&close, script.replace("DOWN", down)).unwrap();
             fs::set_permissions(&close, fs::Permissions::from_mode(0o755)).unwrap();
-            let ended =
-                job.run("script", "run=DIR/close newest=x:2 newest=x:1:1 restore=x:2").end();
+            let commands = "run=DIR/close newest=x:2 newest=x:1:1 restore=x:2";
+            let ended = job.run("script", commands).succeed();
             let (text, place) = (&ended.stderr, job.path(down).display().to_string());
-            assert!(ended.stdout.contains("done") || down == "scratch", "{}\n{text}", ended.stdout);
-            assert!(!ended.stdout.contains("script.c"), "{other}: {}\n{text}", ended.stdout);
             assert_eq!(text.matches(&format!("list {place}")).count(), 1, "{text}");
         }
     }
