@@ -8,6 +8,7 @@ pub mod regions;
 
 mod agreement;
 mod checkpoint;
+mod encoded;
 mod protect;
 mod relocate;
 mod restart;

@@ -81,7 +81,8 @@ impl Client {
             if highest < 0 {
                 return Ok(None);
             }
-            let restorable = found == Some(highest) || self.has(name, highest);
+            let there = found == Some(highest) || self.has(name, highest);
+            let restorable = there && self.is_as_encoded(name, highest);
             if agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)? {
                 return Ok(Some(highest));
             }
