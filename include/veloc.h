@@ -511,8 +511,9 @@ int VELOC_Checkpoint_selective(int mode, int *ids, int n);
  *
  * @param success  not 0: it can be restored from here on; 0: it is as if it had never been begun,
  *                 and an older one of the same name and version stays
- * @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured;
- *         with `mode = sync` also if a file could not be written
+ * @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured, or
+ *         written to the path of VELOC_Route_file; with `mode = sync` also if a file could not be
+ *         written
  *
  * Source: VELOC_Checkpoint_end of VELOC 1.8.
  */
@@ -540,18 +541,20 @@ int VELOC_Checkpoint_finished(void);
 /**
  * The path at which to write a file that is the open checkpoint, or to read it in a restart.
  *
- * The file goes to `original` in the background, and `persistent` gets a link to it.
+ * The file goes to `original` in the background, and `persistent` gets a link to it. A checkpoint is
+ * one file; asked for the same `original` again, the path is the same.
  *
  * @param original  the path the application would have written to
  * @param routed    gets the path to use: VELOC_MAX_NAME bytes
- * @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, or if
- *         the path is too long
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, if the
+ *         checkpoint has memory regions or another file already, or if the path is too long
  *
  * Source: VELOC_Route_file of VELOC 1.8.
  *
  * @pre `original` is NULL or a string that ends with NUL; `routed` is NULL or has VELOC_MAX_NAME bytes.
  */
-int VELOC_Route_file(const char *original, char *routed);
+int VELOC_Route_file(const char *original,
+                     char *routed);
 
 /**
  * Removes the checkpoints of a name from memory and scratch. Persistent copies stay; one that is
@@ -587,16 +590,15 @@ int VELOC_Restart_test(const char *name, int version);
  * @param name     as VELOC_Checkpoint
  * @param version  the version
  * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
- *         protected memory or too little (then no byte was changed), or a copy failed (then what is
- *         in the regions is undefined; so it is if all files turned out not to have their checksums,
- *         which VELOC_Restart_test would have told before)
+ *         protected memory, too little, or memory that may only be read (then no byte was changed),
+ *         or a copy failed (then what is in the regions is undefined; so it is if all files turned
+ *         out not to have their checksums, which VELOC_Restart_test would have told before)
  *
  * Source: VELOC_Restart of VELOC 1.8.
  *
  * @pre `name` is NULL or a string that ends with NUL; protected memory is valid.
  */
-int VELOC_Restart(const char *name,
-                  int version);
+int VELOC_Restart(const char *name, int version);
 
 /**
  * Opens a checkpoint for recovery. Collective under MPI: on every process or on none.

@@ -5,7 +5,9 @@
  */
 #include "check.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Configurations that VELOC_Init_single must refuse, and the words its error must have. */
 static const struct {
@@ -14,6 +16,7 @@ static const struct {
 } bad_configurations[] = {
     {"", "mode"},
     {"scratch = D\n", "mode|missing"},
+    {"[io]\nmode = async\nscratch = D\n", "mode|missing|below [io]"},
     {"mode = async\n", "scratch|missing"},
     {"mode = fast\nscratch = D\n", "mode|fast|sync|async"},
     {"mode =\nscratch = D\n", "mode"},
@@ -251,6 +254,52 @@ static void order_of_calls(void)
     EQUAL(VELOC_Restart_test("open", 0), 1);
 }
 
+/* Memory that may be read alone can be kept, and restoring it fails before a byte of any region is
+ * changed: a table of constants, and a mapping that is closed to writing in the middle, or
+ * as a whole after it was restored to. */
+static void memory_that_is_only_read(void)
+{
+    enum { PAGES = 70 };
+    static const unsigned char table[40000] = {1, 2, 3};
+    static unsigned char before[1000];
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int own[1] = {30}, constants[1] = {31};
+    void *whole;
+    unsigned char *mapped;
+    CHECK(posix_memalign(&whole, page, PAGES * page) == 0);
+    mapped = whole;
+    OK(VELOC_Mem_unprotect(5));
+    OK(VELOC_Mem_protect(30, before, sizeof before, 1));
+    OK(VELOC_Mem_protect(31, (void *)(uintptr_t)table, sizeof table, 1));
+    fill(before, sizeof before, 30, 1);
+    OK(VELOC_Checkpoint("constant", 1));
+    memset(before, 0xee, sizeof before);
+    REFUSED(VELOC_Restart("constant", 1), "constant|version 1|region 31|cannot be written");
+    OK(VELOC_Restart_begin("constant", 1));
+    REFUSED(VELOC_Recover_mem(), "region 31|cannot be written");
+    REFUSED(VELOC_Recover_selective(VELOC_RECOVER_SOME, constants, 1), "region 31");
+    EQUAL(before[0], 0xee);
+    EQUAL(before[sizeof before - 1], 0xee);
+    OK(VELOC_Recover_selective(VELOC_RECOVER_SOME, own, 1));
+    CONTENT(before, sizeof before, 30, 1);
+    OK(VELOC_Restart_end(1));
+
+    OK(VELOC_Mem_protect(31, mapped, PAGES * page, 1));
+    OK(VELOC_Checkpoint("constant", 2));
+    CHECK(mprotect(mapped + page, page, PROT_READ) == 0);
+    memset(before, 0xee, sizeof before);
+    REFUSED(VELOC_Restart("constant", 2), "region 31|cannot be written");
+    EQUAL(before[0], 0xee);
+    CHECK(mprotect(mapped, PAGES * page, PROT_READ | PROT_WRITE) == 0);
+    OK(VELOC_Restart("constant", 2));
+    CHECK(mprotect(mapped, PAGES * page, PROT_READ) == 0);
+    REFUSED(VELOC_Restart("constant", 2), "region 31|cannot be written");
+    OK(VELOC_Mem_unprotect(30));
+    OK(VELOC_Mem_unprotect(31));
+    CHECK(mprotect(mapped, PAGES * page, PROT_READ | PROT_WRITE) == 0);
+    free(whole);
+}
+
 /* Without a driver in the process there is nothing to give a stream to. */
 static void no_driver(void)
 {
@@ -291,6 +340,7 @@ int main(int argc, char **argv)
     names_and_versions();
     pointers_and_sizes();
     order_of_calls();
+    memory_that_is_only_read();
     no_driver();
     sizes_of_metrics();
     OK(VELOC_Finalize(1));

@@ -14,6 +14,8 @@
  *   newest=NAME:V[:BOUND]    VELOC_Restart_test says V, with that bound if one is given
  *   route=NAME:V[:FILE]      takes a file-based checkpoint of FILE
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
+ *   ignore=NAME:V[:FILE]     takes one, but writes FILE itself: that fails, and FILE stays; a second
+ *                            file cannot be routed
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
  *   late=WORDS               VELOC_Checkpoint_wait fails, with these words
@@ -179,6 +181,19 @@ static void perform(const char *command)
         OK(VELOC_Route_file(f.rest, routed));
         put_file(routed, (int)f.version);
         OK(VELOC_Checkpoint_end(1));
+    } else if (is(command, "ignore", &value)) {
+        char other[VELOC_MAX_NAME];
+        f = split(value);
+        OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
+        OK(VELOC_Route_file(f.rest, routed));
+        REFUSED(VELOC_Route_file("/another/file", other), "/another/file|as well");
+        OK(VELOC_Route_file(f.rest, other));
+        CHECK(strcmp(routed, other) == 0);
+        put_file(f.rest, (int)f.version);
+        REFUSED(VELOC_Checkpoint_end(1), "nothing was written");
+        CHECK(strstr(VELOC_Last_error(), routed) != NULL);
+        CHECK(fopen(routed, "r") == NULL);
+        check_file(f.rest, (int)f.version);
     } else if (is(command, "reroute", &value)) {
         f = split(value);
         OK(VELOC_Restart_begin(f.name, (int)f.version));

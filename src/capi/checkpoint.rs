@@ -101,8 +101,9 @@ pub unsafe extern "C" fn VELOC_Checkpoint_selective(
 ///
 /// @param success  not 0: it can be restored from here on; 0: it is as if it had never been begun,
 ///                 and an older one of the same name and version stays
-/// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured;
-///         with `mode = sync` also if a file could not be written
+/// @return VELOC_SUCCESS; VELOC_FAILURE without an open checkpoint, or if nothing was captured, or
+///         written to the path of VELOC_Route_file; with `mode = sync` also if a file could not be
+///         written
 ///
 /// Source: VELOC_Checkpoint_end of VELOC 1.8.
 #[no_mangle]
@@ -145,12 +146,13 @@ pub extern "C" fn VELOC_Checkpoint_finished() -> c_int {
 
 /// The path at which to write a file that is the open checkpoint, or to read it in a restart.
 ///
-/// The file goes to `original` in the background, and `persistent` gets a link to it.
+/// The file goes to `original` in the background, and `persistent` gets a link to it. A checkpoint is
+/// one file; asked for the same `original` again, the path is the same.
 ///
 /// @param original  the path the application would have written to
 /// @param routed    gets the path to use: VELOC_MAX_NAME bytes
-/// @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, or if
-///         the path is too long
+/// @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, if the
+///         checkpoint has memory regions or another file already, or if the path is too long
 ///
 /// Source: VELOC_Route_file of VELOC 1.8.
 ///

@@ -82,8 +82,9 @@ pub extern "C" fn VELOC_Mem_protect_flags(
         };
         let address = ptr as u64;
         with_client(|client| {
-            let memory = Memory::new(id, address, count, base_size)?;
-            client.protect(None, id, Memory { terms, ..memory })
+            let mut memory = Memory::new(id, address, count, base_size)?;
+            memory.terms = terms;
+            client.protect(None, id, memory)
         })
     })
 }

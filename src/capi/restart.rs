@@ -42,9 +42,9 @@ pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int)
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
-///         protected memory or too little (then no byte was changed), or a copy failed (then what is
-///         in the regions is undefined; so it is if all files turned out not to have their checksums,
-///         which VELOC_Restart_test would have told before)
+///         protected memory, too little, or memory that may only be read (then no byte was changed),
+///         or a copy failed (then what is in the regions is undefined; so it is if all files turned
+///         out not to have their checksums, which VELOC_Restart_test would have told before)
 ///
 /// Source: VELOC_Restart of VELOC 1.8.
 ///

@@ -1,17 +1,16 @@
 //! The checkpoint side of the protocol: begin, mem, end, wait.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use super::callbacks::Written;
 use super::regions::Protected;
-use super::{check_name, Client, Phase, Routed, Selection};
+use super::routed::Routed;
+use super::{check_name, Client, Phase, Selection};
 use crate::catalog::state::State;
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
 use crate::format::header::encoded_len;
 use crate::metrics::{Cause, Hop};
-use crate::platform::files;
 use crate::trace::Activity;
 
 impl Client {
@@ -120,6 +119,14 @@ impl Client {
             self.leave_phase();
             return if success { Err(Error::invalid("nothing was captured")) } else { Ok(()) };
         }
+        let unwritten = match &self.phase {
+            Phase::Checkpoint { routed: Some(routed), .. } => routed.check_written(),
+            _ => Ok(()),
+        };
+        if unwritten.is_err() {
+            self.leave_phase();
+            return unwritten;
+        }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Checkpoint { open, routed: None } => {
                 let sizes = open.regions.iter().map(|region| region.size);
@@ -202,25 +209,28 @@ impl Client {
                         open.name, open.version
                     )));
                 }
-                let complete = self.engine.files.scratch_path(&open.name, open.version)?;
-                let original: Arc<str> = absolute(original)?.into();
+                let original = absolute(original)?;
                 match routed {
+                    Some(routed) if *routed.original == original => routed.temporary.clone(),
                     Some(routed) => {
-                        routed.original = original;
-                        routed.temporary.clone()
+                        return Err(Error::invalid(format!(
+                            "checkpoint \"{}\" version {} is the file {}; it cannot be {original} \
+                             as well",
+                            open.name, open.version, routed.original
+                        )));
                     }
                     None => {
-                        let temporary = self.engine.files.temporary(&complete);
-                        let _file = files::create(&temporary)?;
-                        *routed = Some(Routed { original, temporary: temporary.clone(), _file });
-                        temporary
+                        let files = &self.engine.files;
+                        let new = Routed::create(files, &open.name, open.version, original)?;
+                        routed.insert(new).temporary.clone()
                     }
                 }
             }
             Phase::Restart { restoring } => {
                 let since = Instant::now();
                 let files = restoring.files(&self.engine);
-                let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version)?;
+                let lock = || self.engine.naming.lock();
+                let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version, lock)?;
                 if bytes > 0 {
                     self.engine.metrics.hop(Hop::PtoF).add(bytes, since.elapsed());
                     self.engine.metrics.waited(Cause::File, since);

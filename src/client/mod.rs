@@ -8,9 +8,11 @@ pub mod regions;
 
 mod agreement;
 mod checkpoint;
+mod encoded;
 mod protect;
 mod relocate;
 mod restart;
+mod routed;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,11 +28,12 @@ use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
-use crate::platform::memory;
+use crate::platform::access;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::Agreement;
 use callbacks::Object;
 use regions::{Memory, Protected, Regions};
+use routed::Routed;
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,15 +63,6 @@ enum Phase {
     Idle,
     Checkpoint { open: Open, routed: Option<Routed> },
     Restart { restoring: Restoring },
-}
-
-/// A file-based checkpoint under way.
-#[derive(Debug)]
-struct Routed {
-    original: Arc<str>,
-    temporary: std::path::PathBuf,
-    /// Open, so that others see that the file is in use.
-    _file: std::fs::File,
 }
 
 /// One application, from `VELOC_Init` to `VELOC_Finalize`.
@@ -213,7 +207,7 @@ impl Client {
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
         if matches!(kind, Pointer::Device { .. }) {
             region.part = Part::Device;
-        } else if !memory::is_readable(address, region.len) {
+        } else if !access::is_readable(address, region.len) {
             // Device memory that was freed looks like this, too.
             return Err(Error::invalid(format!(
                 "region {id}: {} bytes at {address:#x} are neither host memory nor memory that a \
@@ -263,7 +257,7 @@ impl Client {
             Err(error) => {
                 self.engine.degrade("driver", format!("going on without a device: {error}"));
                 // The application may use the device all the same; its memory is not the host's.
-                return if memory::is_readable(address, len) { Ok(PLAIN) } else { Err(error) };
+                return if access::is_readable(address, len) { Ok(PLAIN) } else { Err(error) };
             }
         };
         if address == 0 {

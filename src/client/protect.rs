@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// What this process's parity file of a version says, if it has one.
-    fn own_header(
+    pub(super) fn own_header(
         &self,
         node: &Node,
         name: &str,

@@ -1,5 +1,6 @@
 //! What the application has protected: ranges of memory, and objects that it writes itself.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use super::Selection;
 use crate::catalog::entry::Part;
 use crate::engine::loan::Release;
 use crate::error::{Error, Kind, Result};
+use crate::platform::access;
 
 /// The name that stands for the regions of any checkpoint.
 const COMMON: &str = "default";
@@ -52,6 +54,8 @@ pub struct Memory {
     pub part: Part,
     /// What was agreed on.
     pub terms: Terms,
+    /// So many bytes from its start on, of the host's memory, were found writable.
+    writable: Cell<u64>,
 }
 
 impl Memory {
@@ -70,7 +74,28 @@ impl Memory {
         if address == 0 && len > 0 {
             return Err(Error::invalid(format!("region {id}: {len} bytes at a NULL pointer")));
         }
-        Ok(Memory { address, len, part: Part::Host, terms: Terms::default() })
+        Ok(Memory {
+            address,
+            len,
+            part: Part::Host,
+            terms: Terms::default(),
+            writable: Cell::new(0),
+        })
+    }
+
+    /// Refuses a restore to the first `len` bytes of memory of the host that may be read alone, as a
+    /// constant table: it would end the process. All of it is looked at once, its ends every time.
+    pub fn check_writable(&self, len: u64) -> Result<()> {
+        let ends = access::has_writable_ends(self.address, len);
+        if ends && (self.writable.get() >= len || access::is_mapped_writable(self.address, len)) {
+            self.writable.set(len.max(self.writable.get()));
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the {len} bytes at {:#x} cannot be written to: they are constants, in a mapping without \
+             PROT_WRITE, or not there any more",
+            self.address
+        )))
     }
 }
 

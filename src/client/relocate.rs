@@ -92,7 +92,7 @@ impl Client {
                 }
             }
         }
-        Ok(restorable || self.has(name, version))
+        Ok(restorable || (self.has(name, version) && self.is_as_encoded(name, version)))
     }
 
     /// A file of another process, if it is here. It is offered.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::regions::Protected;
 use super::{agree, check_name, Client, Phase, Selection};
+use crate::catalog::entry::Part;
 use crate::engine::place::Place;
 use crate::error::{Error, Kind, Result};
 use crate::mpi::Comm;
@@ -80,7 +81,8 @@ impl Client {
             if highest < 0 {
                 return Ok(None);
             }
-            let restorable = found == Some(highest) || self.has(name, highest);
+            let there = found == Some(highest) || self.has(name, highest);
+            let restorable = there && self.is_as_encoded(name, highest);
             if agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)? {
                 return Ok(Some(highest));
             }
@@ -293,7 +295,13 @@ impl Client {
                 ))));
             }
             let place = self.place(region.id, memory, region.size);
-            places.push(place.map_err(|error| error.within(about("restoring".to_owned())))?);
+            let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
+            if place.part() == Part::Host {
+                let writable = memory.check_writable(region.size);
+                let of_region = format!("restoring region {}", region.id);
+                writable.map_err(|error| error.within(about(of_region)))?;
+            }
+            places.push(place);
         }
         self.engine.recover(restoring, &places)?;
         for (id, object, bytes) in &objects {
@@ -319,13 +327,22 @@ impl Client {
 
 /// The newest version not above `bound` of which there is a good file, or `known` if none is newer.
 fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Result<Option<i32>> {
-    for &version in files.versions(name)?.range(..=bound).rev() {
+    let versions = match files.versions(name) {
+        Err(error) if known.is_some() => {
+            files.warn_once(format!("going on with the checkpoints in memory: {error}"));
+            return Ok(known);
+        }
+        versions => versions?,
+    };
+    for &version in versions.range(..=bound).rev() {
         if known.is_some_and(|known| known >= version) {
             break;
         }
         match files.look(name, version) {
             Ok(_) => return Ok(Some(version)),
-            Err(error) => log::warn!("passing over version {version} of \"{name}\": {error}"),
+            Err(error) => {
+                files.warn_once(format!("passing over version {version} of \"{name}\": {error}"));
+            }
         }
     }
     Ok(known)

@@ -244,7 +244,13 @@ fn read(
         }
     }
     settings.judge_unsupported(&mut warnings)?;
-    Ok((settings.into_config(origin)?, warnings))
+    let config = settings.into_config(origin).map_err(|error| match content.sections.first() {
+        // The warnings are not seen if there is an error.
+        Some(section) => error
+            .followed_by(format!("what stands below [{section}] is not read; take the line away")),
+        None => error,
+    })?;
+    Ok((config, warnings))
 }
 
 /// The warning about a key that is not in the table.

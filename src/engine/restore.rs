@@ -86,7 +86,7 @@ impl Shared {
                  make room)"
             );
         } else if self.files.has_scratch() {
-            text += &format!(", in memory or in a file of number {}", self.files.rank());
+            text += &format!(", in memory or in a file of rank {}", self.files.rank());
         }
         text
     }

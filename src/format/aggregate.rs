@@ -6,9 +6,11 @@
 //! first byte. The last part ends with the file. [`Offsets::decode`] believes nothing: it accepts
 //! only parts that lie one behind the other, without a gap, within the file.
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
+use super::header::Header;
 use super::names;
 use crate::error::{Error, Kind, Result};
 use crate::platform::files;
@@ -135,6 +137,27 @@ impl Offsets {
             at += block.len() as u64;
         }
         decoder.finish().map_err(within)
+    }
+}
+
+impl Offsets {
+    /// Finds the parts of an aggregated file of `file_len` bytes without its table, by their headers:
+    /// each tells where the next one begins, and the last must end with the file. `path` is for
+    /// messages.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if the headers do not lead from the file's start to its end, or one counts no
+    /// regions, as bytes that were never written would; else the system's. All name the path.
+    pub fn walk(file: &File, file_len: u64, path: &Path) -> Result<Offsets> {
+        let mut bounds = vec![0];
+        let mut end = 0;
+        while end < file_len || bounds.len() == 1 {
+            let rank = bounds.len() - 1;
+            let part = Header::extent(file, end..file_len, path);
+            end += part.map_err(|error| error.within(format!("the part of rank {rank}")))?;
+            bounds.push(end);
+        }
+        Ok(Offsets { bounds })
     }
 }
 
@@ -278,6 +301,34 @@ mod tests {
         std::fs::write(&path, []).unwrap();
         assert_eq!(Offsets::read(&path, 328).unwrap_err().kind(), Kind::Corrupt);
         assert!(Offsets::read(folder.path(), 328).is_err());
+    }
+
+    /// Catches a walk that counts regions or bytes wrongly, that ends before the file does, and one
+    /// that takes bytes that were never written for parts.
+    #[test]
+    fn parts_without_a_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(file_name("wave", 7));
+        let part = |sizes: &[u64]| {
+            let header = Header::new((0..).zip(sizes.iter().copied()).collect()).unwrap();
+            let body = vec![0; sizes.iter().sum::<u64>() as usize];
+            [header.encode(), body].concat()
+        };
+        let walk = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            let file = File::open(&path).unwrap();
+            Offsets::walk(&file, bytes.len() as u64, &path)
+        };
+        let parts = [part(&[5]), part(&[0, 70_000]), part(&vec![3; BLOCK / 12 + 9]), part(&[0])];
+        let whole = parts.concat();
+        let lengths = parts.each_ref().map(|part| part.len() as u64);
+        assert_eq!(walk(&whole).unwrap(), Offsets::of_lengths(&lengths).unwrap());
+        let zeros = [&whole[..], &[0; 16]].concat();
+        for bytes in [&whole[..whole.len() - 1], &whole[1..], &zeros, &[0; 800], &[], &[1, 2]] {
+            let error = walk(bytes).unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt);
+            assert!(error.to_string().contains("wave-agg-7.dat"), "{error}");
+        }
     }
 
     #[test]

@@ -185,6 +185,35 @@ impl Header {
     /// [`Kind::Corrupt`] as for [`Header::decode`], or the system's, with the path.
     pub fn read(file: &File, part: Range<u64>, path: &Path) -> Result<Decoded> {
         let len = part.end.saturating_sub(part.start);
+        let prefix = Self::read_prefix(file, part, path)?;
+        Self::decode(&prefix, len).map_err(|error| error.within(path.display()))
+    }
+
+    /// Bytes of the checkpoint file that begins at the start of `part` of the open file `file`, by its
+    /// header: for one of several that lie one behind the other, up to the part's end at the most.
+    /// `path` is for messages.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if there is no header, if it counts no regions, or if they go beyond the part;
+    /// else the system's. All name the path.
+    pub fn extent(file: &File, part: Range<u64>, path: &Path) -> Result<u64> {
+        let room = part.end.saturating_sub(part.start);
+        let start = part.start;
+        let prefix = Self::read_prefix(file, part, path)?;
+        let entries = prefix.get(COUNT_LEN..).unwrap_or_default().chunks_exact(ENTRY_LEN);
+        let len = entries.map(read_entry).try_fold(prefix.len() as u64, |sum, (_, size)| {
+            sum.checked_add(size).filter(|sum| *sum <= room)
+        });
+        len.filter(|_| prefix.len() > COUNT_LEN).ok_or_else(|| {
+            corrupt(format!("there is no checkpoint in the {room} bytes from byte {start} on"))
+                .within(path.display())
+        })
+    }
+
+    /// The bytes of the header at the start of `part`, as many as its count says, of which
+    /// [`Header::check_prefix`] holds.
+    fn read_prefix(file: &File, part: Range<u64>, path: &Path) -> Result<Vec<u8>> {
+        let len = part.end.saturating_sub(part.start);
         let within = |error: Error| error.within(path.display());
         let mut prefix = vec![0; len.min(COUNT_LEN as u64) as usize];
         files::read_exact_at(file, &mut prefix, part.start, path)?;
@@ -195,7 +224,7 @@ impl Header {
             files::read_exact_at(file, &mut prefix[from..], part.start + from as u64, path)?;
             Self::check_prefix(&prefix, len).map_err(within)?;
         }
-        Self::decode(&prefix, len).map_err(within)
+        Ok(prefix)
     }
 
     /// Checks as much of a header as is at hand: the ids must ascend and the sizes fit.
@@ -208,6 +237,9 @@ impl Header {
         for entry in entries.chunks_exact(ENTRY_LEN) {
             let (id, size) = read_entry(entry);
             sum = sum.saturating_add(size);
+            if before == Some(id) {
+                return Err(corrupt(format!("the header lists region {id} twice")));
+            }
             if before.is_some_and(|before| before >= id) || sum > file_len {
                 return Err(corrupt(format!(
                     "what stands at its start is no header: region {id} of {size} bytes does not \

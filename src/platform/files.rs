@@ -252,6 +252,12 @@ pub fn atomic_replace(temporary: &Path, complete: &Path, durability: Durability)
     }
 }
 
+/// A path as the system calls take it.
+pub(super) fn c_path(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Error::invalid(format!("the path {} has a null byte", path.display())))
+}
+
 /// Has the names in `directory` reach the storage.
 ///
 /// # Errors
@@ -318,8 +324,7 @@ pub fn versions(directory: &Path, name: &str, rank: u32) -> Result<Vec<i32>> {
 /// # Errors
 /// The system's, with the path.
 pub fn free_space(path: &Path) -> Result<u64> {
-    let name = CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| Error::invalid(format!("the path {} has a null byte", path.display())))?;
+    let name = c_path(path)?;
     // SAFETY: statvfs is a struct of integers, for which zeros are a value.
     let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     loop {

@@ -242,22 +242,6 @@ fn parse_addresses(line: &str) -> Option<Range<usize>> {
     Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
 }
 
-/// Whether this process can read the first and the last of `len` bytes at `address`, asked of the
-/// kernel: a bad address is an answer, not a fault.
-pub fn is_readable(address: u64, len: u64) -> bool {
-    /// A sandbox may forbid the question; then every address passes.
-    static ANSWERED: OnceLock<bool> = OnceLock::new();
-    let byte_at = |address: u64| {
-        let mut byte = 0u8;
-        let to = libc::iovec { iov_base: std::ptr::from_mut(&mut byte).cast(), iov_len: 1 };
-        let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 1 };
-        // SAFETY: one byte to a local; the kernel checks the address that is read.
-        unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) == 1 }
-    };
-    let answered = *ANSWERED.get_or_init(|| byte_at(std::ptr::from_ref(&len) as u64));
-    !answered || len == 0 || (byte_at(address) && byte_at(address.saturating_add(len - 1)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,13 +370,5 @@ mod tests {
         }
         mapping.touch(0..mapping.len(), page_size()).unwrap();
         assert_eq!(huge_bytes_of(addresses).unwrap(), 0);
-    }
-
-    #[test]
-    fn bad_addresses_are_not_readable() {
-        let bytes = [1u8; 64];
-        let at = bytes.as_ptr() as u64;
-        assert!(is_readable(at, 64) && is_readable(0, 0));
-        assert!(!is_readable(0, 1) && !is_readable(8, 4096) && !is_readable(at, u64::MAX));
     }
 }

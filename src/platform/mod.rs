@@ -2,6 +2,7 @@
 //! page through which the processes of a node take turns. No policy: when and how much is decided
 //! elsewhere. Every system call of the library that is not the driver's is here.
 
+pub mod access;
 pub mod affinity;
 pub mod clock;
 pub mod files;
@@ -12,6 +13,7 @@ pub mod network;
 pub mod numa;
 pub mod shared;
 pub mod socket;
+pub mod times;
 pub mod turns;
 
 /// The calling thread's number in the system.

@@ -21,6 +21,8 @@ mod instrumented;
 mod kill;
 mod mpi;
 mod pinning;
+mod places;
 mod refuse;
+mod routed;
 mod trace;
 mod versions;

@@ -230,6 +230,31 @@ fn aggregated_files_of_others() {
     }
 }
 
+/// Without its table, an aggregated file restores all the same, by the headers of its parts; what is
+/// none is named. Catches a version that is passed over without a word.
+#[test]
+fn aggregated_files_without_tables() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(&AGGREGATED.replace("MODE", "async"));
+        let Some(run) = mpi.script(&job, &format!("{LENGTHS} take=x:1 take=x:2")) else { return };
+        run.succeed();
+        for folder in [job.scratch(), job.path("meta")] {
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+        let ended = mpi.script(&job, &format!("{LENGTHS} newest=x:2 restore=x:2")).unwrap();
+        let ended = ended.succeed();
+        assert!(ended.stderr.contains("x-agg-2.dat: its table "), "{}", ended.stderr);
+        let data = job.persistent().join("x-agg-2.dat");
+        let len = std::fs::metadata(&data).unwrap().len();
+        std::fs::OpenOptions::new().write(true).open(&data).unwrap().set_len(len - 1).unwrap();
+        let ended = mpi.script(&job, &format!("{LENGTHS} newest=x:1 restore=x:1")).unwrap();
+        let ended = ended.succeed();
+        for words in ["x-agg-2.dat", "is missing"] {
+            assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        }
+    }
+}
+
 /// Limits, intervals and checksums with aggregated files.
 #[test]
 fn aggregated_files_with_the_rest() {

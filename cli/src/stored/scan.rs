@@ -2,7 +2,6 @@
 //! over.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
@@ -89,9 +88,21 @@ fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, Stri
     let Some(meta) = meta else {
         return Err("the directory meta, which has its table, is not known".to_owned());
     };
-    let len = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    Offsets::read(&meta.join(file), len).map_err(|error| match error.kind() {
-        Kind::NotFound => format!("its table {} is missing", meta.join(file).display()),
-        _ => error.to_string(),
-    })
+    let table = meta.join(file);
+    let read = || {
+        let data = files::open(path)?;
+        let len = files::len(&data, path)?;
+        match Offsets::read(&table, len) {
+            // As a restart does.
+            Err(error) if error.kind() == Kind::NotFound => {
+                let missing = format!("its table {} is missing", table.display());
+                let offsets = Offsets::walk(&data, len, path);
+                let offsets = offsets.map_err(|error| error.followed_by(&missing))?;
+                eprintln!("{}: {missing}; its parts are found by their headers", path.display());
+                Ok(offsets)
+            }
+            read => read,
+        }
+    };
+    read().map_err(|error: veloc_client::error::Error| error.to_string())
 }

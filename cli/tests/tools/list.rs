@@ -107,17 +107,21 @@ fn damage_is_named() {
     let mut bytes = fs::read(job.path("persistent/wave-agg-3.dat")).unwrap();
     bytes[21] = 9;
     job.write("persistent/wave-agg-3.dat", &bytes);
-    job.aggregate("other", 1, &[GOLDEN.to_vec()]);
-    fs::remove_file(job.path("meta/other-agg-1.dat")).unwrap();
+    // Without a table, the headers say where the parts lie, if they do.
+    job.aggregate("other", 7, &[GOLDEN.to_vec(), vec![0; 8]]);
+    job.aggregate("other", 8, &[GOLDEN.to_vec(), GOLDEN.to_vec()]);
+    for version in [7, 8] {
+        fs::remove_file(job.path(&format!("meta/other-agg-{version}.dat"))).unwrap();
+    }
     let ran = job.veloc("ls --config veloc.cfg --json");
     let found = ran.json();
     assert_eq!(ran.code(), Some(0));
     assert_eq!(found["totals"]["bad"], 5);
-    assert_eq!(found["restorable"], json!({"other": [], "wave": [1]}));
+    assert_eq!(found["restorable"], json!({"other": [8], "wave": [1]}));
     assert_eq!(version(&found, 2)["missing_ranks"], json!([0, 2]));
     assert_eq!(version(&found, 3)["missing_ranks"], json!([1]));
     let other = &found["checkpoints"][0];
-    assert!(other["damaged"][0]["reason"].as_str().unwrap().contains("meta/other-agg-1.dat"));
+    assert!(other["damaged"][0]["reason"].as_str().unwrap().contains("meta/other-agg-7.dat"));
     let text = job.veloc("ls wave --config veloc.cfg").success();
     assert!(text.contains("persistent/wave-1-1.dat: region 2 of 5 bytes"), "{text}");
     assert!(text.contains("1 bad, others are good") && !text.contains("other "), "{text}");

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Files, Opened};
+use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::aggregate::{self, Offsets};
 use crate::format::header::Header;
@@ -135,8 +136,8 @@ impl Files {
             files::remove(&new_table)?;
             return claim.map(|_| ());
         }
-        // Without either there is nothing. Whoever dies in between leaves the data under a name that
-        // says what they are.
+        self.stamp(FileTier::Persistent, temporary);
+        // Whoever dies in between leaves a whole file or none, and never a table of another one.
         let named = files::remove(table)
             .and_then(|()| files::remove(data))
             .and_then(|()| files::atomic_replace(&new_table, table, durability))
@@ -158,8 +159,9 @@ impl Files {
 
     /// The versions of a name that have an aggregated file.
     pub(super) fn aggregated_versions(&self, name: &str) -> Result<Vec<i32>> {
-        self.meta.as_ref().map_or(Ok(Vec::new()), |meta| {
-            files::list(meta, |file| {
+        let persistent = self.persistent.as_ref().filter(|_| self.meta.is_some());
+        persistent.map_or(Ok(Vec::new()), |persistent| {
+            files::list(persistent, |file| {
                 aggregate::parse_name(file).filter(|(of, _)| *of == name).map(|(_, v)| v)
             })
         })
@@ -167,8 +169,7 @@ impl Files {
 
     /// Whether there is an aggregated file of a checkpoint.
     pub(super) fn is_aggregated(&self, name: &str, version: i32) -> bool {
-        self.aggregated_paths(name, version)
-            .is_some_and(|(data, table)| table.exists() && data.exists())
+        self.aggregated_data(name, version).is_some_and(|data| data.exists())
     }
 
     /// The aggregated file of a checkpoint, for its age.
@@ -180,12 +181,22 @@ impl Files {
     pub(super) fn open_part(&self, name: &str, version: i32) -> Result<Opened> {
         let missing = || Error::new(Kind::NotFound, "there is no aggregated file");
         let (path, table) = self.aggregated_paths(name, version).ok_or_else(missing)?;
-        // The table first: without it there is nothing, and it goes before the file changes.
-        if !table.exists() {
-            return Err(missing());
-        }
         let file = files::open(&path)?;
-        let offsets = Offsets::read(&table, files::len(&file, &path)?)?;
+        let len = files::len(&file, &path)?;
+        let offsets = match Offsets::read(&table, len) {
+            Err(error) if error.kind() == Kind::NotFound => {
+                let absent = format!("its table {} is missing", table.display());
+                let offsets = Offsets::walk(&file, len, &path);
+                let offsets = offsets.map_err(|error| error.followed_by(&absent))?;
+                self.warn_once(format!(
+                    "{}: {absent}; its {} parts are found by their headers",
+                    path.display(),
+                    offsets.ranks()
+                ));
+                offsets
+            }
+            read => read?,
+        };
         let part: Range<u64> = offsets.part(self.rank as usize).ok_or_else(missing)?;
         let header = Header::read(&file, part.clone(), &path)?;
         Ok(Opened { file, path, part, header })
@@ -195,9 +206,9 @@ impl Files {
     pub(super) fn remove_aggregated(&self, name: &str, version: i32) -> Result<()> {
         match self.aggregated_paths(name, version) {
             Some((data, table)) if self.rank == 0 => {
-                // Should it end here, nobody would find the data without their table.
-                files::remove(&data)?;
-                files::remove(&table)
+                // Should it end here, nobody would find the table without its data.
+                files::remove(&table)?;
+                files::remove(&data)
             }
             _ => Ok(()),
         }

@@ -23,13 +23,30 @@ impl Files {
         self.parity_path(name, version).is_ok_and(|path| path.exists())
     }
 
-    /// The versions of which a complete file exists in scratch or persistent, ascending.
+    /// The versions of which a complete file exists in scratch or persistent, ascending. A place
+    /// that cannot be listed is passed over, with a warning, if another one has any.
+    ///
+    /// # Errors
+    /// The first place's that could not be listed, if nothing was found.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
+        let of = |directory: &Option<PathBuf>| {
+            directory.as_ref().map(|directory| files::versions(directory, name, self.rank))
+        };
+        let own = [of(&self.scratch), of(&self.persistent)].into_iter().flatten();
         let mut found = BTreeSet::new();
-        for directory in [&self.scratch, &self.persistent].into_iter().flatten() {
-            found.extend(files::versions(directory, name, self.rank)?);
+        let mut failed = Vec::new();
+        for listed in own.chain(std::iter::once_with(|| self.aggregated_versions(name))) {
+            match listed {
+                Ok(versions) => found.extend(versions),
+                Err(error) => failed.push(error),
+            }
         }
-        found.extend(self.aggregated_versions(name)?);
+        if found.is_empty() {
+            return failed.into_iter().next().map_or(Ok(found), Err);
+        }
+        for error in failed {
+            self.warn_once(format!("going on without the checkpoints there: {error}"));
+        }
         Ok(found)
     }
 
@@ -57,27 +74,38 @@ impl Files {
         version: i32,
         mut take: impl FnMut(Opened) -> Result<T>,
     ) -> Result<T> {
-        let mut last = None;
+        let mut last: Option<Error> = None;
+        let pass_over = |last: &mut Option<Error>| {
+            if let Some(error) = last.take() {
+                self.warn_once(format!("{error}; looking for another copy"));
+            }
+        };
         for opened in self.copies(name, version) {
             match opened.and_then(&mut take) {
-                Ok(taken) => return Ok(taken),
+                Ok(taken) => {
+                    pass_over(&mut last);
+                    return Ok(taken);
+                }
                 Err(error) if error.kind() == Kind::NotFound => {}
                 // No other copy would help.
                 Err(error) if matches!(error.kind(), Kind::Driver(_) | Kind::Internal) => {
                     return Err(error);
                 }
                 Err(error) => {
-                    log::warn!("{error}; looking for another copy");
+                    // That of the last one is the caller's.
+                    pass_over(&mut last);
                     last = Some(error);
                 }
             }
         }
-        Err(last.unwrap_or_else(|| {
-            Error::new(
-                Kind::NotFound,
-                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
-            )
-        }))
+        Err(last.unwrap_or_else(|| self.no_file(name, version)))
+    }
+
+    pub(super) fn no_file(&self, name: &str, version: i32) -> Error {
+        Error::new(
+            Kind::NotFound,
+            format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+        )
     }
 
     /// The files that a checkpoint may have, the nearest first, each opened when it is its turn.
@@ -110,17 +138,14 @@ impl Files {
 
     /// What a checkpoint's file on disk is, if it can be restored.
     pub fn look(&self, name: &str, version: i32) -> Result<Found> {
-        if self.is_routed(name, version) {
+        // Upstream leaves no note, but a link; and there is no header in any copy.
+        let routed = self.is_routed(name, version)
+            || (self.is_linked(name, version)
+                && !self.copies(name, version).any(|opened| opened.is_ok()));
+        if routed {
             return self.routed_copy(name, version).map(|_| Found::Routed);
         }
-        match self.open_nearest(name, version) {
-            Ok(opened) => Ok(Found::Regions(opened)),
-            // Upstream leaves no note, but a link.
-            Err(error) if error.kind() == Kind::Corrupt && self.is_linked(name, version) => {
-                Ok(Found::Routed)
-            }
-            Err(error) => Err(error),
-        }
+        self.open_nearest(name, version).map(Found::Regions)
     }
 
     /// The versions of a name in a tier by the time of their last change, oldest first.

@@ -3,6 +3,7 @@
 //! A checkpoint's file appears by being renamed: whoever sees it sees it whole. Its format is
 //! upstream's (`format::header`).
 
+use std::collections::HashSet;
 use std::fs::{self};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +13,9 @@ use crate::config::{Config, SyncFiles};
 use crate::error::{Error, Result};
 use crate::format::names::{self};
 use crate::platform::files::{self};
+use crate::sync::Mutex;
 
+mod age;
 mod aggregate;
 mod checksums;
 mod find;
@@ -27,6 +30,7 @@ mod read;
 mod remove;
 mod routed;
 
+use age::Ages;
 pub use aggregate::Place;
 use checksums::Checksums;
 pub use opened::{Found, Opened};
@@ -42,6 +46,8 @@ pub struct Files {
     meta: Option<PathBuf>,
     checksums: Option<Arc<Checksums>>,
     companions: Arc<Companions>,
+    ages: Arc<Ages>,
+    told: Arc<Mutex<HashSet<String>>>,
     rank: u32,
     ephemeral: bool,
     sync: SyncFiles,
@@ -78,6 +84,9 @@ impl Companions {
         }
     }
 }
+
+/// How many warnings are remembered; then all are forgotten.
+const MOST_TOLD: usize = 1024;
 
 /// The number in the names of an ephemeral job's files; [`TEMPORARIES`] begins behind it.
 const SPILL: u64 = 0;
@@ -123,6 +132,8 @@ impl Files {
         let companions = Companions::found(scratch.as_deref(), rank);
         let found = Files {
             companions: Arc::new(companions),
+            ages: Arc::default(),
+            told: Arc::default(),
             scratch: absolute(&scratch),
             persistent: absolute(&persistent),
             meta: absolute(&meta),
@@ -138,6 +149,19 @@ impl Files {
             }
         }
         Ok(found)
+    }
+
+    /// A warning about a file, which is the same each time that it is looked at.
+    pub fn warn_once(&self, text: String) {
+        let mut told = self.told.lock();
+        if told.contains(&text) {
+            return;
+        }
+        log::warn!("{text}");
+        if told.len() >= MOST_TOLD {
+            told.clear();
+        }
+        told.insert(text);
     }
 
     /// There will be parities.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{hashing, Files, Place};
+use crate::catalog::entry::FileTier;
 use crate::error::{Error, Result};
 use crate::format::names;
 use crate::platform::files::{self, Durability};
@@ -35,12 +36,16 @@ impl Files {
         let durability = self.persistent_durability();
         let temporary = self.temporary(&target);
         let bytes = files::copy_file(&source, &temporary, durability)?;
+        if link.is_none() {
+            self.stamp(FileTier::Persistent, &temporary);
+        }
         files::atomic_replace(&temporary, &target, durability)?;
         if let Some(link) = link {
             let temporary = self.temporary(&link);
             std::os::unix::fs::symlink(&target, &temporary).map_err(|error| {
                 Error::system(format!("linking {}", temporary.display()), &error)
             })?;
+            self.stamp(FileTier::Persistent, &temporary);
             files::atomic_replace(&temporary, &link, durability)?;
         }
         self.persist_checksum(name, version, routed.map(|_| &*source), durability)?;

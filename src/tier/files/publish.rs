@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::{Files, Output, Written};
+use crate::catalog::entry::FileTier;
 use crate::config::SyncFiles;
 use crate::error::Result;
 use crate::format::checksum::Checksum;
@@ -38,6 +39,7 @@ impl Files {
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         let durability = self.scratch_durability();
+        self.stamp(FileTier::Scratch, &written.temporary);
         files::atomic_replace(&written.temporary, &self.own_path(name, version)?, durability)?;
         match &written.digest {
             Some(digest) => self.put_checksum(name, version, digest, durability),
@@ -56,6 +58,7 @@ impl Files {
     ) -> Result<()> {
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
+        self.stamp(FileTier::Scratch, temporary);
         self.publish_rebuilt(temporary, name, version, Some(original))
     }
 

@@ -46,7 +46,7 @@ impl Files {
             return false; // There is no scratch, where notes are.
         };
         read_note(&note).map(|original| original.is_some()).unwrap_or_else(|error| {
-            log::warn!("{error}; it is passed over");
+            self.warn_once(format!("{error}; it is passed over"));
             false
         })
     }
@@ -64,29 +64,37 @@ impl Files {
             let len = files::len(&opened, path)?;
             self.checksums.as_ref().map_or(Ok(()), |sums| sums.check(&file, &opened, 0..len, path))
         };
-        let mut last = None;
+        let mut last: Option<Error> = None;
         let scratch = self.scratch_path(name, version).ok();
         for path in scratch.into_iter().chain(self.persistent_path(name, version)) {
             match check(&path) {
-                Ok(()) => return Ok(path),
+                Ok(()) => {
+                    if let Some(error) = last {
+                        self.warn_once(format!("{error}; another copy is taken"));
+                    }
+                    return Ok(path);
+                }
                 Err(error) if error.kind() == Kind::NotFound => {}
                 Err(error) => {
-                    log::warn!("{error}; looking for another copy");
-                    last = Some(error);
+                    last = Some(match last {
+                        Some(before) => before.followed_by(error),
+                        None => error,
+                    });
                 }
             }
         }
-        Err(last.unwrap_or_else(|| {
-            Error::new(
-                Kind::NotFound,
-                format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
-            )
-        }))
+        Err(last.unwrap_or_else(|| self.no_file(name, version)))
     }
 
-    /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it.
-    /// Its path there, and the bytes that were copied.
-    pub fn fetch_routed(&self, name: &str, version: i32) -> Result<(PathBuf, u64)> {
+    /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it, with the
+    /// note of what it is. Its path there, and the bytes that were copied. `lock` takes the lock of
+    /// names.
+    pub fn fetch_routed<G>(
+        &self,
+        name: &str,
+        version: i32,
+        lock: impl FnOnce() -> G,
+    ) -> Result<(PathBuf, u64)> {
         let path = self.scratch_path(name, version)?;
         let source = self.routed_copy(name, version)?;
         if source == path {
@@ -94,9 +102,22 @@ impl Files {
         }
         let temporary = self.temporary(&path);
         let bytes = files::copy_file(&source, &temporary, Durability::Unsynced)?;
-        files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
-        Ok((path, bytes))
+        let noted = self.routed(name, version).ok().flatten();
+        let original = noted.or_else(|| linked_from(&source));
+        let _naming = lock();
+        let named = self.publish_rebuilt(&temporary, name, version, original.as_deref());
+        if named.is_err() {
+            // The first failure is the one to report.
+            let _ = files::remove(&temporary);
+        }
+        named.map(|()| (path, bytes))
     }
+}
+
+/// The absolute path that a link leads to.
+fn linked_from(link: &Path) -> Option<String> {
+    let target = link.parent()?.join(std::fs::read_link(link).ok()?);
+    std::path::absolute(target).ok()?.into_os_string().into_string().ok()
 }
 
 #[cfg(test)]
@@ -149,6 +170,12 @@ mod tests {
         fs::remove_file(job.path("p/x-0-1.dat")).unwrap();
         symlink(job.path("own"), job.path("p/x-0-1.dat")).unwrap();
         assert!(job.is_routed().unwrap());
+        // Nor is one that leads to a checkpoint's file a note.
+        fs::remove_file(job.path("s/.x-0-1.dat.routed")).unwrap();
+        assert!(job.is_routed().unwrap());
+        fs::write(job.path("own"), [0; 8]).unwrap();
+        assert!(!job.is_routed().unwrap());
+        job.note(job.path("own").to_str().unwrap());
         fs::remove_file(job.path("p/x-0-1.dat")).unwrap();
         fs::write(job.path("s/x-0-1.dat"), "the application's").unwrap();
         assert!(job.is_routed().unwrap());

@@ -1,0 +1,66 @@
+//! Directories that cannot be looked at while a job runs, and what is said of what was found.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use capi_tests::checkpoint_file::{content, encode};
+use capi_tests::job::{names, Job};
+
+const ASYNC: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
+const SYNC: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
+
+/// Catches a place that is down and takes the other one along, and one that is passed over without a
+/// word.
+#[test]
+fn one_place_that_cannot_be_listed() {
+    for configuration in [ASYNC, SYNC] {
+        for down in ["persistent", "scratch"] {
+            let job = Job::new(configuration);
+            job.run("script", "take=x:1 take=x:2").succeed();
+            let close = job.path("close");
+            let script = "#!/bin/sh\nmv DIR/DOWN DIR/away && touch DIR/DOWN\n";
+            let script = script.replace("DIR", &job.path("").display().to_string());
+            fs::write(&close, script.replace("DOWN", down)).unwrap();
+            fs::set_permissions(&close, fs::Permissions::from_mode(0o755)).unwrap();
+            let commands = "run=DIR/close newest=x:2 newest=x:1:1 restore=x:2";
+            let ended = job.run("script", commands).succeed();
+            let (text, place) = (&ended.stderr, job.path(down).display().to_string());
+            assert_eq!(text.matches(&format!("list {place}")).count(), 1, "{text}");
+        }
+    }
+}
+
+/// Catches a copy that is complained of each time that it is looked at, and once more where there is
+/// no other; and ids that stand twice in a header, which are none that cannot be read.
+#[test]
+fn a_bad_copy_is_named_once() {
+    let job = Job::new(ASYNC);
+    job.run("script", "take=x:1 take=x:2").succeed();
+    let twice = {
+        let mut bytes = encode(&[(1, content(1, 2, 100)), (2, content(2, 2, 100))]);
+        bytes[20] = 1;
+        bytes
+    };
+    fs::write(job.scratch().join("x-0-2.dat"), &twice).unwrap();
+    let ended = job.run("script", "newest=x:2 newest=x:2:2 restore=x:2").succeed();
+    assert_eq!(ended.stderr.matches("x-0-2.dat").count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("lists region 1 twice"), "{}", ended.stderr);
+    fs::remove_file(job.persistent().join("x-0-2.dat")).unwrap();
+    let ended = job.run("script", "newest=x:1 newest=x:1:2 restore=x:1").succeed();
+    assert_eq!(ended.stderr.matches("x-0-2.dat").count(), 1, "{}", ended.stderr);
+    job.run("script", "refuse=y:1:no_checkpoint|rank_0").succeed();
+}
+
+/// The order of versions that were taken within a moment is that of taking, also for the next job.
+#[test]
+fn versions_of_one_moment() {
+    for configuration in [ASYNC, SYNC] {
+        let job = Job::new(configuration);
+        let versions = "take=x:30 take=x:11 take=x:25 take=x:9";
+        job.run("script", versions).succeed();
+        job.configure(&format!("{configuration}scratch_versions = 2\nmax_versions = 3\n"));
+        job.run("script", "take=x:1").succeed();
+        assert_eq!(names(&job.scratch()), ["x-0-1.dat", "x-0-9.dat"]);
+        assert_eq!(names(&job.persistent()), ["x-0-1.dat", "x-0-25.dat", "x-0-9.dat"]);
+    }
+}

@@ -1,0 +1,89 @@
+//! A file-based checkpoint under way (`VELOC_Route_file`): the file that the application writes in
+//! place of its own.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::error::{Error, Kind, Result};
+use crate::platform::{files, times};
+use crate::tier::files::Files;
+
+/// The file, under its temporary name.
+#[derive(Debug)]
+pub(super) struct Routed {
+    /// The application's own file, which this one will replace.
+    pub original: Arc<str>,
+    /// Where the application writes.
+    pub temporary: PathBuf,
+    /// When it was changed, as long as nobody has written to it.
+    untouched: SystemTime,
+    /// Open, so that others see that the file is in use.
+    _file: File,
+}
+
+impl Routed {
+    /// Makes the empty file for a checkpoint.
+    ///
+    /// # Errors
+    /// The system's, with the path; that there is no scratch directory.
+    pub fn create(files: &Files, name: &str, version: i32, original: String) -> Result<Routed> {
+        let temporary = files.temporary(&files.scratch_path(name, version)?);
+        let file = files::create(&temporary)?;
+        // Whoever opens the file to write it anew gives it another time than this, even if he leaves
+        // it empty. Where a file system refuses, it has the time of now.
+        let _ = file.set_modified(SystemTime::UNIX_EPOCH);
+        let untouched = times::modified(&temporary)?;
+        Ok(Routed { original: original.into(), temporary, untouched, _file: file })
+    }
+
+    /// Refuses a file that nobody has written: the application's own would be replaced by nothing.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`]; [`Kind::NotFound`] if the file is gone; else the system's.
+    pub fn check_written(&self) -> Result<()> {
+        let path = self.temporary.display();
+        let found = fs::metadata(&self.temporary).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::new(Kind::NotFound, format!("{path} is gone")),
+            _ => Error::system(format!("stat {path}"), &error),
+        });
+        let unwritten = |what: &str| format!("{what}; {} stays as it is", self.original);
+        let found =
+            found.map_err(|error| Error::new(error.kind(), unwritten(&error.to_string())))?;
+        let changed = times::modified(&self.temporary)? != self.untouched;
+        if found.len() > 0 || changed {
+            return Ok(());
+        }
+        Err(Error::invalid(unwritten(&format!("nothing was written to {path}"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// Catches an empty file that is not told from one that nobody has written.
+    #[test]
+    fn an_empty_file_may_be_meant() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("mode = sync\nscratch = {}\n", directory.path().display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let routed = |version| Routed::create(&files, "x", version, "/own".to_owned()).unwrap();
+        let untouched = routed(1);
+        let error = untouched.check_written().unwrap_err().to_string();
+        assert!(error.contains(".x-0-1.dat.tmp-") && error.contains("/own"), "{error}");
+        let empty = routed(2);
+        File::create(&empty.temporary).unwrap();
+        empty.check_written().unwrap();
+        let replaced = routed(3);
+        let other = directory.path().join("other");
+        fs::write(&other, "").unwrap();
+        fs::rename(&other, &replaced.temporary).unwrap();
+        replaced.check_written().unwrap();
+        fs::remove_file(&replaced.temporary).unwrap();
+        assert!(replaced.check_written().unwrap_err().to_string().contains("is gone"));
+    }
+}

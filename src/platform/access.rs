@@ -1,0 +1,155 @@
+//! What this process may do with memory that it is told of, asked of the system: a bad address is an
+//! answer, not a fault.
+
+use std::fs;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// The system call that reads another process's memory, or the one that writes it.
+type Transfer = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> isize;
+
+/// Whether the first and the last of `len` bytes at `address` can be read.
+pub fn is_readable(address: u64, len: u64) -> bool {
+    static ANSWERED: OnceLock<bool> = OnceLock::new();
+    both_ends(address, len, &ANSWERED, |address| {
+        let mut byte = 0u8;
+        passes(libc::process_vm_readv, std::ptr::from_mut(&mut byte) as u64, address)
+    })
+}
+
+/// Whether the first and the last of `len` bytes at `address` can be written. They are written, with
+/// what they are.
+pub fn has_writable_ends(address: u64, len: u64) -> bool {
+    static ANSWERED: OnceLock<bool> = OnceLock::new();
+    both_ends(address, len, &ANSWERED, |address| passes(libc::process_vm_writev, address, address))
+}
+
+/// Whether each of `len` bytes at `address` is in a mapping that can be written. This reads the list
+/// of all mappings, tens of microseconds for some hundred of them.
+pub fn is_mapped_writable(address: u64, len: u64) -> bool {
+    // Without /proc nothing is known, and nothing refused. The names of files need not be UTF-8.
+    let Ok(maps) = fs::read("/proc/self/maps") else { return true };
+    writable_in(&String::from_utf8_lossy(&maps), address..address.saturating_add(len))
+}
+
+/// What `at` says of the first and of the last of `len` bytes. A sandbox may forbid the question; then
+/// every address passes.
+fn both_ends(address: u64, len: u64, answered: &OnceLock<bool>, at: impl Fn(u64) -> bool) -> bool {
+    let answered = *answered.get_or_init(|| {
+        let mut own = 0u8;
+        at(std::ptr::from_mut(&mut own) as u64)
+    });
+    !answered || len == 0 || (at(address) && at(address.saturating_add(len - 1)))
+}
+
+/// Whether the kernel copies one byte of this process between `local` and `remote`.
+fn passes(transfer: Transfer, local: u64, remote: u64) -> bool {
+    let byte = |address: u64| libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 1 };
+    let (local, remote) = (byte(local), byte(remote));
+    // SAFETY: the kernel checks both addresses. What is written is a local of the caller, or a byte
+    // of the application's that gets the value that it has, while a call of the application's has
+    // the use of it.
+    unsafe { transfer(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
+}
+
+/// Whether the mappings of `/proc/self/maps`, which ascend, have all of `wanted` writable.
+fn writable_in(maps: &str, wanted: Range<u64>) -> bool {
+    let mut reached = wanted.start;
+    for (range, writable) in maps.lines().filter_map(mapping) {
+        if reached >= wanted.end {
+            break;
+        }
+        if range.end > reached {
+            if range.start > reached || !writable {
+                return false;
+            }
+            reached = range.end;
+        }
+    }
+    reached >= wanted.end
+}
+
+/// The addresses of a line such as `7f0000000000-7f0000200000 rw-p ...`, and whether they may be
+/// written to.
+fn mapping(line: &str) -> Option<(Range<u64>, bool)> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((number(start)?..number(end)?, words.next()?.as_bytes().get(1) == Some(&b'w')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::memory::page_size;
+
+    #[test]
+    fn bad_addresses_are_not_readable() {
+        let bytes = [1u8; 64];
+        let at = bytes.as_ptr() as u64;
+        assert!(is_readable(at, 64) && is_readable(0, 0));
+        assert!(!is_readable(0, 1) && !is_readable(8, 4096) && !is_readable(at, u64::MAX));
+    }
+
+    /// Catches a question that is answered by what can be read, and one that changes bytes.
+    #[test]
+    fn what_can_only_be_read_is_not_writable() {
+        static TABLE: [u8; 64] = [7; 64];
+        let constant = TABLE.as_ptr() as u64;
+        assert!(is_readable(constant, 64));
+        assert!(!has_writable_ends(constant, 64) && !is_mapped_writable(constant, 64));
+        let mut bytes = [7u8; 64];
+        let at = bytes.as_mut_ptr() as u64;
+        assert!(has_writable_ends(at, 64) && is_mapped_writable(at, 64));
+        assert_eq!(bytes, [7; 64]);
+        assert!(has_writable_ends(0, 0) && is_mapped_writable(0, 0));
+        assert!(!has_writable_ends(8, 64) && !is_mapped_writable(8, 64));
+    }
+
+    /// Catches a range of which only the ends are looked at.
+    #[test]
+    fn a_page_between_is_seen() {
+        let page = page_size();
+        // SAFETY: a mapping of its own at an address that the system chooses.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 3 * page, 3, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        let (at, len) = (start as u64, 3 * page as u64);
+        assert!(is_mapped_writable(at, len));
+        // SAFETY: the page in the middle of that mapping.
+        let status = unsafe { libc::mprotect(start.byte_add(page), page, libc::PROT_READ) };
+        assert_eq!(status, 0);
+        assert!(has_writable_ends(at, len));
+        assert!(!is_mapped_writable(at, len));
+        assert!(is_mapped_writable(at, page as u64));
+        // SAFETY: that mapping, which nobody uses.
+        unsafe { libc::munmap(start, 3 * page) };
+    }
+
+    #[test]
+    fn mappings_one_behind_the_other() {
+        let maps = "1000-2000 rw-p 0 00:00 0\n2000-3000 -w-s 0 00:00 0 /a b\n\
+                    3000-4000 r--p 0 00:00 0\n5000-6000 rw-p 0 00:00 0\n";
+        for (range, expected) in [
+            (0x1000..0x3000, true),
+            (0x1800..0x2800, true),
+            (0x5000..0x6000, true),
+            (0x1000..0x3001, false),
+            (0x3000..0x3001, false),
+            (0x4000..0x5001, false),
+            (0x5000..0x6001, false),
+            (0x0fff..0x1001, false),
+        ] {
+            assert_eq!(writable_in(maps, range.clone()), expected, "{range:x?}");
+        }
+    }
+}

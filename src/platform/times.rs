@@ -1,0 +1,63 @@
+//! When files were changed, as their file system says it.
+
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::files::c_path;
+use crate::error::{Error, Result};
+
+/// When the file at `path` was changed; of a link, when that was.
+///
+/// # Errors
+/// The system's, with the path.
+pub fn modified(path: &Path) -> Result<SystemTime> {
+    fs::symlink_metadata(path)
+        .and_then(|metadata| metadata.modified())
+        .map_err(|e| Error::system(format!("stat {}", path.display()), &e))
+}
+
+/// Sets when the file at `path`, or the link, was changed, as finely as the file system can tell.
+///
+/// # Errors
+/// The system's, with the path.
+pub fn set_modified(path: &Path, time: SystemTime) -> Result<()> {
+    let name = c_path(path)?;
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let unchanged = libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT };
+    let modified = libc::timespec {
+        tv_sec: since.as_secs() as libc::time_t,
+        tv_nsec: since.subsec_nanos() as libc::c_long,
+    };
+    let times = [unchanged, modified];
+    let follow = libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: a string that ends with a null byte, and the two times that the call reads.
+    let set = unsafe { libc::utimensat(libc::AT_FDCWD, name.as_ptr(), times.as_ptr(), follow) };
+    match set {
+        0 => Ok(()),
+        _ => Err(Error::errno(format!("set the time of {}", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Catches a time that is the link's target's, or one that is not kept to the nanosecond.
+    #[test]
+    fn links_have_times_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+        set_modified(&link, time).unwrap();
+        assert_eq!(modified(&link).unwrap(), time);
+        assert!(modified(&file).unwrap() > time);
+        let gone = folder.path().join("gone");
+        for error in [modified(&gone).unwrap_err(), set_modified(&gone, time).unwrap_err()] {
+            assert!(error.to_string().contains("gone"), "{error}");
+        }
+    }
+}
