@@ -14,6 +14,7 @@ pub mod engine;
 pub mod erasure;
 pub mod error;
 pub mod format;
+pub mod logging;
 pub mod metrics;
 pub mod mpi;
 pub mod platform;

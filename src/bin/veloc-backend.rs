@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use log::LevelFilter;
 use veloc_client::backend::daemon::{run, Outcome, Start, SOCKET_OPTION};
+use veloc_client::logging;
 
 const USAGE: &str = "usage: veloc-backend <configuration> [--foreground] [--disable-ec]
 
@@ -44,8 +46,9 @@ fn main() -> ExitCode {
         _ => return misuse("which configuration?"),
     };
     if foreground {
-        let settings = env_logger::Env::default().filter_or("VELOC_LOG", "info");
-        env_logger::Builder::from_env(settings).format_target(false).init();
+        logging::start(LevelFilter::Info, |builder| {
+            builder.format_target(false);
+        });
     }
     match run(&start) {
         Ok(Outcome::Served) => ExitCode::SUCCESS,
