@@ -6,17 +6,8 @@ use std::process::ExitCode;
 
 use log::LevelFilter;
 use veloc_client::backend::daemon::{run, Outcome, Start, SOCKET_OPTION};
+use veloc_client::backend::usage;
 use veloc_client::logging;
-
-const USAGE: &str = "usage: veloc-backend <configuration> [--foreground] [--disable-ec]
-
-Holds the host buffers of the jobs of this configuration (mode = async), and writes
-what is in them should a job be killed. The library starts it by itself; one that is
-started by hand stays until SIGTERM.
-
-  --foreground  stay in the terminal, with messages on standard error
-  --disable-ec  taken as upstream's does, without effect: erasure codes are the job's
-  --version     say the version, and of which protocol";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,7 +16,7 @@ fn main() -> ExitCode {
     for argument in &arguments {
         match argument.as_str() {
             "--help" | "-h" => {
-                println!("{USAGE}");
+                print!("{}", usage::help());
                 return ExitCode::SUCCESS;
             }
             "--version" | "-V" => {
@@ -64,6 +55,6 @@ fn main() -> ExitCode {
 }
 
 fn misuse(what: &str) -> ExitCode {
-    eprintln!("veloc-backend: {what}\n{USAGE}");
+    eprintln!("veloc-backend: {what}\n\n{}", usage::help());
     ExitCode::from(2)
 }
