@@ -94,8 +94,9 @@ fn the_job_of_the_guide() {
             let source = job.path("heat.c");
             std::fs::write(&source, block("c")).unwrap();
             let program = mpi_program(mpi.compiler, source.to_str().unwrap());
-            let ended = run.arg(program).arg(job.path("veloc.cfg")).succeed();
-            assert!(ended.stdout.contains(wanted), "{}{}", ended.stdout, ended.stderr);
+            let ended = run.arg(program).arg(job.path("veloc.cfg")).end();
+            let (stdout, stderr) = (&ended.stdout, &ended.stderr);
+            assert!(ended.status.success() && stdout.contains(wanted), "{stdout}{stderr}");
             true
         };
         if !run("step 1 is next") {
