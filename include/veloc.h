@@ -173,8 +173,8 @@ typedef struct VELOC_Metrics {
      */
     double touch_interval;
     /**
-     * Predicted seconds of a flush with sequential and with concurrent touching; 0 before there
-     * is a prediction.
+     * Predicted seconds of a flush with sequential and with concurrent touching, from what was
+     * measured until now; 0 before there is a prediction.
      */
     double touch_predictions[2];
     /**
