@@ -41,6 +41,10 @@ install(DIRECTORY fortran/ DESTINATION "${data}/fortran")
 
 install(FILES LICENSE-APACHE LICENSE-MIT THIRD-PARTY-NOTICES
     DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# What users read, with what it links to.
+set(documents guide.md configuration.md from-veloc.md bench.md model.md timeline.png strategies.png)
+list(TRANSFORM documents PREPEND docs/)
+install(FILES ${documents} DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 # What Rust's standard library is made of, if the toolchain says so.
 execute_process(COMMAND "${VELOC_RUSTC_FOUND}" --print sysroot
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"

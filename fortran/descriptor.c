@@ -10,18 +10,26 @@
 /* The library's. */
 int VELOC_Fortran_protect(int id, void *address, int64_t count, int64_t size, const char *name);
 int VELOC_Fortran_refuse_section(int id);
+int VELOC_Fortran_refuse_number(const char *what, int64_t number);
 
 void veloc_fortran_protect_array(const int *id, const CFI_cdesc_t *array, int *err);
 void veloc_fortran_protect_own_array(const int *id, const CFI_cdesc_t *array,
                                      const CFI_cdesc_t *name, int *err);
+/* For default integers of 64 bits. */
+void veloc_fortran_protect_array_long(const int64_t *id, const CFI_cdesc_t *array, int64_t *err);
+void veloc_fortran_protect_own_array_long(const int64_t *id, const CFI_cdesc_t *array,
+                                          const CFI_cdesc_t *name, int64_t *err);
 
 /* Longer than any name: what does not fit is refused by the library, for its length. */
 enum { NAME = 1024 };
 
-static int protect(int id, const CFI_cdesc_t *array, const char *name)
+static int protect(int64_t long_id, const CFI_cdesc_t *array, const char *name)
 {
+    int id = (int)long_id;
     int64_t count = 1;
     int dimension;
+    if (id != long_id)
+        return VELOC_Fortran_refuse_number("id", long_id);
     /* The elements must lie side by side: no gap in any dimension that has more than one. */
     int64_t stride = (int64_t)array->elem_len;
     for (dimension = 0; dimension < array->rank; dimension++) {
@@ -34,13 +42,7 @@ static int protect(int id, const CFI_cdesc_t *array, const char *name)
     return VELOC_Fortran_protect(id, array->base_addr, count, (int64_t)array->elem_len, name);
 }
 
-void veloc_fortran_protect_array(const int *id, const CFI_cdesc_t *array, int *err)
-{
-    *err = protect(*id, array, "");
-}
-
-void veloc_fortran_protect_own_array(const int *id, const CFI_cdesc_t *array,
-                                     const CFI_cdesc_t *name, int *err)
+static int protect_own(int64_t id, const CFI_cdesc_t *array, const CFI_cdesc_t *name)
 {
     const char *letters = name->base_addr;
     size_t length = name->elem_len;
@@ -52,5 +54,27 @@ void veloc_fortran_protect_own_array(const int *id, const CFI_cdesc_t *array,
     memcpy(text, letters, length);
     text[length] = '\0';
     /* No letters would mean the regions of any checkpoint. */
-    *err = protect(*id, array, length == 0 ? " " : text);
+    return protect(id, array, length == 0 ? " " : text);
+}
+
+void veloc_fortran_protect_array(const int *id, const CFI_cdesc_t *array, int *err)
+{
+    *err = protect(*id, array, "");
+}
+
+void veloc_fortran_protect_array_long(const int64_t *id, const CFI_cdesc_t *array, int64_t *err)
+{
+    *err = protect(*id, array, "");
+}
+
+void veloc_fortran_protect_own_array(const int *id, const CFI_cdesc_t *array,
+                                     const CFI_cdesc_t *name, int *err)
+{
+    *err = protect_own(*id, array, name);
+}
+
+void veloc_fortran_protect_own_array_long(const int64_t *id, const CFI_cdesc_t *array,
+                                          const CFI_cdesc_t *name, int64_t *err)
+{
+    *err = protect_own(*id, array, name);
 }

@@ -7,7 +7,9 @@
 ! Needs no MPI: VELOC_Init takes the communicator as an integer, as `use mpi` has it; with
 ! `use mpi_f08` pass comm%MPI_VAL, or use the module veloc_f08.
 !
-! To be compiled by the compiler of the program that uses it, together with descriptor.c.
+! To be compiled by the compiler of the program that uses it, together with descriptor.c, and with the
+! same kind of default integers (gfortran and flang: -fdefault-integer-8). Where these have 64 bits, a
+! number that C's int cannot hold is refused.
 module veloc
   use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_f_pointer, c_int, c_int64_t, c_loc, &
       c_null_char, c_ptr, c_size_t
@@ -39,16 +41,26 @@ module veloc
   public :: VELOC_Prefetch_enqueue, VELOC_Prefetch_start, VELOC_Next_prefetched, &
       VELOC_Recover_ckpt_size
 
+  ! Joins a job: (comm, config_file, err). The kind of a communicator is that of the MPI's integers,
+  ! which need not be the program's.
+  interface VELOC_Init
+    procedure init_int, init_long
+  end interface
+
   ! Protects an array or scalar of any type and rank: (id, array, err). It must have the attribute
   ! target or live as long as it is protected; a section with gaps is refused.
-  ! Or so many elements at an address, of the device for example: (id, c_ptr, count, size, err).
+  ! Or so many elements at an address, of the device for example: (id, c_ptr, count, size, err), where
+  ! count and size may have 32 or 64 bits each, so that c_sizeof() and c_size_t will do.
   interface VELOC_Mem_protect
-    procedure protect_array, protect_address, protect_address_long
+    procedure protect_array, protect_array_long
+    procedure protect_address, protect_address_size, protect_address_count, protect_address_both
   end interface
 
   ! The same for the checkpoints of one name alone, which is the last argument but err.
   interface VELOC_Region_protect
-    procedure protect_own_array, protect_own_address, protect_own_address_long
+    procedure protect_own_array, protect_own_array_long
+    procedure protect_own_address, protect_own_address_size, protect_own_address_count, &
+        protect_own_address_both
   end interface
 
   interface
@@ -85,8 +97,15 @@ module veloc
       import :: c_int
       integer(c_int), value :: id
     end function
+    ! Keeps the reason why a number is refused.
+    integer(c_int) function c_refuse_number(what, number) bind(c, name='VELOC_Fortran_refuse_number')
+      import :: c_int, c_char, c_int64_t
+      character(kind=c_char), intent(in) :: what(*)
+      integer(c_int64_t), value :: number
+    end function
     ! Arrays of any type and rank, in descriptor.c. Without an intent: later calls read and write
     ! them, and a compiler that saw that they are only read here would keep them in registers.
+    ! Each for default integers of 32 and of 64 bits.
     subroutine protect_array(id, array, err) bind(c, name='veloc_fortran_protect_array')
       import :: c_int
       integer(c_int), intent(in) :: id
@@ -100,6 +119,20 @@ module veloc
       type(*), dimension(..), target :: array
       character(kind=c_char, len=*), intent(in) :: name
       integer(c_int), intent(out) :: err
+    end subroutine
+    subroutine protect_array_long(id, array, err) bind(c, name='veloc_fortran_protect_array_long')
+      import :: c_int64_t
+      integer(c_int64_t), intent(in) :: id
+      type(*), dimension(..), target :: array
+      integer(c_int64_t), intent(out) :: err
+    end subroutine
+    subroutine protect_own_array_long(id, array, name, err) &
+        bind(c, name='veloc_fortran_protect_own_array_long')
+      import :: c_int64_t, c_char
+      integer(c_int64_t), intent(in) :: id
+      type(*), dimension(..), target :: array
+      character(kind=c_char, len=*), intent(in) :: name
+      integer(c_int64_t), intent(out) :: err
     end subroutine
     integer(c_int) function c_unprotect(id) bind(c, name='VELOC_Mem_unprotect')
       import :: c_int
@@ -231,26 +264,65 @@ contains
     c_text(len_trim(text) + 1) = c_null_char
   end function
 
+  ! Whether C's int can hold the number. If not, the call that it was given to has failed.
+  logical function fits(what, number, err)
+    character(len=*), intent(in) :: what
+    integer, intent(in) :: number
+    integer, intent(out) :: err
+    fits = long_fits(what, int(number, c_int64_t), err)
+  end function
+
+  logical function long_fits(what, number, err)
+    character(len=*), intent(in) :: what
+    integer(c_int64_t), intent(in) :: number
+    integer, intent(out) :: err
+    integer(c_int64_t), parameter :: MOST = huge(0_c_int)
+    err = VELOC_SCES
+    long_fits = -MOST - 1 <= number .and. number <= MOST
+    if (.not. long_fits) err = c_refuse_number(c_text(what), number)
+  end function
+
+  ! The same of several.
+  logical function all_fit(what, numbers, err)
+    character(len=*), intent(in) :: what
+    integer, intent(in) :: numbers(:)
+    integer, intent(out) :: err
+    integer :: i
+    all_fit = .true.
+    err = VELOC_SCES
+    do i = 1, size(numbers)
+      all_fit = fits(what, numbers(i), err)
+      if (.not. all_fit) return
+    end do
+  end function
+
   ! --- the job --------------------------------------------------------------------------------
 
-  subroutine VELOC_Init(comm, config_file, err)
-    integer, intent(in) :: comm
+  subroutine init_int(comm, config_file, err)
+    integer(c_int), intent(in) :: comm
     character(len=*), intent(in) :: config_file
     integer, intent(out) :: err
-    err = c_init(int(comm, c_int), c_text(config_file))
+    err = c_init(comm, c_text(config_file))
+  end subroutine
+
+  subroutine init_long(comm, config_file, err)
+    integer(c_int64_t), intent(in) :: comm
+    character(len=*), intent(in) :: config_file
+    integer, intent(out) :: err
+    if (long_fits('comm', comm, err)) err = c_init(int(comm, c_int), c_text(config_file))
   end subroutine
 
   subroutine VELOC_Init_single(id, config_file, err)
     integer, intent(in) :: id
     character(len=*), intent(in) :: config_file
     integer, intent(out) :: err
-    err = c_init_single(int(id, c_int), c_text(config_file))
+    if (fits('id', id, err)) err = c_init_single(int(id, c_int), c_text(config_file))
   end subroutine
 
   subroutine VELOC_Finalize(drain, err)
     integer, intent(in) :: drain
     integer, intent(out) :: err
-    err = c_finalize(int(drain, c_int))
+    err = c_finalize(merge(1_c_int, 0_c_int, drain /= 0))
   end subroutine
 
   ! The reason of this thread's last failure, cut or filled with blanks.
@@ -280,40 +352,85 @@ contains
     integer, intent(in) :: id
     type(c_ptr), value :: address
     integer(c_int), intent(in) :: count
-    integer, intent(in) :: base_size
+    integer(c_int), intent(in) :: base_size
     integer, intent(out) :: err
-    err = c_protect(int(id, c_int), address, int(count, c_int64_t), int(base_size, c_int64_t), &
-        ANY_NAME)
+    call protect(id, address, int(count, c_int64_t), int(base_size, c_int64_t), ANY_NAME, err)
   end subroutine
 
-  subroutine protect_address_long(id, address, count, base_size, err)
+  subroutine protect_address_size(id, address, count, base_size, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int), intent(in) :: count
+    integer(c_int64_t), intent(in) :: base_size
+    integer, intent(out) :: err
+    call protect(id, address, int(count, c_int64_t), base_size, ANY_NAME, err)
+  end subroutine
+
+  subroutine protect_address_count(id, address, count, base_size, err)
     integer, intent(in) :: id
     type(c_ptr), value :: address
     integer(c_int64_t), intent(in) :: count
-    integer, intent(in) :: base_size
+    integer(c_int), intent(in) :: base_size
     integer, intent(out) :: err
-    err = c_protect(int(id, c_int), address, count, int(base_size, c_int64_t), ANY_NAME)
+    call protect(id, address, count, int(base_size, c_int64_t), ANY_NAME, err)
+  end subroutine
+
+  subroutine protect_address_both(id, address, count, base_size, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count
+    integer(c_int64_t), intent(in) :: base_size
+    integer, intent(out) :: err
+    call protect(id, address, count, base_size, ANY_NAME, err)
   end subroutine
 
   subroutine protect_own_address(id, address, count, base_size, name, err)
     integer, intent(in) :: id
     type(c_ptr), value :: address
     integer(c_int), intent(in) :: count
-    integer, intent(in) :: base_size
+    integer(c_int), intent(in) :: base_size
     character(len=*), intent(in) :: name
     integer, intent(out) :: err
-    err = c_protect(int(id, c_int), address, int(count, c_int64_t), int(base_size, c_int64_t), &
-        own_name(name))
+    call protect(id, address, int(count, c_int64_t), int(base_size, c_int64_t), own_name(name), err)
   end subroutine
 
-  subroutine protect_own_address_long(id, address, count, base_size, name, err)
+  subroutine protect_own_address_size(id, address, count, base_size, name, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int), intent(in) :: count
+    integer(c_int64_t), intent(in) :: base_size
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    call protect(id, address, int(count, c_int64_t), base_size, own_name(name), err)
+  end subroutine
+
+  subroutine protect_own_address_count(id, address, count, base_size, name, err)
     integer, intent(in) :: id
     type(c_ptr), value :: address
     integer(c_int64_t), intent(in) :: count
-    integer, intent(in) :: base_size
+    integer(c_int), intent(in) :: base_size
     character(len=*), intent(in) :: name
     integer, intent(out) :: err
-    err = c_protect(int(id, c_int), address, count, int(base_size, c_int64_t), own_name(name))
+    call protect(id, address, count, int(base_size, c_int64_t), own_name(name), err)
+  end subroutine
+
+  subroutine protect_own_address_both(id, address, count, base_size, name, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count
+    integer(c_int64_t), intent(in) :: base_size
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    call protect(id, address, count, base_size, own_name(name), err)
+  end subroutine
+
+  subroutine protect(id, address, count, base_size, name, err)
+    integer, intent(in) :: id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count, base_size
+    character(kind=c_char), intent(in) :: name(:)
+    integer, intent(out) :: err
+    if (fits('id', id, err)) err = c_protect(int(id, c_int), address, count, base_size, name)
   end subroutine
 
   ! A name as C has it; one of blanks alone is no name, and must not stand for any.
@@ -328,7 +445,7 @@ contains
   subroutine VELOC_Mem_unprotect(id, err)
     integer, intent(in) :: id
     integer, intent(out) :: err
-    err = c_unprotect(int(id, c_int))
+    if (fits('id', id, err)) err = c_unprotect(int(id, c_int))
   end subroutine
 
   subroutine VELOC_Mem_clear(err)
@@ -340,7 +457,7 @@ contains
     integer, intent(in) :: id
     character(len=*), intent(in) :: name
     integer, intent(out) :: err
-    err = c_region_unprotect(int(id, c_int), c_text(name))
+    if (fits('id', id, err)) err = c_region_unprotect(int(id, c_int), c_text(name))
   end subroutine
 
   subroutine VELOC_Region_clear(name, err)
@@ -386,14 +503,14 @@ contains
     character(len=*), intent(in) :: name
     integer, intent(in) :: version
     integer, intent(out) :: err
-    err = c_checkpoint(c_text(name), int(version, c_int))
+    if (fits('version', version, err)) err = c_checkpoint(c_text(name), int(version, c_int))
   end subroutine
 
   subroutine VELOC_Checkpoint_begin(name, version, err)
     character(len=*), intent(in) :: name
     integer, intent(in) :: version
     integer, intent(out) :: err
-    err = c_checkpoint_begin(c_text(name), int(version, c_int))
+    if (fits('version', version, err)) err = c_checkpoint_begin(c_text(name), int(version, c_int))
   end subroutine
 
   subroutine VELOC_Checkpoint_mem(err)
@@ -404,13 +521,15 @@ contains
   subroutine VELOC_Checkpoint_selective(mode, ids, err)
     integer, intent(in) :: mode, ids(:)
     integer, intent(out) :: err
+    if (.not. fits('mode', mode, err)) return
+    if (.not. all_fit('id', ids, err)) return
     err = c_checkpoint_selective(int(mode, c_int), int(ids, c_int), size(ids, kind=c_int))
   end subroutine
 
   subroutine VELOC_Checkpoint_end(success, err)
     integer, intent(in) :: success
     integer, intent(out) :: err
-    err = c_checkpoint_end(int(success, c_int))
+    err = c_checkpoint_end(merge(1_c_int, 0_c_int, success /= 0))
   end subroutine
 
   subroutine VELOC_Checkpoint_wait(err)
@@ -431,28 +550,29 @@ contains
     character(len=*), intent(in) :: name
     integer, intent(in) :: needed_version
     integer, intent(out) :: version
-    version = c_restart_test(c_text(name), int(needed_version, c_int))
+    if (fits('needed_version', needed_version, version)) &
+        version = c_restart_test(c_text(name), int(needed_version, c_int))
   end subroutine
 
   subroutine VELOC_Restart(name, version, err)
     character(len=*), intent(in) :: name
     integer, intent(in) :: version
     integer, intent(out) :: err
-    err = c_restart(c_text(name), int(version, c_int))
+    if (fits('version', version, err)) err = c_restart(c_text(name), int(version, c_int))
   end subroutine
 
   subroutine VELOC_Restart_begin(name, version, err)
     character(len=*), intent(in) :: name
     integer, intent(in) :: version
     integer, intent(out) :: err
-    err = c_restart_begin(c_text(name), int(version, c_int))
+    if (fits('version', version, err)) err = c_restart_begin(c_text(name), int(version, c_int))
   end subroutine
 
   ! Bytes of a region in the checkpoint that is open for recovery; negative: it has no such region.
   subroutine VELOC_Recover_size(id, bytes)
     integer, intent(in) :: id
     integer, intent(out) :: bytes
-    bytes = c_recover_size(int(id, c_int))
+    if (fits('id', id, bytes)) bytes = c_recover_size(int(id, c_int))
   end subroutine
 
   subroutine VELOC_Recover_mem(err)
@@ -463,13 +583,15 @@ contains
   subroutine VELOC_Recover_selective(mode, ids, err)
     integer, intent(in) :: mode, ids(:)
     integer, intent(out) :: err
+    if (.not. fits('mode', mode, err)) return
+    if (.not. all_fit('id', ids, err)) return
     err = c_recover_selective(int(mode, c_int), int(ids, c_int), size(ids, kind=c_int))
   end subroutine
 
   subroutine VELOC_Restart_end(success, err)
     integer, intent(in) :: success
     integer, intent(out) :: err
-    err = c_restart_end(int(success, c_int))
+    err = c_restart_end(merge(1_c_int, 0_c_int, success /= 0))
   end subroutine
 
   ! --- hints ----------------------------------------------------------------------------------
@@ -478,7 +600,7 @@ contains
     character(len=*), intent(in) :: name
     integer, intent(in) :: version
     integer, intent(out) :: err
-    err = c_prefetch_enqueue(c_text(name), int(version, c_int))
+    if (fits('version', version, err)) err = c_prefetch_enqueue(c_text(name), int(version, c_int))
   end subroutine
 
   subroutine VELOC_Prefetch_start(err)
@@ -491,6 +613,10 @@ contains
     character(len=*), intent(in) :: name
     integer, intent(in) :: version, id
     logical, intent(out) :: prefetched
+    integer :: err
+    prefetched = .false.
+    if (.not. fits('version', version, err)) return
+    if (.not. fits('id', id, err)) return
     prefetched = c_next_prefetched(c_text(name), int(version, c_int), int(id, c_int))
   end subroutine
 
@@ -499,6 +625,10 @@ contains
     character(len=*), intent(in) :: name
     integer, intent(in) :: version, id
     integer(c_int64_t), intent(out) :: bytes
+    integer :: err
+    bytes = 0
+    if (.not. fits('version', version, err)) return
+    if (.not. fits('id', id, err)) return
     bytes = int(c_recover_ckpt_size(c_text(name), int(version, c_int), int(id, c_int)), c_int64_t)
   end subroutine
 

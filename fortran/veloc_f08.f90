@@ -1,8 +1,8 @@
-! VELOC_Init for programs that `use mpi_f08`, whose communicators are of a type of their own.
+! VELOC_Init for programs that `use mpi_f08`, whose communicators are of a type of their own, too.
 ! Everything else is in the module veloc, which this one hands on.
 module veloc_f08
   use mpi_f08, only: MPI_Comm
-  use veloc, init_integer => VELOC_Init
+  use veloc
   implicit none
 
   interface VELOC_Init
@@ -17,7 +17,7 @@ contains
     type(MPI_Comm), intent(in) :: comm
     character(len=*), intent(in) :: config_file
     integer, intent(out) :: err
-    call init_integer(comm%MPI_VAL, config_file, err)
+    call VELOC_Init(comm%MPI_VAL, config_file, err)
   end subroutine
 
 end module

@@ -4,6 +4,10 @@
 //! [`client`], which knows protected regions and the checkpoint protocol; [`engine`] moves bytes
 //! between the tiers of [`tier`] as [`policy`] decides and [`catalog`] records.
 
+/// The version of this library, and the VELOC whose interfaces and files it has. CMake and pkg-config
+/// know the library by the latter.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (VELOC 1.8)");
+
 pub mod adjoint;
 pub mod backend;
 pub mod capi;
@@ -15,6 +19,7 @@ pub mod engine;
 pub mod erasure;
 pub mod error;
 pub mod format;
+pub mod logging;
 pub mod metrics;
 pub mod mpi;
 pub mod platform;

@@ -1,16 +1,19 @@
 ! The Fortran interface over MPI, with `use mpi_f08`: together_f08 <configuration>
 ! Rank 0 prints "done" if everything was as it should be on all ranks.
+! MPI's integers need not be of the program's default kind.
 program together_f08
   use mpi_f08
   use veloc_f08
   implicit none
-  integer :: err, rank, version, total
+  integer, parameter :: MPI_KIND = kind(MPI_COMM_WORLD%MPI_VAL)
+  integer :: err, version
+  integer(MPI_KIND) :: rank, total
   integer, target :: state(1000)
   character(len=1000) :: config
 
   call get_command_argument(1, config)
-  call MPI_Init(err)
-  call MPI_Comm_rank(MPI_COMM_WORLD, rank, err)
+  call MPI_Init()
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call VELOC_Init(MPI_COMM_WORLD, config, err)
   if (err /= VELOC_SCES) call fail('VELOC_Init')
   call VELOC_Mem_protect(0, state, err)
@@ -27,8 +30,8 @@ program together_f08
   call VELOC_Finalize(1, err)
   if (err /= VELOC_SCES) call fail('VELOC_Finalize')
   ! The communicator was duplicated: it is still the program's.
-  call MPI_Allreduce(1, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, err)
-  call MPI_Finalize(err)
+  call MPI_Allreduce(1_MPI_KIND, total, 1_MPI_KIND, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+  call MPI_Finalize()
   if (rank == 0 .and. total == 3) print '(a)', 'done'
 
 contains
@@ -38,7 +41,7 @@ contains
     character(len=400) :: why
     call VELOC_Last_error(why)
     print '(3a)', what, ': ', trim(why)
-    call MPI_Abort(MPI_COMM_WORLD, 1, err)
+    call MPI_Abort(MPI_COMM_WORLD, 1_MPI_KIND)
   end subroutine
 
 end program

@@ -53,7 +53,7 @@ program whole
   type(state), target :: now
   real(c_double), target :: raw(10)
   character(len=1000) :: config, original, routed, text
-  integer :: err, version, i, bytes, unit
+  integer :: err, version, i, bytes, unit, beyond
   integer(c_int64_t) :: size_of_region
   logical :: prefetched
 
@@ -76,7 +76,12 @@ program whole
   call VELOC_Mem_protect(5, label, err); call ok(err, 'a text')
   call VELOC_Mem_protect(6, now, err); call ok(err, 'a derived type')
   call VELOC_Mem_protect(7, c_loc(raw), size(raw), VELOC_REAL8, err); call ok(err, 'an address')
+  ! Numbers of elements and bytes of either kind.
   call VELOC_Mem_protect(7, c_loc(raw), 10_c_int64_t, 8, err); call ok(err, 'a long count')
+  call VELOC_Mem_protect(7, c_loc(raw), 10, 8_c_int64_t, err); call ok(err, 'a long size')
+  call VELOC_Mem_protect(7, c_loc(raw), 10_c_int, 8_c_int, err); call ok(err, 'numbers of C')
+  call VELOC_Mem_protect(7, c_loc(raw), 10_c_size_t, c_sizeof(raw(1)), err)
+  call ok(err, 'sizes of C')
   ! A part without gaps is a range of memory; one with gaps is none.
   call VELOC_Mem_protect(8, field(:, :, 2:3), err); call ok(err, 'a section without gaps')
   call VELOC_Mem_unprotect(8, err); call ok(err, 'VELOC_Mem_unprotect')
@@ -117,7 +122,8 @@ program whole
   call VELOC_Checkpoint_finished(i); call check(i == 1, 'finished')
   call fill(0)
   call VELOC_Restart_begin('p', 9, err); call ok(err, 'VELOC_Restart_begin')
-  call VELOC_Recover_size(4, bytes); call check(bytes == 4, 'the size of an integer')
+  call VELOC_Recover_size(4, bytes)
+  call check(bytes == storage_size(step) / 8, 'the size of an integer')
   call VELOC_Recover_size(1, bytes); call check(bytes < 0, 'no such region')
   call VELOC_Recover_selective(VELOC_RECOVER_REST, [3], err); call ok(err, 'REST')
   call VELOC_Restart_end(1, err); call ok(err, 'VELOC_Restart_end')
@@ -129,6 +135,9 @@ program whole
   call VELOC_Recover_ckpt_size('own', 1, 1, size_of_region)
   call check(size_of_region == 80, 'the size of its own region')
   call VELOC_Region_protect(1, raw, ' ', err); call refused(err, 'name')
+  call VELOC_Region_protect(1, c_loc(raw), 5_c_size_t, c_sizeof(raw(1)), 'own', err)
+  call ok(err, 'an address of its own')
+  call VELOC_Region_protect(1, c_loc(raw), 5, 8, 'own', err); call ok(err, 'in default integers')
   call VELOC_Region_unprotect(1, 'own', err); call ok(err, 'VELOC_Region_unprotect')
   call VELOC_Region_clear('own', err); call ok(err, 'VELOC_Region_clear')
 
@@ -142,6 +151,21 @@ program whole
   open(newunit=unit, file=trim(original), action='read', status='old')
   read(unit, '(a)') text; close(unit)
   call check(text == 'content', 'the file that was routed')
+
+  ! What no int of C can hold, where default integers have 64 bits.
+  if (huge(0) > huge(0_c_int)) then
+    size_of_region = 2_c_int64_t**32 + 1
+    beyond = int(size_of_region)
+    call VELOC_Checkpoint('f', beyond, err); call refused(err, 'version is 4294967297')
+    call VELOC_Restart_test('f', beyond, version); call check(version < 0, 'no such version')
+    call VELOC_Mem_protect(beyond, raw, err); call refused(err, 'id is 4294967297')
+    call VELOC_Mem_protect(beyond, c_loc(raw), 10, 8, err); call refused(err, 'id is 4294967297')
+    call VELOC_Mem_unprotect(-beyond, err); call refused(err, 'id is -4294967297')
+    call VELOC_Checkpoint_begin('p', 10, err); call ok(err, 'VELOC_Checkpoint_begin')
+    call VELOC_Checkpoint_selective(VELOC_CKPT_SOME, [3, beyond], err)
+    call refused(err, 'id is 4294967297')
+    call VELOC_Checkpoint_end(0, err); call ok(err, 'VELOC_Checkpoint_end')
+  end if
 
   call VELOC_Cleanup('f', err); call ok(err, 'VELOC_Cleanup')
   call VELOC_Mem_clear(err); call ok(err, 'VELOC_Mem_clear')

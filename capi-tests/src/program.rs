@@ -113,10 +113,12 @@ fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
 }
 
 /// The executable of a Fortran program in `fortran/`, made with these modules of the library's by a
-/// compiler that a user may have.
-pub fn fortran_program(compiler: &str, name: &str, modules: &[&str]) -> PathBuf {
+/// compiler that a user may have, and with the user's own flags.
+pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&str]) -> PathBuf {
     let stage = staged();
-    let folder = stage.folder.join(format!("capi-tests/{compiler}-{}", std::process::id()));
+    // What a compiler makes of a module is of use to itself alone, and with these flags.
+    let folder = format!("capi-tests/{compiler}{}-{}", flags.concat(), std::process::id());
+    let folder = stage.folder.join(folder);
     std::fs::create_dir_all(&folder).unwrap();
     let interface = stage.fortran();
     let shim = folder.join("descriptor.o");
@@ -132,7 +134,7 @@ pub fn fortran_program(compiler: &str, name: &str, modules: &[&str]) -> PathBuf 
     finish(command);
     let executable = folder.join(name);
     let mut command = Command::new(compiler);
-    command.args(["-std=f2018", "-g"]);
+    command.args(["-std=f2018", "-g"]).args(flags);
     if !flang {
         command.args(["-Wall", "-Wextra"]);
     }

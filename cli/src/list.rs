@@ -9,7 +9,10 @@ use crate::stored::group::{ask, Question};
 use crate::stored::places::{Places, MOST_RANKS};
 use crate::stored::show;
 
-/// List stored checkpoints: versions, ranks, where each copy is and whether it is good
+/// List stored checkpoints: versions, ranks, and where their copies are
+///
+/// Reads the headers alone, unless with --verify. Ends with exit code 0 also if copies are bad or
+/// missing: veloc verify judges.
 #[derive(Debug, Args)]
 pub struct List {
     /// Only checkpoints of this name

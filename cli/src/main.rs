@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand};
+use veloc_client::VERSION;
 
 mod backend;
 mod bench;
@@ -26,9 +27,15 @@ mod stored;
 mod timeline;
 mod verify;
 
-/// Benches, timelines and tools of the VELOC checkpoint library.
+/// Look at stored checkpoints and at nodes; measure the VELOC checkpoint library
+///
+/// For those who run jobs: ls, verify, inspect, doctor and backend. For those who want to know what
+/// checkpoints cost: timeline and bench.
+///
+/// Ends with exit code 0; 1 for a failure, or where a command says so; 2 for options that cannot be
+/// read.
 #[derive(Debug, Parser)]
-#[command(name = "veloc", version, max_term_width = 100)]
+#[command(name = "veloc", version = VERSION, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -36,17 +43,20 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Inspect(inspect::Inspect),
     #[command(name = "ls")]
     List(list::List),
     Verify(verify::Verify),
+    Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
     Backend(backend::Backend),
-    /// Measure the library beside other ways to keep checkpoints
-    #[command(subcommand)]
-    Bench(Box<bench::Bench>),
     Schedule(schedule::Schedule),
     Timeline(timeline::Timeline),
+    /// Measure the library beside other ways to keep checkpoints
+    ///
+    /// Each command ends with exit code 1 if something could not be measured or drawn, or if a
+    /// checkpoint came back wrong; what was measured is in its file all the same.
+    #[command(subcommand)]
+    Bench(Box<bench::Bench>),
     Completions(share::Completions),
     #[command(hide = true)]
     Share(share::Share),

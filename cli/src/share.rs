@@ -2,14 +2,16 @@
 //! completions for shells, and man pages.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::inspect::upstream::Upstream;
-use crate::output;
+use crate::{backend, output};
 
 /// Print the completions for a shell
 #[derive(Debug, Args)]
@@ -33,12 +35,13 @@ const SHELLS: [(Shell, &str, &str, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d", "", ".fish"),
 ];
 
-/// Prints completions of `program`, and those of its other name.
+/// Prints completions of `program`, of its other name, and of veloc-backend.
 pub fn completions(program: Command, asked: &Completions) -> Result<()> {
     let mut text = completion(program, asked.shell);
     // A file for zsh is for one command.
     if asked.shell != Shell::Zsh {
         text += &completion(Upstream::command(), asked.shell);
+        text += &completion(backend::described(), asked.shell);
     }
     output::print(&text)
 }
@@ -49,16 +52,37 @@ pub fn share(program: Command, asked: &Share) -> Result<()> {
     make(&manuals)?;
     clap_mangen::generate_to(program.clone(), &manuals)
         .with_context(|| format!("man pages in {}", manuals.display()))?;
+    write_page(&manuals, Upstream::command(), &program, "inspect")?;
+    write_page(&manuals, backend::described(), &program, "backend")?;
     for (shell, folder, before, behind) in SHELLS {
         let folder = asked.folder.join(folder);
         make(&folder)?;
-        for command in [program.clone(), Upstream::command()] {
+        for command in [program.clone(), Upstream::command(), backend::described()] {
             let file = folder.join(format!("{before}{}{behind}", command.get_name()));
             fs::write(&file, completion(command, shell))
                 .with_context(|| file.display().to_string())?;
         }
     }
     Ok(())
+}
+
+/// Writes the page of a program that is called as the page of one of veloc's commands would be. That
+/// command has the second half of it.
+fn write_page(manuals: &Path, other: Command, program: &Command, command: &str) -> Result<()> {
+    let mut program = program.clone();
+    program.build();
+    let file = manuals.join(format!("{}.1", other.get_name()));
+    let mut page = Vec::new();
+    Man::new(other).render(&mut page)?;
+    if let Some(command) = program.find_subcommand(command) {
+        writeln!(page, ".SH THE COMMAND VELOC {}", command.get_name().to_uppercase())?;
+        writeln!(page, "The program veloc has a command of that name, with options of its own.")?;
+        let command = Man::new(command.clone());
+        command.render_synopsis_section(&mut page)?;
+        command.render_description_section(&mut page)?;
+        command.render_options_section(&mut page)?;
+    }
+    fs::write(&file, page).with_context(|| file.display().to_string())
 }
 
 fn completion(mut command: Command, shell: Shell) -> String {

@@ -11,10 +11,13 @@ use crate::stored::group::{ask, Question};
 use crate::stored::places::{Places, MOST_RANKS};
 use crate::stored::show;
 
-/// Read every stored copy, check headers and checksums, and say what all ranks can restore
+/// Read all stored checkpoints, and say which versions all ranks can restore
 ///
-/// Ends with exit code 1 if a copy is bad. Copies of which no checksum was kept (chksum = true) are
-/// compared with each other.
+/// Headers are checked, and checksums where they were kept (chksum = true); where not, the copies of
+/// a rank are compared with each other.
+///
+/// Ends with exit code 1 if a copy is bad, if a name has no version that all ranks can restore, or if
+/// the name given has no checkpoint at all. What only erasure codes can rebuild does not count.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// Only checkpoints of this name
@@ -52,5 +55,6 @@ pub fn run(verify: &Verify) -> Result<ExitCode> {
         true => output::print_json(&answer)?,
         false => output::print(&(show::table(&answer, false) + &show::restorable(&answer)))?,
     }
-    Ok(if answer.totals.bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let restorable = !answer.restorable.values().any(Vec::is_empty);
+    Ok(if restorable && answer.totals.bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -248,6 +248,50 @@ class Jobs(WithJob):
             ckpt.checkpoint("late", 1)
         ckpt.finalize()
 
+    def test_what_c_cannot_have_is_refused(self):
+        """Catches numbers that are cut to 32 bits, and texts that are cut at a NUL."""
+        state = numpy.arange(3.0)
+        for id, cfg, said in (
+            (-1, self.config, "id is -1"),
+            (2**32, self.config, "id is 4294967296"),
+            (0, self.config + "\0.more", "NUL"),
+        ):
+            with self.assertRaisesRegex(ValueError, said):
+                veloc.Ckpt(id, cfg)
+        with self.job() as ckpt:
+            ckpt.protect(0, state)
+            version, name = 2**32 + 1, "t\0x"
+            for call in (
+                lambda: ckpt.checkpoint("t", version),
+                lambda: ckpt.restart_test("t", version),
+                lambda: ckpt.restart("t", version),
+                lambda: ckpt.prefetch("t", [version]),
+                lambda: ckpt.checkpoint("t", -version),
+            ):
+                self.assertRaisesRegex(ValueError, "version is -?4294967297", call)
+            for call in (
+                lambda: ckpt.checkpoint(name, 1),
+                lambda: ckpt.restart_test(name),
+                lambda: ckpt.restart(name, 1),
+                lambda: ckpt.prefetch(name, [1]),
+                lambda: ckpt.cleanup(name),
+                lambda: ckpt.protect(1, state, name),
+                lambda: ckpt.protect(1, veloc.Pickled(), name),
+            ):
+                self.assertRaisesRegex(ValueError, r"name is 't\\x00x'", call)
+            for region in (state, veloc.Pickled()):
+                with self.assertRaisesRegex(ValueError, "id is 4294967296"):
+                    ckpt.protect(2**32, region)
+            with self.assertRaisesRegex(ValueError, "stream is 18446744073709551616"):
+                ckpt.set_stream(2**64)
+            self.assertRaises(TypeError, ckpt.checkpoint, "t", 1.5)
+            # Those that fit are the library's to judge, and whole numbers of NumPy are as good.
+            self.assertRaisesRegex(veloc.Error, "-1", ckpt.checkpoint, "t", -1)
+            ckpt.protect(numpy.int64(0), state)
+            ckpt.checkpoint("t", numpy.int64(2**31 - 1))
+            self.assertEqual(ckpt.restart_test("t"), 2**31 - 1)
+            self.assertEqual(set(self.regions("t", 2**31 - 1)), {0})
+
     def test_a_job_ends_with_its_object(self):
         """Catches a job that goes on with nobody to end it."""
         for _ in range(3):

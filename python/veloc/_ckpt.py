@@ -1,9 +1,9 @@
 """The class `Ckpt`."""
 
-import os
+import ctypes
 import weakref
 
-from ._library import Error, check, last_error, library
+from ._library import Error, check, last_error, library, number, text
 from ._regions import ObjectRegion, Pickled, region_of
 
 
@@ -12,17 +12,17 @@ class Ckpt:
 
     `id` is the number of this process in the names of files, or an mpi4py communicator, over which
     the job is then collective. `cfg` is the path of the configuration. A process has one job at a
-    time. What the library refuses raises `Error`.
+    time. What the library refuses raises `Error`; a number or a text that C cannot have, ValueError.
 
     As VELOC's classes do, it has an attribute `protected`: an object that is pickled as region 0.
     """
 
     def __init__(self, id, cfg):
-        calls = library()
+        calls, cfg = library(), text("cfg", cfg)
         if hasattr(id, "py2f"):
-            check(calls.VELOC_Init_fortran(id.py2f(), os.fsencode(cfg)))
+            check(calls.VELOC_Init_fortran(id.py2f(), cfg))
         else:
-            check(calls.VELOC_Init_single(id, os.fsencode(cfg)))
+            check(calls.VELOC_Init_single(number("id", id, ctypes.c_uint), cfg))
         # The regions of each name that has its own, and under None those of all others.
         self._groups = {None: {}}
         self._end = weakref.finalize(self, calls.VELOC_Finalize, 0)
@@ -39,7 +39,7 @@ class Ckpt:
         Happens by itself, without `drain`, when the object is no longer used.
         """
         if self._end.detach():
-            check(library().VELOC_Finalize(int(drain)))
+            check(library().VELOC_Finalize(int(bool(drain))))
 
     # --- regions ---
 
@@ -69,7 +69,9 @@ class Ckpt:
         With `name`, of the checkpoints of that name alone, which then has no others. An array must
         be one range of memory; it is kept alive until `unprotect`.
         """
-        group = self._groups.get(name, {})
+        id, group = number("id", id), self._groups.get(name, {})
+        if name is not None:
+            text("name", name)
         region = region_of(id, what)
         if not isinstance(region, ObjectRegion):
             self._protect(id, region, name)
@@ -85,23 +87,24 @@ class Ckpt:
         # The library has met an object if it has been in memory.
         if not isinstance(region, ObjectRegion) or region.memory is not None:
             if name is None:
-                check(library().VELOC_Mem_unprotect(id))
+                check(library().VELOC_Mem_unprotect(number("id", id)))
             else:
-                check(library().VELOC_Region_unprotect(id, name.encode()))
+                check(library().VELOC_Region_unprotect(number("id", id), text("name", name)))
         del group[id]
 
     def set_stream(self, stream):
         """Hands over the stream in which the program computes: the address of a CUstream."""
-        check(library().VELOC_Set_stream(stream))
+        check(library().VELOC_Set_stream(number("stream", stream, ctypes.c_size_t)))
 
     # --- checkpoints ---
 
     def checkpoint(self, name, version):
         """Takes a checkpoint of everything that is protected."""
+        which = text("name", name), number("version", version)
         for id, region, group in self._objects(name):
             region.write()
             self._protect(id, region.memory, group)
-        check(library().VELOC_Checkpoint(name.encode(), version))
+        check(library().VELOC_Checkpoint(*which))
 
     def wait(self):
         """Waits until every checkpoint has come as far down as the configuration asks for."""
@@ -116,7 +119,7 @@ class Ckpt:
 
     def cleanup(self, name):
         """Removes the checkpoints of a name from memory and scratch."""
-        check(library().VELOC_Cleanup(name.encode()))
+        check(library().VELOC_Cleanup(text("name", name)))
 
     # --- restarts ---
 
@@ -125,7 +128,7 @@ class Ckpt:
 
         Negative if there is none. Collective over MPI.
         """
-        return library().VELOC_Restart_test(name.encode(), version)
+        return library().VELOC_Restart_test(text("name", name), number("version", version))
 
     def restart(self, name, version):
         """Restores a checkpoint into the protected arrays and objects.
@@ -146,7 +149,8 @@ class Ckpt:
     def prefetch(self, name, versions):
         """Hints that these checkpoints will be restored, in this order."""
         for version in versions:
-            check(library().VELOC_Prefetch_enqueue(name.encode(), version))
+            which = text("name", name), number("version", version)
+            check(library().VELOC_Prefetch_enqueue(*which))
         check(library().VELOC_Prefetch_start())
 
     #: The names of VELOC's class for arrays.
@@ -156,14 +160,15 @@ class Ckpt:
     # --- within ---
 
     def _restart(self, name, version):
+        which = text("name", name), number("version", version)
         for id, region in self._regions(name)[1].items():
             if not isinstance(region, ObjectRegion):
                 region.check(id)
         calls = library()
-        check(calls.VELOC_Restart_begin(name.encode(), version))
+        check(calls.VELOC_Restart_begin(*which))
         try:
             for id, region, group in self._objects(name):
-                length = calls.VELOC_Recover_ckpt_size(name.encode(), version, id)
+                length = calls.VELOC_Recover_ckpt_size(*which, id)
                 if length == 0:
                     raise last_error()
                 region.make_room(length)
@@ -181,7 +186,7 @@ class Ckpt:
         if name is None:
             check(library().VELOC_Mem_protect(*range))
         else:
-            check(library().VELOC_Region_protect(*range, name.encode()))
+            check(library().VELOC_Region_protect(*range, text("name", name)))
 
     def _regions(self, name):
         """The group that the checkpoints of a name have, and its regions."""

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import operator
 import os
 import pathlib
 import sys
@@ -68,6 +69,26 @@ def _declare(loaded):
     ):
         declared = getattr(loaded, f"VELOC_{function}")
         declared.argtypes, declared.restype = arguments, result
+
+
+def number(what, value, kind=ctypes.c_int):
+    """The number as C's type `kind` can hold it: ctypes would cut off what does not fit."""
+    bits = 8 * ctypes.sizeof(kind)
+    # A type of ctypes is signed if -1 stays what it is.
+    least = -(2 ** (bits - 1)) if kind(-1).value == -1 else 0
+    most = least + 2**bits - 1
+    given = operator.index(value)
+    if not least <= given <= most:
+        raise ValueError(f"{what} is {given}; it must be from {least} to {most}")
+    return given
+
+
+def text(what, value):
+    """The text as C has it: what stands behind a NUL would be cut off."""
+    given = os.fsencode(value) if what == "cfg" else value.encode()
+    if b"\0" in given:
+        raise ValueError(f"{what} is {value!r}, with a NUL in it")
+    return given
 
 
 def last_error():

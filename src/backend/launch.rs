@@ -6,11 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::{env, ptr};
 
 use super::daemon::SOCKET_OPTION;
+use super::usage::PROGRAM;
 use crate::error::{Error, Result};
 use crate::platform::socket::Listener;
-
-/// The program.
-const PROGRAM: &str = "veloc-backend";
 
 /// Starts a backend that serves this socket. The child is gone as soon as the backend is one of
 /// its own, and is to be waited for.

@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use ::log::LevelFilter;
+
 use crate::config::Config;
+use crate::logging;
 
 /// The directory of the file. All clients of a backend have one configuration, so the first one
 /// settles it.
@@ -31,10 +34,9 @@ impl Write for Lazy {
 
 /// Sends what is logged to a file.
 pub(super) fn start() {
-    let settings = env_logger::Env::default().filter_or("VELOC_LOG", "warn");
-    let target = env_logger::Target::Pipe(Box::<Lazy>::default());
-    // That there is a logger already is no error.
-    let _ = env_logger::Builder::from_env(settings).target(target).try_init();
+    logging::start(LevelFilter::Warn, |builder| {
+        builder.target(env_logger::Target::Pipe(Box::<Lazy>::default()));
+    });
 }
 
 /// The file is to be where this configuration says, unless that is known already.

@@ -14,6 +14,7 @@
 
 pub mod daemon;
 pub mod link;
+pub mod usage;
 
 mod launch;
 mod log;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
+use crate::VERSION;
 
 pub use launch::program;
 
@@ -34,7 +36,7 @@ const PROTOCOL: u32 = 1;
 
 /// What the program says to `--version`. A backend of another version serves no client of this one.
 pub fn version() -> String {
-    format!("veloc-backend {} (protocol {PROTOCOL})", env!("CARGO_PKG_VERSION"))
+    format!("{} {VERSION}, protocol {PROTOCOL}", usage::PROGRAM)
 }
 
 /// The first message of a client. Two files come with it: its host buffer and its ledger.

@@ -4,17 +4,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use log::LevelFilter;
 use veloc_client::backend::daemon::{run, Outcome, Start, SOCKET_OPTION};
-
-const USAGE: &str = "usage: veloc-backend <configuration> [--foreground] [--disable-ec]
-
-Holds the host buffers of the jobs of this configuration (mode = async), and writes
-what is in them should a job be killed. The library starts it by itself; one that is
-started by hand stays until SIGTERM.
-
-  --foreground  stay in the terminal, with messages on standard error
-  --disable-ec  taken as upstream's does, without effect: erasure codes are the job's
-  --version     say the version, and of which protocol";
+use veloc_client::backend::usage;
+use veloc_client::logging;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -23,7 +16,7 @@ fn main() -> ExitCode {
     for argument in &arguments {
         match argument.as_str() {
             "--help" | "-h" => {
-                println!("{USAGE}");
+                print!("{}", usage::help());
                 return ExitCode::SUCCESS;
             }
             "--version" | "-V" => {
@@ -44,8 +37,9 @@ fn main() -> ExitCode {
         _ => return misuse("which configuration?"),
     };
     if foreground {
-        let settings = env_logger::Env::default().filter_or("VELOC_LOG", "info");
-        env_logger::Builder::from_env(settings).format_target(false).init();
+        logging::start(LevelFilter::Info, |builder| {
+            builder.format_target(false);
+        });
     }
     match run(&start) {
         Ok(Outcome::Served) => ExitCode::SUCCESS,
@@ -61,6 +55,6 @@ fn main() -> ExitCode {
 }
 
 fn misuse(what: &str) -> ExitCode {
-    eprintln!("veloc-backend: {what}\n{USAGE}");
+    eprintln!("veloc-backend: {what}\n\n{}", usage::help());
     ExitCode::from(2)
 }

@@ -64,6 +64,20 @@ pub extern "C" fn VELOC_Fortran_refuse_section(id: c_int) -> c_int {
     })
 }
 
+/// Refuses a number of a program whose integers have 64 bits, which C's `int` cannot hold.
+///
+/// # Safety
+/// `what` is a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Fortran_refuse_number(what: *const c_char, number: i64) -> c_int {
+    status("the Fortran interface", || {
+        // SAFETY: the caller's promise.
+        let what = unsafe { string("what", what) }?;
+        let (least, most) = (c_int::MIN, c_int::MAX);
+        Err(Error::invalid(format!("{what} is {number}; it must be from {least} to {most}")))
+    })
+}
+
 fn size(id: c_int, what: &str, given: i64) -> Result<usize> {
     usize::try_from(given).map_err(|_| Error::invalid(format!("region {id}: {what} is {given}")))
 }

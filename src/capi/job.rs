@@ -4,18 +4,21 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::time::Instant;
 
+use log::LevelFilter;
+
 use super::boundary::{last_error, start_client, status, string, take_client, with_client};
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::logging;
 use crate::mpi::{Comm, Mpi};
 
 /// Messages go to stderr unless the application has a logger of its own: warnings and errors, or
 /// what `VELOC_LOG` says.
 pub(super) fn start_logging() {
-    let settings = env_logger::Env::default().filter_or("VELOC_LOG", "warn");
-    // That there is a logger already is no error.
-    let _ = env_logger::Builder::from_env(settings).format_target(false).try_init();
+    logging::start(LevelFilter::Warn, |builder| {
+        builder.format_target(false);
+    });
 }
 
 /// Initialises the library for a process without MPI.

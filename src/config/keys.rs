@@ -168,7 +168,7 @@ pub const KEYS: &[Key] = &[
         values: "seconds, at most 86400",
         role: Role::Default("5"),
         meaning: "How often veloc-backend looks whether a client lives where the system does not \
-                  tell of its end.",
+                  tell of its end; 0 counts as 1.",
     },
     Key {
         name: "max_parallelism",

@@ -20,6 +20,9 @@ not sensitive to case. A variable `VELOC_<KEY>` in the environment overrides the
 `VELOC_HOST_CACHE_SIZE=2G` stands before `host_cache_size = 32`. An unknown key is a warning with
 its name, a value that does not parse an error with key and value.
 
+Where `true` or `false` is asked for, `yes`, `on` and `1`, or `no`, `off` and `0`, will do as well; words
+are not sensitive to case.
+
 ";
 
 fn path() -> PathBuf {

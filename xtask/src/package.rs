@@ -82,15 +82,22 @@ fn install(profile: Profile, work: &Path, name: &str, libdir: &'static str) -> R
 
 /// Fails if a program, what belongs to it or what has to go with it is missing.
 fn has_the_tools(package: &Installed) -> Result<()> {
-    for (program, wanted) in [("veloc", "inspect"), ("veloc-inspect", "--extract")] {
+    for (program, wanted) in
+        [("veloc", "inspect"), ("veloc-inspect", "--extract"), ("veloc-backend", "--foreground")]
+    {
         let path = package.prefix.join("bin").join(program);
         let help = quietly(Command::new(&path).arg("--help"))?;
         if !help.contains(wanted) {
             return Err(Error::new(format!("{}: knows no {wanted}\n{help}", path.display())));
         }
+        let version = quietly(Command::new(&path).arg("--version"))?;
+        if !version.contains(concat!(env!("CARGO_PKG_VERSION"), " (VELOC 1.8)")) {
+            return Err(Error::new(format!("{}: is of version {version}", path.display())));
+        }
     }
     let mut files = vec!["man/man1/veloc.1", "bash-completion/completions/veloc-inspect"];
     files.extend(["doc/veloc/LICENSE-MIT", "doc/veloc/THIRD-PARTY-NOTICES"]);
+    files.extend(["man/man1/veloc-backend.1", "doc/veloc/guide.md", "doc/veloc/configuration.md"]);
     if notices::of_rust()?.is_some() {
         files.push("doc/veloc/rust-standard-library.html");
     }

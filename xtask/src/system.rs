@@ -8,7 +8,7 @@ use crate::project::{has_program, run};
 use crate::python::has_module;
 
 /// A program or a module of Python, and the Debian package that has it.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("cc", "gcc"),
     ("c++", "g++"),
     ("gfortran", "gfortran"),
@@ -19,8 +19,6 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("pkg-config", "pkg-config"),
     ("import numpy", "python3-numpy"),
     ("import pip", "python3-pip"),
-    ("import setuptools", "python3-setuptools"),
-    ("import wheel", "python3-wheel"),
 ];
 
 /// The same of programs, modules and headers without which some tests say that they are skipped.

@@ -12,8 +12,12 @@ use xtask::{files, header};
 
 /// The functions that the Fortran module calls and C programs have no use for: those of its
 /// interfaces that are in no header.
-const FORTRAN: [&str; 3] =
-    ["VELOC_Init_fortran", "VELOC_Fortran_protect", "VELOC_Fortran_refuse_section"];
+const FORTRAN: [&str; 4] = [
+    "VELOC_Init_fortran",
+    "VELOC_Fortran_protect",
+    "VELOC_Fortran_refuse_section",
+    "VELOC_Fortran_refuse_number",
+];
 
 /// The same of the C++ layer, which has a header of its own for them.
 fn of_the_cxx_layer() -> BTreeSet<String> {

@@ -7,7 +7,8 @@ use capi_tests::run::Run;
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
 /// Catches wrong sizes of elements, addresses of copies, sections with gaps that are taken for
-/// ranges of memory, texts that are not ended or not cut.
+/// ranges of memory, texts that are not ended or not cut, numbers that are cut to 32 bits, and kinds
+/// of integers for which there is no procedure.
 #[test]
 fn without_mpi() {
     without_mpi_by("gfortran");
@@ -30,9 +31,14 @@ fn without_mpi_by(compiler: &str) {
         println!("skipped: {compiler} is not installed");
         return;
     }
-    for configuration in [CONFIGURATION, "mode = sync\nscratch = DIR/scratch\n"] {
+    // Old programs are compiled with long integers.
+    for (configuration, flags) in [
+        (CONFIGURATION, &[][..]),
+        ("mode = sync\nscratch = DIR/scratch\n", &[]),
+        (CONFIGURATION, &["-fdefault-integer-8"]),
+    ] {
         let job = Job::new(configuration);
-        let program = fortran_program(compiler, "whole", &["veloc"]);
+        let program = fortran_program(compiler, flags, "whole", &["veloc"]);
         let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
     }
 }
@@ -48,11 +54,14 @@ fn over_mpi() {
             println!("skipped: {compiler} is not installed");
             continue;
         };
-        for (program, modules) in
-            [("together", &["veloc"][..]), ("together_f08", &["veloc", "veloc_f08"][..])]
-        {
+        let long = &["-fdefault-integer-8"][..];
+        for (program, modules, flags) in [
+            ("together", &["veloc"][..], &[][..]),
+            ("together_f08", &["veloc", "veloc_f08"], &[]),
+            ("together_f08", &["veloc", "veloc_f08"], long),
+        ] {
             let job = Job::new(CONFIGURATION);
-            let program = fortran_program(&compiler, program, modules);
+            let program = fortran_program(&compiler, flags, program, modules);
             let run = Run::new(&starter).args(arguments).arg(&program);
             let _ = run.arg(job.path("veloc.cfg")).succeed();
         }

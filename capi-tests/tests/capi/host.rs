@@ -113,3 +113,21 @@ fn settings_from_the_environment() {
     assert!(job.path("elsewhere/x-0-1.dat").exists());
     assert!(ended.stderr.contains("scrach") && ended.stderr.contains("scratch"));
 }
+
+/// Catches a word for `VELOC_LOG` that silences warnings and errors, with not a word of itself.
+#[test]
+fn how_much_is_logged() {
+    let said = |value: &str| {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\nscrach = 1\n");
+        job.run("host", "write").env("VELOC_LOG", value).succeed().stderr
+    };
+    for value in ["1", "yes", "nonsense"] {
+        let said = said(value);
+        let named = format!("VELOC_LOG is \"{value}\"");
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains(&named)).collect();
+        assert!(lines.len() == 1 && lines[0].contains("debug"), "{value}: {said}");
+        assert!(said.contains("scrach"), "{value}: {said}");
+    }
+    assert_eq!(said("error"), "");
+    assert!(said("veloc_client::config=warn").contains("scrach"));
+}

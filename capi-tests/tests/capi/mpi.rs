@@ -74,6 +74,43 @@ fn mpich() {
     under(&MPICH);
 }
 
+/// The program of the guide, by the guide's own lines: a second job goes on where the first has ended,
+/// and where one rank lacks a version, from the one before. Catches a guide that nobody can follow.
+#[test]
+fn the_job_of_the_guide() {
+    let guide = include_str!("../../../docs/guide.md");
+    let chapter = guide.split("\n## ").find(|text| text.starts_with("A job over MPI")).unwrap();
+    let block = |kind: &str| {
+        let text = chapter.split_once(&format!("```{kind}\n")).unwrap().1;
+        text.split_once("```").unwrap().0
+    };
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let configuration = block("ini")
+            .replace("/local/scratch/heat", "DIR/scratch")
+            .replace("/parallel/fs/heat", "DIR/persistent");
+        let job = Job::new(&configuration);
+        let run = |wanted: &str| {
+            let Some(run) = mpi.start(3) else { return false };
+            let source = job.path("heat.c");
+            std::fs::write(&source, block("c")).unwrap();
+            let program = mpi_program(mpi.compiler, source.to_str().unwrap());
+            let ended = run.arg(program).arg(job.path("veloc.cfg")).end();
+            let (stdout, stderr) = (&ended.stdout, &ended.stderr);
+            assert!(ended.status.success() && stdout.contains(wanted), "{stdout}{stderr}");
+            true
+        };
+        if !run("step 1 is next") {
+            continue;
+        }
+        assert_eq!(names(&job.persistent()).len(), 6, "two versions of three ranks");
+        for directory in [job.scratch(), job.persistent()] {
+            std::fs::remove_file(directory.join("heat-1-1000.dat")).unwrap();
+        }
+        run("step 901 is next");
+        run("step 1001 is next");
+    }
+}
+
 /// A job that removes old versions and is killed in the middle of its checkpoints, each process
 /// somewhere else, has a version that all can restore. Catches a process that removes what is its
 /// own alone to decide on.

@@ -23,7 +23,7 @@ mod memory;
 mod programs;
 mod storage;
 
-/// Say what this node offers, what will be slow on it, and how to mend it
+/// Say what this node lacks or will be slow at, and how to mend it
 ///
 /// Each finding is ok, a note (it works, but slower or with less) or a problem. Ends with exit code
 /// 1 if there is a problem. Nothing on the node is changed.

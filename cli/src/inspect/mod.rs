@@ -24,6 +24,9 @@ pub mod upstream;
 
 /// Show what is in a checkpoint file, or write one of its regions
 ///
+/// Ends with exit code 1 if the file, or a part of it, is damaged, or if its checksum is not the one
+/// that was kept (--meta or --config says where).
+///
 /// Under the name veloc-inspect (a link to this program) it takes the flags of VELOC's own tool:
 /// --header | --extract ID [--size BYTES], and --ckpt FILE.
 #[derive(Debug, Args)]

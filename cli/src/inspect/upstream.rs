@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::{ArgAction, Parser};
+use veloc_client::VERSION;
 
 use super::extract;
 use super::subject::Opened;
@@ -14,8 +15,11 @@ use crate::output;
 pub const NAME: &str = "veloc-inspect";
 
 /// Show the header of a checkpoint file, or write one of its regions to standard output
+///
+/// It has the flags of VELOC's own tool, and prints what that prints. Ends with exit code 1 if the
+/// file cannot be read or has no such region.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version, max_term_width = 100, disable_help_flag = true)]
+#[command(name = NAME, version = VERSION, max_term_width = 100, disable_help_flag = true)]
 pub struct Upstream {
     /// List the regions
     #[arg(long, short = 'h', required_unless_present = "extract")]

@@ -24,6 +24,8 @@ mod picture;
 mod read;
 
 /// Draw what a job has recorded (VELOC_TRACE) as one picture
+///
+/// Ends with exit code 1 if a file cannot be read or there is nothing to draw.
 #[derive(Debug, Args)]
 pub struct Timeline {
     /// Traces; those of several processes of a node share one axis

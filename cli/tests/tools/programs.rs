@@ -44,8 +44,18 @@ fn what_an_installation_has_beside_the_program() {
     assert!(!pages.iter().any(|page| page.contains("share") || page.contains("help")), "{pages:?}");
     let page = fs::read_to_string(job.path("share/man/man1/veloc-ls.1")).unwrap();
     assert!(page.contains(".TH") && page.contains("persistent"), "{page}");
+    // The two programs beside veloc, not only the commands of their names.
+    let page = fs::read_to_string(job.path("share/man/man1/veloc-backend.1")).unwrap();
+    for wanted in ["\\-\\-foreground", "SIGTERM", "exit code", "VELOC BACKEND", "VELOC_BIN"] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
+    let page = fs::read_to_string(job.path("share/man/man1/veloc-inspect.1")).unwrap();
+    for wanted in ["\\-\\-ckpt", "VELOC INSPECT", "\\-\\-no\\-checksum"] {
+        assert!(page.contains(wanted), "{wanted}: {page}");
+    }
     for file in [
         "bash-completion/completions/veloc",
+        "bash-completion/completions/veloc-backend",
         "bash-completion/completions/veloc-inspect",
         "zsh/site-functions/_veloc",
         "fish/vendor_completions.d/veloc.fish",

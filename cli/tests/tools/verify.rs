@@ -83,6 +83,10 @@ fn only_what_is_asked_for() {
     assert_eq!(job.veloc("verify wave --config veloc.cfg").code(), Some(1));
     assert_eq!(job.veloc("verify other --config veloc.cfg").code(), Some(0));
     assert_eq!(job.veloc("verify wave -1 --config veloc.cfg").code(), Some(2));
+    // What nobody can restart from is no success, though no copy is bad.
+    let ran = job.veloc("verify other --ranks 3 --config veloc.cfg");
+    assert_eq!(ran.code(), Some(1), "{}", ran.stdout());
+    assert!(ran.stdout().contains("other: no version can be restored"), "{}", ran.stdout());
     job.veloc("verify wave 9 --config veloc.cfg").failure(&["\"wave\" version 9"]);
     job.veloc("verify waves --config veloc.cfg").failure(&["\"waves\""]);
     // One rank of a version alone is too little for all.

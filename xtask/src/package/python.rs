@@ -1,10 +1,11 @@
 //! The Python package, installed by pip beside the library, and its tests.
 
+use std::fs;
 use std::path::Path;
 
 use super::mpi::{self, Mpi};
 use super::{clean, outputs, quietly, Installed};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, While};
 use crate::files::{copy, copy_folder, write};
 use crate::project::{line, root, run};
 use crate::python::{has_module, interpreter};
@@ -12,9 +13,9 @@ use crate::stage::Stage;
 
 /// Installs it into the prefix and runs its tests on what is installed.
 pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<()> {
-    // pip leaves files beside what it builds, and builds with those that it finds.
+    // Python leaves files beside what it runs.
     let (sources, source) = (root().join("python"), work.join("python"));
-    for file in ["pyproject.toml", "README.md"] {
+    for file in ["pyproject.toml", "build_backend.py", "README.md"] {
         copy(&sources.join(file), &source.join(file))?;
     }
     for folder in ["veloc", "tests"] {
@@ -22,8 +23,11 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     }
     let site = package.prefix.join("lib/python3/site-packages");
     let mut command = clean(interpreter());
-    command.args(["-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation"]);
+    // As on a network that is shut: the package needs nothing else to be built.
+    command.args(["-m", "pip", "install", "--no-deps", "--no-index"]);
     quietly(command.arg("--target").arg(&site).arg(&source))?;
+    let about = site.join(concat!("veloc-", env!("CARGO_PKG_VERSION"), ".dist-info"));
+    fs::metadata(&about).when(|| format!("looking for {}", about.display()))?;
 
     let tests = source.join("tests");
     let mut command = clean(interpreter());
