@@ -31,7 +31,7 @@ impl Client {
         let path = scratch.display();
         store.warn_once(format!("{path}: this is not what its parities were made of"));
         let persistent = store.persistent_path(name, version);
-        if !persistent.is_some_and(|path| is_member(&path, member) == Some(true)) {
+        if persistent.is_none_or(|path| is_member(&path, member) != Some(true)) {
             return false;
         }
         let _naming = self.engine.naming.lock();
