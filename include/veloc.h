@@ -832,13 +832,15 @@ int VELOC_Schedule_next(struct VELOC_Schedule *schedule, struct VELOC_Action *ac
  *
  * @param schedule  a schedule
  * @param cost      gets the figures
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or more than 10,000,000 states can be
+ *         stored in the first sweep
  *
  * Source: an addition of this library, after numforw and expense of revolve.
  *
  * @pre `schedule` is NULL or a schedule, `cost` is NULL or has room for one.
  */
-int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule, struct VELOC_Cost *cost);
+int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule,
+                        struct VELOC_Cost *cost);
 
 /**
  * Makes another schedule that stands where this one does.

@@ -1,7 +1,7 @@
 //! A schedule as applications have it: settings first, then actions, and errors for wrong use.
 
 use super::binomial::MAX_STEPS;
-use super::outlook::Outlook;
+use super::outlook::{Outlook, MOST_STATES};
 use super::resume::{resume, Lost, Survivors};
 use super::rule::Rule;
 use super::schedule::{Action, Plan, Schedule, Unfit};
@@ -104,9 +104,17 @@ impl Course {
     }
 
     /// What it costs from beginning to end if nothing goes wrong.
-    pub fn outlook(&self) -> Outlook {
-        Outlook::of(&self.plan)
+    pub fn outlook(&self) -> Result<Outlook> {
+        Outlook::of(&self.plan).ok_or_else(|| too_many(&self.plan))
     }
+}
+
+/// A plan with more states in the first sweep than are looked at.
+pub fn too_many(plan: &Plan) -> Error {
+    let states = plan.slots.min(plan.steps);
+    Error::invalid(format!(
+        "up to {states} states are stored in the first sweep; figures are for {MOST_STATES} at the most"
+    ))
 }
 
 /// What is wrong with a plan, in words.
@@ -142,12 +150,15 @@ mod tests {
             assert!(message(Course::new(steps, slots)).contains(value));
         }
         let mut course = Course::new(100, 5).unwrap();
-        let before = course.outlook();
+        let before = course.outlook().unwrap();
         assert!(message(course.set_resilience(-1)).contains("resilience distance -1"));
         let text = message(course.set_resilience(19));
         assert!(text.contains("95 of the 100 steps; 6 slots") && text.contains("of 20"), "{text}");
         assert!(message(course.set_adjoint(0)).contains("adjoint distance 0"));
-        assert_eq!(course.outlook(), before);
+        assert_eq!(course.outlook().unwrap(), before);
+
+        let text = message(Course::new(1 << 40, 1 << 40).unwrap().outlook());
+        assert!(text.contains("1099511627776 states"), "{text}");
 
         while course.next_action().unwrap() != Action::Terminate {}
         assert!(message(course.next_action()).contains("has ended"));

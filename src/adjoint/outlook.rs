@@ -23,10 +23,16 @@ pub struct Outlook {
     pub max_gap: u64,
 }
 
+/// The most states of a first sweep that are looked at, for 160 MB.
+pub const MOST_STATES: u64 = 10_000_000;
+
 impl Outlook {
     /// For a plan that [`Plan::check`] accepts. Takes time and memory in proportion to the states of
-    /// the first sweep.
-    pub fn of(plan: &Plan) -> Outlook {
+    /// the first sweep; `None` if these can be more than [`MOST_STATES`].
+    pub fn of(plan: &Plan) -> Option<Outlook> {
+        if plan.slots.min(plan.steps) > MOST_STATES {
+            return None;
+        }
         let pieces = pieces(plan);
         let mut outlook = Outlook {
             advances: 0,
@@ -53,7 +59,7 @@ impl Outlook {
         let ends = outlook.first_sweep.iter().skip(1).chain([&plan.steps]);
         let gaps = outlook.first_sweep.iter().zip(ends).map(|(from, to)| to - from);
         outlook.max_gap = gaps.max().unwrap_or(plan.steps);
-        outlook
+        Some(outlook)
     }
 }
 
@@ -102,7 +108,7 @@ mod tests {
                             continue;
                         }
                         let plan = Plan { steps, slots, resilience, adjoint: None, rule };
-                        let outlook = Outlook::of(&plan);
+                        let outlook = Outlook::of(&plan).unwrap();
                         let (mut schedule, mut sweep) = (Schedule::new(plan), Vec::new());
                         let mut times = vec![0; steps as usize + 1];
                         while let Some(action) = Iterator::next(&mut schedule) {

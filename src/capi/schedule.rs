@@ -229,7 +229,8 @@ pub unsafe extern "C" fn VELOC_Schedule_next(
 ///
 /// @param schedule  a schedule
 /// @param cost      gets the figures
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or more than 10,000,000 states can be
+///         stored in the first sweep
 ///
 /// Source: an addition of this library, after numforw and expense of revolve.
 ///
@@ -247,7 +248,7 @@ pub unsafe extern "C" fn VELOC_Schedule_cost(
         let fit = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
         // SAFETY: the caller's promise.
         let course = unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.clone();
-        let outlook = course.outlook();
+        let outlook = course.outlook()?;
         let given = VELOC_Cost {
             advances: fit(outlook.advances),
             forward_evaluations: fit(outlook.advances + u128::from(course.steps())),

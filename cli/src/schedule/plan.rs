@@ -3,7 +3,7 @@
 use anyhow::{ensure, Context as _, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use veloc_client::adjoint::course::refusal;
+use veloc_client::adjoint::course::{refusal, too_many};
 use veloc_client::adjoint::outlook::Outlook;
 use veloc_client::adjoint::resume::{resume, Survivors};
 use veloc_client::adjoint::rule;
@@ -116,7 +116,7 @@ pub struct Crash {
 impl Figures {
     /// Of a plan, and of a crash when the adjoint has come to a state.
     pub fn of(plan: &Plan, crash_after: Option<u64>) -> Result<Figures> {
-        let mut outlook = Outlook::of(plan);
+        let mut outlook = Outlook::of(plan).ok_or_else(|| too_many(plan))?;
         if outlook.takeshots.is_none() && walk::is_short(plan, &outlook) {
             outlook.takeshots = Some(walk::to_the_end(Schedule::new(*plan)).takeshots.into());
         }

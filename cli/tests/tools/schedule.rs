@@ -37,6 +37,7 @@ fn large_plans_and_wrong_ones() {
         ("--steps 10 --slots 0", "0 slots"),
         ("--steps 100 --slots 5 --resilience 19", "6 slots would do, or a distance of 20"),
         ("--steps 100 --slots 5 --adjoint 0", "adjoint distance of 0"),
+        ("--steps 1000000000000 --slots 1000000000000", "states are stored in the first sweep"),
         ("--steps 100 --slots 5 --crash-after 100", "--crash-after 100"),
         ("--steps 1000000000000 --slots 100 --crash-after 5", "forward steps to go through"),
     ] {
