@@ -25,6 +25,6 @@ pub(super) fn execute(
     let config = Config { pin: Pin::Off, trace: None, ..config.clone() };
     let buffer = HostBuffer::over(Mapping::of(host)?, config.pin_chunk_size, config.huge_pages);
     let engine = Engine::inherit(config, rank, buffer, &records)?;
-    engine.finish(true)?;
+    engine.drain()?;
     Ok(records.len())
 }

@@ -145,13 +145,14 @@ impl Client {
     /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
+        let drain = self.anybody_drains(drain);
         let engine = &self.engine;
         // Nothing is lost by a failure of this; old versions may stay.
         let warn = |result: Result<()>| result.unwrap_or_else(|error| log::warn!("{error}"));
         if let Some(agreement) = &mut self.agreement {
             warn(agreement.conclude(engine));
         }
-        let drained = if drain { engine.drain() } else { Ok(()) };
+        let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
             engine.await_parities();
         }
@@ -159,17 +160,28 @@ impl Client {
             warn(agreement.finish(engine, drain && drained.is_ok()));
             engine.prune_all();
         }
-        let finished = self.engine.finish(false).and(drained);
+        let finished = self.engine.finish();
         let freed = self.comm.map_or(Ok(()), Comm::free);
-        finished.and(freed)
+        drained.and(finished).and(freed)
+    }
+
+    /// Whether the job ends with a drain. Parities are made by all members of a group or by none, so
+    /// with erasure coding it is enough that one process asks for it.
+    fn anybody_drains(&self, drain: bool) -> bool {
+        let Some(comm) = self.comm.as_ref().filter(|_| self.engine.erasure.get().is_some()) else {
+            return drain;
+        };
+        // Without MPI nobody can be asked: then a process that does not drain hangs up, and whoever
+        // waits for its parities ends.
+        comm.allreduce_min_i64(-i64::from(drain)).map_or(drain, |least| least < 0)
     }
 
     /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
     /// reached its file is said to be lost.
     pub fn leave(&mut self) {
-        let drained = self.engine.catalog.look(crate::catalog::state::State::drained);
-        let arriving = self.engine.catalog.look(crate::catalog::state::State::arriving);
-        let inherited = self.engine.has_heir() && !arriving;
+        let (drained, handed_over) =
+            self.engine.catalog.look(|state| (state.drained(), state.is_handed_over()));
+        let inherited = self.engine.has_heir() && handed_over;
         if !drained && !self.engine.config.ephemeral && !inherited {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \

@@ -322,23 +322,41 @@ impl Engine {
         }
     }
 
-    /// Ends the job. With `drain`, everything that is to reach a file does so first; without, what
-    /// the application has lent is fetched. The result is that of the draining; the job is over in
-    /// any case.
-    pub fn finish(self, drain: bool) -> Result<()> {
-        if !drain {
-            if !self.catalog.look(State::arriving) {
+    /// Waits until this process is not needed for what is still to reach a file: until it is in the
+    /// hands of veloc-backend, or where there is none, until it is written.
+    ///
+    /// # Errors
+    /// As [`Engine::drain`].
+    pub fn hand_over(&self) -> Result<()> {
+        if self.config.ephemeral {
+            return Ok(());
+        }
+        if self.has_heir() {
+            let since = Instant::now();
+            let waited = self
+                .catalog
+                .wait(|state| (state.is_handed_over() || state.drained()).then_some(()));
+            self.metrics.waited(Cause::Drain, since);
+            waited?;
+            if self.has_heir() && self.catalog.look(State::is_handed_over) {
                 return Ok(());
             }
-            // The application may free its memory after this.
-            let since = Instant::now();
-            let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
-            self.metrics.waited(Cause::Drain, since);
-            return fetched;
         }
-        let drained = self.drain();
-        self.await_parities();
-        drained
+        self.drain()
+    }
+
+    /// Ends the job as soon as the application may free its memory: once what it has lent is fetched.
+    ///
+    /// # Errors
+    /// A worker has ended for good. The job is over in any case.
+    pub fn finish(self) -> Result<()> {
+        if !self.catalog.look(State::arriving) {
+            return Ok(());
+        }
+        let since = Instant::now();
+        let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
+        self.metrics.waited(Cause::Drain, since);
+        fetched
     }
 
     /// Waits until all members of the group have made their parities, or cannot.
