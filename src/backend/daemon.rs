@@ -22,8 +22,9 @@ pub const SOCKET_OPTION: &str = "--socket";
 /// How often a look is taken at whether there is anything left to do.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How long a process may take to end that is ending.
-const LONGEST_DEATH: Duration = Duration::from_secs(60);
+/// How often a client that waits hears that it is worked for. It gives up after some seconds
+/// without a word.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// Set by SIGTERM: end as soon as no client is left.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -86,6 +87,8 @@ pub fn run(start: &Start<'_>) -> Result<Outcome> {
         log_file::start();
     }
     handle_signals();
+    // Who connects from here on is told this process's number.
+    listener.listen_on()?;
     Backend::default().serve(&listener, on_demand);
     Ok(Outcome::Served)
 }
@@ -152,14 +155,14 @@ impl Client {
         wait_for(&files, at_most).contains(&true)
     }
 
-    /// Waits for its end. The connection of a process that is killed may end before the process
-    /// does, which still has files open then that are nobody's a moment later.
+    /// Waits for its end. The connection of a process may end before the process does: of one that is
+    /// killed, which still has files open then that are nobody's a moment later, and of one that has
+    /// given this backend up. Its memory is its own as long as it lives.
     fn await_end(&self, look: Duration) -> Result<()> {
         while !self.has_ended(look) {}
         let in_order = self.has_word() && self.socket.receive()?.is_some();
-        match &self.process {
-            Some(process) if !in_order => drop(wait_for(&[process.as_fd()], LONGEST_DEATH)),
-            _ => {}
+        if let Some(process) = self.process.as_ref().filter(|_| !in_order) {
+            while wait_for(&[process.as_fd()], look) != [true] {}
         }
         Ok(())
     }
@@ -282,27 +285,29 @@ fn attend(
     if hello.protocol != PROTOCOL {
         return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
     }
-    let [host, ledger]: [OwnedFd; 2] = message.files.try_into().map_err(|files: Vec<_>| {
-        Error::new(Kind::Corrupt, format!("{} files instead of 2", files.len()))
-    })?;
-    let host = SharedMemory::from_file(host)?;
+    let mut files = message.files.into_iter();
+    let ledger =
+        files.next().ok_or_else(|| Error::new(Kind::Corrupt, "a hello without a ledger"))?;
     let ledger = SharedMemory::from_file(ledger)?;
-    log::info!("process {}: rank {} is here", client.number, hello.rank);
+    let host = files.next().map(SharedMemory::from_file).transpose()?;
+    let rank = hello.process.rank;
+    log::info!("process {}: rank {rank} is here", client.number);
 
-    wait_for_earlier(clients, number, hello.rank);
+    wait_for_earlier(clients, number, rank, client);
     // One that has ended meanwhile does not hear it.
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     client.await_end(look)?;
     let config = &hello.config;
     let left = writing
-        .with(config.max_parallelism, || will::execute(config, hello.rank, &host, &ledger))
-        .map_err(|error| error.within(format!("rank {}: writing what it left", hello.rank)))?;
+        .with(config.max_parallelism, || {
+            will::execute(config, hello.process, host.as_ref(), &ledger)
+        })
+        .map_err(|error| error.within(format!("rank {rank}: writing what it left")))?;
     if left > 0 {
         log::warn!(
-            "process {}, rank {}, ended with {left} checkpoints not in their files: written now",
-            client.number,
-            hello.rank
+            "process {}, rank {rank}, ended with {left} checkpoints not in their files: written now",
+            client.number
         );
     }
     Ok(())
@@ -310,7 +315,7 @@ fn attend(
 
 /// Waits until what ended clients of this rank have left is written. Those that live are left
 /// alone: two that use one rank at a time are no predecessor and successor.
-fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32) {
+fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32, client: &Client) {
     let mut all = clients.0.lock();
     if let Some(mine) = all.by_number.get_mut(&number) {
         mine.0 = rank;
@@ -323,8 +328,15 @@ fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32)
         })
         .map(|(&other, _)| other)
         .collect();
+    let working = encode(&Reply::Working).unwrap_or_default();
     while earlier.iter().any(|other| all.by_number.contains_key(other)) {
-        all = clients.1.wait(all);
+        drop(all);
+        // Not with the lock: a client that is stopped hears nothing. One that has ended neither.
+        let _ = client.socket.send(&working, &[]);
+        all = clients.0.lock();
+        if earlier.iter().any(|other| all.by_number.contains_key(other)) {
+            all = clients.1.wait_for(all, SIGN_OF_LIFE);
+        }
     }
 }
 

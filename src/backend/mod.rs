@@ -30,19 +30,35 @@ use crate::format::checksum::Checksum;
 pub use launch::program;
 
 /// Goes up with every change of the messages or of what lies in shared memory.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// What the program says to `--version`. A backend of another version serves no client of this one.
 pub fn version() -> String {
     format!("veloc-backend {} (protocol {PROTOCOL})", env!("CARGO_PKG_VERSION"))
 }
 
-/// The first message of a client. Two files come with it: its host buffer and its ledger.
+/// A process among those of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number in file names.
+    pub rank: u32,
+    /// It has no others, whose files it would have to think of.
+    pub alone: bool,
+}
+
+impl Process {
+    /// The only one of its job.
+    pub fn alone(rank: u32) -> Process {
+        Process { rank, alone: true }
+    }
+}
+
+/// The first message of a client. Its ledger comes with it, and its host buffer if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Hello {
     protocol: u32,
     config: Config,
-    rank: u32,
+    process: Process,
 }
 
 /// What a client tells its backend after its hello.
@@ -57,6 +73,8 @@ enum Word {
 enum Reply {
     /// Nothing of an earlier client of that rank is left to be written.
     Settled,
+    /// What an earlier client of that rank has left is being written.
+    Working,
 }
 
 /// The configuration as another process needs it: no path depends on the working directory, and

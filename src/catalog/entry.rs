@@ -192,6 +192,9 @@ pub struct Entry {
     pub routed: Option<Arc<str>>,
     /// Where it goes in an aggregated file, if it goes there.
     pub place: Option<Place>,
+    /// It goes to persistent once it is known where: whoever goes on for this process before that
+    /// copies it to a file of its own.
+    pub awaits_place: bool,
     /// Where it stands in its life.
     pub life: Life,
     /// Parts with bytes that are still on their way from memory that the application has lent to
@@ -233,6 +236,7 @@ impl Entry {
             persistent: FileCopy::Absent,
             routed: None,
             place: None,
+            awaits_place: false,
             life: Life::Building,
             arriving: [false; 2],
             busy: 0,

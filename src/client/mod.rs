@@ -15,6 +15,7 @@ mod restart;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::backend::Process;
 use crate::catalog::entry::{FileTier, Part};
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
@@ -93,10 +94,10 @@ impl Client {
         if config.protects_scratch() {
             log::warn!("ec_interval has no effect without MPI (VELOC_Init)");
         }
-        Client::start(config, rank)
+        Client::start(config, Process::alone(rank))
     }
 
-    fn start(config: Config, rank: u32) -> Result<Client> {
+    fn start(config: Config, process: Process) -> Result<Client> {
         let device = match Driver::get() {
             // Without a wish for a device cache, there is one only if device memory turns up.
             Ok(Some(driver)) if config.gpu_cache_size.is_some() => Device::current(&driver)?,
@@ -106,7 +107,7 @@ impl Client {
                 None
             }
         };
-        let engine = Engine::start(config, rank, device)?;
+        let engine = Engine::start(config, process, device)?;
         Ok(Client {
             engine,
             regions: Regions::default(),
@@ -118,8 +119,8 @@ impl Client {
 
     /// Starts a job over an MPI communicator. Collective.
     pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
-        let rank = comm.rank()?;
-        let started = config().and_then(|config| Client::start(config, rank));
+        let process = Process { rank: comm.rank()?, alone: comm.size()? == 1 };
+        let started = config().and_then(|config| Client::start(config, process));
         // One that failed must not leave the others waiting for it in a later collective call.
         let all = agree(&comm, started.is_ok())?;
         if !all {

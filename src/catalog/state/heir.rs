@@ -112,7 +112,7 @@ fn standing(entry: &Entry) -> Standing {
         in_host: entry.scratch.is_due()
             && entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready),
         in_scratch,
-        persist: entry.persistent.is_due(),
+        persist: entry.persistent.is_due() || entry.awaits_place,
         doomed: entry.doomed,
     }
 }

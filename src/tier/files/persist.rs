@@ -18,6 +18,7 @@ impl Files {
         routed: Option<&str>,
         place: Option<&Place>,
     ) -> Result<u64> {
+        self.may_change()?;
         if let Some(place) = place {
             let bytes = self.persist_part(name, version, place)?;
             self.persist_checksum(name, version, None, self.persistent_durability())?;
@@ -35,6 +36,10 @@ impl Files {
         let durability = self.persistent_durability();
         let temporary = self.temporary(&target);
         let bytes = files::copy_file(&source, &temporary, durability)?;
+        if let Err(error) = self.may_change() {
+            files::remove(&temporary)?;
+            return Err(error);
+        }
         files::atomic_replace(&temporary, &target, durability)?;
         if let Some(link) = link {
             let temporary = self.temporary(&link);

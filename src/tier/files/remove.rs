@@ -58,6 +58,7 @@ impl Files {
     /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
     /// persistent has the file too.
     pub fn remove_scratch(&self, name: &str, version: i32) -> Result<()> {
+        self.may_change()?;
         files::remove(&self.own_path(name, version)?)?;
         self.remove_parity(name, version)?;
         self.remove_note(name, version)?;
@@ -72,6 +73,7 @@ impl Files {
         match tier {
             FileTier::Scratch => self.remove_scratch(name, version),
             FileTier::Persistent => {
+                self.may_change()?;
                 if let Some(path) = self.persistent_path(name, version) {
                     files::remove(&path)?;
                 }
