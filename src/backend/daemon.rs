@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, PROTOCOL};
+use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, Word, PROTOCOL};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::affinity;
@@ -21,6 +21,9 @@ pub const SOCKET_OPTION: &str = "--socket";
 
 /// How often a look is taken at whether there is anything left to do.
 const TICK: Duration = Duration::from_millis(500);
+
+/// How long a process may take to end that is ending.
+const LONGEST_DEATH: Duration = Duration::from_secs(60);
 
 /// How often a client that waits hears that it is worked for. It gives up after some seconds
 /// without a word.
@@ -145,26 +148,35 @@ struct Client {
 }
 
 impl Client {
-    /// Whether it has ended or says so, waited for at most so long.
+    /// Whether it has ended or says something, waited for at most so long.
     fn has_ended(&self, at_most: Duration) -> bool {
         let files: Vec<_> = [Some(self.socket.as_fd()), self.process.as_ref().map(|p| p.as_fd())]
             .into_iter()
             .flatten()
             .collect();
-        // After its hello a client says nothing but that it ends.
         wait_for(&files, at_most).contains(&true)
     }
 
-    /// Waits for its end. The connection of a process may end before the process does: of one that is
-    /// killed, which still has files open then that are nobody's a moment later, and of one that has
-    /// given this backend up. Its memory is its own as long as it lives.
-    fn await_end(&self, look: Duration) -> Result<()> {
-        while !self.has_ended(look) {}
-        let in_order = self.has_word() && self.socket.receive()?.is_some();
-        if let Some(process) = self.process.as_ref().filter(|_| !in_order) {
-            while wait_for(&[process.as_fd()], look) != [true] {}
+    /// Waits for its end. Whether there is a will of it: not of one that has given this backend up,
+    /// and not of one that lives without its connection, as its memory is its own.
+    fn await_end(&self, look: Duration) -> Result<bool> {
+        loop {
+            while !self.has_ended(look) {}
+            let message = if self.has_word() { self.socket.receive()? } else { None };
+            let word = message.map(|message| decode(&message.bytes)).transpose()?;
+            return match (word, &self.process) {
+                (Some(Word::Question), _) => {
+                    // One that has ended meanwhile does not hear it.
+                    let _ = self.socket.send(&encode(&Reply::Here)?, &[]);
+                    continue;
+                }
+                (Some(Word::GivenUp), _) => Ok(false),
+                (Some(Word::Goodbye), _) | (None, None) => Ok(true),
+                // The connection of a process that is killed may end before the process does, which
+                // still has files open then that are nobody's a moment later.
+                (None, Some(process)) => Ok(wait_for(&[process.as_fd()], LONGEST_DEATH) == [true]),
+            };
         }
-        Ok(())
     }
 
     fn has_word(&self) -> bool {
@@ -297,7 +309,10 @@ fn attend(
     // One that has ended meanwhile does not hear it.
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
-    client.await_end(look)?;
+    if !client.await_end(look)? {
+        log::warn!("process {}, rank {rank}, goes on without this backend", client.number);
+        return Ok(());
+    }
     let config = &hello.config;
     let left = writing
         .with(config.max_parallelism, || {
@@ -328,11 +343,11 @@ fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32,
         })
         .map(|(&other, _)| other)
         .collect();
-    let working = encode(&Reply::Working).unwrap_or_default();
+    let here = encode(&Reply::Here).unwrap_or_default();
     while earlier.iter().any(|other| all.by_number.contains_key(other)) {
         drop(all);
         // Not with the lock: a client that is stopped hears nothing. One that has ended neither.
-        let _ = client.socket.send(&working, &[]);
+        let _ = client.socket.send(&here, &[]);
         all = clients.0.lock();
         if earlier.iter().any(|other| all.by_number.contains_key(other)) {
             all = clients.1.wait_for(all, SIGN_OF_LIFE);

@@ -26,6 +26,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// A backend that is to write what an earlier client has left, and of which nothing is heard for so
 /// many times `watchdog_interval`, is given up.
 const LONGEST_SILENCE: u32 = 6;
+/// The most seconds that are taken for that interval.
+const LONGEST_PAUSE: u64 = 10;
 /// How often it is looked whether something was heard.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -60,6 +62,10 @@ struct Now {
     settled: bool,
     /// Nobody waits any more for what an earlier client has left.
     hurried: bool,
+    /// How many messages have come from it.
+    heard: u64,
+    /// It does not answer: there is to be no other one.
+    given_up: bool,
     leaving: bool,
 }
 
@@ -70,7 +76,14 @@ impl Link {
     /// There is none, and none can be started.
     pub fn open(config: &Config, process: Process, estate: Estate) -> Result<Link> {
         let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process };
-        let now = Now { socket: None, settled: false, hurried: false, leaving: false };
+        let now = Now {
+            socket: None,
+            settled: false,
+            hurried: false,
+            heard: 0,
+            given_up: false,
+            leaving: false,
+        };
         let shared =
             Arc::new(Shared { hello, estate, now: Mutex::new(now), changed: Condvar::new() });
         let (socket, child) = shared.connect()?;
@@ -97,6 +110,32 @@ impl Link {
     /// Whether there is a backend.
     pub fn is_up(&self) -> bool {
         self.shared.now.lock().socket.is_some()
+    }
+
+    /// Whether the backend answers. One that does not within the time that [`Link::settle`] grants
+    /// it is given up.
+    pub fn answers(&self) -> bool {
+        let shared = &self.shared;
+        let now = shared.now.lock();
+        let (Some(socket), heard) = (now.socket.clone(), now.heard) else { return false };
+        drop(now);
+        let mut waits = Waits::begin(&shared.hello.config, socket.peer_number());
+        if encode(&Word::Question).and_then(|word| socket.send(&word, &[])).is_err() {
+            return false;
+        }
+        let mut now = shared.now.lock();
+        while now.heard == heard && now.socket.is_some() {
+            now = shared.changed.wait_for(now, LOOK);
+            // Until it has settled what was before, the watcher looks after it.
+            if now.settled && now.heard == heard {
+                if let Some(silence) = waits.look() {
+                    drop(now);
+                    shared.give_up(&socket, silence);
+                    return false;
+                }
+            }
+        }
+        now.socket.is_some()
     }
 
     /// Ends the waiting of [`Link::settle`]: the job ends.
@@ -163,7 +202,7 @@ impl Shared {
             now.socket = None;
             now.settled = true;
             self.changed.notify_all();
-            if now.leaving {
+            if now.leaving || now.given_up {
                 return;
             }
             log::warn!(
@@ -207,14 +246,17 @@ impl Shared {
                 }
             }
             let reply = match socket.receive() {
-                Ok(Some(message)) => decode(&message.bytes),
+                Ok(Some(message)) => decode::<Reply>(&message.bytes),
                 Ok(None) => return Ended::Gone("has ended".to_owned()),
                 Err(error) => Err(error),
             };
             match reply {
-                Ok(Reply::Working) => waits.hear(),
-                Ok(Reply::Settled) => {
-                    self.now.lock().settled = true;
+                Ok(reply) => {
+                    waits.hear();
+                    let mut now = self.now.lock();
+                    now.heard += 1;
+                    now.settled |= reply == Reply::Settled;
+                    drop(now);
                     self.changed.notify_all();
                 }
                 Err(error) => return Ended::Gone(format!("cannot be understood ({error})")),
@@ -244,6 +286,9 @@ impl Shared {
         let mut now = self.now.lock();
         now.socket = None;
         now.settled = true;
+        now.given_up = true;
+        // It is kept until the backend listens again, if ever.
+        let _ = encode(&Word::GivenUp).and_then(|word| socket.send(&word, &[]));
         socket.close();
         drop(now);
         self.changed.notify_all();
@@ -271,7 +316,7 @@ struct Waits {
 
 impl Waits {
     fn begin(config: &Config, number: i32) -> Waits {
-        let pause = Duration::from_secs(config.watchdog_interval.max(1));
+        let pause = Duration::from_secs(config.watchdog_interval.clamp(1, LONGEST_PAUSE));
         Waits { number, since: Instant::now(), heard: None, said: None, pause }
     }
 

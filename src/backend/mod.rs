@@ -66,6 +66,10 @@ struct Hello {
 enum Word {
     /// It ends in order; one that is killed says nothing.
     Goodbye,
+    /// It goes on without the backend, which has not answered.
+    GivenUp,
+    /// It wants an answer: it is about to rely on the backend.
+    Question,
 }
 
 /// What a backend tells a client.
@@ -73,8 +77,8 @@ enum Word {
 enum Reply {
     /// Nothing of an earlier client of that rank is left to be written.
     Settled,
-    /// What an earlier client of that rank has left is being written.
-    Working,
+    /// The backend is there, also while it writes what an earlier client of that rank has left.
+    Here,
 }
 
 /// The configuration as another process needs it: no path depends on the working directory, and
@@ -119,8 +123,12 @@ mod tests {
     /// Catches a message without a byte: it cannot be told from the end of the connection.
     #[test]
     fn every_message_has_bytes() {
-        assert!(!encode(&Word::Goodbye).unwrap().is_empty());
-        assert!(!encode(&Reply::Settled).unwrap().is_empty());
+        for word in [Word::Goodbye, Word::GivenUp, Word::Question] {
+            assert!(!encode(&word).unwrap().is_empty());
+        }
+        for reply in [Reply::Settled, Reply::Here] {
+            assert!(!encode(&reply).unwrap().is_empty());
+        }
     }
 
     /// Catches a directory that the backend, which runs elsewhere, would look for elsewhere.

@@ -335,7 +335,8 @@ impl Engine {
     /// # Errors
     /// As [`Engine::drain`].
     pub fn hand_over(&self) -> Result<()> {
-        if self.config.ephemeral {
+        let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
+        if self.config.ephemeral || self.catalog.look(nothing_left) {
             return Ok(());
         }
         if self.has_heir() {
@@ -345,7 +346,9 @@ impl Engine {
                 .wait(|state| (state.is_handed_over() || state.drained()).then_some(()));
             self.metrics.waited(Cause::Drain, since);
             waited?;
-            if self.has_heir() && self.catalog.look(State::is_handed_over) {
+            // What has failed is tried again here, so that it can be reported.
+            let handed_over = |state: &State| state.is_handed_over() && !state.drained();
+            if self.catalog.look(handed_over) && self.has_heir_for_certain() {
                 return Ok(());
             }
         }

@@ -223,6 +223,11 @@ impl Shared {
         self.link.as_ref().is_some_and(Link::is_up)
     }
 
+    /// The same, of one that has just answered: what it is given now it will write.
+    pub fn has_heir_for_certain(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::answers)
+    }
+
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
     /// and the buffer has been limited to the pages it has.
     pub fn memory_is_short(&self, bytes: u64) -> bool {

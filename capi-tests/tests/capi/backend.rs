@@ -315,3 +315,20 @@ fn without_a_host_buffer_copies_are_finished() {
     assert_eq!(names(&job.persistent()).len(), 9);
     assert_eq!(names(&job.persistent()), names(&job.scratch()));
 }
+
+/// Catches a `VELOC_Finalize(0)` that leaves its work to a backend that does not answer any more.
+#[test]
+fn what_no_backend_takes_the_job_writes() {
+    let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let by_hand = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path("")).end();
+    assert!(by_hand.status.success());
+    let backend = backends(&job)[0];
+    let takes: String = (1..=12).map(|v| format!(" take=x:{v}")).collect();
+    let run = job.run("script", "size=8000000 newest=x:-1");
+    let run = run.arg(format!("run=kill -STOP {backend}")).args(&format!("{takes} finalize=0"));
+    let _ = run.succeed();
+    assert_eq!(names(&job.persistent()).len(), 12);
+    kill(backend, libc::SIGKILL);
+    until("it ends", || backends(&job).is_empty());
+}
