@@ -340,6 +340,7 @@ impl Engine {
             return Ok(());
         }
         if self.has_heir() {
+            let _span = self.trace.span(Activity::Drain);
             let since = Instant::now();
             let waited = self
                 .catalog
@@ -363,6 +364,7 @@ impl Engine {
         if !self.catalog.look(State::arriving) {
             return Ok(());
         }
+        let _span = self.trace.span(Activity::Drain);
         let since = Instant::now();
         let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
         self.metrics.waited(Cause::Drain, since);
