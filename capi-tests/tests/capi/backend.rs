@@ -253,8 +253,8 @@ fn a_backend_that_does_not_answer_is_given_up() {
     let mut after = files();
     after[0].retain(|name, _| visible(name));
     assert!(before == after, "the backend has written what it was kept from");
-    let said = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
-    let log = said.filter(|path| path.extension().is_some_and(|e| e == "log")).next().unwrap();
+    let mut said = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
+    let log = said.find(|path| path.extension().is_some_and(|e| e == "log")).unwrap();
     let text = fs::read_to_string(log).unwrap();
     assert!(text.contains("has gone on without waiting"), "{text}");
     // The next job has a backend again, and nothing is left of the one before.
