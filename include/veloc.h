@@ -293,9 +293,11 @@ int VELOC_Init(MPI_Comm comm, const char *cfg_file);
  * be initialised again. Collective under MPI.
  *
  * @param drain  not 0: first waits for everything that is to reach a file, and with erasure coding
- *         (`ec_interval`) until all processes of the group have made their parities; 0: leaves it to
- *         veloc-backend, which writes it; without one (`mode = sync`, `threaded = true`,
- *         `ephemeral = true`, or none to be had) it is given up
+ *         (`ec_interval`) until all processes of the group have made their parities; 0: waits only
+ *         until everything is in the host buffer, from where veloc-backend writes it; without one
+ *         (`threaded = true`, or none to be had) it waits for the files all the same. Nothing that
+ *         was taken is lost, unless `ephemeral = true`. The processes may pass different values;
+ *         with erasure coding all wait if one does
  * @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
  *         be written (the job has ended all the same)
  *
@@ -532,7 +534,8 @@ int VELOC_Checkpoint_wait(void);
 /**
  * Whether every checkpoint has come as far down as the configuration asks for. Does not wait.
  *
- * @return 1: yes; 0: not yet; VELOC_FAILURE: one could not
+ * @return 1: yes; 0: not yet; VELOC_FAILURE: one could not, and has not been since (a successful
+ *         VELOC_Checkpoint_wait, a newer checkpoint of that version or VELOC_Cleanup ends this)
  *
  * Source: VELOC_Checkpoint_finished of VELOC 1.8.
  */

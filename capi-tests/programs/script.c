@@ -19,6 +19,9 @@
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
  *   late=WORDS               VELOC_Checkpoint_wait fails, with these words
+ *   finished=N               VELOC_Checkpoint_finished returns N at last, and -1 before only if N is
+ *   finalize=DRAIN           VELOC_Finalize(DRAIN) succeeds, or with "DRAIN:fails" does not: the last
+ *                            command
  *   run=COMMAND              a command of a shell, which must succeed
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
  *   sleep=MILLISECONDS, barrier
@@ -36,6 +39,7 @@ static const char *configuration;
 static unsigned own_rank;
 static unsigned char *memory;
 static size_t bytes = 100000;
+static int finalized;
 
 static void begin(void)
 {
@@ -220,6 +224,16 @@ static void perform(const char *command)
     } else if (is(command, "late", &value)) {
         snprintf(f.rest, sizeof f.rest, "%s", value);
         REFUSED(VELOC_Checkpoint_wait(), words_of(&f));
+    } else if (is(command, "finished", &value)) {
+        int expected = atoi(value), now;
+        do
+            now = VELOC_Checkpoint_finished();
+        while (now == 0 && expected != 0);
+        EQUAL(now, expected);
+    } else if (is(command, "finalize", &value)) {
+        int failed = VELOC_Finalize(atoi(value)) != VELOC_SUCCESS;
+        EQUAL(failed, strstr(value, "fails") != NULL);
+        finalized = 1;
     } else if (is(command, "run", &value)) {
         EQUAL(system(value), 0);
     } else if (strcmp(command, "wait") == 0) {
@@ -264,7 +278,8 @@ int main(int argc, char **argv)
         }
         perform(command);
     }
-    OK(VELOC_Finalize(1));
+    if (!finalized)
+        OK(VELOC_Finalize(1));
     free(memory);
 #ifdef CHECK_WITH_MPI
     /* One line, which no other process's gets into. */

@@ -14,7 +14,7 @@
 //!
 //! where the slots are those that are free once the adjoint is there. The least is found by dynamic
 //! programming over the survivors: for each number of kept states, the cost of all before some `x` is
-//! a convex function of `x` for each choice of states ([`Convex`]), and choices that are nowhere
+//! a convex function of `x` for each choice of states (`convex`), and choices that are nowhere
 //! better than another are left out.
 //!
 //! If too few states are left to keep the resilience distance, it is exceeded by as little as can be.

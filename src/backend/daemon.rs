@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, PROTOCOL};
+use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, Word, PROTOCOL};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::affinity;
@@ -28,6 +28,10 @@ const LONGEST_START: Duration = Duration::from_secs(2);
 
 /// How long a process may take to end that is ending.
 const LONGEST_DEATH: Duration = Duration::from_secs(60);
+
+/// How often a client that waits hears that it is worked for. It gives up after some seconds
+/// without a word.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// Set by SIGTERM: end as soon as no client is left.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -90,6 +94,8 @@ pub fn run(start: &Start<'_>) -> Result<Outcome> {
         log_file::start();
     }
     handle_signals();
+    // Who connects from here on is told this process's number.
+    listener.listen_on()?;
     Backend::default().serve(&listener, on_demand);
     Ok(Outcome::Served)
 }
@@ -146,26 +152,35 @@ struct Client {
 }
 
 impl Client {
-    /// Whether it has ended or says so, waited for at most so long.
+    /// Whether it has ended or says something, waited for at most so long.
     fn has_ended(&self, at_most: Duration) -> bool {
         let files: Vec<_> = [Some(self.socket.as_fd()), self.process.as_ref().map(|p| p.as_fd())]
             .into_iter()
             .flatten()
             .collect();
-        // After its hello a client says nothing but that it ends.
         wait_for(&files, at_most).contains(&true)
     }
 
-    /// Waits for its end. The connection of a process that is killed may end before the process
-    /// does, which still has files open then that are nobody's a moment later.
-    fn await_end(&self, look: Duration) -> Result<()> {
-        while !self.has_ended(look) {}
-        let in_order = self.has_word() && self.socket.receive()?.is_some();
-        match &self.process {
-            Some(process) if !in_order => drop(wait_for(&[process.as_fd()], LONGEST_DEATH)),
-            _ => {}
+    /// Waits for its end. Whether there is a will of it: not of one that has given this backend up,
+    /// and not of one that lives without its connection, as its memory is its own.
+    fn await_end(&self, look: Duration) -> Result<bool> {
+        loop {
+            while !self.has_ended(look) {}
+            let message = if self.has_word() { self.socket.receive()? } else { None };
+            let word = message.map(|message| decode(&message.bytes)).transpose()?;
+            return match (word, &self.process) {
+                (Some(Word::Question), _) => {
+                    // One that has ended meanwhile does not hear it.
+                    let _ = self.socket.send(&encode(&Reply::Here)?, &[]);
+                    continue;
+                }
+                (Some(Word::GivenUp), _) => Ok(false),
+                (Some(Word::Goodbye), _) | (None, None) => Ok(true),
+                // The connection of a process that is killed may end before the process does, which
+                // still has files open then that are nobody's a moment later.
+                (None, Some(process)) => Ok(wait_for(&[process.as_fd()], LONGEST_DEATH) == [true]),
+            };
         }
-        Ok(())
     }
 
     fn has_word(&self) -> bool {
@@ -288,27 +303,32 @@ fn attend(
     if hello.protocol != PROTOCOL {
         return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
     }
-    let [host, ledger]: [OwnedFd; 2] = message.files.try_into().map_err(|files: Vec<_>| {
-        Error::new(Kind::Corrupt, format!("{} files instead of 2", files.len()))
-    })?;
-    let host = SharedMemory::from_file(host)?;
+    let mut files = message.files.into_iter();
+    let ledger =
+        files.next().ok_or_else(|| Error::new(Kind::Corrupt, "a hello without a ledger"))?;
     let ledger = SharedMemory::from_file(ledger)?;
-    log::info!("process {}: rank {} is here", client.number, hello.rank);
+    let host = files.next().map(SharedMemory::from_file).transpose()?;
+    let rank = hello.process.rank;
+    log::info!("process {}: rank {rank} is here", client.number);
 
-    wait_for_earlier(clients, number, hello.rank);
+    wait_for_earlier(clients, number, rank, client);
     // One that has ended meanwhile does not hear it.
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
-    client.await_end(look)?;
+    if !client.await_end(look)? {
+        log::warn!("process {}, rank {rank}, goes on without this backend", client.number);
+        return Ok(());
+    }
     let config = &hello.config;
     let left = writing
-        .with(config.max_parallelism, || will::execute(config, hello.rank, &host, &ledger))
-        .map_err(|error| error.within(format!("rank {}: writing what it left", hello.rank)))?;
+        .with(config.max_parallelism, || {
+            will::execute(config, hello.process, host.as_ref(), &ledger)
+        })
+        .map_err(|error| error.within(format!("rank {rank}: writing what it left")))?;
     if left > 0 {
         log::warn!(
-            "process {}, rank {}, ended with {left} checkpoints not in their files: written now",
-            client.number,
-            hello.rank
+            "process {}, rank {rank}, ended with {left} checkpoints not in their files: written now",
+            client.number
         );
     }
     Ok(())
@@ -316,7 +336,7 @@ fn attend(
 
 /// Waits until what ended clients of this rank have left is written. Those that live are left
 /// alone: two that use one rank at a time are no predecessor and successor.
-fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32) {
+fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32, client: &Client) {
     let mut all = clients.0.lock();
     if let Some(mine) = all.by_number.get_mut(&number) {
         mine.0 = rank;
@@ -329,8 +349,15 @@ fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32)
         })
         .map(|(&other, _)| other)
         .collect();
+    let here = encode(&Reply::Here).unwrap_or_default();
     while earlier.iter().any(|other| all.by_number.contains_key(other)) {
-        all = clients.1.wait(all);
+        drop(all);
+        // Not with the lock: a client that is stopped hears nothing. One that has ended neither.
+        let _ = client.socket.send(&here, &[]);
+        all = clients.0.lock();
+        if earlier.iter().any(|other| all.by_number.contains_key(other)) {
+            all = clients.1.wait_for(all, SIGN_OF_LIFE);
+        }
     }
 }
 

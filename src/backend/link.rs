@@ -4,14 +4,15 @@ use std::os::fd::AsFd as _;
 use std::process::Child;
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{decode, encode, launch, name, portable, Hello, Reply, Word, PROTOCOL};
+use super::{decode, encode, launch, name, portable, Hello, Process, Reply, Word, PROTOCOL};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::shared::SharedMemory;
-use crate::platform::socket::{connect_to, listen_as, Socket};
+use crate::platform::socket::{connect_to, listen_as, wait_for, Socket};
 use crate::sync::{Condvar, Mutex};
+use crate::tier::files;
 
 /// How often a backend is started for a job whose backends keep ending.
 const MOST_BACKENDS: u32 = 5;
@@ -22,13 +23,21 @@ const LOOKS: u32 = 200;
 /// Between two looks.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
+/// A backend that is to write what an earlier client has left, and of which nothing is heard for so
+/// many times `watchdog_interval`, is given up.
+const LONGEST_SILENCE: u32 = 6;
+/// The most seconds that are taken for that interval.
+const LONGEST_PAUSE: u64 = 10;
+/// How often it is looked whether something was heard.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// What a client leaves.
 #[derive(Debug)]
 pub struct Estate {
-    /// Its host buffer.
-    pub host: SharedMemory,
     /// Its ledger.
     pub ledger: SharedMemory,
+    /// Its host buffer, if it has one.
+    pub host: Option<SharedMemory>,
 }
 
 /// A connection to the backend. While it stands, what is in the host buffer outlives this process.
@@ -53,6 +62,10 @@ struct Now {
     settled: bool,
     /// Nobody waits any more for what an earlier client has left.
     hurried: bool,
+    /// How many messages have come from it.
+    heard: u64,
+    /// It does not answer: there is to be no other one.
+    given_up: bool,
     leaving: bool,
 }
 
@@ -61,9 +74,16 @@ impl Link {
     ///
     /// # Errors
     /// There is none, and none can be started.
-    pub fn open(config: &Config, rank: u32, estate: Estate) -> Result<Link> {
-        let hello = Hello { protocol: PROTOCOL, config: portable(config)?, rank };
-        let now = Now { socket: None, settled: false, hurried: false, leaving: false };
+    pub fn open(config: &Config, process: Process, estate: Estate) -> Result<Link> {
+        let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process };
+        let now = Now {
+            socket: None,
+            settled: false,
+            hurried: false,
+            heard: 0,
+            given_up: false,
+            leaving: false,
+        };
         let shared =
             Arc::new(Shared { hello, estate, now: Mutex::new(now), changed: Condvar::new() });
         let (socket, child) = shared.connect()?;
@@ -77,7 +97,8 @@ impl Link {
     }
 
     /// Waits until nothing of an earlier client of this rank is left to be written, which would
-    /// otherwise take the place of what this one writes. False: [`Link::hurry`] was called.
+    /// otherwise take the place of what this one writes, or until the backend is given up: then it
+    /// writes nothing for this rank any more. False: [`Link::hurry`] was called.
     pub fn settle(&self) -> bool {
         let mut now = self.shared.now.lock();
         while !now.settled && !now.hurried {
@@ -89,6 +110,32 @@ impl Link {
     /// Whether there is a backend.
     pub fn is_up(&self) -> bool {
         self.shared.now.lock().socket.is_some()
+    }
+
+    /// Whether the backend answers. One that does not within the time that [`Link::settle`] grants
+    /// it is given up.
+    pub fn answers(&self) -> bool {
+        let shared = &self.shared;
+        let now = shared.now.lock();
+        let (Some(socket), heard) = (now.socket.clone(), now.heard) else { return false };
+        drop(now);
+        let mut waits = Waits::begin(&shared.hello.config, socket.peer_number());
+        if encode(&Word::Question).and_then(|word| socket.send(&word, &[])).is_err() {
+            return false;
+        }
+        let mut now = shared.now.lock();
+        while now.heard == heard && now.socket.is_some() {
+            now = shared.changed.wait_for(now, LOOK);
+            // Until it has settled what was before, the watcher looks after it.
+            if now.settled && now.heard == heard {
+                if let Some(silence) = waits.look() {
+                    drop(now);
+                    shared.give_up(&socket, silence);
+                    return false;
+                }
+            }
+        }
+        now.socket.is_some()
     }
 
     /// Ends the waiting of [`Link::settle`]: the job ends.
@@ -125,7 +172,9 @@ impl Shared {
         let mut child = None;
         for _ in 0..LOOKS {
             if let Some(socket) = connect_to(&name)? {
-                let files = [self.estate.host.as_fd(), self.estate.ledger.as_fd()];
+                let Estate { ledger, host } = &self.estate;
+                let files: Vec<_> =
+                    std::iter::once(ledger).chain(host).map(|m| m.as_fd()).collect();
                 socket.send(&encode(&self.hello)?, &files)?;
                 return Ok((Arc::new(socket), child));
             }
@@ -145,12 +194,15 @@ impl Shared {
                 // It ends at once; whether its backend lives is told by the connection.
                 let _ = child.wait();
             }
-            let ended = self.listen(&socket);
+            let ended = match self.listen(&socket) {
+                Ended::Gone(ended) => ended,
+                Ended::Silent(silence) => return self.give_up(&socket, silence),
+            };
             let mut now = self.now.lock();
             now.socket = None;
             now.settled = true;
             self.changed.notify_all();
-            if now.leaving {
+            if now.leaving || now.given_up {
                 return;
             }
             log::warn!(
@@ -181,20 +233,112 @@ impl Shared {
     }
 
     /// Hears the backend until the connection ends. How it ended.
-    fn listen(&self, socket: &Socket) -> String {
+    fn listen(&self, socket: &Socket) -> Ended {
+        let mut waits = Waits::begin(&self.hello.config, socket.peer_number());
         loop {
+            // Once it has settled what was before, nothing is expected of it.
+            if !self.now.lock().settled {
+                if let Some(silence) = waits.look() {
+                    return Ended::Silent(silence);
+                }
+                if wait_for(&[socket.as_fd()], LOOK) != [true] {
+                    continue;
+                }
+            }
             let reply = match socket.receive() {
-                Ok(Some(message)) => decode(&message.bytes),
-                Ok(None) => return "has ended".to_owned(),
+                Ok(Some(message)) => decode::<Reply>(&message.bytes),
+                Ok(None) => return Ended::Gone("has ended".to_owned()),
                 Err(error) => Err(error),
             };
             match reply {
-                Ok(Reply::Settled) => {
-                    self.now.lock().settled = true;
+                Ok(reply) => {
+                    waits.hear();
+                    let mut now = self.now.lock();
+                    now.heard += 1;
+                    now.settled |= reply == Reply::Settled;
+                    drop(now);
                     self.changed.notify_all();
                 }
-                Err(error) => return format!("cannot be understood ({error})"),
+                Err(error) => return Ended::Gone(format!("cannot be understood ({error})")),
             }
         }
+    }
+
+    /// Goes on without a backend that does not answer. It lives, and may go on at any moment: so it
+    /// is told, in a way that it cannot miss, to write nothing for this rank any more.
+    fn give_up(&self, socket: &Socket, silence: Duration) {
+        let (rank, number) = (self.hello.process.rank, socket.peer_number());
+        let directory = self.hello.config.scratch.as_deref();
+        let noted = directory.map_or(Ok(()), |directory| {
+            files::give_up(directory, rank, u32::try_from(number).unwrap_or(0))
+        });
+        log::warn!(
+            "veloc-backend (process {number}) has not answered for {} s: going on without it. What \
+             an earlier job of number {rank} has left in its memory is not waited for, and will not \
+             be written; what is not written yet would be lost with this process",
+            silence.as_secs()
+        );
+        if let Err(error) = noted {
+            log::warn!(
+                "should veloc-backend (process {number}) go on, it may replace newer files: {error}"
+            );
+        }
+        let mut now = self.now.lock();
+        now.socket = None;
+        now.settled = true;
+        now.given_up = true;
+        // It is kept until the backend listens again, if ever.
+        let _ = encode(&Word::GivenUp).and_then(|word| socket.send(&word, &[]));
+        socket.close();
+        drop(now);
+        self.changed.notify_all();
+    }
+}
+
+/// How the hearing of a backend ended.
+enum Ended {
+    /// It is not there any more; why.
+    Gone(String),
+    /// It is there, and has said nothing for so long.
+    Silent(Duration),
+}
+
+/// The waiting for a backend that is to write what an earlier client has left.
+struct Waits {
+    number: i32,
+    /// When it was first waited for, and when something was last heard.
+    since: Instant,
+    heard: Option<Instant>,
+    said: Option<Instant>,
+    /// Before a word of it is said, and until it is said again.
+    pause: Duration,
+}
+
+impl Waits {
+    fn begin(config: &Config, number: i32) -> Waits {
+        let pause = Duration::from_secs(config.watchdog_interval.clamp(1, LONGEST_PAUSE));
+        Waits { number, since: Instant::now(), heard: None, said: None, pause }
+    }
+
+    fn hear(&mut self) {
+        self.heard = Some(Instant::now());
+    }
+
+    /// How long nothing was heard, if that is too long. Says now and then what is waited for.
+    fn look(&mut self) -> Option<Duration> {
+        let silence = self.heard.unwrap_or(self.since).elapsed();
+        if silence >= self.pause * LONGEST_SILENCE {
+            return Some(silence);
+        }
+        let due = self.said.map_or(self.pause, |_| self.pause * LONGEST_SILENCE);
+        if self.said.unwrap_or(self.since).elapsed() >= due {
+            self.said = Some(Instant::now());
+            let does = match self.heard {
+                Some(_) => "writes what an earlier job has left",
+                None => "does not answer",
+            };
+            log::warn!("waiting for veloc-backend (process {}), which {does}", self.number);
+        }
+        None
     }
 }

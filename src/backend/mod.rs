@@ -32,19 +32,35 @@ use crate::VERSION;
 pub use launch::program;
 
 /// Goes up with every change of the messages or of what lies in shared memory.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// What the program says to `--version`. A backend of another version serves no client of this one.
 pub fn version() -> String {
     format!("{} {VERSION}, protocol {PROTOCOL}", usage::PROGRAM)
 }
 
-/// The first message of a client. Two files come with it: its host buffer and its ledger.
+/// A process among those of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number in file names.
+    pub rank: u32,
+    /// It has no others, whose files it would have to think of.
+    pub alone: bool,
+}
+
+impl Process {
+    /// The only one of its job.
+    pub fn alone(rank: u32) -> Process {
+        Process { rank, alone: true }
+    }
+}
+
+/// The first message of a client. Its ledger comes with it, and its host buffer if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Hello {
     protocol: u32,
     config: Config,
-    rank: u32,
+    process: Process,
 }
 
 /// What a client tells its backend after its hello.
@@ -52,6 +68,10 @@ struct Hello {
 enum Word {
     /// It ends in order; one that is killed says nothing.
     Goodbye,
+    /// It goes on without the backend, which has not answered.
+    GivenUp,
+    /// It wants an answer: it is about to rely on the backend.
+    Question,
 }
 
 /// What a backend tells a client.
@@ -59,6 +79,8 @@ enum Word {
 enum Reply {
     /// Nothing of an earlier client of that rank is left to be written.
     Settled,
+    /// The backend is there, also while it writes what an earlier client of that rank has left.
+    Here,
 }
 
 /// The configuration as another process needs it: no path depends on the working directory, and
@@ -103,8 +125,12 @@ mod tests {
     /// Catches a message without a byte: it cannot be told from the end of the connection.
     #[test]
     fn every_message_has_bytes() {
-        assert!(!encode(&Word::Goodbye).unwrap().is_empty());
-        assert!(!encode(&Reply::Settled).unwrap().is_empty());
+        for word in [Word::Goodbye, Word::GivenUp, Word::Question] {
+            assert!(!encode(&word).unwrap().is_empty());
+        }
+        for reply in [Reply::Settled, Reply::Here] {
+            assert!(!encode(&reply).unwrap().is_empty());
+        }
     }
 
     /// Catches a directory that the backend, which runs elsewhere, would look for elsewhere.

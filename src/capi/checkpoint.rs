@@ -134,7 +134,8 @@ pub extern "C" fn VELOC_Checkpoint_wait() -> c_int {
 
 /// Whether every checkpoint has come as far down as the configuration asks for. Does not wait.
 ///
-/// @return 1: yes; 0: not yet; VELOC_FAILURE: one could not
+/// @return 1: yes; 0: not yet; VELOC_FAILURE: one could not, and has not been since (a successful
+///         VELOC_Checkpoint_wait, a newer checkpoint of that version or VELOC_Cleanup ends this)
 ///
 /// Source: VELOC_Checkpoint_finished of VELOC 1.8.
 #[no_mangle]

@@ -95,9 +95,11 @@ pub(super) fn start_over<'a>(
 /// be initialised again. Collective under MPI.
 ///
 /// @param drain  not 0: first waits for everything that is to reach a file, and with erasure coding
-///         (`ec_interval`) until all processes of the group have made their parities; 0: leaves it to
-///         veloc-backend, which writes it; without one (`mode = sync`, `threaded = true`,
-///         `ephemeral = true`, or none to be had) it is given up
+///         (`ec_interval`) until all processes of the group have made their parities; 0: waits only
+///         until everything is in the host buffer, from where veloc-backend writes it; without one
+///         (`threaded = true`, or none to be had) it waits for the files all the same. Nothing that
+///         was taken is lost, unless `ephemeral = true`. The processes may pass different values;
+///         with erasure coding all wait if one does
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
 ///         be written (the job has ended all the same)
 ///

@@ -125,6 +125,13 @@ pub enum FileCopy {
     Failed,
 }
 
+impl FileCopy {
+    /// Whether it is still to be made.
+    pub fn is_due(self) -> bool {
+        matches!(self, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed)
+    }
+}
+
 /// Where a checkpoint stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
@@ -185,6 +192,9 @@ pub struct Entry {
     pub routed: Option<Arc<str>>,
     /// Where it goes in an aggregated file, if it goes there.
     pub place: Option<Place>,
+    /// It goes to persistent once it is known where: whoever goes on for this process before that
+    /// copies it to a file of its own.
+    pub awaits_place: bool,
     /// Where it stands in its life.
     pub life: Life,
     /// Parts with bytes that are still on their way from memory that the application has lent to
@@ -210,6 +220,8 @@ pub struct Entry {
     pub lists: Lists,
     /// Its record in the ledger, and what that says.
     pub noted: Option<(ledger::Slot, ledger::Standing)>,
+    /// It is still to reach a file, and has no record: only this process can write it.
+    pub exposed: bool,
 }
 
 impl Entry {
@@ -224,6 +236,7 @@ impl Entry {
             persistent: FileCopy::Absent,
             routed: None,
             place: None,
+            awaits_place: false,
             life: Life::Building,
             arriving: [false; 2],
             busy: 0,
@@ -236,6 +249,7 @@ impl Entry {
             doomed: false,
             lists: Lists::default(),
             noted: None,
+            exposed: false,
         }
     }
 
@@ -252,6 +266,12 @@ impl Entry {
     /// The whole checkpoint can be read from a file.
     pub fn in_file(&self) -> bool {
         self.scratch == FileCopy::Present || self.persistent == FileCopy::Present
+    }
+
+    /// A step on its way to its files has failed, and is not tried again until asked for.
+    pub fn has_failed(&self) -> bool {
+        let files = [self.scratch, self.persistent];
+        self.life == Life::Live && (self.flush_failed || files.contains(&FileCopy::Failed))
     }
 
     /// The bytes of its regions.

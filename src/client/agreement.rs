@@ -112,6 +112,9 @@ impl Agreement {
             let always = engine.config.persistent_interval.is_some();
             let place = if self.aggregation.is_some() { None } else { Some(None) };
             let persist = (!by_time).then_some(always);
+            if persist == Some(true) {
+                engine.catalog.step(|state| state.await_place(id));
+            }
             self.deferred.insert(id, Deferred { persist, place });
         }
         self.open = Some(id);

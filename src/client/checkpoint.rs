@@ -182,7 +182,11 @@ impl Client {
         }
         match self.engine.catalog.broken() {
             Some(broken) => Err(broken),
-            None => Ok(self.engine.catalog.look(State::drained)),
+            None => {
+                let (unwritten, drained) =
+                    self.engine.catalog.look(|state| (state.unwritten(), state.drained()));
+                unwritten.map_or(Ok(drained), Err)
+            }
         }
     }
 

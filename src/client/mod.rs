@@ -17,6 +17,7 @@ mod routed;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::backend::Process;
 use crate::catalog::entry::{FileTier, Part};
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
@@ -87,10 +88,10 @@ impl Client {
         if config.protects_scratch() {
             log::warn!("ec_interval has no effect without MPI (VELOC_Init)");
         }
-        Client::start(config, rank)
+        Client::start(config, Process::alone(rank))
     }
 
-    fn start(config: Config, rank: u32) -> Result<Client> {
+    fn start(config: Config, process: Process) -> Result<Client> {
         let device = match Driver::get() {
             // Without a wish for a device cache, there is one only if device memory turns up.
             Ok(Some(driver)) if config.gpu_cache_size.is_some() => Device::current(&driver)?,
@@ -100,7 +101,7 @@ impl Client {
                 None
             }
         };
-        let engine = Engine::start(config, rank, device)?;
+        let engine = Engine::start(config, process, device)?;
         Ok(Client {
             engine,
             regions: Regions::default(),
@@ -112,8 +113,8 @@ impl Client {
 
     /// Starts a job over an MPI communicator. Collective.
     pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
-        let rank = comm.rank()?;
-        let started = config().and_then(|config| Client::start(config, rank));
+        let process = Process { rank: comm.rank()?, alone: comm.size()? == 1 };
+        let started = config().and_then(|config| Client::start(config, process));
         // One that failed must not leave the others waiting for it in a later collective call.
         let all = agree(&comm, started.is_ok())?;
         if !all {
@@ -139,13 +140,14 @@ impl Client {
     /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
+        let drain = self.anybody_drains(drain);
         let engine = &self.engine;
         // Nothing is lost by a failure of this; old versions may stay.
         let warn = |result: Result<()>| result.unwrap_or_else(|error| log::warn!("{error}"));
         if let Some(agreement) = &mut self.agreement {
             warn(agreement.conclude(engine));
         }
-        let drained = if drain { engine.drain() } else { Ok(()) };
+        let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
             engine.await_parities();
         }
@@ -153,17 +155,28 @@ impl Client {
             warn(agreement.finish(engine, drain && drained.is_ok()));
             engine.prune_all();
         }
-        let finished = self.engine.finish(false).and(drained);
+        let finished = self.engine.finish();
         let freed = self.comm.map_or(Ok(()), Comm::free);
-        finished.and(freed)
+        drained.and(finished).and(freed)
+    }
+
+    /// Whether the job ends with a drain. Parities are made by all members of a group or by none, so
+    /// with erasure coding it is enough that one process asks for it.
+    fn anybody_drains(&self, drain: bool) -> bool {
+        let Some(comm) = self.comm.as_ref().filter(|_| self.engine.erasure.get().is_some()) else {
+            return drain;
+        };
+        // Without MPI nobody can be asked: then a process that does not drain hangs up, and whoever
+        // waits for its parities ends.
+        comm.allreduce_min_i64(-i64::from(drain)).map_or(drain, |least| least < 0)
     }
 
     /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
     /// reached its file is said to be lost.
     pub fn leave(&mut self) {
-        let drained = self.engine.catalog.look(crate::catalog::state::State::drained);
-        let arriving = self.engine.catalog.look(crate::catalog::state::State::arriving);
-        let inherited = self.engine.has_heir() && !arriving;
+        let (drained, handed_over) =
+            self.engine.catalog.look(|state| (state.drained(), state.is_handed_over()));
+        let inherited = self.engine.has_heir() && handed_over;
         if !drained && !self.engine.config.ephemeral && !inherited {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \

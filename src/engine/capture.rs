@@ -389,6 +389,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Process;
     use crate::config::Config;
     use crate::engine::Engine;
 
@@ -402,7 +403,7 @@ mod tests {
             directory.path().display()
         );
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, 0, None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
         let bytes = vec![7u8; 3 << 20];
         let place = |len: usize| Place::plain(1, bytes.as_ptr(), len << 20);
         let mut first = engine.begin("x", 1);

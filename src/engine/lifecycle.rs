@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::shared::{DeviceSide, Shared};
 use super::{encode, loan, prepare, storage, transfer};
 use crate::backend::link::{Estate, Link};
+use crate::backend::Process;
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use crate::config::{Config, Mode};
@@ -60,7 +61,8 @@ impl std::ops::Deref for Engine {
 impl Engine {
     /// Makes the tiers' places (no memory is touched, mapped or registered) and starts the
     /// workers. `device` is the one the application already uses, if it does.
-    pub fn start(config: Config, rank: u32, device: Option<Device>) -> Result<Engine> {
+    pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
+        let rank = process.rank;
         warn_of_unused(&config);
         let files = Files::open(&config, rank)?;
         let (host, estate) = host_buffer(&config)?;
@@ -70,7 +72,8 @@ impl Engine {
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
             let ledger = Ledger::new(&estate.ledger);
-            let opened = ledger.and_then(|ledger| Ok((ledger, Link::open(&config, rank, estate)?)));
+            let opened =
+                ledger.and_then(|ledger| Ok((ledger, Link::open(&config, process, estate)?)));
             opened
                 .map_err(|error| {
                     log::warn!(
@@ -100,23 +103,27 @@ impl Engine {
     /// Goes on where another process has ended: with its host buffer, and with the checkpoints in
     /// it or in scratch that have still to reach a file. Only writes them.
     ///
-    /// It removes no old versions: it cannot know which of them other processes of the job have.
+    /// If the process had others, it removes no old versions: it cannot know which of them those
+    /// have.
     pub fn inherit(
         config: Config,
-        rank: u32,
-        host: HostBuffer,
+        process: Process,
+        host: Option<HostBuffer>,
         left: &[(Record<'_>, Standing)],
     ) -> Result<Engine> {
-        let files = Files::open(&config, rank)?;
-        let mut state = State::new(shape(&config, &files, Some(&host)));
+        let files = Files::open_for_heir(&config, process.rank)?;
+        let mut state = State::new(shape(&config, &files, host.as_ref()));
         for (record, standing) in left {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");
             }
         }
         let catalog = Catalog::new(state);
-        let config = Config { max_versions: 0, scratch_versions: 0, ..config };
-        let shared = Shared::new(config, catalog, Some(host), files, None, Recorder::off());
+        let config = match process.alone {
+            true => config,
+            false => Config { max_versions: 0, scratch_versions: 0, ..config },
+        };
+        let shared = Shared::new(config, catalog, host, files, None, Recorder::off());
         let engine = Engine::of(Arc::new(shared));
         engine.spawn("write", storage::write)?;
         engine.spawn("persist", storage::persist)?;
@@ -322,23 +329,46 @@ impl Engine {
         }
     }
 
-    /// Ends the job. With `drain`, everything that is to reach a file does so first; without, what
-    /// the application has lent is fetched. The result is that of the draining; the job is over in
-    /// any case.
-    pub fn finish(self, drain: bool) -> Result<()> {
-        if !drain {
-            if !self.catalog.look(State::arriving) {
+    /// Waits until this process is not needed for what is still to reach a file: until it is in the
+    /// hands of veloc-backend, or where there is none, until it is written.
+    ///
+    /// # Errors
+    /// As [`Engine::drain`].
+    pub fn hand_over(&self) -> Result<()> {
+        let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
+        if self.config.ephemeral || self.catalog.look(nothing_left) {
+            return Ok(());
+        }
+        if self.has_heir() {
+            let _span = self.trace.span(Activity::Drain);
+            let since = Instant::now();
+            let waited = self
+                .catalog
+                .wait(|state| (state.is_handed_over() || state.drained()).then_some(()));
+            self.metrics.waited(Cause::Drain, since);
+            waited?;
+            // What has failed is tried again here, so that it can be reported.
+            let handed_over = |state: &State| state.is_handed_over() && !state.drained();
+            if self.catalog.look(handed_over) && self.has_heir_for_certain() {
                 return Ok(());
             }
-            // The application may free its memory after this.
-            let since = Instant::now();
-            let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
-            self.metrics.waited(Cause::Drain, since);
-            return fetched;
         }
-        let drained = self.drain();
-        self.await_parities();
-        drained
+        self.drain()
+    }
+
+    /// Ends the job as soon as the application may free its memory: once what it has lent is fetched.
+    ///
+    /// # Errors
+    /// A worker has ended for good. The job is over in any case.
+    pub fn finish(self) -> Result<()> {
+        if !self.catalog.look(State::arriving) {
+            return Ok(());
+        }
+        let _span = self.trace.span(Activity::Drain);
+        let since = Instant::now();
+        let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
+        self.metrics.waited(Cause::Drain, since);
+        fetched
     }
 
     /// Waits until all members of the group have made their parities, or cannot.
@@ -460,27 +490,36 @@ fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<Estate>)> 
                  ephemeral job has no place for a checkpoint",
             ));
         }
-        return Ok((None, None));
+        // Copies to persistent are made in the background all the same.
+        let persists = config.outlives_application() && config.persistent.is_some();
+        let ledger = persists.then(|| SharedMemory::create("veloc-ledger", ledger_size(0)));
+        let estate = ledger.transpose().map(|ledger| Some(Estate { ledger: ledger?, host: None }));
+        return Ok((None, or_without(estate)));
     }
     let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
     if config.outlives_application() {
         let shared = SharedMemory::create("veloc-host", bytes).and_then(|host| {
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
-            Ok((Mapping::of(&host)?, Estate { host, ledger }))
+            Ok(Some((Mapping::of(&host)?, Estate { ledger, host: Some(host) })))
         });
-        match shared {
-            Ok((mapping, estate)) => {
-                return Ok((Some(HostBuffer::over(mapping, chunk, huge)), Some(estate)));
-            }
-            Err(error) => log::warn!(
-                "no shared memory for the host buffer, so that what is not in a file yet is lost \
-                 if the application is killed: {error}"
-            ),
+        if let Some((mapping, estate)) = or_without(shared) {
+            return Ok((Some(HostBuffer::over(mapping, chunk, huge)), Some(estate)));
         }
     }
     let buffer = HostBuffer::reserve(bytes, chunk, huge)
         .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
     Ok((Some(buffer), None))
+}
+
+/// What was made of shared memory, or nothing, with a warning.
+fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
+    shared.unwrap_or_else(|error| {
+        log::warn!(
+            "no shared memory, so that what is not in a file yet is lost if the application is \
+             killed: {error}"
+        );
+        None
+    })
 }
 
 /// Bytes of a ledger for a host buffer of so many: a record for each of the smallest checkpoints.

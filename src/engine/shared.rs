@@ -75,6 +75,8 @@ pub struct Shared {
     pub stream: Mutex<Option<ApplicationStream>>,
     /// Which checkpoints are copied to persistent.
     interval: Mutex<Interval>,
+    /// What an earlier job has left of aggregated files was looked at.
+    rescued: OnceLock<()>,
     started: Instant,
     stopping: AtomicBool,
     said: Mutex<HashSet<&'static str>>,
@@ -123,6 +125,7 @@ impl Shared {
             naming: Mutex::new(()),
             stream: Mutex::new(None),
             interval,
+            rescued: OnceLock::new(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
             said: Mutex::new(HashSet::new()),
@@ -204,12 +207,25 @@ impl Shared {
     /// Waits until nothing of an earlier job of this rank is left to be written: before files are
     /// looked at or written. False: the job ends.
     pub fn settle(&self) -> bool {
-        self.link.as_ref().is_none_or(Link::settle)
+        let settled = self.link.as_ref().is_none_or(Link::settle);
+        if settled && self.config.aggregated && !self.config.ephemeral {
+            self.rescued.get_or_init(|| {
+                if let Err(error) = self.files.rescue_parts() {
+                    log::warn!("what is left of aggregated files is not looked at: {error}");
+                }
+            });
+        }
+        settled
     }
 
     /// Whether somebody writes what is in the host buffer when this process ends.
     pub fn has_heir(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_up)
+    }
+
+    /// The same, of one that has just answered: what it is given now it will write.
+    pub fn has_heir_for_certain(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::answers)
     }
 
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
@@ -283,6 +299,7 @@ impl DeviceSide {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Process;
     use crate::engine::place::Place;
     use crate::engine::Engine;
 
@@ -299,7 +316,7 @@ mod tests {
             path.display()
         );
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, 0, None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
         let bytes = vec![7u8; 512];
         std::thread::scope(|scope| {
             for thread in 0..THREADS {

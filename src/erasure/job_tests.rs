@@ -11,6 +11,7 @@ use super::parity::ParityFile;
 use super::peer::Peer;
 use super::roster::{self, Card, Settings};
 use super::wire::{FileId, Word};
+use crate::backend::Process;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::format::checksum::Checksum;
@@ -36,7 +37,7 @@ fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
     let scratch = folder.join(rank.to_string());
     let text = format!("mode = sync\nscratch = {}\n", scratch.display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, rank, None).unwrap();
+    let engine = Engine::start(config, Process { rank, alone: false }, None).unwrap();
     engine.join(node).unwrap();
     engine
 }

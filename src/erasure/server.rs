@@ -70,13 +70,15 @@ impl Server {
 
     /// Hangs up on everybody, and takes no more calls.
     pub fn stop(&self) {
-        network::stop(&self.desk.listener);
         let mut open = self.desk.open.lock();
+        // First: whoever accepts calls must not take the end of that for a failure.
         open.closed = true;
         for (stream, _) in &open.calls {
             // One that has ended has nothing to be shut down.
             let _ = stream.shutdown(Shutdown::Both);
         }
+        drop(open);
+        network::stop(&self.desk.listener);
     }
 }
 

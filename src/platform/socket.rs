@@ -84,6 +84,15 @@ impl Listener {
         Listener(file)
     }
 
+    /// Listens in place of the process that has handed the socket over: who connects from here on
+    /// finds this one to be its peer.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn listen_on(&self) -> Result<()> {
+        listen(&self.0, BACKLOG).map_err(|error| Error::system("listening", &error.into()))
+    }
+
     /// The socket, to hand it over.
     pub fn into_file(self) -> OwnedFd {
         self.0

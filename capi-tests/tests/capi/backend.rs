@@ -233,3 +233,118 @@ fn refused(configuration: &Path, why: &str) {
     let ended = Run::new(&program).arg(configuration).end();
     assert!(!ended.status.success() && ended.stderr.contains(why), "{}", ended.stderr);
 }
+
+/// Catches a job that waits for ever, without a word, for a backend that does not answer; and such a
+/// backend that goes on later and puts what an earlier job has left in the place of newer files.
+#[test]
+fn a_backend_that_does_not_answer_is_given_up() {
+    let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let by_hand = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path("")).end();
+    assert!(by_hand.status.success());
+    let backend = backends(&job);
+    // A job that is killed with copies to persistent still to be made.
+    let persistent = job.persistent().display().to_string();
+    let run = job
+        .run("script", "size=1000000")
+        .arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    let run = run.args("take=left:0 late=persistent take=left:1 late=persistent");
+    dies(&run.arg(format!("run=kill -STOP {}", backend[0])).arg("kill").end());
+    fs::remove_file(job.persistent()).unwrap();
+    // This job's checkpoints have the names of those that the backend has not written.
+    let ended = job
+        .run("script", "size=1000000 take=left:0:77 take=left:1:77 wait restore=left:0:77")
+        .succeed();
+    let waits = format!("waiting for veloc-backend (process {})", backend[0]);
+    assert!(ended.stderr.contains(&waits), "{}", ended.stderr);
+    assert!(ended.stderr.contains("going on without it"), "{}", ended.stderr);
+    let files = || [job.scratch(), job.persistent()].map(|folder| capi_tests::job::files(&folder));
+    let mut before = files();
+    assert_eq!(before[1].len(), 2);
+    let visible = |name: &String| !name.starts_with('.');
+    before[0].retain(|name, _| visible(name));
+    kill(backend[0], libc::SIGCONT);
+    kill(backend[0], libc::SIGTERM);
+    until("it ends", || backends(&job).is_empty());
+    let mut after = files();
+    after[0].retain(|name, _| visible(name));
+    assert!(before == after, "the backend has written what it was kept from");
+    let mut said = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
+    let log = said.find(|path| path.extension().is_some_and(|e| e == "log")).unwrap();
+    let text = fs::read_to_string(log).unwrap();
+    assert!(text.contains("has gone on without waiting"), "{text}");
+    // The next job has a backend again, and nothing is left of the one before.
+    let _ = job.run("script", "size=1000000 restore=left:1:77 finalize=0").succeed();
+    wait_for_backends(&job);
+    assert!(names(&job.scratch()).iter().all(visible), "{:?}", names(&job.scratch()));
+}
+
+/// Catches a backend that writes nothing at all because one of the directories is gone.
+#[test]
+fn without_persistent_the_backend_writes_scratch() {
+    let job = job("persistent = DIR/persistent\n");
+    let persistent = job.persistent().display().to_string();
+    let run = job.run("script", "size=8000000 take=x:1 wait");
+    let run = run.arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    dies(&run.args("take=x:2 kill").end());
+    wait_for_backends(&job);
+    fs::remove_file(job.persistent()).unwrap();
+    let _ = job.run("script", "size=8000000 newest=x:2 restore=x:2").succeed();
+}
+
+/// Catches a backend that writes what is there, however many versions that makes. Each of these jobs
+/// ends before it has removed anything itself.
+#[test]
+fn limits_hold_from_job_to_job() {
+    let job = job("persistent = DIR/persistent\nmax_versions = 1\nscratch_versions = 1\n");
+    for version in 1..=3 {
+        dies(&job.run("script", &format!("size=8000000 take=x:{version} kill")).end());
+        wait_for_backends(&job);
+        let left = vec![format!("x-0-{version}.dat")];
+        assert_eq!((names(&job.scratch()), names(&job.persistent())), (left.clone(), left));
+    }
+}
+
+/// Catches a clean-up that a job takes with it when it ends: the backend kept the files.
+#[test]
+fn the_backend_finishes_a_cleanup() {
+    let job = job("persistent = DIR/persistent\n");
+    for end in ["finalize=0", "kill"] {
+        let commands = format!("size=8000000 take=x:1 take=x:2 take=x:3 cleanup=x {end}");
+        let _ = job.run("script", &commands).end();
+        wait_for_backends(&job);
+        assert_eq!(names(&job.scratch()), [""; 0], "{end}");
+        assert_eq!(names(&job.persistent()).len(), 3);
+    }
+}
+
+/// Without a host buffer the application writes scratch itself, and the copies to persistent are made
+/// in the background. Catches a job that leaves these half made.
+#[test]
+fn without_a_host_buffer_copies_are_finished() {
+    let job = Job::new(
+        "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 0\n",
+    );
+    let takes: String = (1..=9).map(|v| format!(" take=x:{v}")).collect();
+    dies(&job.run("script", &format!("size=4000000{takes} kill")).end());
+    wait_for_backends(&job);
+    assert_eq!(names(&job.persistent()).len(), 9);
+    assert_eq!(names(&job.persistent()), names(&job.scratch()));
+}
+
+/// Catches a `VELOC_Finalize(0)` that leaves its work to a backend that does not answer any more.
+#[test]
+fn what_no_backend_takes_the_job_writes() {
+    let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let by_hand = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path("")).end();
+    assert!(by_hand.status.success());
+    let backend = backends(&job)[0];
+    let takes: String = (1..=12).map(|v| format!(" take=x:{v}")).collect();
+    let run = job.run("script", "size=8000000 newest=x:-1");
+    let run = run.arg(format!("run=kill -STOP {backend}")).args(&format!("{takes} finalize=0"));
+    let _ = run.succeed();
+    assert_eq!(names(&job.persistent()).len(), 12);
+    kill(backend, libc::SIGKILL);
+    until("it ends", || backends(&job).is_empty());
+}

@@ -387,3 +387,27 @@ fn processes_must_be_configured_alike() {
     let Some(jobs) = Jobs::new(&MPICH, 3, "mode = async\nec_interval = 0\n") else { return };
     jobs.good("case=init other=2 words=ec_parity");
 }
+
+/// Processes that have taken different versions, and of which one alone drains, end, with parities of
+/// what all have. Catches a wait for parities in which not everybody takes part, which never ends,
+/// and a failure that is told of the end of the library's own listener.
+#[test]
+fn a_drain_of_one_process_is_one_of_all() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for more in ["max_versions = 2\nscratch_versions = 2\n", "aggregated = true\n", ""] {
+            let job = Job::new(&format!(
+                "mode = async\nec_interval = 0\nscratch = DIR/scratch\n\
+                 persistent = DIR/persistent\nmeta = DIR/meta\n{more}"
+            ));
+            let commands = "take=x:1 take=x:2 @0:take=x:3 @0:take=x:4 @2:take=x:3 \
+                            @0:finalize=1 @1:finalize=0 @2:finalize=0";
+            let Some(run) = mpi.script(&job, commands) else { return };
+            let ended = run.succeed();
+            assert!(!ended.stderr.contains("accepting a call"), "{}", ended.stderr);
+            for rank in 0..3 {
+                let parity = job.scratch().join(format!(".x-{rank}-2.dat.parity"));
+                assert!(parity.exists(), "{more}: {:?}", names(&job.scratch()));
+            }
+        }
+    }
+}

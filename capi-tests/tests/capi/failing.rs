@@ -219,3 +219,45 @@ fn read_only_in_the_middle_of_a_file() {
         script(&ground, job.run("script", ""), &commands);
     }
 }
+
+/// Catches a `VELOC_Checkpoint_finished` that forgets a failure once it has told of it, and a
+/// `VELOC_Finalize(0)` that gives up what it could not write, without a word.
+#[test]
+fn what_could_not_be_written_is_not_finished() {
+    for (mode, take) in [
+        ("mode = sync", "fail=x:2:persistent"),
+        ("mode = async", "take=x:2"),
+        ("mode = async\nthreaded = true", "take=x:2"),
+    ] {
+        let both = "scratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 16M\n";
+        let job = Job::new(&format!("{mode}\n{both}"));
+        let away = job.path("away").display().to_string();
+        let persistent = job.persistent().display().to_string();
+        let run = job
+            .run("script", "take=x:1 wait finished=1")
+            .arg(format!("run=mv {persistent} {away}; touch {persistent}"))
+            .args(&format!("{take} finished=-1 finished=-1 late=persistent finished=-1"))
+            .arg(format!("run=rm {persistent}; mv {away} {persistent}"))
+            .args("finished=-1 wait finished=1 restore=x:2");
+        run.succeed();
+    }
+}
+
+/// Without a backend, `VELOC_Finalize(0)` writes what was taken, or says that it cannot.
+#[test]
+fn without_a_backend_nothing_is_dropped() {
+    let job = Job::new("mode = async\nthreaded = true\nscratch = DIR/scratch\n");
+    let takes: String = (1..=20).map(|v| format!(" take=x:{v}")).collect();
+    job.run("script", &format!("size=1000000{takes} finalize=0")).succeed();
+    assert_eq!(capi_tests::job::names(&job.scratch()).len(), 20);
+    job.configure("mode = async\nscratch = DIR/scratch\n");
+    let run = job.run("script", "size=1000000 take=y:1 take=y:2 finalize=0");
+    run.env("VELOC_BIN", "/nowhere").succeed();
+    assert_eq!(capi_tests::job::names(&job.scratch()).len(), 22);
+    let scratch = job.scratch().display().to_string();
+    job.configure("mode = async\nthreaded = true\nscratch = DIR/scratch\n");
+    job.run("script", "")
+        .arg(format!("run=rm -r {scratch}; touch {scratch}"))
+        .args("take=z:1 finalize=0:fails")
+        .succeed();
+}

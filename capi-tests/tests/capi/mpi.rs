@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use capi_tests::backends::{wait_for_backends, MARK};
 use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{files, names, Job};
 use capi_tests::program::{dying, found, mpi_program};
@@ -456,5 +457,22 @@ fn a_copy_of_one_process_replaces_none_of_all() {
         assert!(persistent.contains(&"x-1-2.dat".to_owned()), "{persistent:?}");
         std::fs::remove_dir_all(job.scratch()).unwrap();
         mpi.script(&job, "newest=x:1 restore=x:1").unwrap().succeed();
+    }
+}
+
+/// Catches checkpoints of a killed job that never reach persistent because the processes had not
+/// heard of each other's, or because one of them had not copied its part: without scratch they were
+/// lost.
+#[test]
+fn what_a_killed_job_has_not_aggregated_is_not_lost() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(&AGGREGATED.replace("MODE", "async"));
+        let commands = "size=3000000 take=x:1 take=x:2 barrier kill";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        run.env(MARK, job.path("")).end();
+        wait_for_backends(&job);
+        mpi.script(&job, "size=3000000 newest=x:2").unwrap().succeed();
+        std::fs::remove_dir_all(job.scratch()).unwrap();
+        mpi.script(&job, "size=3000000 newest=x:2 restore=x:2 restore=x:1").unwrap().succeed();
     }
 }

@@ -158,12 +158,22 @@ impl State {
         self.enliven(id);
     }
 
+    /// A checkpoint that was begun is to be copied to persistent once it is known where to.
+    pub fn await_place(&mut self, id: Id) {
+        let lasting = self.shape.persistent;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.awaits_place = lasting;
+            self.reindex(id);
+        }
+    }
+
     /// A checkpoint is to be copied to persistent after all, to a file of its own or to its place in
     /// an aggregated one.
     pub fn want_persistent(&mut self, id: Id, place: Option<Place>) {
         let lasting = self.shape.persistent;
         if let Some(entry) = self.entries.get_mut(&id) {
             let has_file = !matches!(entry.scratch, FileCopy::Absent);
+            entry.awaits_place = false;
             if entry.persistent == FileCopy::Absent
                 && entry.life == Life::Live
                 && (lasting || entry.routed.is_some())

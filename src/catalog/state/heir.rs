@@ -36,6 +36,19 @@ impl State {
                 entry.noted = Some((slot, wanted));
             }
         }
+        let due = entry.scratch.is_due() || entry.persistent.is_due();
+        let exposed = entry.life == Life::Live && due && entry.noted.is_none();
+        match (std::mem::replace(&mut entry.exposed, exposed), exposed) {
+            (false, true) => self.exposed += 1,
+            (true, false) => self.exposed -= 1,
+            _ => {}
+        }
+    }
+
+    /// Whether the ledger has everything that is still to reach a file: this process is not needed
+    /// for it.
+    pub fn is_handed_over(&self) -> bool {
+        self.exposed == 0
     }
 
     /// Writes an entry's record anew, because what it says has changed. The old one goes after the
@@ -94,13 +107,12 @@ fn standing(entry: &Entry) -> Standing {
     if entry.life != Life::Live {
         return Standing::default();
     }
-    let due = |file| matches!(file, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed);
     let in_scratch = entry.scratch == FileCopy::Present;
     Standing {
-        in_host: due(entry.scratch)
+        in_host: entry.scratch.is_due()
             && entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready),
         in_scratch,
-        persist: due(entry.persistent),
+        persist: entry.persistent.is_due() || entry.awaits_place,
         doomed: entry.doomed,
     }
 }

@@ -34,6 +34,10 @@ impl State {
                 return Err(format!("{tier:?}: {sum} held + {} free", space.free()));
             }
         }
+        let exposed = self.entries.values().filter(|entry| entry.exposed).count();
+        if exposed != self.exposed {
+            return Err(format!("{exposed} are exposed, not {}", self.exposed));
+        }
         let mut fresh = Compared::default();
         for (&id, entry) in &self.entries {
             let expected = self.lists_of(entry);

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::policy::evict::Rank;
 use crate::tier::ledger::Ledger;
 use crate::tier::space::Space;
@@ -88,6 +88,8 @@ pub struct State {
     trace: Recorder,
     /// What is not in files yet, for whoever goes on should this process be killed.
     ledger: Option<Ledger>,
+    /// Checkpoints that are still to reach a file and not in the ledger, where there is one.
+    exposed: usize,
     /// Goes up with everything that could let somebody go on who waits.
     changes: u64,
 }
@@ -127,6 +129,7 @@ impl State {
             counts: Counts::default(),
             trace: Recorder::off(),
             ledger: None,
+            exposed: 0,
             changes: 0,
         }
     }
@@ -204,17 +207,32 @@ impl State {
         })
     }
 
+    /// What could not be brought to the files that it is to be in, as an error that names the oldest
+    /// such checkpoint. It stays so until it is tried again, replaced or removed.
+    pub fn unwritten(&self) -> Option<Error> {
+        let mut failed = self.entries.values().filter(|entry| entry.has_failed());
+        let oldest = failed.next()?;
+        let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
+        let more = match failed.count() {
+            0 => String::new(),
+            more => format!(" (nor could {more} more)"),
+        };
+        Some(Error::new(
+            Kind::System,
+            format!(
+                "checkpoint \"{}\" version {} could not be written to {tier}{more}; \
+                 VELOC_Checkpoint_wait tries again",
+                oldest.name, oldest.version
+            ),
+        ))
+    }
+
     /// Puts what failed on the lists again. True if there was anything.
     pub fn retry(&mut self) -> bool {
         let failed: Vec<Id> = self
             .entries
             .iter()
-            .filter(|(_, e)| {
-                e.life == Life::Live
-                    && (e.flush_failed
-                        || e.scratch == FileCopy::Failed
-                        || e.persistent == FileCopy::Failed)
-            })
+            .filter(|(_, entry)| entry.has_failed())
             .map(|(&id, _)| id)
             .collect();
         for &id in &failed {

@@ -20,7 +20,11 @@ impl State {
                 continue;
             };
             match entry.persistent {
-                FileCopy::Wanted | FileCopy::Writing => entry.doomed = true,
+                FileCopy::Wanted | FileCopy::Writing => {
+                    entry.doomed = true;
+                    // Whoever goes on for this process must know it, too.
+                    self.reindex(id);
+                }
                 _ => {
                     // A write under way removes its file itself.
                     entry.doomed = true;

@@ -21,7 +21,7 @@ use crate::format::names;
 use crate::platform::files::{self, Durability};
 
 /// The end of the roll's name.
-const ROLL: &str = ".roll";
+pub(super) const ROLL: &str = ".roll";
 
 /// Bytes of one process's line in the roll: where its part begins, plus 1, and how long it is.
 const LINE: u64 = 16;
@@ -41,7 +41,7 @@ pub struct Place {
 
 impl Files {
     /// The aggregated file of a checkpoint and its table, if there is a place for both.
-    fn aggregated_paths(&self, name: &str, version: i32) -> Option<(PathBuf, PathBuf)> {
+    pub(super) fn aggregated_paths(&self, name: &str, version: i32) -> Option<(PathBuf, PathBuf)> {
         let file = aggregate::file_name(name, version);
         Some((self.persistent.as_ref()?.join(&file), self.meta.as_ref()?.join(file)))
     }
@@ -216,7 +216,7 @@ impl Files {
 }
 
 /// A temporary name that all processes of a job know.
-fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf {
+pub(super) fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf {
     let file = data.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = file.unwrap_or_default() + end;
     data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
@@ -244,11 +244,7 @@ fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<Offsets>> {
     let mut lengths = Vec::with_capacity(ranks as usize);
     let mut end = 0u64;
     for (rank, line) in lines.chunks_exact(LINE as usize).enumerate() {
-        let number = |at: usize| {
-            line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
-        };
-        let (begin, len) = (number(0), number(8));
-        let Some(begin) = begin.checked_sub(1) else {
+        let Some((begin, len)) = part_of(line) else {
             return Ok(None);
         };
         if begin != end {
@@ -261,4 +257,29 @@ fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<Offsets>> {
         lengths.push(len);
     }
     Offsets::of_lengths(&lengths).map(Some)
+}
+
+/// Where a part begins, and how long it is, as a line of the roll says; `None` if it is empty.
+fn part_of(line: &[u8]) -> Option<(u64, u64)> {
+    let number = |at: usize| {
+        line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
+    };
+    Some((number(0).checked_sub(1)?, number(8)))
+}
+
+/// The part of a process in a file that is not complete, if the roll of that attempt has it.
+pub(super) fn own_line(data: &Path, place: &Place, rank: u32) -> Result<Option<(u64, u64)>> {
+    let path = common_temporary(data, ROLL, place);
+    let list = match files::open(&path) {
+        Ok(list) => list,
+        Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let at = u64::from(rank) * LINE;
+    if files::len(&list, &path)? < at + LINE {
+        return Ok(None);
+    }
+    let mut line = [0; LINE as usize];
+    files::read_exact_at(&list, &mut line, at, &path)?;
+    Ok(part_of(&line))
 }

@@ -20,6 +20,7 @@ mod aggregate;
 mod checksums;
 mod find;
 mod hashing;
+mod heir;
 mod leftovers;
 mod opened;
 mod others;
@@ -28,11 +29,13 @@ mod persist;
 mod publish;
 mod read;
 mod remove;
+mod rescue;
 mod routed;
 
 use age::Ages;
 pub use aggregate::Place;
 use checksums::Checksums;
+pub use heir::give_up;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
 pub use read::{Target, Wanted};
@@ -51,6 +54,8 @@ pub struct Files {
     rank: u32,
     ephemeral: bool,
     sync: SyncFiles,
+    /// The file that keeps this process from changing anything, where it goes on for another one.
+    given_up: Option<PathBuf>,
 }
 
 /// Which files there may be beside a checkpoint's own in scratch, so that none is looked for that
@@ -98,6 +103,15 @@ impl Files {
     /// Makes the directories of a configuration if they are missing, and removes what a killed run
     /// of this rank has left half written. An ephemeral job has scratch alone.
     pub fn open(config: &Config, rank: u32) -> Result<Files> {
+        Files::open_or(config, rank, |_, error| Err(error))
+    }
+
+    /// The same, where it is for `lacks` to say of what key's directory the job can do without.
+    fn open_or(
+        config: &Config,
+        rank: u32,
+        lacks: impl Fn(&str, Error) -> Result<()>,
+    ) -> Result<Files> {
         let of_lasting =
             |directory: &Option<PathBuf>| directory.clone().filter(|_| !config.ephemeral);
         let scratch = config.scratch.clone();
@@ -107,13 +121,12 @@ impl Files {
         let directories = [("scratch", &scratch), ("persistent", &persistent), ("meta", &used)];
         for (key, directory) in directories {
             let Some(directory) = directory else { continue };
-            fs::create_dir_all(directory).map_err(|error| {
+            let made = fs::create_dir_all(directory).map_err(|error| {
                 Error::system(format!("making the {key} directory {}", directory.display()), &error)
-            })?;
-        }
-        for (key, directory) in directories {
-            let Some(directory) = directory else { continue };
-            files::check_writable(directory).map_err(|error| error.within(key))?;
+            });
+            let ready = made
+                .and_then(|()| files::check_writable(directory).map_err(|error| error.within(key)));
+            ready.or_else(|error| lacks(key, error))?;
         }
         if let (Some(scratch), Some(persistent)) = (&scratch, &persistent) {
             let same = fs::canonicalize(scratch).ok().zip(fs::canonicalize(persistent).ok());
@@ -141,6 +154,7 @@ impl Files {
             rank,
             ephemeral: config.ephemeral,
             sync: config.sync_files,
+            given_up: None,
         };
         for (_, directory) in directories {
             let Some(directory) = directory else { continue };

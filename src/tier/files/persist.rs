@@ -19,6 +19,7 @@ impl Files {
         routed: Option<&str>,
         place: Option<&Place>,
     ) -> Result<u64> {
+        self.may_change()?;
         if let Some(place) = place {
             let bytes = self.persist_part(name, version, place)?;
             self.persist_checksum(name, version, None, self.persistent_durability())?;
@@ -36,6 +37,10 @@ impl Files {
         let durability = self.persistent_durability();
         let temporary = self.temporary(&target);
         let bytes = files::copy_file(&source, &temporary, durability)?;
+        if let Err(error) = self.may_change() {
+            files::remove(&temporary)?;
+            return Err(error);
+        }
         if link.is_none() {
             self.stamp(FileTier::Persistent, &temporary);
         }

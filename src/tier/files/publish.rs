@@ -34,6 +34,7 @@ impl Files {
     /// Gives a complete file its name, and the file of that name its checksum. The caller holds the
     /// lock of names.
     pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
+        self.may_change()?;
         // A file-based checkpoint may have had the name before, and parities are of the file before.
         self.remove_note(name, version)?;
         self.remove_parity(name, version)?;

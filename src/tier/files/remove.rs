@@ -57,6 +57,7 @@ impl Files {
     /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
     /// `persistent` has the file too; `None`: that is to be looked for.
     pub fn remove_scratch(&self, name: &str, version: i32, persistent: Option<bool>) -> Result<()> {
+        self.may_change()?;
         files::remove(&self.own_path(name, version)?)?;
         self.remove_parity(name, version)?;
         self.remove_note(name, version)?;
@@ -68,6 +69,7 @@ impl Files {
 
     /// Removes a checkpoint's file from persistent, and its checksum unless scratch has the file too.
     pub fn remove_persistent(&self, name: &str, version: i32) -> Result<()> {
+        self.may_change()?;
         if let Some(path) = self.persistent_path(name, version) {
             files::remove(&path)?;
         }
