@@ -268,6 +268,7 @@ static void memory_that_is_only_read(void)
     unsigned char *mapped;
     CHECK(posix_memalign(&whole, page, PAGES * page) == 0);
     mapped = whole;
+    memset(mapped, 0, PAGES * page);
     OK(VELOC_Mem_unprotect(5));
     OK(VELOC_Mem_protect(30, before, sizeof before, 1));
     OK(VELOC_Mem_protect(31, (void *)(uintptr_t)table, sizeof table, 1));
