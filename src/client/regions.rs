@@ -132,6 +132,14 @@ pub struct Group {
 impl Group {
     /// Adds or changes a region.
     pub fn protect(&mut self, id: i32, region: Protected) {
+        if let (Protected::Memory(new), Some(Protected::Memory(old))) =
+            (&region, self.by_id.get(&id))
+        {
+            // Protected again with another length, as adjoint codes do for each version.
+            if old.address == new.address {
+                new.writable.set(old.writable.get());
+            }
+        }
         self.by_id.insert(id, region);
     }
 
@@ -239,6 +247,30 @@ mod tests {
         assert_eq!(len(&regions, "b", 7), None);
         regions.group_mut(Some("a")).unprotect(7).unwrap();
         assert_eq!(len(&regions, "a", 1), Some(2));
+    }
+
+    /// Catches a list of mappings that is read again for each version of a shot, and one that is not
+    /// read for other memory.
+    #[test]
+    fn what_was_found_writable_is_known_of_the_same_memory_alone() {
+        let bytes = [0_u8; 64];
+        let of = |at: usize, len| {
+            Protected::Memory(Memory::new(1, bytes[at..].as_ptr() as u64, len, 1).unwrap())
+        };
+        let known = |group: &Group| match group.get(1) {
+            Some(Protected::Memory(memory)) => memory.writable.get(),
+            _ => panic!("no memory"),
+        };
+        let mut group = Group::default();
+        group.protect(1, of(0, 64));
+        match group.get(1) {
+            Some(Protected::Memory(memory)) => memory.check_writable(48).unwrap(),
+            _ => panic!("no memory"),
+        }
+        group.protect(1, of(0, 32));
+        assert_eq!(known(&group), 48);
+        group.protect(1, of(16, 32));
+        assert_eq!(known(&group), 0);
     }
 
     #[test]
