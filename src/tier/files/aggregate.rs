@@ -79,14 +79,16 @@ impl Files {
 
     /// Removes what is left of aggregated files that were never completed: of this job's, where a
     /// version was taken again before all processes had copied it; and of jobs that were killed,
-    /// where there is a file of that version by now. Only once no process of this job copies any
-    /// more, nor what its predecessor has left.
+    /// where there is a file of that version by now, or of each of the parts. Only once no
+    /// process of this job copies any more, nor what its predecessor has left.
     pub fn remove_incomplete(&self, of_job: u32) -> Result<()> {
-        let complete = |of: &str| {
-            aggregate::parse_name(of)
-                .is_some_and(|(name, version)| self.is_aggregated(name, version))
+        let complete = |of: &str, job, attempt| {
+            aggregate::parse_name(of).is_some_and(|(name, version)| {
+                self.is_aggregated(name, version)
+                    || self.are_rescued(name, version, job, attempt).unwrap_or(false)
+            })
         };
-        self.remove_attempts(|of, job, _| job == of_job || complete(of))
+        self.remove_attempts(|of, job, attempt| job == of_job || complete(of, job, attempt))
     }
 
     /// Removes the temporary files, and their rolls, that `select` takes by the name of the
@@ -267,19 +269,15 @@ fn part_of(line: &[u8]) -> Option<(u64, u64)> {
     Some((number(0).checked_sub(1)?, number(8)))
 }
 
-/// The part of a process in a file that is not complete, if the roll of that attempt has it.
-pub(super) fn own_line(data: &Path, place: &Place, rank: u32) -> Result<Option<(u64, u64)>> {
+/// The parts in a file that is not complete, by rank, as the roll of that attempt has them.
+pub(super) fn parts(data: &Path, place: &Place) -> Result<Vec<Option<(u64, u64)>>> {
     let path = common_temporary(data, ROLL, place);
     let list = match files::open(&path) {
         Ok(list) => list,
-        Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+        Err(error) if error.kind() == Kind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let at = u64::from(rank) * LINE;
-    if files::len(&list, &path)? < at + LINE {
-        return Ok(None);
-    }
-    let mut line = [0; LINE as usize];
-    files::read_exact_at(&list, &mut line, at, &path)?;
-    Ok(part_of(&line))
+    let mut lines = vec![0; (files::len(&list, &path)? / LINE * LINE) as usize];
+    files::read_exact_at(&list, &mut lines, 0, &path)?;
+    Ok(lines.chunks_exact(LINE as usize).map(part_of).collect())
 }

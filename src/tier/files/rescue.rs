@@ -36,8 +36,7 @@ impl Files {
             if self.is_persistent(&name, version) {
                 continue;
             }
-            let place = Place { offset: 0, ranks: self.rank + 1, job, attempt };
-            match self.rescue_part(&name, version, place) {
+            match self.rescue_part(&name, version, &attempt_of(job, attempt)) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => log::warn!(
                     "an earlier job has not completed the aggregated file of checkpoint \
@@ -55,17 +54,18 @@ impl Files {
     }
 
     /// The bytes of this process's part; `None` if it has none, or the file was completed meanwhile.
-    fn rescue_part(&self, name: &str, version: i32, place: Place) -> Result<Option<u64>> {
+    fn rescue_part(&self, name: &str, version: i32, place: &Place) -> Result<Option<u64>> {
         let Some((data, _)) = self.aggregated_paths(name, version) else {
             return Ok(None);
         };
         let Some(target) = self.persistent_path(name, version) else {
             return Ok(None);
         };
-        let Some((offset, len)) = parts::own_line(&data, &place, self.rank)? else {
+        let own = parts::parts(&data, place)?.get(self.rank as usize).copied().flatten();
+        let Some((offset, len)) = own else {
             return Ok(None);
         };
-        let source = parts::common_temporary(&data, "", &place);
+        let source = parts::common_temporary(&data, "", place);
         let from = files::open(&source)?;
         let temporary = self.temporary(&target);
         let copied = files::create(&temporary).and_then(|to| {
@@ -86,6 +86,30 @@ impl Files {
         }
         copied.map(|()| Some(len))
     }
+
+    /// Whether all parts of an incomplete aggregated file are files of their own by now.
+    pub(super) fn are_rescued(
+        &self,
+        name: &str,
+        version: i32,
+        job: u32,
+        attempt: u64,
+    ) -> Result<bool> {
+        let Some((data, _)) = self.aggregated_paths(name, version) else {
+            return Ok(false);
+        };
+        let parts = parts::parts(&data, &attempt_of(job, attempt))?;
+        let ranks = (0..).zip(&parts).filter(|(_, part)| part.is_some());
+        let is_file =
+            |(rank, _)| data.with_file_name(names::checkpoint_file(name, rank, version)).exists();
+        // One that nobody is in may just have been begun.
+        Ok(parts.iter().any(Option::is_some) && ranks.into_iter().all(is_file))
+    }
+}
+
+/// What tells an attempt from others.
+fn attempt_of(job: u32, attempt: u64) -> Place {
+    Place { offset: 0, ranks: 0, job, attempt }
 }
 
 #[cfg(test)]
@@ -127,5 +151,12 @@ mod tests {
         assert_eq!(read(1, 1), None);
         assert_eq!(read(2, 1).as_deref(), Some("third"));
         assert_eq!(read(2, 2).as_deref(), Some("there"));
+
+        // What somebody may still need stays: a part that is no file yet.
+        put(1, 3, "third", 3);
+        let left = || files::list(&below("p"), |name| name.starts_with('.').then_some(())).unwrap();
+        assert_eq!(left().len(), 6);
+        of(0).remove_incomplete(8).unwrap();
+        assert_eq!(left().len(), 2);
     }
 }
