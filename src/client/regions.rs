@@ -253,10 +253,9 @@ mod tests {
     /// read for other memory.
     #[test]
     fn what_was_found_writable_is_known_of_the_same_memory_alone() {
-        let bytes = [0_u8; 64];
-        let of = |at: usize, len| {
-            Protected::Memory(Memory::new(1, bytes[at..].as_ptr() as u64, len, 1).unwrap())
-        };
+        let mut bytes = vec![0_u8; 64];
+        let start = bytes.as_mut_ptr() as u64;
+        let of = |at: u64, len| Protected::Memory(Memory::new(1, start + at, len, 1).unwrap());
         let known = |group: &Group| match group.get(1) {
             Some(Protected::Memory(memory)) => memory.writable.get(),
             _ => panic!("no memory"),
