@@ -171,6 +171,8 @@ pub struct Lists {
     pub to_device: bool,
     /// Could be fetched from a file to the host buffer.
     pub to_host: bool,
+    /// A step on its way to its files has failed.
+    pub failed: bool,
 }
 
 /// One checkpoint.

@@ -83,19 +83,36 @@ impl Memory {
         })
     }
 
-    /// Refuses a restore to the first `len` bytes of memory of the host that may be read alone, as a
-    /// constant table: it would end the process. All of it is looked at once, its ends every time.
-    pub fn check_writable(&self, len: u64) -> Result<()> {
-        let ends = access::has_writable_ends(self.address, len);
-        if ends && (self.writable.get() >= len || access::is_mapped_writable(self.address, len)) {
-            self.writable.set(len.max(self.writable.get()));
-            return Ok(());
+    /// Whether the first `len` bytes, of the host's memory, are mapped to be written to. Looked at
+    /// once.
+    fn is_writable(&self, len: u64) -> bool {
+        if self.writable.get() < len {
+            if !access::is_mapped_writable(self.address, len) {
+                return false;
+            }
+            self.writable.set(len);
         }
-        Err(Error::invalid(format!(
-            "the {len} bytes at {:#x} cannot be written to: they are constants, in a mapping without \
-             PROT_WRITE, or not there any more",
-            self.address
-        )))
+        true
+    }
+}
+
+/// Refuses a restore to the first bytes of memory of the host that may be read alone, as a constant
+/// table: it would end the process. Each is a region's id, its memory, and how many bytes. All of
+/// these are looked at once, their ends every time.
+pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
+    let ranges: Vec<_> = regions.iter().map(|(_, memory, len)| (memory.address, *len)).collect();
+    let bad = access::first_unwritable(&ranges)
+        .or_else(|| regions.iter().position(|(_, memory, len)| !memory.is_writable(*len)));
+    match bad {
+        None => Ok(()),
+        Some(place) => {
+            let (id, memory, len) = regions[place];
+            Err(Error::invalid(format!(
+                "region {id}: the {len} bytes at {:#x} cannot be written to: they are \
+                 constants, in a mapping without PROT_WRITE, or not there any more",
+                memory.address
+            )))
+        }
     }
 }
 
@@ -263,7 +280,7 @@ mod tests {
         let mut group = Group::default();
         group.protect(1, of(0, 64));
         match group.get(1) {
-            Some(Protected::Memory(memory)) => memory.check_writable(48).unwrap(),
+            Some(Protected::Memory(memory)) => check_writable(&[(1, memory, 48)]).unwrap(),
             _ => panic!("no memory"),
         }
         group.protect(1, of(0, 32));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::callbacks::Object;
-use super::regions::Protected;
+use super::regions::{check_writable, Protected};
 use super::{agree, check_name, Client, Phase, Selection};
 use crate::catalog::entry::Part;
 use crate::engine::place::Place;
@@ -267,7 +267,7 @@ impl Client {
                 "it is a file of its own (VELOC_Route_file) and has no memory regions".to_owned(),
             )));
         }
-        let mut places = Vec::new();
+        let (mut places, mut of_host) = (Vec::new(), Vec::new());
         // The bytes of objects, which the application reads when all of them are there.
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
         for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
@@ -297,12 +297,11 @@ impl Client {
             let place = self.place(region.id, memory, region.size);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
             if place.part() == Part::Host {
-                let writable = memory.check_writable(region.size);
-                let of_region = format!("restoring region {}", region.id);
-                writable.map_err(|error| error.within(about(of_region)))?;
+                of_host.push((region.id, memory, region.size));
             }
             places.push(place);
         }
+        check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
         self.engine.recover(restoring, &places)?;
         for (id, object, bytes) in &objects {
             object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;

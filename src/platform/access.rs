@@ -15,20 +15,29 @@ type Transfer = unsafe extern "C" fn(
     libc::c_ulong,
 ) -> isize;
 
+/// The most bytes that one call asks for, each by itself: the system's limit is twice that.
+const AT_A_TIME: usize = 512;
+
 /// Whether the first and the last of `len` bytes at `address` can be read.
 pub fn is_readable(address: u64, len: u64) -> bool {
     static ANSWERED: OnceLock<bool> = OnceLock::new();
-    both_ends(address, len, &ANSWERED, |address| {
-        let mut byte = 0u8;
-        passes(libc::process_vm_readv, std::ptr::from_mut(&mut byte) as u64, address)
-    })
+    let read = |addresses: &[u64]| {
+        let mut bytes = vec![0u8; addresses.len()];
+        let local: Vec<u64> =
+            bytes.iter_mut().map(|byte| std::ptr::from_mut(byte) as u64).collect();
+        passing(libc::process_vm_readv, &local, addresses)
+    };
+    first_bad_end(&[(address, len)], &ANSWERED, read).is_none()
 }
 
-/// Whether the first and the last of `len` bytes at `address` can be written. They are written, with
-/// what they are.
-pub fn has_writable_ends(address: u64, len: u64) -> bool {
+/// The place of the first of the ranges, each an address and a number of bytes, whose first or last
+/// byte cannot be written. Those that can are written, with what they are. About a microsecond for
+/// all.
+pub fn first_unwritable(ranges: &[(u64, u64)]) -> Option<usize> {
     static ANSWERED: OnceLock<bool> = OnceLock::new();
-    both_ends(address, len, &ANSWERED, |address| passes(libc::process_vm_writev, address, address))
+    first_bad_end(ranges, &ANSWERED, |addresses| {
+        passing(libc::process_vm_writev, addresses, addresses)
+    })
 }
 
 /// Whether each of `len` bytes at `address` is in a mapping that can be written. This reads the list
@@ -39,24 +48,44 @@ pub fn is_mapped_writable(address: u64, len: u64) -> bool {
     writable_in(&String::from_utf8_lossy(&maps), address..address.saturating_add(len))
 }
 
-/// What `at` says of the first and of the last of `len` bytes. A sandbox may forbid the question; then
-/// every address passes.
-fn both_ends(address: u64, len: u64, answered: &OnceLock<bool>, at: impl Fn(u64) -> bool) -> bool {
+/// The place of the first range whose ends do not `pass`: that tells how many addresses do before one
+/// does not. A sandbox may forbid the question; then every address passes.
+fn first_bad_end(
+    ranges: &[(u64, u64)],
+    answered: &OnceLock<bool>,
+    pass: impl Fn(&[u64]) -> usize,
+) -> Option<usize> {
     let answered = *answered.get_or_init(|| {
         let mut own = 0u8;
-        at(std::ptr::from_mut(&mut own) as u64)
+        pass(&[std::ptr::from_mut(&mut own) as u64]) == 1
     });
-    !answered || len == 0 || (at(address) && at(address.saturating_add(len - 1)))
+    let filled: Vec<usize> = (0..ranges.len()).filter(|&place| ranges[place].1 > 0).collect();
+    filled.chunks(AT_A_TIME / 2).filter(|_| answered).find_map(|places| {
+        let ends = |&place: &usize| {
+            let (address, len) = ranges[place];
+            [address, address.saturating_add(len - 1)]
+        };
+        let addresses: Vec<u64> = places.iter().flat_map(ends).collect();
+        let passed = pass(&addresses);
+        (passed < addresses.len()).then(|| places[passed / 2])
+    })
 }
 
-/// Whether the kernel copies one byte of this process between `local` and `remote`.
-fn passes(transfer: Transfer, local: u64, remote: u64) -> bool {
-    let byte = |address: u64| libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 1 };
-    let (local, remote) = (byte(local), byte(remote));
-    // SAFETY: the kernel checks both addresses. What is written is a local of the caller, or a byte
-    // of the application's that gets the value that it has, while a call of the application's has
-    // the use of it.
-    unsafe { transfer(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
+/// How many bytes of this process the kernel copies between `local` and `remote`, in their order, up
+/// to the first that it cannot.
+fn passing(transfer: Transfer, local: &[u64], remote: &[u64]) -> usize {
+    let bytes = |addresses: &[u64]| -> Vec<libc::iovec> {
+        let byte = |&at: &u64| libc::iovec { iov_base: at as *mut libc::c_void, iov_len: 1 };
+        addresses.iter().map(byte).collect()
+    };
+    let (local, remote) = (bytes(local), bytes(remote));
+    let count = local.len() as libc::c_ulong;
+    // SAFETY: both lists have `count` members, and the kernel checks their addresses. What is written
+    // is memory of the caller, or a byte of the application's that gets the value that it has, while a
+    // call of the application's has the use of it.
+    let copied =
+        unsafe { transfer(libc::getpid(), local.as_ptr(), count, remote.as_ptr(), count, 0) };
+    usize::try_from(copied).unwrap_or(0)
 }
 
 /// Whether the mappings of `/proc/self/maps`, which ascend, have all of `wanted` writable.
@@ -104,13 +133,21 @@ mod tests {
         static TABLE: [u8; 64] = [7; 64];
         let constant = TABLE.as_ptr() as u64;
         assert!(is_readable(constant, 64));
-        assert!(!has_writable_ends(constant, 64) && !is_mapped_writable(constant, 64));
+        assert_eq!(first_unwritable(&[(constant, 64)]), Some(0));
+        assert!(!is_mapped_writable(constant, 64));
         let mut bytes = [7u8; 64];
         let at = bytes.as_mut_ptr() as u64;
-        assert!(has_writable_ends(at, 64) && is_mapped_writable(at, 64));
+        assert_eq!(first_unwritable(&[(at, 64)]), None);
+        assert!(is_mapped_writable(at, 64));
         assert_eq!(bytes, [7; 64]);
-        assert!(has_writable_ends(0, 0) && is_mapped_writable(0, 0));
-        assert!(!has_writable_ends(8, 64) && !is_mapped_writable(8, 64));
+        assert!(is_mapped_writable(0, 0) && !is_mapped_writable(8, 64));
+        // Among others, ranges without bytes, and more than one call can ask for.
+        assert_eq!(first_unwritable(&[(0, 0), (at, 64), (8, 64), (constant, 1)]), Some(2));
+        let mut many = vec![(at, 64); 1500];
+        assert_eq!(first_unwritable(&many), None);
+        many[1400] = (constant, 64);
+        assert_eq!(first_unwritable(&many), Some(1400));
+        assert_eq!(bytes, [7; 64]);
     }
 
     /// Catches a range of which only the ends are looked at.
@@ -128,7 +165,7 @@ mod tests {
         // SAFETY: the page in the middle of that mapping.
         let status = unsafe { libc::mprotect(start.byte_add(page), page, libc::PROT_READ) };
         assert_eq!(status, 0);
-        assert!(has_writable_ends(at, len));
+        assert_eq!(first_unwritable(&[(at, len)]), None);
         assert!(!is_mapped_writable(at, len));
         assert!(is_mapped_writable(at, page as u64));
         // SAFETY: that mapping, which nobody uses.

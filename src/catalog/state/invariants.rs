@@ -70,6 +70,7 @@ impl State {
                 self.host_victims.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
             ],
             persist: self.persist.clone(),
+            failed: self.failed.clone(),
             hinted: [self.hinted_to_device.clone(), self.hinted_to_host.clone()],
             versions: [
                 self.versions_of(|versions| &versions.to_device),
@@ -93,6 +94,7 @@ struct Compared {
     flush: BTreeSet<(bool, Id)>,
     ranked: [BTreeSet<(u8, Id)>; 4],
     persist: BTreeSet<Id>,
+    failed: BTreeSet<Id>,
     hinted: [BTreeSet<(u64, Id)>; 2],
     versions: [BTreeSet<(Arc<str>, i32)>; 2],
 }
@@ -111,6 +113,9 @@ impl Compared {
         ];
         for (set, rank) in self.ranked.iter_mut().zip(ranks) {
             set.extend(rank.map(|rank| (rank, id)));
+        }
+        if lists.failed {
+            self.failed.insert(id);
         }
         if lists.persist {
             self.persist.insert(id);

@@ -40,6 +40,7 @@ impl State {
         };
         put(&mut self.flush, (entry.consumed.is_some(), id), now.flush, wanted.flush);
         put(&mut self.persist, id, now.persist, wanted.persist);
+        put(&mut self.failed, id, now.failed, wanted.failed);
         put_ranked(&mut self.write, id, now.write, wanted.write);
         put_ranked(&mut self.spill, id, now.spill, wanted.spill);
         put_ranked(&mut self.device_victims, id, now.device_victim, wanted.device_victim);
@@ -146,6 +147,7 @@ impl State {
                 && entry.parts.iter().all(|part| {
                     part.device.stage == Stage::Absent && part.host.stage == Stage::Absent
                 }),
+            failed: entry.has_failed(),
         }
     }
 }

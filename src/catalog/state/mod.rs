@@ -59,6 +59,8 @@ pub struct State {
     write: BTreeSet<(Readable, Id)>,
     spill: BTreeSet<(Readable, Id)>,
     persist: BTreeSet<Id>,
+    /// What failed on its way to its files, and is not tried again until asked for.
+    failed: BTreeSet<Id>,
     /// Checkpoints of which bytes are still to come, in the order in which they were taken.
     arrivals: VecDeque<Id>,
     device_victims: BTreeSet<(Rank, Id)>,
@@ -110,6 +112,7 @@ impl State {
             write: BTreeSet::new(),
             spill: BTreeSet::new(),
             persist: BTreeSet::new(),
+            failed: BTreeSet::new(),
             arrivals: VecDeque::new(),
             device_victims: BTreeSet::new(),
             host_victims: BTreeSet::new(),
@@ -210,10 +213,9 @@ impl State {
     /// What could not be brought to the files that it is to be in, as an error that names the oldest
     /// such checkpoint. It stays so until it is tried again, replaced or removed.
     pub fn unwritten(&self) -> Option<Error> {
-        let mut failed = self.entries.values().filter(|entry| entry.has_failed());
-        let oldest = failed.next()?;
+        let oldest = self.entries.get(self.failed.first()?)?;
         let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
-        let more = match failed.count() {
+        let more = match self.failed.len() - 1 {
             0 => String::new(),
             more => format!(" (nor could {more} more)"),
         };
@@ -229,12 +231,7 @@ impl State {
 
     /// Puts what failed on the lists again. True if there was anything.
     pub fn retry(&mut self) -> bool {
-        let failed: Vec<Id> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.has_failed())
-            .map(|(&id, _)| id)
-            .collect();
+        let failed: Vec<Id> = self.failed.iter().copied().collect();
         for &id in &failed {
             if let Some(entry) = self.entries.get_mut(&id) {
                 entry.flush_failed = false;
@@ -251,9 +248,8 @@ impl State {
 
     /// Something that failed stands in the way of making room.
     pub fn anything_failed(&self) -> bool {
-        self.entries
-            .values()
-            .any(|e| e.life == Life::Live && (e.flush_failed || e.scratch == FileCopy::Failed))
+        let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
+        failed.any(|entry| entry.flush_failed || entry.scratch == FileCopy::Failed)
     }
 
     /// Which workers have something to do.
