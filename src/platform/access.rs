@@ -15,8 +15,11 @@ type Transfer = unsafe extern "C" fn(
     libc::c_ulong,
 ) -> isize;
 
-/// The most bytes that one call asks for, each by itself: the system's limit is twice that.
-const AT_A_TIME: usize = 512;
+/// The most bytes that one call asks for, each by itself: the system's limit.
+const AT_A_TIME: usize = 1024;
+
+/// The bytes of the smallest pages that there are.
+const LEAST_PAGE: u64 = 4096;
 
 /// Whether the first and the last of `len` bytes at `address` can be read.
 pub fn is_readable(address: u64, len: u64) -> bool {
@@ -59,15 +62,18 @@ fn first_bad_end(
         let mut own = 0u8;
         pass(&[std::ptr::from_mut(&mut own) as u64]) == 1
     });
-    let filled: Vec<usize> = (0..ranges.len()).filter(|&place| ranges[place].1 > 0).collect();
-    filled.chunks(AT_A_TIME / 2).filter(|_| answered).find_map(|places| {
-        let ends = |&place: &usize| {
-            let (address, len) = ranges[place];
-            [address, address.saturating_add(len - 1)]
-        };
-        let addresses: Vec<u64> = places.iter().flat_map(ends).collect();
-        let passed = pass(&addresses);
-        (passed < addresses.len()).then(|| places[passed / 2])
+    // One byte speaks for its page.
+    let mut ends: Vec<(u64, usize)> = Vec::with_capacity(2 * ranges.len());
+    for (place, &(address, len)) in ranges.iter().enumerate().filter(|(_, (_, len))| *len > 0) {
+        for end in [address, address.saturating_add(len - 1)] {
+            if ends.last().is_none_or(|(before, _)| before / LEAST_PAGE != end / LEAST_PAGE) {
+                ends.push((end, place));
+            }
+        }
+    }
+    ends.chunks(AT_A_TIME).filter(|_| answered).find_map(|ends| {
+        let addresses: Vec<u64> = ends.iter().map(|(address, _)| *address).collect();
+        ends.get(pass(&addresses)).map(|(_, place)| *place)
     })
 }
 
@@ -143,7 +149,9 @@ mod tests {
         assert!(is_mapped_writable(0, 0) && !is_mapped_writable(8, 64));
         // Among others, ranges without bytes, and more than one call can ask for.
         assert_eq!(first_unwritable(&[(0, 0), (at, 64), (8, 64), (constant, 1)]), Some(2));
-        let mut many = vec![(at, 64); 1500];
+        let mut wide = vec![7u8; 3 * LEAST_PAGE as usize];
+        let start = wide.as_mut_ptr() as u64;
+        let mut many: Vec<_> = (0..1500).map(|i| (start + i % 2 * 2 * LEAST_PAGE, 64)).collect();
         assert_eq!(first_unwritable(&many), None);
         many[1400] = (constant, 64);
         assert_eq!(first_unwritable(&many), Some(1400));
