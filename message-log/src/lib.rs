@@ -34,6 +34,7 @@ mod pmpi;
 mod pool;
 mod refuse;
 mod requests;
+pub mod resend;
 mod state;
 mod status;
 mod target;

@@ -1,0 +1,426 @@
+//! What this process has sent and received, counted for each stream of messages.
+//!
+//! Messages from one process to another with one tag on one communicator do not overtake each
+//! other: the `n`th sent is the `n`th for which a receive was posted. So both ends know a message by
+//! its number, and never have to ask.
+//!
+//! While a part is open whose messages may be sent again, a journal has the counts before each
+//! change, so that its end knows those at its beginning. Counts are of the whole job: what is under
+//! way when a part begins makes the difference.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hash};
+
+use super::report::{Entry, Kind, Report};
+use crate::requests::Spread;
+
+/// Messages with one tag between this process and another, one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stream {
+    /// The communicator, by the number that all its processes have for it.
+    pub comm: u64,
+    /// The other process's number in `MPI_COMM_WORLD`.
+    pub peer: u32,
+    /// The tag.
+    pub tag: i32,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The place of its stream among those of its direction.
+    pub stream: u32,
+    /// Its number in the stream.
+    pub number: u64,
+}
+
+/// Which messages a receive takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The communicator.
+    pub comm: u64,
+    /// The sender; `None`: any.
+    pub peer: Option<u32>,
+    /// The tag; `None`: any.
+    pub tag: Option<i32>,
+}
+
+impl Pattern {
+    fn takes(&self, stream: &Stream) -> bool {
+        self.comm == stream.comm
+            && self.peer.is_none_or(|peer| peer == stream.peer)
+            && self.tag.is_none_or(|tag| tag == stream.tag)
+    }
+
+    fn stream(&self) -> Option<Stream> {
+        Some(Stream { comm: self.comm, peer: self.peer?, tag: self.tag? })
+    }
+}
+
+/// The order in which receives were posted.
+pub type Ticket = u64;
+
+/// Two counts of a stream or of collective calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    /// Messages sent or received, or calls completed.
+    messages: u64,
+    /// Messages received or waited for by a receive that names the stream, or calls begun.
+    other: u64,
+}
+
+#[derive(Debug)]
+struct Counter<K> {
+    key: K,
+    counts: Counts,
+    /// Sent and not completed.
+    open: u64,
+    /// When the last message that was received was waited for.
+    last: Ticket,
+    /// The others have not been told of the counts.
+    changed: bool,
+    /// The last report that has looked at it.
+    seen: u64,
+}
+
+#[derive(Debug)]
+struct Side<K> {
+    index: HashMap<K, u32, BuildHasherDefault<Spread>>,
+    counters: Vec<Counter<K>>,
+}
+
+impl<K> Default for Side<K> {
+    fn default() -> Side<K> {
+        Side { index: HashMap::default(), counters: Vec::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Side<K> {
+    fn place(&mut self, key: K) -> u32 {
+        let new = self.counters.len() as u32;
+        let place = *self.index.entry(key).or_insert(new);
+        if place == new {
+            let counts = Counts::default();
+            self.counters.push(Counter { key, counts, open: 0, last: 0, changed: false, seen: 0 });
+        }
+        place
+    }
+}
+
+/// Which table a change is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Table {
+    Outgoing,
+    Incoming,
+    Collective,
+}
+
+/// A change of a counter while a part is open.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    table: Table,
+    place: u32,
+    before: Counts,
+    /// The message is not to be sent again, if it was not posted after this ticket.
+    posted: Ticket,
+    /// So many messages must have been sent, if all that may lie before the one received do; or so
+    /// many receives posted, as the one that was sent is known to have been received.
+    reach: u64,
+}
+
+/// A communicator's collective calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Collective {
+    comm: u64,
+    size: u32,
+}
+
+/// Where a part began.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    journal: usize,
+    ticket: Ticket,
+    unknown: u64,
+}
+
+/// All streams of this process.
+#[derive(Debug, Default)]
+pub struct Streams {
+    outgoing: Side<Stream>,
+    incoming: Side<Stream>,
+    collective: Side<Collective>,
+    tickets: Ticket,
+    /// Receives that were posted and have received nothing yet.
+    waiting: BTreeMap<Ticket, Pattern>,
+    journal: Vec<Change>,
+    open: u32,
+    reports: u64,
+    /// Messages of which it is not known which stream they are of.
+    unknown: u64,
+}
+
+impl Streams {
+    /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
+    pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
+        let place = self.outgoing.place(stream);
+        let posted = if again { Ticket::MAX } else { 0 };
+        let counter = &mut self.outgoing.counters[place as usize];
+        let number = counter.counts.messages;
+        let before = counter.counts;
+        counter.counts.messages += 1;
+        counter.open += 1;
+        counter.changed = true;
+        self.note(Change { table: Table::Outgoing, place, before, posted, reach: 0 });
+        Link { stream: place, number }
+    }
+
+    /// The send of a message is completed. `buffered`: that says nothing of its receiver.
+    pub fn send_done(&mut self, link: Link, buffered: bool) {
+        let Some(counter) = self.outgoing.counters.get_mut(link.stream as usize) else { return };
+        let before = counter.counts;
+        counter.open = counter.open.saturating_sub(1);
+        let place = link.stream;
+        let reach = if buffered { 0 } else { link.number + 1 };
+        self.note(Change { table: Table::Outgoing, place, before, posted: Ticket::MAX, reach });
+    }
+
+    /// A receive is posted.
+    pub fn posted(&mut self, pattern: Pattern) -> Ticket {
+        self.tickets += 1;
+        self.waiting.insert(self.tickets, pattern);
+        if let Some(stream) = pattern.stream() {
+            let place = self.incoming.place(stream);
+            let counter = &mut self.incoming.counters[place as usize];
+            let before = counter.counts;
+            counter.counts.other += 1;
+            counter.changed = true;
+            let posted = Ticket::MAX;
+            self.note(Change { table: Table::Incoming, place, before, posted, reach: 0 });
+        }
+        self.tickets
+    }
+
+    /// A posted receive has got a message.
+    pub fn received(&mut self, ticket: Ticket, stream: Stream) -> Link {
+        let specific = self.waiting.remove(&ticket).is_some_and(|own| own.stream().is_some());
+        self.arrived(ticket, stream, specific)
+    }
+
+    /// A receive that was posted in the same call has got a message.
+    pub fn received_at_once(&mut self, stream: Stream) -> Link {
+        self.tickets += 1;
+        self.arrived(self.tickets, stream, false)
+    }
+
+    fn arrived(&mut self, ticket: Ticket, stream: Stream, counted: bool) -> Link {
+        let place = self.incoming.place(stream);
+        let earlier = self.waiting.range(..ticket);
+        let before_it = earlier.filter(|(_, other)| other.takes(&stream)).count() as u64;
+        let counter = &mut self.incoming.counters[place as usize];
+        let (before, number) = (counter.counts, counter.counts.messages);
+        // Its number is in doubt if an earlier receive may get, or has got, an earlier message later.
+        let is_doubtful = before_it > 0 || ticket < counter.last;
+        counter.last = counter.last.max(ticket);
+        counter.counts.messages += 1;
+        counter.counts.other += u64::from(!counted);
+        counter.changed = true;
+        let posted = if is_doubtful { 0 } else { ticket };
+        let reach = number + before_it + 1;
+        self.note(Change { table: Table::Incoming, place, before, posted, reach });
+        Link { stream: place, number }
+    }
+
+    /// A posted receive has ended without a message.
+    pub fn given_up(&mut self, ticket: Ticket) {
+        let Some(stream) = self.waiting.remove(&ticket).and_then(|own| own.stream()) else {
+            return;
+        };
+        let place = self.incoming.place(stream);
+        let counter = &mut self.incoming.counters[place as usize];
+        let before = counter.counts;
+        counter.counts.other = counter.counts.other.saturating_sub(1);
+        counter.changed = true;
+        self.note(Change { table: Table::Incoming, place, before, posted: Ticket::MAX, reach: 0 });
+    }
+
+    /// A collective call on a communicator of so many processes begins.
+    pub fn collective_begun(&mut self, comm: u64, size: u32) {
+        let place = self.collective.place(Collective { comm, size });
+        let counter = &mut self.collective.counters[place as usize];
+        let before = counter.counts;
+        counter.counts.other += 1;
+        counter.changed = true;
+        self.note(Change {
+            table: Table::Collective,
+            place,
+            before,
+            posted: Ticket::MAX,
+            reach: 0,
+        });
+    }
+
+    /// A collective call is completed.
+    pub fn collective_done(&mut self, comm: u64, size: u32) {
+        let place = self.collective.place(Collective { comm, size });
+        let counter = &mut self.collective.counters[place as usize];
+        let before = counter.counts;
+        counter.counts.messages += 1;
+        counter.changed = true;
+        self.note(Change {
+            table: Table::Collective,
+            place,
+            before,
+            posted: Ticket::MAX,
+            reach: 0,
+        });
+    }
+
+    /// Something was sent or received that belongs to no stream that both ends know.
+    pub fn unknown(&mut self) {
+        self.unknown += 1;
+    }
+
+    fn note(&mut self, change: Change) {
+        if self.open > 0 {
+            self.journal.push(change);
+        }
+    }
+
+    /// A part begins whose messages may be sent again.
+    pub fn begin(&mut self) -> Mark {
+        self.open += 1;
+        Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown }
+    }
+
+    /// A part ends without a report.
+    pub fn forget(&mut self) {
+        self.open = self.open.saturating_sub(1);
+        if self.open == 0 {
+            self.journal.clear();
+        }
+    }
+
+    /// The part that has begun last ends: what the others have to know of it. A report of more than
+    /// `room` entries says only that.
+    pub fn end(&mut self, mark: Mark, room: usize) -> Report {
+        self.reports += 1;
+        let report = self.reports;
+        let mut entries: Vec<(Table, u32, Entry)> = Vec::new();
+        let mut places: HashMap<(u8, u32), usize> = HashMap::new();
+        // Parts around this one still need it.
+        let changes = self.journal[mark.journal..].to_vec();
+        for change in &changes {
+            let key = (change.table as u8, change.place);
+            let at = *places.entry(key).or_insert_with(|| {
+                self.seen(change.table, change.place, report);
+                entries.push((change.table, change.place, self.entry(change)));
+                entries.len() - 1
+            });
+            let entry = &mut entries[at].2;
+            entry.untidy |= change.posted <= mark.ticket;
+            match change.table {
+                Table::Outgoing => entry.other = entry.other.max(change.reach),
+                Table::Incoming => entry.end = entry.end.max(change.reach),
+                Table::Collective => {}
+            }
+        }
+        // What has changed outside the part, and nobody knows yet.
+        for table in [Table::Outgoing, Table::Incoming, Table::Collective] {
+            for place in self.unreported(table, report) {
+                let before = self.counts(table, place);
+                let change = Change { table, place, before, posted: Ticket::MAX, reach: 0 };
+                entries.push((table, place, self.entry(&change)));
+            }
+        }
+        let mut report = Report {
+            needed: entries.len() as u64,
+            is_known: self.unknown == mark.unknown,
+            entries: Vec::new(),
+        };
+        if entries.len() <= room {
+            for (table, place, entry) in entries {
+                self.told(table, place);
+                report.entries.push(entry);
+            }
+        }
+        self.forget();
+        report
+    }
+
+    fn seen(&mut self, table: Table, place: u32, report: u64) {
+        let place = place as usize;
+        match table {
+            Table::Outgoing => self.outgoing.counters[place].seen = report,
+            Table::Incoming => self.incoming.counters[place].seen = report,
+            Table::Collective => self.collective.counters[place].seen = report,
+        }
+    }
+
+    fn told(&mut self, table: Table, place: u32) {
+        let place = place as usize;
+        match table {
+            Table::Outgoing => self.outgoing.counters[place].changed = false,
+            Table::Incoming => self.incoming.counters[place].changed = false,
+            Table::Collective => self.collective.counters[place].changed = false,
+        }
+    }
+
+    fn counts(&self, table: Table, place: u32) -> Counts {
+        let place = place as usize;
+        match table {
+            Table::Outgoing => self.outgoing.counters[place].counts,
+            Table::Incoming => self.incoming.counters[place].counts,
+            Table::Collective => self.collective.counters[place].counts,
+        }
+    }
+
+    fn unreported(&self, table: Table, report: u64) -> Vec<u32> {
+        fn those<K>(side: &Side<K>, report: u64) -> Vec<u32> {
+            let is_due = |counter: &Counter<K>| counter.changed && counter.seen != report;
+            (0..).zip(&side.counters).filter(|(_, c)| is_due(c)).map(|(place, _)| place).collect()
+        }
+        match table {
+            Table::Outgoing => those(&self.outgoing, report),
+            Table::Incoming => those(&self.incoming, report),
+            Table::Collective => those(&self.collective, report),
+        }
+    }
+
+    /// An entry of the counts now, beside those before the first change in the part.
+    fn entry(&self, first: &Change) -> Entry {
+        let place = first.place as usize;
+        let mut entry = Entry { begin: first.before.messages, ..Entry::default() };
+        let now = self.counts(first.table, first.place);
+        (entry.end, entry.other) = (now.messages, now.other);
+        let of_stream = |entry: &mut Entry, kind, stream: &Stream| {
+            (entry.kind, entry.comm, entry.peer, entry.tag) =
+                (kind, stream.comm, stream.peer, stream.tag);
+        };
+        match first.table {
+            Table::Outgoing => {
+                let counter = &self.outgoing.counters[place];
+                of_stream(&mut entry, Kind::Sent, &counter.key);
+                // Some that were sent inside may be completed after its end.
+                entry.untidy = counter.open > 0;
+            }
+            Table::Incoming => {
+                of_stream(&mut entry, Kind::Received, &self.incoming.counters[place].key);
+            }
+            Table::Collective => {
+                let key = self.collective.counters[place].key;
+                (entry.kind, entry.comm, entry.peer) = (Kind::Collective, key.comm, key.size);
+            }
+        }
+        entry
+    }
+
+    /// The stream of a message that was sent.
+    pub fn outgoing(&self, place: u32) -> Option<Stream> {
+        self.outgoing.counters.get(place as usize).map(|counter| counter.key)
+    }
+
+    /// The stream of a message that was received.
+    pub fn incoming(&self, place: u32) -> Option<Stream> {
+        self.incoming.counters.get(place as usize).map(|counter| counter.key)
+    }
+}

@@ -1,0 +1,417 @@
+//! Random programs of a few processes, with messages that are matched as MPI matches them: what is
+//! concluded from counts is compared with what has really met.
+
+use proptest::prelude::*;
+
+use super::report::{words, Report};
+use super::streams::{Link, Mark, Pattern, Stream, Streams, Ticket};
+use super::survey::{Survey, Verdict};
+
+const PROCESSES: u32 = 3;
+const COMM: u64 = 7;
+const ROOM: usize = 16;
+const PART: i32 = 5;
+
+/// One thing that one process does.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Sends a message; its send is known to be done at once if it is buffered.
+    Send { to: u32, tag: i32, buffered: bool },
+    /// Completes the oldest or newest send that is matched.
+    SendDone { newest: bool },
+    /// Posts a receive.
+    Post { from: Option<u32>, tag: Option<i32> },
+    /// Completes the oldest or newest receive that is matched.
+    Receive { newest: bool },
+    /// Begins or ends the part.
+    Border,
+}
+
+/// Whether something was done in the part of the process that did it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    Before,
+    Inside,
+    Behind,
+}
+
+#[derive(Debug)]
+struct Message {
+    from: u32,
+    to: u32,
+    tag: i32,
+    sent: When,
+    link: Link,
+    buffered: bool,
+    send_done: Option<When>,
+    receive: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Receive {
+    at: u32,
+    pattern: Pattern,
+    ticket: Ticket,
+    posted: When,
+    message: Option<usize>,
+    done: Option<(When, Link)>,
+}
+
+/// The job.
+struct Job {
+    streams: Vec<Streams>,
+    marks: Vec<Option<Mark>>,
+    when: Vec<When>,
+    reports: Vec<Option<Report>>,
+    messages: Vec<Message>,
+    receives: Vec<Receive>,
+}
+
+impl Job {
+    fn new() -> Job {
+        let all = PROCESSES as usize;
+        Job {
+            streams: (0..all).map(|_| Streams::default()).collect(),
+            marks: vec![None; all],
+            when: vec![When::Before; all],
+            reports: vec![None; all],
+            messages: Vec::new(),
+            receives: Vec::new(),
+        }
+    }
+
+    fn takes(receive: &Receive, message: &Message) -> bool {
+        receive.at == message.to
+            && receive.pattern.peer.is_none_or(|peer| peer == message.from)
+            && receive.pattern.tag.is_none_or(|tag| tag == message.tag)
+    }
+
+    fn step(&mut self, at: u32, step: Step) {
+        let own = at as usize;
+        let when = self.when[own];
+        match step {
+            Step::Send { to, tag, buffered } => {
+                let stream = Stream { comm: COMM, peer: to, tag };
+                let link = self.streams[own].sent(stream, true);
+                if buffered {
+                    self.streams[own].send_done(link, true);
+                }
+                let message = Message {
+                    from: at,
+                    to,
+                    tag,
+                    sent: when,
+                    link,
+                    buffered,
+                    send_done: buffered.then_some(when),
+                    receive: None,
+                };
+                let first = self
+                    .receives
+                    .iter()
+                    .position(|receive| receive.message.is_none() && Job::takes(receive, &message));
+                self.messages.push(message);
+                if let Some(receive) = first {
+                    self.meet(receive, self.messages.len() - 1);
+                }
+            }
+            Step::Post { from, tag } => {
+                let pattern = Pattern { comm: COMM, peer: from, tag };
+                let ticket = self.streams[own].posted(pattern);
+                let receive =
+                    Receive { at, pattern, ticket, posted: when, message: None, done: None };
+                let first = self
+                    .messages
+                    .iter()
+                    .position(|message| message.receive.is_none() && Job::takes(&receive, message));
+                self.receives.push(receive);
+                if let Some(message) = first {
+                    self.meet(self.receives.len() - 1, message);
+                }
+            }
+            Step::SendDone { newest } => {
+                let mut open = (0..self.messages.len()).filter(|&n| {
+                    let message = &self.messages[n];
+                    message.from == at && message.send_done.is_none() && message.receive.is_some()
+                });
+                let Some(n) = (if newest { open.next_back() } else { open.next() }) else { return };
+                self.streams[own].send_done(self.messages[n].link, false);
+                self.messages[n].send_done = Some(when);
+            }
+            Step::Receive { newest } => {
+                let mut open = (0..self.receives.len()).filter(|&n| {
+                    let receive = &self.receives[n];
+                    receive.at == at && receive.message.is_some() && receive.done.is_none()
+                });
+                let Some(n) = (if newest { open.next_back() } else { open.next() }) else { return };
+                let message = &self.messages[self.receives[n].message.unwrap()];
+                let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
+                let link = self.streams[own].received(self.receives[n].ticket, stream);
+                self.receives[n].done = Some((when, link));
+            }
+            Step::Border => self.border(own),
+        }
+    }
+
+    fn border(&mut self, own: usize) {
+        match self.when[own] {
+            When::Before => {
+                self.marks[own] = Some(self.streams[own].begin());
+                self.when[own] = When::Inside;
+            }
+            When::Inside => {
+                let report = self.streams[own].end(self.marks[own].unwrap(), ROOM);
+                // As it would travel.
+                let packed = report.pack(PART, ROOM);
+                assert_eq!(packed.len(), words(ROOM));
+                let (unpacked, part) = Report::unpack(&packed);
+                assert_eq!((&unpacked, part), (&report, PART));
+                self.reports[own] = Some(unpacked);
+                self.when[own] = When::Behind;
+            }
+            When::Behind => {}
+        }
+    }
+
+    fn meet(&mut self, receive: usize, message: usize) {
+        self.receives[receive].message = Some(message);
+        self.messages[message].receive = Some(receive);
+    }
+
+    fn verdict(&mut self) -> Verdict {
+        for own in 0..PROCESSES as usize {
+            self.border(own);
+            self.border(own);
+        }
+        let reports: Vec<_> = self.reports.iter().map(|r| (r.clone().unwrap(), PART)).collect();
+        Survey::default().judge(PART, &reports)
+    }
+
+    /// Something in the part that waits for something behind it, as it was.
+    fn has_loose_end(&self) -> bool {
+        let receive_waits = self.receives.iter().any(|receive| {
+            matches!(receive.done, Some((When::Inside, _)))
+                && self.messages[receive.message.unwrap()].sent == When::Behind
+        });
+        let send_waits = self.messages.iter().any(|message| {
+            !message.buffered
+                && message.send_done == Some(When::Inside)
+                && self.receives[message.receive.unwrap()].posted == When::Behind
+        });
+        receive_waits || send_waits
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
+    let other = (0..PROCESSES, 1..PROCESSES);
+    let step = prop_oneof![
+        6 => (0..PROCESSES, 0..2, any::<bool>()).prop_map(|(to, tag, buffered)| Step::Send {
+            to,
+            tag,
+            buffered
+        }),
+        4 => any::<bool>().prop_map(|newest| Step::SendDone { newest }),
+        6 => (
+            proptest::option::weighted(0.7, 0..PROCESSES),
+            proptest::option::weighted(0.8, 0..2),
+        )
+            .prop_map(|(from, tag)| Step::Post { from, tag }),
+        6 => any::<bool>().prop_map(|newest| Step::Receive { newest }),
+        2 => Just(Step::Border),
+    ];
+    let one = (other, step).prop_map(|((at, further), step)| match step {
+        Step::Send { tag, buffered, .. } => {
+            (at, Step::Send { to: (at + further) % PROCESSES, tag, buffered })
+        }
+        Step::Post { from: Some(_), tag } => {
+            (at, Step::Post { from: Some((at + further) % PROCESSES), tag })
+        }
+        step => (at, step),
+    });
+    proptest::collection::vec(one, 0..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_sent_again_has_met_in_the_part(steps in steps()) {
+        let mut job = Job::new();
+        for (at, step) in steps {
+            job.step(at, step);
+        }
+        let verdict = job.verdict();
+        let Verdict::RightTight(closed) = verdict else { return Ok(()) };
+        prop_assert!(!job.has_loose_end());
+        for closed in closed {
+            let pair = closed.pair;
+            for number in closed.numbers {
+                let sent = job.messages.iter().position(|message| {
+                    (message.from, message.to, message.tag) == (pair.from, pair.to, pair.tag)
+                        && message.link.number == number
+                });
+                let message = &job.messages[sent.unwrap()];
+                prop_assert_eq!(message.sent, When::Inside);
+                prop_assert_eq!(message.send_done, Some(When::Inside));
+                let received = &job.receives[message.receive.unwrap()];
+                prop_assert_eq!(received.posted, When::Inside);
+                let (when, link) = received.done.unwrap();
+                prop_assert_eq!(when, When::Inside);
+                prop_assert_eq!(link.number, number);
+            }
+        }
+    }
+}
+
+/// Two processes; each step is of the process that is named first.
+fn run(steps: &[(u32, Step)]) -> Verdict {
+    let mut job = Job::new();
+    for &(at, step) in steps {
+        job.step(at, step);
+    }
+    job.verdict()
+}
+
+const BORDER: Step = Step::Border;
+const DONE: Step = Step::SendDone { newest: false };
+const RECEIVE: Step = Step::Receive { newest: false };
+
+fn send(to: u32) -> Step {
+    Step::Send { to, tag: 0, buffered: false }
+}
+
+fn post(from: u32) -> Step {
+    Step::Post { from: Some(from), tag: Some(0) }
+}
+
+fn numbers(verdict: &Verdict) -> Vec<std::ops::Range<u64>> {
+    match verdict {
+        Verdict::RightTight(closed) => closed.iter().map(|c| c.numbers.clone()).collect(),
+        Verdict::Logged(why) => panic!("{why}"),
+    }
+}
+
+#[test]
+fn a_message_with_both_ends_inside_is_closed() {
+    let verdict =
+        run(&[(0, BORDER), (1, BORDER), (0, send(1)), (1, post(0)), (1, RECEIVE), (0, DONE)]);
+    assert_eq!(numbers(&verdict), [0..1]);
+}
+
+#[test]
+fn a_message_under_way_when_the_part_begins_is_not() {
+    // The first message was sent before the part; both receives are in it.
+    let verdict = run(&[
+        (0, Step::Send { to: 1, tag: 0, buffered: true }),
+        (0, BORDER),
+        (1, BORDER),
+        (1, post(0)),
+        (1, RECEIVE),
+        (0, send(1)),
+        (1, post(0)),
+        (1, RECEIVE),
+        (0, DONE),
+    ]);
+    assert_eq!(numbers(&verdict), [1..2]);
+}
+
+#[test]
+fn a_receive_of_what_is_sent_behind_the_end_is_a_loose_end() {
+    let verdict = run(&[
+        (0, BORDER),
+        (1, BORDER),
+        (0, BORDER),
+        (0, send(1)),
+        (1, post(0)),
+        (1, RECEIVE),
+        (0, DONE),
+    ]);
+    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("sent behind its end")));
+}
+
+#[test]
+fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
+    let steps = [(0, BORDER), (1, BORDER), (0, send(1)), (1, BORDER), (1, post(0)), (0, DONE)];
+    let verdict = run(&steps);
+    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("a receive behind its end")));
+    // Unless it does not wait.
+    let verdict = run(&[
+        (0, BORDER),
+        (1, BORDER),
+        (0, Step::Send { to: 1, tag: 0, buffered: true }),
+        (1, BORDER),
+        (1, post(0)),
+    ]);
+    assert_eq!(numbers(&verdict), []);
+}
+
+#[test]
+fn receives_in_another_order_than_posted_are_logged() {
+    let verdict = run(&[
+        (0, BORDER),
+        (1, BORDER),
+        (1, Step::Post { from: None, tag: None }),
+        (1, post(0)),
+        (0, send(1)),
+        (0, send(1)),
+        (1, Step::Receive { newest: true }),
+        (1, RECEIVE),
+        (0, DONE),
+        (0, DONE),
+    ]);
+    assert_eq!(numbers(&verdict), []);
+}
+
+#[test]
+fn a_collective_call_that_straddles_the_end_is_a_loose_end() {
+    let report = |begun_inside: bool| {
+        let mut streams = Streams::default();
+        let mark = streams.begin();
+        if begun_inside {
+            streams.collective_begun(COMM, 2);
+            streams.collective_done(COMM, 2);
+        }
+        (streams.end(mark, ROOM), PART)
+    };
+    let both = Survey::default().judge(PART, &[report(true), report(true)]);
+    assert_eq!(both, Verdict::RightTight(Vec::new()));
+    let one = Survey::default().judge(PART, &[report(true), report(false)]);
+    assert!(matches!(one, Verdict::Logged(why) if why.contains("collective")));
+}
+
+#[test]
+fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
+    let mut streams = [Streams::default(), Streams::default()];
+    let mut survey = Survey::default();
+    // Before the part: a message from 0 to 1 that is still under way.
+    let link = streams[0].sent(Stream { comm: COMM, peer: 1, tag: 0 }, true);
+    streams[0].send_done(link, true);
+    let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
+    streams[1].received_at_once(Stream { comm: COMM, peer: 0, tag: 0 });
+    for tag in 1..4 {
+        streams[0].sent(Stream { comm: COMM, peer: 1, tag }, true);
+    }
+    let reports: Vec<_> =
+        streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 3), PART)).collect();
+    let why = survey.judge(PART, &reports);
+    assert!(matches!(why, Verdict::Logged(why) if why.contains("has 4 streams")));
+    // With more room the same counts come with the next part, and it is right-tight.
+    let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
+    let reports: Vec<_> =
+        streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 4), PART)).collect();
+    assert_eq!(reports[0].0.entries.len(), 4);
+    assert_eq!(survey.judge(PART, &reports), Verdict::RightTight(Vec::new()));
+}
+
+#[test]
+fn parts_that_do_not_match_are_logged() {
+    let verdict = Survey::default().judge(
+        PART,
+        &[
+            (Report { is_known: true, ..Report::default() }, PART),
+            (Report { is_known: true, ..Report::default() }, PART + 1),
+        ],
+    );
+    // Not the same words on both sides, but the same verdict.
+    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("part 6")));
+}
