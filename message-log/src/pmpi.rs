@@ -110,6 +110,35 @@ functions! {
     comm_remote_size = c"PMPI_Comm_remote_size" (comm: Handle, size: *mut c_int);
     /// Whether a communicator is between two groups.
     comm_test_inter = c"PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
+    /// A copy of a communicator.
+    comm_dup = c"PMPI_Comm_dup" (comm: Handle, copy: Ptr);
+    /// The processes of a communicator.
+    comm_group = c"PMPI_Comm_group" (comm: Handle, group: Ptr);
+    /// The numbers in another group of processes of this one.
+    group_translate_ranks = c"PMPI_Group_translate_ranks"
+        (group: Handle, count: c_int, ranks: *mut c_int, other: Handle, others: *mut c_int);
+    /// Frees a group.
+    group_free = c"PMPI_Group_free" (group: Ptr);
+    /// Everybody's bytes for everybody.
+    iallgather = c"PMPI_Iallgather"
+        (from: Ptr, sent: c_int, sent_type: Handle, to: Ptr, received: c_int, received_type: Handle,
+         comm: Handle, request: Ptr);
+    /// Sends.
+    send = c"PMPI_Send"
+        (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
+    /// Begins to send.
+    isend = c"PMPI_Isend"
+        (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr);
+    /// Receives.
+    recv = c"PMPI_Recv"
+        (buf: Ptr, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle, status: Ptr);
+    /// Begins to receive.
+    irecv = c"PMPI_Irecv"
+        (buf: Ptr, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle, request: Ptr);
+    /// Waits for a request.
+    wait = c"PMPI_Wait" (request: Ptr, status: Ptr);
+    /// Whether a request is done.
+    test = c"PMPI_Test" (request: Ptr, flag: *mut c_int, status: Ptr);
     /// Calls the communicator's error handler.
     comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
     /// Frees a communicator.

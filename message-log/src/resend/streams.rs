@@ -157,6 +157,7 @@ pub struct Streams {
     reports: u64,
     /// Messages of which it is not known which stream they are of.
     unknown: u64,
+    is_miscounted: bool,
 }
 
 impl Streams {
@@ -200,19 +201,21 @@ impl Streams {
         self.tickets
     }
 
-    /// A posted receive has got a message.
-    pub fn received(&mut self, ticket: Ticket, stream: Stream) -> Link {
+    /// A posted receive has got a message. `again`: it can be received again, as far as the kind of
+    /// call goes.
+    pub fn received(&mut self, ticket: Ticket, stream: Stream, again: bool) -> Link {
         let specific = self.waiting.remove(&ticket).is_some_and(|own| own.stream().is_some());
-        self.arrived(ticket, stream, specific)
+        self.arrived(ticket, stream, specific, again)
     }
 
-    /// A receive that was posted in the same call has got a message.
-    pub fn received_at_once(&mut self, stream: Stream) -> Link {
+    /// A receive that was posted in the same call has got a message. `again`: it can be received
+    /// again, as far as the kind of call goes.
+    pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
         self.tickets += 1;
-        self.arrived(self.tickets, stream, false)
+        self.arrived(self.tickets, stream, false, again)
     }
 
-    fn arrived(&mut self, ticket: Ticket, stream: Stream, counted: bool) -> Link {
+    fn arrived(&mut self, ticket: Ticket, stream: Stream, counted: bool, again: bool) -> Link {
         let place = self.incoming.place(stream);
         let earlier = self.waiting.range(..ticket);
         let before_it = earlier.filter(|(_, other)| other.takes(&stream)).count() as u64;
@@ -224,7 +227,7 @@ impl Streams {
         counter.counts.messages += 1;
         counter.counts.other += u64::from(!counted);
         counter.changed = true;
-        let posted = if is_doubtful { 0 } else { ticket };
+        let posted = if is_doubtful || !again { 0 } else { ticket };
         let reach = number + before_it + 1;
         self.note(Change { table: Table::Incoming, place, before, posted, reach });
         Link { stream: place, number }
@@ -278,6 +281,11 @@ impl Streams {
     /// Something was sent or received that belongs to no stream that both ends know.
     pub fn unknown(&mut self) {
         self.unknown += 1;
+    }
+
+    /// A count is wrong from here on: nothing is sent again any more.
+    pub fn miscounted(&mut self) {
+        self.is_miscounted = true;
     }
 
     fn note(&mut self, change: Change) {
@@ -334,7 +342,7 @@ impl Streams {
         }
         let mut report = Report {
             needed: entries.len() as u64,
-            is_known: self.unknown == mark.unknown,
+            is_known: self.unknown == mark.unknown && !self.is_miscounted,
             entries: Vec::new(),
         };
         if entries.len() <= room {
@@ -414,13 +422,13 @@ impl Streams {
         entry
     }
 
-    /// The stream of a message that was sent.
-    pub fn outgoing(&self, place: u32) -> Option<Stream> {
-        self.outgoing.counters.get(place as usize).map(|counter| counter.key)
+    /// The place of a stream to another process.
+    pub fn outgoing(&mut self, stream: Stream) -> u32 {
+        self.outgoing.place(stream)
     }
 
-    /// The stream of a message that was received.
-    pub fn incoming(&self, place: u32) -> Option<Stream> {
-        self.incoming.counters.get(place as usize).map(|counter| counter.key)
+    /// The place of a stream from another process.
+    pub fn incoming(&mut self, stream: Stream) -> u32 {
+        self.incoming.place(stream)
     }
 }

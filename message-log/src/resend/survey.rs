@@ -89,7 +89,8 @@ impl Survey {
         }
         if let Some(rank) = reports.iter().position(|(report, _)| !report.is_known) {
             return Verdict::Logged(format!(
-                "process {rank} has sent or received on an intercommunicator"
+                "process {rank} has sent or received messages that cannot be counted, as those of an \
+                 intercommunicator"
             ));
         }
         match self.loose_end(reports) {

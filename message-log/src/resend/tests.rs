@@ -146,7 +146,7 @@ impl Job {
                 let Some(n) = (if newest { open.next_back() } else { open.next() }) else { return };
                 let message = &self.messages[self.receives[n].message.unwrap()];
                 let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
-                let link = self.streams[own].received(self.receives[n].ticket, stream);
+                let link = self.streams[own].received(self.receives[n].ticket, stream, true);
                 self.receives[n].done = Some((when, link));
             }
             Step::Border => self.border(own),
@@ -387,7 +387,7 @@ fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
     let link = streams[0].sent(Stream { comm: COMM, peer: 1, tag: 0 }, true);
     streams[0].send_done(link, true);
     let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
-    streams[1].received_at_once(Stream { comm: COMM, peer: 0, tag: 0 });
+    streams[1].received_at_once(Stream { comm: COMM, peer: 0, tag: 0 }, true);
     for tag in 1..4 {
         streams[0].sent(Stream { comm: COMM, peer: 1, tag }, true);
     }

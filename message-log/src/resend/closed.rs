@@ -1,0 +1,74 @@
+//! Which messages of a part this process sends and receives again, and with which tag.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::hash::BuildHasherDefault;
+use std::ops::Range;
+
+use super::streams::{Link, Stream, Streams};
+use super::survey;
+use super::MOST;
+use crate::requests::Spread;
+
+/// Tags are used again after so many parts, when no message of theirs can be under way.
+const PARTS: u64 = 15;
+
+/// How a message travels again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The other process, by its number in `MPI_COMM_WORLD`.
+    pub peer: c_int,
+    /// The tag of the stream among this library's messages.
+    pub tag: c_int,
+}
+
+/// The closed messages of a part, as far as they are this process's.
+#[derive(Debug, Default)]
+pub struct Closed {
+    sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
+    received: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
+}
+
+impl Closed {
+    /// Of the process `own`, out of those of all, in the exchange with this number.
+    pub fn new(
+        streams: &mut Streams,
+        own: u32,
+        number: u64,
+        all: &[survey::Closed],
+    ) -> Closed {
+        let mut closed = Closed::default();
+        for one in all {
+            let pair = one.pair;
+            let tag = (number % PARTS) as c_int * (MOST as c_int + 1) + one.nth as c_int;
+            let stream = |peer| Stream { comm: pair.comm, peer, tag: pair.tag };
+            let entry = |peer| (one.numbers.clone(), Route { peer: peer as c_int, tag });
+            if pair.from == own {
+                closed.sent.insert(streams.outgoing(stream(pair.to)), entry(pair.to));
+            }
+            if pair.to == own {
+                closed.received.insert(streams.incoming(stream(pair.from)), entry(pair.from));
+            }
+        }
+        closed
+    }
+
+    /// How a message that was sent travels again.
+    pub fn sent(&self, link: Option<Link>) -> Option<Route> {
+        route(&self.sent, link)
+    }
+
+    /// How a message that was received travels again.
+    pub fn received(&self, link: Option<Link>) -> Option<Route> {
+        route(&self.received, link)
+    }
+}
+
+fn route(
+    table: &HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
+    link: Option<Link>,
+) -> Option<Route> {
+    let link = link?;
+    let (numbers, route) = table.get(&link.stream)?;
+    numbers.contains(&link.number).then_some(*route)
+}

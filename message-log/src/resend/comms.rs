@@ -1,0 +1,105 @@
+//! Communicators by numbers that all their processes have for them, without a word between them:
+//! whoever makes one counts those of the same processes in the same order, and making them is
+//! collective.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::hash::{BuildHasherDefault, Hasher as _};
+use std::rc::Rc;
+
+use crate::mpi::Mpi;
+use crate::pmpi;
+use crate::requests::Spread;
+
+/// A communicator of one group.
+#[derive(Debug)]
+pub struct Group {
+    /// Its number.
+    pub number: u64,
+    /// Its processes, by their numbers in `MPI_COMM_WORLD`.
+    pub world: Box<[u32]>,
+}
+
+impl Group {
+    /// The number in `MPI_COMM_WORLD` of a process of the group.
+    pub fn process(&self, rank: c_int) -> Option<u32> {
+        self.world.get(usize::try_from(rank).ok()?).copied()
+    }
+}
+
+/// All that are known.
+#[derive(Debug, Default)]
+pub struct Comms {
+    known: HashMap<usize, Rc<Group>, BuildHasherDefault<Spread>>,
+    made: HashMap<u64, u64>,
+}
+
+impl Comms {
+    /// With the predefined ones.
+    pub fn new(mpi: &Mpi) -> Comms {
+        let mut comms = Comms::default();
+        comms.made(mpi, mpi.comm_world);
+        comms.made(mpi, mpi.comm_self);
+        comms
+    }
+
+    /// The communicator with this handle. `None` if it was not seen to be made, or is one of two
+    /// groups.
+    pub fn get(&self, handle: usize) -> Option<&Rc<Group>> {
+        self.known.get(&handle)
+    }
+
+    /// A communicator was made.
+    pub fn made(&mut self, mpi: &Mpi, handle: usize) {
+        let Some(world) = processes(mpi, handle) else { return };
+        let mut digest = Spread::default();
+        for process in &world {
+            digest.write_u64(u64::from(*process) + 1);
+        }
+        let before = self.made.entry(digest.finish()).or_default();
+        digest.write_u64(*before);
+        *before += 1;
+        self.known.insert(handle, Rc::new(Group { number: digest.finish(), world }));
+    }
+
+    /// A communicator was freed.
+    pub fn forget(&mut self, handle: usize) {
+        self.known.remove(&handle);
+    }
+}
+
+/// The processes of a communicator of one group.
+fn processes(mpi: &Mpi, comm: usize) -> Option<Box<[u32]>> {
+    if comm == mpi.comm_null {
+        return None;
+    }
+    let (mut is_inter, mut size) = (0, 0);
+    // SAFETY: a communicator that MPI has given, and numbers of ours.
+    unsafe {
+        pmpi::comm_test_inter(comm, &mut is_inter);
+        pmpi::comm_size(comm, &mut size);
+    }
+    if is_inter != 0 {
+        return None;
+    }
+    let ranks: Vec<c_int> = (0..size).collect();
+    let mut world = vec![0; ranks.len()];
+    let (mut group, mut all) = (0usize, 0usize);
+    let (at_group, at_all) = ((&raw mut group).cast(), (&raw mut all).cast());
+    // SAFETY: room for the widest handle each, and for as many numbers as processes.
+    unsafe {
+        pmpi::comm_group(comm, at_group);
+        pmpi::comm_group(mpi.comm_world, at_all);
+        pmpi::group_translate_ranks(
+            mpi.read_handle(at_group),
+            size,
+            ranks.as_ptr().cast_mut(),
+            mpi.read_handle(at_all),
+            world.as_mut_ptr(),
+        );
+        pmpi::group_free(at_group);
+        pmpi::group_free(at_all);
+    }
+    // Processes of another world, as after MPI_Comm_spawn, have no number in this one.
+    world.iter().map(|&process: &c_int| u32::try_from(process).ok()).collect()
+}
