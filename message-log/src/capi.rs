@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::deferred::Kind;
-use crate::parts::{Fault, Parts};
+use crate::parts::{Fault, Source};
 use crate::refuse;
 use crate::state::{self, State};
 
@@ -31,7 +31,18 @@ pub const VELOC_PART_KEEP: c_int = 2;
 /// `MPI_THREAD_MULTIPLE`; unknown flags
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
-    on_parts("VELOC_Part_begin", |parts| parts.begin(id, flags))
+    on_parts("VELOC_Part_begin", |state| {
+        let is_first = state.parts.source() != Some(Source::Log);
+        state.parts.begin(id, flags)?;
+        if flags & VELOC_PART_RESEND != 0 && is_first {
+            state.no_resend();
+            if let Some(resend) = &mut state.resend {
+                let mark = resend.streams.begin();
+                state.parts.mark(mark);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Ends the logging of a part.
@@ -40,7 +51,15 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
-    on_parts("VELOC_Part_end", |parts| parts.end(id))
+    on_parts("VELOC_Part_end", |state| {
+        let marked = state.parts.marked();
+        state.parts.end(id)?;
+        if let (Some((instance, mark)), Some(resend)) = (marked, &mut state.resend) {
+            resend.ended(&state.mpi, instance, id, mark);
+            resend.hear(&state.mpi, &mut state.parts, false);
+        }
+        Ok(())
+    })
 }
 
 /// Begins to replay the last run of a part that is logged and was not replayed: until
@@ -51,7 +70,12 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
-    on_parts("VELOC_Part_replay_begin", |parts| parts.replay_begin(id))
+    on_parts("VELOC_Part_replay_begin", |state| {
+        if let Some(resend) = &mut state.resend {
+            resend.hear(&state.mpi, &mut state.parts, true);
+        }
+        state.parts.replay_begin(id)
+    })
 }
 
 /// Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`.
@@ -61,7 +85,7 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
 /// differed from the logged one, or calls are missing
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
-    on_parts("VELOC_Part_replay_end", |parts| parts.replay_end(id))
+    on_parts("VELOC_Part_replay_end", |state| state.parts.replay_end(id))
 }
 
 /// Drops what is logged of all runs of a part, and gives the part up if it is the innermost open
@@ -71,7 +95,17 @@ pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or others are open inside it
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
-    on_parts("VELOC_Part_free", |parts| parts.free(id))
+    on_parts("VELOC_Part_free", |state| {
+        let marked = state.parts.marked();
+        state.parts.free(id)?;
+        // The innermost open part was given up, if its instance is gone.
+        if let (Some((instance, _)), Some(resend)) = (marked, &mut state.resend) {
+            if state.parts.marked().is_none_or(|(inner, _)| inner != instance) {
+                resend.streams.forget();
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
@@ -123,8 +157,8 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
         VELOC_Part_figures {
             logged: log.figures().bytes,
             peak: log.figures().peak,
-            dropped: 0,
-            resent: 0,
+            dropped: state.resend.as_ref().map_or(0, |resend| resend.dropped),
+            resent: state.resend.as_ref().map_or(0, |resend| resend.resent),
             events: log.len() as u64,
             parts: state.parts.live() as u64,
         }
@@ -143,10 +177,10 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 }
 
 /// Runs a call on the parts.
-fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c_int {
+fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
         let replayed = state.parts.replayed();
-        let done = body(&mut state.parts);
+        let done = body(state);
         if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {
             state.replay_ended(ended);
         }
@@ -167,7 +201,7 @@ fn release(state: &mut State) {
         match kind {
             Kind::Type => state.types.forget(handle),
             Kind::Request => drop(state.gone(handle)),
-            Kind::Comm => {}
+            Kind::Comm => state.comm_gone(handle),
         }
     }
 }

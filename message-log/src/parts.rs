@@ -9,8 +9,11 @@
 //! in reverse.
 
 use std::fmt;
+use std::rc::Rc;
 
-use crate::log::{Event, Log, Outcome, Position, Shape};
+use crate::log::{Event, Log, Outcome, Payload, Position, Shape};
+use crate::resend::closed::Closed;
+use crate::resend::streams::{Link, Mark};
 
 /// `VELOC_PART_RESEND`: messages closed inside the part may be sent again instead of kept.
 pub const RESEND: i32 = 1;
@@ -36,6 +39,10 @@ pub struct Instance {
     end: Option<Position>,
     /// Why it cannot be replayed any further.
     broken: Option<String>,
+    /// Where it began among the messages of the process, if they may be sent again.
+    mark: Option<Mark>,
+    /// The messages that its replay sends and receives again.
+    closed: Option<Rc<Closed>>,
 }
 
 /// An open part.
@@ -159,15 +166,19 @@ impl Parts {
         }
         self.can_repeat = false;
         let number = self.numbers;
+        let mut closed = None;
         let (begin, since, begun) = match self.replay() {
             Some(Replay { instance: replayed, cursor, begun }) => {
                 let since = self.instance(replayed).map_or(number, |instance| instance.since);
                 // The first run recorded it too, and this one takes its place.
-                self.drop_instances(|instance| {
+                let is_same = |instance: &Instance| {
                     (instance.id, instance.begin) == (id, cursor)
                         && instance.end.is_some()
                         && instance.number != replayed
-                });
+                };
+                let same = self.instances.iter().rev().find(|instance| is_same(instance));
+                closed = same.and_then(|same| same.closed.clone());
+                self.drop_instances(is_same);
                 (cursor, since, begun)
             }
             None => (self.log.end(), number, self.begun),
@@ -182,9 +193,69 @@ impl Parts {
             begun,
             end: None,
             broken: None,
+            mark: None,
+            closed,
         });
         self.open.push(Open::Record(number));
         Ok(())
+    }
+
+    /// The innermost open part, which has begun, has this mark among the messages of the process.
+    pub fn mark(&mut self, mark: Mark) {
+        if let Some(Open::Record(number)) = self.open.last().copied() {
+            if let Some(instance) = self.instance_mut(number) {
+                instance.mark = Some(mark);
+            }
+        }
+    }
+
+    /// The mark of the innermost open part, with the number of its instance.
+    pub fn marked(&self) -> Option<(u64, Mark)> {
+        let Some(Open::Record(number)) = self.open.last() else { return None };
+        Some((*number, self.instance(*number)?.mark?))
+    }
+
+    /// A replay of the instance with this number will send and receive these messages again. How
+    /// many bytes nobody needs now.
+    pub fn close(&mut self, number: u64, closed: &Rc<Closed>) -> u64 {
+        let Some(instance) = self.instance_mut(number) else { return 0 };
+        instance.closed = Some(Rc::clone(closed));
+        let (begin, end) = (instance.begin, instance.end);
+        end.map_or(0, |end| self.log.give_up(begin, end, closed))
+    }
+
+    /// The messages that the innermost replay sends and receives again.
+    pub fn closed(&self) -> Option<&Closed> {
+        self.instance(self.replay()?.instance)?.closed.as_deref()
+    }
+
+    /// The event that a call of this shape would get from the innermost replay.
+    pub fn peek(&self, shape: &Shape) -> Option<&Event> {
+        let replay = self.replay()?;
+        let instance = self.instance(replay.instance)?;
+        let at_end = instance.end.is_some_and(|end| replay.cursor >= end);
+        let event = self.log.get(replay.cursor).filter(|_| !at_end)?;
+        (instance.broken.is_none() && event.shape == *shape).then_some(event)
+    }
+
+    /// Whether some part needs bytes that are not there: see [`Log::lacks`].
+    pub fn lacks(&self, at: Position, nth: usize) -> bool {
+        self.log.lacks(at, nth)
+    }
+
+    /// The bytes that are lacking are these.
+    pub fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
+        self.log.keep(at, nth, payload);
+    }
+
+    /// The number that the next event gets in the log.
+    pub fn next_event(&self) -> u64 {
+        self.log.end().event
+    }
+
+    /// The event with this number began what was found to be this message.
+    pub fn link(&mut self, event: u64, link: Link) {
+        self.log.link(event, link);
     }
 
     /// Ends the recording of a part.
@@ -344,15 +415,11 @@ impl Parts {
                     break;
                 }
                 Open::Record(number) => {
-                    let begin = self
-                        .instances
-                        .iter()
-                        .rev()
-                        .find(|instance| instance.number == *number)
-                        .map(|instance| instance.begin);
+                    let instance =
+                        self.instances.iter().rev().find(|instance| instance.number == *number);
                     // Repetitions of one event count once.
-                    if cursor.nth == 0 || begin == Some(cursor) {
-                        self.log.own(cursor);
+                    if cursor.nth == 0 || instance.map(|instance| instance.begin) == Some(cursor) {
+                        self.log.own(cursor, instance.and_then(|one| one.closed.as_deref()));
                     }
                 }
             }
@@ -429,7 +496,7 @@ impl Parts {
         self.instances.retain(|instance| {
             let stays = !goes(instance);
             if !stays {
-                log.disown(instance.begin, instance.end.unwrap_or(end));
+                log.disown(instance.begin, instance.end.unwrap_or(end), instance.closed.as_deref());
             }
             stays
         });

@@ -84,6 +84,7 @@ macro_rules! functions {
             /// As MPI says of the function.
             // They are said below, and the lint looks for them where the macro is used.
             #[allow(clippy::undocumented_unsafe_blocks)]
+            #[allow(clippy::too_many_arguments)] // As MPI has it.
             pub unsafe fn $rust($($arg: $type),*) -> c_int {
                 static FUNCTION: Function = Function::new($name);
                 // SAFETY: MPI declares the function of that name like this; handles are in

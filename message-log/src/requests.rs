@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::inside::again::Counted;
 use crate::log::Shape;
+use crate::pmpi::Handle;
 use crate::target::Target;
 
 /// Whether MPI knows a request.
@@ -41,6 +43,10 @@ pub struct Request {
     pub life: Life,
     /// The application asked for its end.
     pub cancelled: bool,
+    /// What it counts when it is done.
+    pub counted: Counted,
+    /// The request by which its message is sent or received again.
+    pub again: Option<Handle>,
 }
 
 impl Request {

@@ -14,6 +14,7 @@ use crate::mpi::Mpi;
 use crate::parts::Parts;
 use crate::pool::Pool;
 use crate::requests::Requests;
+use crate::resend::Resend;
 use crate::types::Types;
 
 /// Nothing is known yet: MPI may not be initialised.
@@ -52,6 +53,10 @@ pub struct State {
     pub pool: Pool,
     /// What it has freed and replays still use.
     pub deferred: Deferred,
+    /// What it takes to send messages again, if that can be done.
+    pub resend: Option<Resend>,
+    /// It was said that it cannot.
+    pub is_resend_missed: bool,
 }
 
 impl State {
@@ -64,6 +69,8 @@ impl State {
             types: Types::default(),
             pool: Pool::default(),
             deferred: Deferred::default(),
+            resend: None,
+            is_resend_missed: false,
         }
     }
 }
@@ -130,6 +137,9 @@ pub fn close() {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
                 crate::refuse::say(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
+            }
+            if let Some(mut resend) = state.resend.take() {
+                resend.finish(&state.mpi);
             }
             state.parts.clear();
             state.requests.clear();

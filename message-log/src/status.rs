@@ -67,7 +67,20 @@ impl Status {
 
     /// `MPI_ERROR`.
     pub fn error(&self, mpi: &Mpi) -> c_int {
-        let at = mpi.status.error;
+        self.field(mpi.status.error)
+    }
+
+    /// `MPI_SOURCE`.
+    pub fn source(&self, mpi: &Mpi) -> c_int {
+        self.field(mpi.status.source)
+    }
+
+    /// `MPI_TAG`.
+    pub fn tag(&self, mpi: &Mpi) -> c_int {
+        self.field(mpi.status.tag)
+    }
+
+    fn field(&self, at: usize) -> c_int {
         c_int::from_ne_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
     }
 

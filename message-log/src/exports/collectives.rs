@@ -31,19 +31,19 @@ pub mod wide {
     pub type Places = *const Aint;
 }
 
-/// Defines a collective call in its four forms. `|call, state| ...` says what is compared and where
+/// Defines a collective call in its four forms. `|call, comm, state| ...` says what is compared and where
 /// it receives.
 macro_rules! collective {
     (
         $name:ident $begin:ident $wide:ident $begin_wide:ident
-        ($($arg:ident: $type:ty),* $(,)?) |$call:ident, $state:ident| $plan:expr
+        ($($arg:ident: $type:ty),* $(,)?) |$call:ident, $comm:ident, $state:ident| $plan:expr
     ) => {
-        collective! { @form $name $begin narrow ($($arg: $type),*) |$call, $state| $plan }
-        collective! { @form $wide $begin_wide wide ($($arg: $type),*) |$call, $state| $plan }
+        collective! { @form $name $begin narrow ($($arg: $type),*) |$call, $comm, $state| $plan }
+        collective! { @form $wide $begin_wide wide ($($arg: $type),*) |$call, $comm, $state| $plan }
     };
     (
         @form $name:ident $begin:ident $width:ident
-        ($($arg:ident: $type:ty),*) |$call:ident, $state:ident| $plan:expr
+        ($($arg:ident: $type:ty),*) |$call:ident, $comm:ident, $state:ident| $plan:expr
     ) => {
         pub use $name::{$name, $begin};
         #[doc = concat!("`", stringify!($name), "` and `", stringify!($begin), "`.")]
@@ -53,6 +53,7 @@ macro_rules! collective {
 
             exports! {
                 fn $name($($arg: $type),*)
+                    outside |_call, real| collective::run_outside($comm, real),
                     // SAFETY: the application's own arguments, here and below.
                     inside |$call, real| collective::run(|$state| unsafe { $plan }, real);
 
@@ -72,6 +73,7 @@ macro_rules! collective {
 
 exports! {
     fn MPI_Barrier(comm: Handle)
+        outside |_call, real| collective::run_outside(comm, real),
         inside |call, real| collective::run(|state| collective::barrier(call, comm, state), real);
 
     fn MPI_Ibarrier(comm: Handle, request: Ptr)
@@ -93,7 +95,7 @@ collective! { MPI_Bcast MPI_Ibcast MPI_Bcast_c MPI_Ibcast_c (
     datatype: Handle,
     root: c_int,
     comm: Handle,
-) |call, state| collective::bcast(
+) |call, comm, state| collective::bcast(
     call,
     &Elements::new(buf, count, datatype),
     root,
@@ -110,7 +112,7 @@ collective! { MPI_Gather MPI_Igather MPI_Gather_c MPI_Igather_c (
     recvtype: Handle,
     root: c_int,
     comm: Handle,
-) |call, state| collective::gather(
+) |call, comm, state| collective::gather(
     call,
     &Elements::new(sendbuf, sendcount, sendtype),
     &Elements::new(recvbuf, recvcount, recvtype),
@@ -129,7 +131,7 @@ collective! { MPI_Gatherv MPI_Igatherv MPI_Gatherv_c MPI_Igatherv_c (
     recvtype: Handle,
     root: c_int,
     comm: Handle,
-) |call, state| collective::gatherv(
+) |call, comm, state| collective::gatherv(
     call,
     &Elements::new(sendbuf, sendcount, sendtype),
     &Blocks {
@@ -152,7 +154,7 @@ collective! { MPI_Scatter MPI_Iscatter MPI_Scatter_c MPI_Iscatter_c (
     recvtype: Handle,
     root: c_int,
     comm: Handle,
-) |call, state| collective::scatter(
+) |call, comm, state| collective::scatter(
     call,
     &Elements::new(recvbuf, recvcount, recvtype),
     root,
@@ -170,7 +172,7 @@ collective! { MPI_Scatterv MPI_Iscatterv MPI_Scatterv_c MPI_Iscatterv_c (
     recvtype: Handle,
     root: c_int,
     comm: Handle,
-) |call, state| collective::scatter(
+) |call, comm, state| collective::scatter(
     call,
     &Elements::new(recvbuf, recvcount, recvtype),
     root,
@@ -186,7 +188,7 @@ collective! { MPI_Allgather MPI_Iallgather MPI_Allgather_c MPI_Iallgather_c (
     recvcount: Count,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_all(
+) |call, comm, state| collective::of_all(
     call,
     &Elements::new(recvbuf, recvcount, recvtype),
     comm,
@@ -202,7 +204,7 @@ collective! { MPI_Allgatherv MPI_Iallgatherv MPI_Allgatherv_c MPI_Iallgatherv_c 
     recvplaces: Places,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_allv(
+) |call, comm, state| collective::of_allv(
     call,
     &Blocks {
         buf: recvbuf,
@@ -222,7 +224,7 @@ collective! { MPI_Alltoall MPI_Ialltoall MPI_Alltoall_c MPI_Ialltoall_c (
     recvcount: Count,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_all(
+) |call, comm, state| collective::of_all(
     call,
     &Elements::new(recvbuf, recvcount, recvtype),
     comm,
@@ -239,7 +241,7 @@ collective! { MPI_Alltoallv MPI_Ialltoallv MPI_Alltoallv_c MPI_Ialltoallv_c (
     recvplaces: Places,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_allv(
+) |call, comm, state| collective::of_allv(
     call,
     &Blocks {
         buf: recvbuf,
@@ -261,7 +263,7 @@ collective! { MPI_Alltoallw MPI_Ialltoallw MPI_Alltoallw_c MPI_Ialltoallw_c (
     recvplaces: Places,
     recvtypes: Ptr,
     comm: Handle,
-) |call, state| collective::of_allw(
+) |call, comm, state| collective::of_allw(
     call,
     recvbuf,
     recvcounts.into(),
@@ -279,7 +281,7 @@ collective! { MPI_Reduce MPI_Ireduce MPI_Reduce_c MPI_Ireduce_c (
     op: Handle,
     root: c_int,
     comm: Handle,
-) |call, state| collective::reduce(
+) |call, comm, state| collective::reduce(
     call,
     &Elements::new(recvbuf, count, datatype),
     root,
@@ -294,7 +296,7 @@ collective! { MPI_Allreduce MPI_Iallreduce MPI_Allreduce_c MPI_Iallreduce_c (
     datatype: Handle,
     op: Handle,
     comm: Handle,
-) |call, state| collective::result(
+) |call, comm, state| collective::result(
     call,
     &Elements::new(recvbuf, count, datatype),
     comm,
@@ -308,7 +310,7 @@ collective! { MPI_Scan MPI_Iscan MPI_Scan_c MPI_Iscan_c (
     datatype: Handle,
     op: Handle,
     comm: Handle,
-) |call, state| collective::result(
+) |call, comm, state| collective::result(
     call,
     &Elements::new(recvbuf, count, datatype),
     comm,
@@ -322,7 +324,7 @@ collective! { MPI_Exscan MPI_Iexscan MPI_Exscan_c MPI_Iexscan_c (
     datatype: Handle,
     op: Handle,
     comm: Handle,
-) |call, state| collective::exscan(
+) |call, comm, state| collective::exscan(
     call,
     &Elements::new(recvbuf, count, datatype),
     comm,
@@ -336,7 +338,7 @@ collective! { MPI_Reduce_scatter_block MPI_Ireduce_scatter_block MPI_Reduce_scat
     datatype: Handle,
     op: Handle,
     comm: Handle,
-) |call, state| collective::result(
+) |call, comm, state| collective::result(
     call,
     &Elements::new(recvbuf, count, datatype),
     comm,
@@ -350,7 +352,7 @@ collective! { MPI_Reduce_scatter MPI_Ireduce_scatter MPI_Reduce_scatter_c MPI_Ir
     datatype: Handle,
     op: Handle,
     comm: Handle,
-) |call, state| collective::reduce_scatter(
+) |call, comm, state| collective::reduce_scatter(
     call,
     recvbuf,
     counts.into(),
@@ -367,7 +369,7 @@ collective! { MPI_Neighbor_allgather MPI_Ineighbor_allgather MPI_Neighbor_allgat
     recvcount: Count,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_neighbors(
+) |call, comm, state| collective::of_neighbors(
     call,
     &Elements::new(recvbuf, recvcount, recvtype),
     comm,
@@ -383,7 +385,7 @@ collective! { MPI_Neighbor_allgatherv MPI_Ineighbor_allgatherv MPI_Neighbor_allg
     recvplaces: Places,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_neighborsv(
+) |call, comm, state| collective::of_neighborsv(
     call,
     &Blocks {
         buf: recvbuf,
@@ -403,7 +405,7 @@ collective! { MPI_Neighbor_alltoall MPI_Ineighbor_alltoall MPI_Neighbor_alltoall
     recvcount: Count,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_neighbors(
+) |call, comm, state| collective::of_neighbors(
     call,
     &Elements::new(recvbuf, recvcount, recvtype),
     comm,
@@ -420,7 +422,7 @@ collective! { MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv MPI_Neighbor_alltoa
     recvplaces: Places,
     recvtype: Handle,
     comm: Handle,
-) |call, state| collective::of_neighborsv(
+) |call, comm, state| collective::of_neighborsv(
     call,
     &Blocks {
         buf: recvbuf,
@@ -442,7 +444,7 @@ collective! { MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw MPI_Neighbor_alltoa
     recvplaces: *const Aint,
     recvtypes: Ptr,
     comm: Handle,
-) |call, state| collective::of_neighborsw(
+) |call, comm, state| collective::of_neighborsw(
     call,
     recvbuf,
     recvcounts.into(),

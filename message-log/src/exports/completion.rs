@@ -13,9 +13,10 @@ type Ints = *mut c_int;
 
 exports! {
     fn MPI_Wait(request: Ptr, status: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::One, request, 1, status);
-            completion::complete_outside(&call, real)
+            // SAFETY: the application's own call, with a status of ours; so are those below.
+            completion::complete_outside(&call, |status| unsafe { function(request, status) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::One, request, 1, status);
@@ -24,9 +25,11 @@ exports! {
         };
 
     fn MPI_Test(request: Ptr, flag: Ints, status: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::One, request, 1, status);
-            completion::complete_outside(&call, real)
+            let call = Completion { flag, ..call };
+            // SAFETY: as above.
+            completion::complete_outside(&call, |status| unsafe { function(request, flag, status) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::One, request, 1, status);
@@ -36,9 +39,11 @@ exports! {
         };
 
     fn MPI_Waitany(count: c_int, requests: Ptr, index: Ints, status: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::Any, requests, count, status);
-            completion::complete_outside(&call, real)
+            let call = Completion { number: index, ..call };
+            // SAFETY: as above.
+            completion::complete_outside(&call, |status| unsafe { function(count, requests, index, status) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::Any, requests, count, status);
@@ -48,9 +53,13 @@ exports! {
         };
 
     fn MPI_Testany(count: c_int, requests: Ptr, index: Ints, flag: Ints, status: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::Any, requests, count, status);
-            completion::complete_outside(&call, real)
+            let call = Completion { number: index, flag, ..call };
+            // SAFETY: as above.
+            completion::complete_outside(&call, |status| unsafe {
+                function(count, requests, index, flag, status)
+            })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::Any, requests, count, status);
@@ -62,9 +71,10 @@ exports! {
         };
 
     fn MPI_Waitall(count: c_int, requests: Ptr, statuses: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::All, requests, count, statuses);
-            completion::complete_outside(&call, real)
+            // SAFETY: as above.
+            completion::complete_outside(&call, |statuses| unsafe { function(count, requests, statuses) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::All, requests, count, statuses);
@@ -73,9 +83,13 @@ exports! {
         };
 
     fn MPI_Testall(count: c_int, requests: Ptr, flag: Ints, statuses: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::All, requests, count, statuses);
-            completion::complete_outside(&call, real)
+            let call = Completion { flag, ..call };
+            // SAFETY: as above.
+            completion::complete_outside(&call, |statuses| unsafe {
+                function(count, requests, flag, statuses)
+            })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::All, requests, count, statuses);
@@ -87,9 +101,13 @@ exports! {
         };
 
     fn MPI_Waitsome(count: c_int, requests: Ptr, outcount: Ints, indices: Ints, statuses: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::Some, requests, count, statuses);
-            completion::complete_outside(&call, real)
+            let call = Completion { number: outcount, indices, ..call };
+            // SAFETY: as above.
+            completion::complete_outside(&call, |statuses| unsafe {
+                function(count, requests, outcount, indices, statuses)
+            })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::Some, requests, count, statuses);
@@ -101,9 +119,13 @@ exports! {
         };
 
     fn MPI_Testsome(count: c_int, requests: Ptr, outcount: Ints, indices: Ints, statuses: Ptr)
-        outside |call, real| {
+        outside |call, _real, function| {
             let call = Completion::new(call, Kind::Some, requests, count, statuses);
-            completion::complete_outside(&call, real)
+            let call = Completion { number: outcount, indices, ..call };
+            // SAFETY: as above.
+            completion::complete_outside(&call, |statuses| unsafe {
+                function(count, requests, outcount, indices, statuses)
+            })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::Some, requests, count, statuses);

@@ -32,7 +32,7 @@ macro_rules! exports {
     };
     (
         fn $name:ident($($arg:ident: $type:ty),* $(,)?)
-            outside |$ocall:ident, $oreal:ident| $outside:expr,
+            outside |$ocall:ident, $oreal:ident $(, $ofunction:ident)?| $outside:expr,
             inside |$call:ident, $real:ident $(, $function:ident)?| $inside:expr;
         $($rest:tt)*
     ) => {
@@ -42,7 +42,8 @@ macro_rules! exports {
                 phase = crate::state::look();
             }
             if phase == crate::state::OUTSIDE {
-                let ($ocall, $oreal) = (call, real);
+                let ($ocall, $oreal $(, $ofunction)?) =
+                    exports!(@tuple call, real, function $(, $ofunction)?);
                 // SAFETY: as below.
                 #[allow(unused_unsafe)] // Not all calls need it.
                 return unsafe { $outside };

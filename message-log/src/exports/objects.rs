@@ -9,21 +9,27 @@ use crate::pmpi::{Handle, Ptr};
 
 exports! {
     fn MPI_Comm_dup(comm: Handle, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Comm_dup_with_info(comm: Handle, info: Handle, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Comm_split(comm: Handle, color: c_int, key: c_int, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Comm_create(comm: Handle, group: Handle, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Intercomm_create(
@@ -33,9 +39,11 @@ exports! {
         remote_leader: c_int,
         tag: c_int,
         made: Ptr,
-    ) inside |call, real| objects::make_comm(call, comm, made, real);
+    ) outside |_call, real| objects::make_comm_outside(made, real),
+        inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Intercomm_merge(comm: Handle, high: c_int, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Cart_create(
@@ -45,9 +53,11 @@ exports! {
         periods: Ptr,
         reorder: c_int,
         made: Ptr,
-    ) inside |call, real| objects::make_comm(call, comm, made, real);
+    ) outside |_call, real| objects::make_comm_outside(made, real),
+        inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Cart_sub(comm: Handle, remain: Ptr, made: Ptr)
+        outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Graph_create(
@@ -57,7 +67,8 @@ exports! {
         edges: Ptr,
         reorder: c_int,
         made: Ptr,
-    ) inside |call, real| objects::make_comm(call, comm, made, real);
+    ) outside |_call, real| objects::make_comm_outside(made, real),
+        inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Dist_graph_create(
         comm: Handle,
@@ -69,7 +80,8 @@ exports! {
         info: Handle,
         reorder: c_int,
         made: Ptr,
-    ) inside |call, real| objects::make_comm(call, comm, made, real);
+    ) outside |_call, real| objects::make_comm_outside(made, real),
+        inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Dist_graph_create_adjacent(
         comm: Handle,
@@ -82,7 +94,8 @@ exports! {
         info: Handle,
         reorder: c_int,
         made: Ptr,
-    ) inside |call, real| objects::make_comm(call, comm, made, real);
+    ) outside |_call, real| objects::make_comm_outside(made, real),
+        inside |call, real| objects::make_comm(call, comm, made, real);
 
     fn MPI_Comm_free(comm: Ptr)
         outside |_call, real| objects::free_comm_outside(comm, real),

@@ -13,6 +13,11 @@ macro_rules! sends {
     ($($count:ident: $($name:ident)*;)*) => {
         exports! { $($(
             fn $name(buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle)
+                outside |call, real| p2p::send_outside(
+                    call,
+                    &Message { buf, count: i64::from(count), datatype, peer: dest, tag, comm },
+                    real,
+                ),
                 inside |call, real| p2p::send(
                     call,
                     &Message { buf, count: i64::from(count), datatype, peer: dest, tag, comm },
@@ -27,8 +32,7 @@ sends! {
     i64: MPI_Send_c MPI_Bsend_c MPI_Ssend_c MPI_Rsend_c;
 }
 
-/// Sends that give a request. One that begins outside parts and ends inside one has received
-/// nothing, so that nothing needs to be known of it.
+/// Sends that give a request.
 macro_rules! isends {
     ($($count:ident: $($name:ident)*;)*) => {
         exports! { $($(
@@ -40,7 +44,12 @@ macro_rules! isends {
                 tag: c_int,
                 comm: Handle,
                 request: Ptr,
-            ) inside |call, real| nonblocking::send(
+            ) outside |call, real| nonblocking::send_outside(
+                call,
+                &Message { buf, count: i64::from(count), datatype, peer: dest, tag, comm },
+                request,
+                real,
+            ), inside |call, real| nonblocking::send(
                 call,
                 &Message { buf, count: i64::from(count), datatype, peer: dest, tag, comm },
                 request,
@@ -67,7 +76,12 @@ macro_rules! receives {
                 tag: c_int,
                 comm: Handle,
                 status: Ptr,
-            ) inside |call, _real, function| p2p::recv(
+            ) outside |_call, _real, function| p2p::recv_outside(
+                &Message { buf, count: i64::from(count), datatype, peer: source, tag, comm },
+                status,
+                // SAFETY: the application's own call, with a status of ours; so are those below.
+                |status| unsafe { function(buf, count, datatype, source, tag, comm, status) },
+            ), inside |call, _real, function| p2p::recv(
                 call,
                 &Message { buf, count: i64::from(count), datatype, peer: source, tag, comm },
                 status,
@@ -106,7 +120,31 @@ macro_rules! receives {
                 recvtag: c_int,
                 comm: Handle,
                 status: Ptr,
-            ) inside |call, _real, function| {
+            ) outside |_call, _real, function| {
+                let sent = Message {
+                    buf: sendbuf,
+                    count: i64::from(sendcount),
+                    datatype: sendtype,
+                    peer: dest,
+                    tag: sendtag,
+                    comm,
+                };
+                let received = Message {
+                    buf: recvbuf,
+                    count: i64::from(recvcount),
+                    datatype: recvtype,
+                    peer: source,
+                    tag: recvtag,
+                    comm,
+                };
+                // SAFETY: as above.
+                p2p::sendrecv_outside(&sent, &received, status, |status| unsafe {
+                    function(
+                        sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
+                        source, recvtag, comm, status,
+                    )
+                })
+            }, inside |call, _real, function| {
                 let sent = Message {
                     buf: sendbuf,
                     count: i64::from(sendcount),
@@ -142,7 +180,15 @@ macro_rules! receives {
                 recvtag: c_int,
                 comm: Handle,
                 status: Ptr,
-            ) inside |call, _real, function| {
+            ) outside |_call, _real, function| {
+                let large = i64::from(count);
+                let sent = Message { buf, count: large, datatype, peer: dest, tag: sendtag, comm };
+                let received = Message { peer: source, tag: recvtag, ..sent };
+                // SAFETY: as above.
+                p2p::sendrecv_outside(&sent, &received, status, |status| unsafe {
+                    function(buf, count, datatype, dest, sendtag, source, recvtag, comm, status)
+                })
+            }, inside |call, _real, function| {
                 let large = i64::from(count);
                 let sent = Message { buf, count: large, datatype, peer: dest, tag: sendtag, comm };
                 let received = Message { peer: source, tag: recvtag, ..sent };

@@ -2,9 +2,11 @@
 
 use std::ffi::c_int;
 
+use super::again::Counted;
 use super::{with, SUCCESS};
 use crate::log::{Call, Shape};
 use crate::mpi::Mpi;
+use crate::parts::Source;
 use crate::pmpi::{self, Aint, Handle, Ptr};
 use crate::state::State;
 use crate::target::{Block, Target};
@@ -23,8 +25,24 @@ pub struct Plan {
 pub unsafe fn run(plan: impl FnOnce(&mut State) -> Plan, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let Plan { shape, target } = plan(state);
+        let group = match state.source() {
+            Source::Mpi => state.collects(shape.comm),
+            Source::Log => None,
+        };
         // SAFETY: by the caller's promise.
-        unsafe { state.receiving(shape, &target, None, |_| real()) }
+        let code = unsafe { state.receiving(shape, &target, None, None, |_| real()) };
+        state.has_collected(group.as_ref());
+        code
+    })
+}
+
+/// A blocking call outside parts: it is counted.
+pub fn run_outside(comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let group = state.collects(comm);
+        let code = real();
+        state.has_collected(group.as_ref());
+        code
     })
 }
 
@@ -39,8 +57,13 @@ pub unsafe fn begin(
 ) -> c_int {
     with(|state| {
         let Plan { shape, target } = plan(state);
+        let group = match state.source() {
+            Source::Mpi => state.collects(shape.comm),
+            Source::Log => None,
+        };
+        let counted = group.map_or(Counted::Nothing, Counted::Collective);
         // SAFETY: by the caller's promise.
-        unsafe { state.starting(shape, target, false, request, real) }
+        unsafe { state.starting(shape, target, false, counted, request, real) }
     })
 }
 
@@ -55,10 +78,12 @@ pub unsafe fn begin_outside(
 ) -> c_int {
     with(|state| {
         let Plan { shape, target } = plan(state);
+        let group = state.collects(shape.comm);
         let code = real();
         if code == SUCCESS {
+            let counted = group.map_or(Counted::Nothing, Counted::Collective);
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(shape, target, false, 0, request) };
+            unsafe { state.begun(shape, target, false, counted, 0, request) };
         }
         code
     })

@@ -2,12 +2,14 @@
 
 use std::ffi::c_int;
 
+use super::again::Counted;
 use super::{with, SUCCESS};
 use crate::divergence;
-use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
+use crate::log::{Call, Item, Items, Outcome, Payload, Position, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::requests::Life;
+use crate::requests::{Life, Request};
+use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
@@ -172,14 +174,29 @@ impl Handles {
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     with(|state| {
         if state.requests.is_empty() {
-            return real();
+            return real(call.statuses);
         }
         // SAFETY: by the caller's promise.
         let before = unsafe { Handles::read(state, call) };
-        let code = real();
+        let mut own = Statuses::default();
+        let counts = state.resend.is_some();
+        let statuses = if counts { own.place(state, call) } else { call.statuses };
+        let code = real(statuses);
+        if counts && has_completed(state, call, code) {
+            // SAFETY: the call has returned.
+            let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
+            for n in 0..completed.len() {
+                // SAFETY: MPI has written a status for each that it has completed.
+                let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
+                let failed = has_failed(state, code, &status);
+                // SAFETY: as above.
+                unsafe { request_done(state, call, &before, completed.get(n), &status, failed) };
+            }
+            return code;
+        }
         for n in 0..before.len() {
             let Some(handle) = before.get(n) else { continue };
             // SAFETY: by the caller's promise.
@@ -190,6 +207,42 @@ pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce() -> c_int) 
         }
         code
     })
+}
+
+/// Places for statuses that the application does not want.
+#[derive(Default)]
+struct Statuses {
+    one: Status,
+    many: Vec<Status>,
+}
+
+impl Statuses {
+    /// Where MPI is to write the status or statuses.
+    fn place(&mut self, state: &State, call: &Completion) -> Ptr {
+        let numbers = state.mpi.numbers;
+        let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
+        match (call.statuses as usize == ignored, call.has_many()) {
+            (false, _) => call.statuses,
+            (true, false) => self.one.as_mut_ptr(),
+            (true, true) => {
+                self.many.resize(call.len() + 1, Status::default());
+                self.many.as_mut_ptr().cast()
+            }
+        }
+    }
+}
+
+/// Whether a call that returned this may have completed requests.
+fn has_completed(state: &State, call: &Completion, code: c_int) -> bool {
+    code == SUCCESS || call.kind == Kind::One || code == state.mpi.numbers.err_in_status
+}
+
+/// Whether a request with this status, completed by a call that returned this, has failed.
+fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
+    match code == state.mpi.numbers.err_in_status {
+        true => status.error(&state.mpi) != SUCCESS,
+        false => code != SUCCESS,
+    }
 }
 
 /// A call inside parts. `real` gets the place for the status or statuses.
@@ -218,33 +271,20 @@ unsafe fn record(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let before = unsafe { Handles::read(state, call) };
-    let numbers = state.mpi.numbers;
-    let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
-    let mut one = Status::default();
-    let mut many = Vec::new();
-    let statuses = match (call.statuses as usize == ignored, call.has_many()) {
-        (false, _) => call.statuses,
-        (true, false) => one.as_mut_ptr(),
-        (true, true) => {
-            many.resize(call.len() + 1, Status::default());
-            many.as_mut_ptr().cast()
-        }
-    };
+    let mut own = Statuses::default();
+    let statuses = own.place(state, call);
     let code = real(statuses);
     let mut outcome = Outcome::of(code);
     // SAFETY: the call has returned.
     (outcome.number, outcome.index) = unsafe { call.said() };
-    if code == SUCCESS || call.kind == Kind::One || code == numbers.err_in_status {
+    if has_completed(state, call, code) {
         // SAFETY: as above.
-        let completed = unsafe { call.completed(numbers.undefined) };
+        let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
         let item = |n: usize| {
             let index = completed.get(n);
             // SAFETY: MPI has written a status for each that it has completed.
             let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
-            let failed = match code == numbers.err_in_status {
-                true => status.error(&state.mpi) != SUCCESS,
-                false => code != SUCCESS,
-            };
+            let failed = has_failed(state, code, &status);
             // SAFETY: as above.
             unsafe { ended(state, call, &before, index, status, failed) }
         };
@@ -256,6 +296,60 @@ unsafe fn record(
     }
     state.parts.record(shape, outcome);
     code
+}
+
+/// A request that MPI has completed.
+struct Done {
+    /// It is persistent.
+    stays: bool,
+    /// What was known of it.
+    request: Option<Request>,
+    /// It has received nothing that could be kept.
+    is_void: bool,
+    /// The message that it has received, if it can be sent again.
+    link: Option<Link>,
+}
+
+/// A request was completed: it is counted, and gone unless it is persistent.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn request_done(
+    state: &mut State,
+    call: &Completion,
+    before: &Handles,
+    index: c_int,
+    status: &Status,
+    failed: bool,
+) -> Option<Done> {
+    let n = usize::try_from(index).ok()?;
+    let handle = before.get(n)?;
+    // SAFETY: by the caller's promise.
+    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+    let stays = after != state.mpi.request_null;
+    let known = match stays {
+        true => state.requests.get(handle).cloned(),
+        false => state.gone(handle),
+    };
+    let Some(known) = known.filter(|request| request.life == Life::Real) else {
+        return Some(Done { stays, request: None, is_void: true, link: None });
+    };
+    let is_cancelled = known.cancelled && status.is_cancelled();
+    let mut link = None;
+    if call.kind == Kind::Look {
+        // It is completed by another call.
+    } else if is_cancelled {
+        state.is_cancelled(&known.counted);
+    } else {
+        link = state.is_done(&known.counted, status, failed);
+    }
+    if stays && call.kind != Kind::Look {
+        if let Some(request) = state.requests.get_mut(handle) {
+            request.counted = Counted::Nothing;
+        }
+    }
+    let is_void = failed || is_cancelled;
+    Some(Done { stays, request: Some(known), is_void, link })
 }
 
 /// One request that MPI has completed.
@@ -270,29 +364,19 @@ unsafe fn ended(
     status: Status,
     failed: bool,
 ) -> Item {
-    let nothing = |stays| Item {
-        index,
-        began: 0,
-        persistent: stays,
-        status,
-        target: Target::Nothing,
-        payload: Payload::default(),
-    };
-    let Some((n, handle)) = usize::try_from(index).ok().and_then(|n| Some((n, before.get(n)?)))
-    else {
-        return nothing(true);
+    let nothing = |stays| {
+        let mut item = Item::new(status, Target::Nothing, Payload::default());
+        (item.index, item.persistent) = (index, stays);
+        item
     };
     // SAFETY: by the caller's promise.
-    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-    let stays = after != state.mpi.request_null;
-    let known = match stays {
-        true => state.requests.get(handle).cloned(),
-        false => state.gone(handle),
+    let done = unsafe { request_done(state, call, before, index, &status, failed) };
+    let Some(Done { stays, request: known, is_void, link }) = done else {
+        return nothing(true);
     };
-    let Some(known) = known.filter(|request| request.life == Life::Real) else {
+    let Some(known) = known else {
         return nothing(stays);
     };
-    let is_void = failed || known.cancelled && status.is_cancelled();
     let target = if is_void { Target::Nothing } else { known.target };
     let message = known.is_message.then_some(&status);
     // SAFETY: MPI has completed the request.
@@ -301,6 +385,7 @@ unsafe fn ended(
     item.index = index;
     item.began = known.began;
     item.persistent = stays;
+    item.link = link;
     item
 }
 
@@ -312,6 +397,11 @@ unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
         Err(divergence) => return divergence::stop(state, &shape, &divergence),
     };
     let first = state.parts.replayed_since();
+    // SAFETY: by the caller's promise.
+    let code = unsafe { come_again(state, call, at, first) };
+    if code != SUCCESS {
+        return code;
+    }
     let Some(event) = state.parts.event(at) else { return SUCCESS };
     let outcome = &event.outcome;
     let write = |to: *mut c_int, value| {
@@ -371,6 +461,40 @@ unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
         Some(text) => divergence::broken(state, &shape, &text),
         None => code,
     }
+}
+
+/// Waits for messages that are sent or received again by requests that the call completed in the
+/// first run.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
+    let Some(event) = state.parts.event(at) else { return SUCCESS };
+    let mut coming = Vec::new();
+    for (n, item) in event.outcome.items.as_slice().iter().enumerate() {
+        let Ok(index) = usize::try_from(item.index) else { continue };
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, index)) };
+        let own = state.requests.get(handle);
+        let Some(own) = own.filter(|own| item.began > first && own.began == item.began) else {
+            continue;
+        };
+        if let Some(again) = own.again {
+            coming.push((n, handle, again, own.target.clone()));
+        }
+    }
+    for (n, handle, again, target) in coming {
+        let code = state.wait_again(again);
+        if code != SUCCESS {
+            return code;
+        }
+        if let Some(request) = state.requests.get_mut(handle) {
+            request.again = None;
+        }
+        // SAFETY: MPI has completed the request.
+        unsafe { state.keep_again(at, n, &target) };
+    }
+    SUCCESS
 }
 
 /// Writes the status of the `n`th completed request where the application wants it.

@@ -4,6 +4,7 @@
 //! real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](State::next) gives what it gave in the first run.
 
+pub mod again;
 pub mod collective;
 pub mod completion;
 pub mod nonblocking;
@@ -22,6 +23,7 @@ use crate::refuse;
 use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::Target;
+use p2p::Message;
 
 /// MPI_SUCCESS, in every interface.
 pub const SUCCESS: c_int = 0;
@@ -62,7 +64,7 @@ impl State {
             std::process::abort()
         });
         let status = status.copied().unwrap_or_default();
-        Item { index: 0, began: 0, persistent: false, status, target, payload }
+        Item::new(status, target, payload)
     }
 
     /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
@@ -95,8 +97,8 @@ impl State {
         }
     }
 
-    /// A call that receives one thing, and says what in a status if it has one. `real` gets the
-    /// place for the status.
+    /// A call that receives one thing, a message that is counted or the result of a collective call,
+    /// and says what in a status if it has one. `real` gets the place for the status.
     ///
     /// # Safety
     /// As MPI says of the call.
@@ -104,6 +106,7 @@ impl State {
         &mut self,
         shape: Shape,
         target: &Target,
+        message: Option<&Message>,
         status: Option<Ptr>,
         real: impl FnOnce(Ptr) -> c_int,
     ) -> c_int {
@@ -114,8 +117,11 @@ impl State {
                 let mut outcome = Outcome::of(code);
                 if code == SUCCESS {
                     // SAFETY: the call has returned.
-                    let item = unsafe { self.received(target, status.map(|_| &own)) };
+                    let mut item = unsafe { self.received(target, status.map(|_| &own)) };
+                    item.link = message.and_then(|message| self.arrives_at_once(message, &own));
                     outcome.items = Items::One(item);
+                } else if message.is_some() {
+                    self.miscounts();
                 }
                 if let Some(status) = status {
                     // SAFETY: the application's status, by the caller's promise.

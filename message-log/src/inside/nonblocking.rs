@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use super::again::{is_buffered, Counted};
 use super::p2p::Message;
 use super::{with, SUCCESS};
 use crate::divergence;
@@ -9,6 +10,7 @@ use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Request};
+use crate::resend::closed::Route;
 use crate::state::State;
 use crate::target::Target;
 
@@ -24,8 +26,21 @@ pub unsafe fn send(
 ) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
+        let route = state.sends_again(&shape);
+        let counted = match state.source() {
+            Source::Mpi => state.sends(message, true),
+            Source::Log => None,
+        };
+        let counted = counted.map_or(Counted::Nothing, |link| Counted::Send {
+            link,
+            is_buffered: is_buffered(call.0),
+        });
         // SAFETY: by the caller's promise.
-        unsafe { state.starting(shape, Target::Nothing, false, request, real) }
+        unsafe {
+            let code = state.starting(shape, Target::Nothing, false, counted, request, real);
+            state.goes_again(code, message, route, true, request);
+            code
+        }
     })
 }
 
@@ -43,8 +58,44 @@ pub unsafe fn recv(
         let shape = message.shape(call, state);
         let target = message.target(state);
         let is_message = message.peer != state.mpi.numbers.proc_null;
+        let route = state.posts_again(&shape);
+        let counted = match state.source() {
+            Source::Mpi => state.posts(message, true),
+            Source::Log => None,
+        };
+        let counted = counted.map_or(Counted::Nothing, Counted::Receive);
         // SAFETY: by the caller's promise.
-        unsafe { state.starting(shape, target, is_message, request, real) }
+        unsafe {
+            let code = state.starting(shape, target, is_message, counted, request, real);
+            state.goes_again(code, message, route, false, request);
+            code
+        }
+    })
+}
+
+/// A non-blocking send outside parts: it is counted when it is done, wherever that is.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn send_outside(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let link = state.sends(message, true);
+        let code = real();
+        let Some(link) = link else { return code };
+        if code == SUCCESS {
+            let counted = Counted::Send { link, is_buffered: is_buffered(call.0) };
+            let shape = Shape { comm: message.comm, ..Shape::new(call) };
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            unsafe { state.begun(shape, Target::Nothing, false, counted, 0, request) };
+        } else {
+            state.miscounts();
+        }
+        code
     })
 }
 
@@ -59,13 +110,17 @@ pub unsafe fn recv_outside(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
+        let counted = state.posts(message, true);
         let code = real();
         if code == SUCCESS {
             let target = message.target(state);
             let is_message = message.peer != state.mpi.numbers.proc_null;
             let shape = Shape { comm: message.comm, ..Shape::new(call) };
+            let counted = counted.map_or(Counted::Nothing, Counted::Receive);
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(shape, target, is_message, 0, request) };
+            unsafe { state.begun(shape, target, is_message, counted, 0, request) };
+        } else {
+            state.miscounts();
         }
         code
     })
@@ -81,6 +136,7 @@ impl State {
         shape: Shape,
         target: Target,
         is_message: bool,
+        counted: Counted,
         began: u64,
         request: Ptr,
     ) {
@@ -95,6 +151,8 @@ impl State {
             persistent: false,
             life: Life::Real,
             cancelled: false,
+            counted,
+            again: None,
         };
         self.requests.insert(handle, request);
     }
@@ -108,6 +166,7 @@ impl State {
         shape: Shape,
         target: Target,
         is_message: bool,
+        counted: Counted,
         request: Ptr,
         real: impl FnOnce() -> c_int,
     ) -> c_int {
@@ -115,10 +174,16 @@ impl State {
             Source::Mpi => {
                 let code = real();
                 let mut outcome = Outcome::of(code);
+                if let Counted::Send { link, .. } = counted {
+                    outcome.link = self.linked(Some(link));
+                }
                 if code == SUCCESS {
                     outcome.began = self.parts.begin_number();
+                    let began = outcome.began;
                     // SAFETY: by the caller's promise, MPI has written a handle there.
-                    unsafe { self.begun(shape, target, is_message, outcome.began, request) };
+                    unsafe { self.begun(shape, target, is_message, counted, began, request) };
+                } else if !matches!(counted, Counted::Nothing) {
+                    self.miscounts();
                 }
                 self.parts.record(shape, outcome);
                 code
@@ -144,6 +209,8 @@ impl State {
                         persistent: false,
                         life,
                         cancelled: false,
+                        counted: Counted::Nothing,
+                        again: None,
                     };
                     self.requests.insert(handle, begun);
                     // SAFETY: by the caller's promise.
@@ -151,6 +218,27 @@ impl State {
                 }
                 code
             }
+        }
+    }
+
+    /// A replayed call has begun a request: its message travels again, if it has a route.
+    ///
+    /// # Safety
+    /// The message and `request` are the call's.
+    unsafe fn goes_again(
+        &mut self,
+        code: c_int,
+        message: &Message,
+        route: Option<Route>,
+        sends: bool,
+        request: Ptr,
+    ) {
+        let Some(route) = route.filter(|_| code == SUCCESS) else { return };
+        // SAFETY: by the caller's promise.
+        let (again, handle) =
+            unsafe { (self.begin_again(message, route, sends), self.mpi.read_handle(request)) };
+        if let Some(request) = self.requests.get_mut(handle) {
+            request.again = Some(again);
         }
     }
 

@@ -33,6 +33,7 @@ pub unsafe fn make_comm(
                 if code == SUCCESS {
                     // SAFETY: by the caller's promise, MPI has written a handle there.
                     outcome.handle = unsafe { state.mpi.read_handle(made) };
+                    state.comm_made(outcome.handle);
                 }
                 state.parts.record(shape, outcome);
                 code
@@ -49,6 +50,22 @@ pub unsafe fn make_comm(
                 Err(divergence) => divergence::stop(state, &shape, &divergence),
             },
         }
+    })
+}
+
+/// A call that makes a communicator outside parts: messages on it are counted.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn make_comm_outside(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(made) };
+            state.comm_made(handle);
+        }
+        code
     })
 }
 
@@ -110,16 +127,31 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 impl State {
+    /// A communicator was made.
+    fn comm_made(&mut self, handle: usize) {
+        if let Some(resend) = &mut self.resend {
+            resend.comms.made(&self.mpi, handle);
+        }
+    }
+
+    /// A communicator is freed.
+    pub fn comm_gone(&mut self, handle: usize) {
+        if let Some(resend) = &mut self.resend {
+            resend.comms.forget(handle);
+        }
+    }
+
     /// The application frees a communicator.
     ///
     /// # Safety
     /// A handle is at `comm`.
     unsafe fn freeing_comm(&mut self, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-        if self.parts.live() == 0 {
-            return real();
-        }
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(comm) };
+        if self.parts.live() == 0 {
+            self.comm_gone(handle);
+            return real();
+        }
         self.deferred.add(Kind::Comm, handle, self.parts.now());
         // SAFETY: as above.
         unsafe { self.mpi.write_handle(comm, self.mpi.comm_null) };

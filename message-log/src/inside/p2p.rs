@@ -2,10 +2,14 @@
 
 use std::ffi::c_int;
 
+use super::again::is_buffered;
 use super::{with, SUCCESS};
-use crate::log::{Call, Shape};
+use crate::log::{Call, Outcome, Shape};
+use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
+use crate::resend::streams::Link;
 use crate::state::State;
+use crate::status::Status;
 use crate::target::Target;
 
 /// The arguments that all of these calls have.
@@ -26,6 +30,18 @@ pub struct Message {
 }
 
 impl Message {
+    /// A message of a persistent request, as far as it is counted.
+    pub fn of(shape: &Shape) -> Message {
+        Message {
+            buf: std::ptr::null_mut(),
+            count: shape.count,
+            datatype: 0,
+            peer: shape.peer.unwrap_or_default(),
+            tag: shape.tag.unwrap_or_default(),
+            comm: shape.comm,
+        }
+    }
+
     /// As it is compared.
     pub fn shape(&self, call: Call, state: &mut State) -> Shape {
         let datatype = state.mpi.abi.truncate(self.datatype);
@@ -50,10 +66,39 @@ impl Message {
 }
 
 /// A send that is done when it returns.
-pub fn send(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn send(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
-        state.plain(shape, real)
+        if let Some(route) = state.sends_again(&shape) {
+            let code = state.plain(shape, || SUCCESS);
+            if code != SUCCESS {
+                return code;
+            }
+            // SAFETY: by the caller's promise.
+            return unsafe { state.send_again(message, route) };
+        }
+        if state.source() == Source::Log {
+            return state.plain(shape, || SUCCESS);
+        }
+        let link = state.sends(message, true);
+        let code = real();
+        state.has_sent(link, is_buffered(call.0), code);
+        let link = state.linked(link);
+        state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
+        code
+    })
+}
+
+/// The same outside parts: it is counted.
+pub fn send_outside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let link = state.sends(message, true);
+        let code = real();
+        state.has_sent(link, is_buffered(call.0), code);
+        code
     })
 }
 
@@ -69,9 +114,71 @@ pub unsafe fn recv(
 ) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
-        let target = message.target(state);
         // SAFETY: by the caller's promise.
-        unsafe { state.receiving(shape, &target, Some(status), real) }
+        unsafe { received(state, shape, message, status, real) }
+    })
+}
+
+/// # Safety
+/// As for [`recv`].
+unsafe fn received(
+    state: &mut State,
+    shape: Shape,
+    message: &Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let target = message.target(state);
+    let Some(route) = state.receives_again(&shape) else {
+        // SAFETY: by the caller's promise.
+        return unsafe { state.receiving(shape, &target, Some(message), Some(status), real) };
+    };
+    // It is the next one: that is how its route was found.
+    let Ok(at) = state.parts.next(&shape) else { return SUCCESS };
+    // SAFETY: by the caller's promise; MPI has received the message when it is kept.
+    unsafe {
+        let code = state.recv_again(message, route);
+        if code != SUCCESS {
+            return code;
+        }
+        let target = target.resolved(&mut state.types);
+        state.keep_again(at, 0, &target);
+        let event = state.parts.event(at);
+        if let Some(item) = event.and_then(|event| event.outcome.items.as_slice().first()) {
+            item.status.write(&state.mpi, status);
+        }
+    }
+    SUCCESS
+}
+
+/// A receive outside parts, which is done when it returns: it is counted. `real` gets the place for
+/// the status.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn recv_outside(
+    message: &Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    with(|state| {
+        if state.resend.is_none() {
+            return real(status);
+        }
+        let mut own = Status::default();
+        let place = match status as usize == state.mpi.numbers.status_ignore {
+            true => own.as_mut_ptr(),
+            false => status,
+        };
+        let code = real(place);
+        if code == SUCCESS {
+            // SAFETY: MPI has written it.
+            let read = unsafe { Status::read(&state.mpi, place) };
+            state.arrives_at_once(message, &read);
+        } else {
+            state.miscounts();
+        }
+        code
     })
 }
 
@@ -89,13 +196,56 @@ pub unsafe fn sendrecv(
 ) -> c_int {
     with(|state| {
         let shape = sent.shape(call, state);
-        let code = state.plain(shape, || SUCCESS);
-        if code != SUCCESS {
-            return code;
+        let route = state.sends_again(&shape);
+        let mut link = None;
+        if state.source() == Source::Mpi {
+            // What is overwritten by what is received cannot be sent beside it.
+            link = state.sends(sent, sent.buf != received.buf);
+            let linked = state.linked(link);
+            state.parts.record(shape, Outcome { link: linked, ..Outcome::of(SUCCESS) });
+        } else {
+            let code = state.plain(shape, || SUCCESS);
+            if code != SUCCESS {
+                return code;
+            }
         }
-        let shape = received.shape(call, state);
-        let target = received.target(state);
         // SAFETY: by the caller's promise.
-        unsafe { state.receiving(shape, &target, Some(status), real) }
+        let again = route.map(|route| unsafe { state.begin_again(sent, route, true) });
+        let shape = received.shape(call, state);
+        // SAFETY: as above.
+        let code = unsafe { self::received(state, shape, received, status, real) };
+        state.has_sent(link, false, code);
+        match again.map(|request| state.wait_again(request)) {
+            Some(failed) if failed != SUCCESS => failed,
+            _ => code,
+        }
     })
+}
+
+/// The same outside parts: both are counted.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn sendrecv_outside(
+    sent: &Message,
+    received: &Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let link = counted_send(sent);
+    // SAFETY: by the caller's promise.
+    let code = unsafe { recv_outside(received, status, real) };
+    with(|state| {
+        state.has_sent(link, false, code);
+        code
+    })
+}
+
+fn counted_send(sent: &Message) -> Option<Link> {
+    let mut link = None;
+    with(|state| {
+        link = state.sends(sent, false);
+        SUCCESS
+    });
+    link
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use super::again::Counted;
 use super::p2p::Message;
 use super::{with, SUCCESS};
 use crate::divergence;
@@ -127,7 +128,7 @@ pub unsafe fn recv(
         let shape = matched(call, received, state);
         let target = received.target(state);
         // SAFETY: by the caller's promise.
-        let code = unsafe { state.receiving(shape, &target, Some(status), real) };
+        let code = unsafe { state.receiving(shape, &target, None, Some(status), real) };
         // SAFETY: as above.
         unsafe { taken(state, code, message) };
         code
@@ -149,7 +150,7 @@ pub unsafe fn irecv(
         let shape = matched(call, received, state);
         let target = received.target(state);
         // SAFETY: by the caller's promise.
-        let code = unsafe { state.starting(shape, target, true, request, real) };
+        let code = unsafe { state.starting(shape, target, true, Counted::Nothing, request, real) };
         // SAFETY: as above.
         unsafe { taken(state, code, message) };
         code
@@ -171,7 +172,7 @@ pub unsafe fn irecv_outside(
         if code == SUCCESS {
             let target = received.target(state);
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(Shape::new(call), target, true, 0, request) };
+            unsafe { state.begun(Shape::new(call), target, true, Counted::Nothing, 0, request) };
         }
         code
     })

@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 
+use super::again::{is_buffered, Counted};
 use super::p2p::Message;
 use super::{with, SUCCESS};
 use crate::deferred::Kind;
@@ -61,6 +62,8 @@ pub unsafe fn make(
                 persistent: true,
                 life: Life::Real,
                 cancelled: false,
+                counted: Counted::Nothing,
+                again: None,
             };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             let handle = unsafe { state.mpi.read_handle(request) };
@@ -80,7 +83,7 @@ pub unsafe fn make(
 pub unsafe fn start_outside(requests: Ptr, count: c_int, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         // SAFETY: by the caller's promise.
-        unsafe { state.started(requests, count, 0) };
+        unsafe { state.started(requests, count, 0, true) };
         real()
     })
 }
@@ -111,7 +114,7 @@ pub unsafe fn start(
                 if code == SUCCESS && count > 0 {
                     outcome.began = state.parts.begin_numbers(count as u64);
                     // SAFETY: by the caller's promise.
-                    unsafe { state.started(requests, count, outcome.began) };
+                    unsafe { state.started(requests, count, outcome.began, true) };
                 }
                 state.parts.record(shape, outcome);
                 code
@@ -121,7 +124,7 @@ pub unsafe fn start(
                     let Some(event) = state.parts.event(at) else { return SUCCESS };
                     let (code, began) = (event.outcome.code, event.outcome.began);
                     // SAFETY: by the caller's promise.
-                    unsafe { state.started(requests, count, began) };
+                    unsafe { state.started(requests, count, began, false) };
                     code
                 }
                 Err(divergence) => divergence::stop(state, &shape, &divergence),
@@ -202,11 +205,11 @@ pub unsafe fn free(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_
 }
 
 impl State {
-    /// Requests are started, with numbers from `began` on if that is not 0.
+    /// Requests are started, with numbers from `began` on if that is not 0; `is_real`: by MPI.
     ///
     /// # Safety
     /// So many handles are at `requests`.
-    unsafe fn started(&mut self, requests: Ptr, count: c_int, began: u64) {
+    unsafe fn started(&mut self, requests: Ptr, count: c_int, began: u64, is_real: bool) {
         for n in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: by the caller's promise.
             let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
@@ -215,6 +218,20 @@ impl State {
             request.cancelled = false;
             // The type may be freed while it is under way.
             request.target = request.target.resolved(&mut self.types);
+            let message = Message::of(&request.shape);
+            let is_receive = request.is_message;
+            let is_buffered = is_buffered(request.shape.call.0);
+            if is_real {
+                let counted = match is_receive {
+                    true => self.posts(&message, false).map(Counted::Receive),
+                    false => {
+                        self.sends(&message, false).map(|link| Counted::Send { link, is_buffered })
+                    }
+                };
+                if let Some(request) = self.requests.get_mut(handle) {
+                    request.counted = counted.unwrap_or_default();
+                }
+            }
         }
     }
 

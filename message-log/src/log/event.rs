@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use super::arena::Payload;
+use crate::resend::streams::Link;
 use crate::status::Status;
 use crate::target::Target;
 
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub handle: usize,
     /// The number of what it began, by which later events refer to it; 0 if it began nothing.
     pub began: u64,
+    /// The message that it sent or began to send or to receive, if it can be sent again.
+    pub link: Option<Link>,
     /// What it received or completed.
     pub items: Items,
 }
@@ -61,7 +64,7 @@ pub struct Outcome {
 impl Outcome {
     /// Of a call that gave nothing but its code.
     pub fn of(code: c_int) -> Outcome {
-        Outcome { code, number: 0, index: 0, handle: 0, began: 0, items: Items::None }
+        Outcome { code, number: 0, index: 0, handle: 0, began: 0, link: None, items: Items::None }
     }
 
     /// Bytes of payload.
@@ -72,7 +75,10 @@ impl Outcome {
     /// Whether both gave nothing, and the same nothing: a poll without success.
     pub(super) fn is_same_nothing(&self, other: &Outcome) -> bool {
         let is_nothing = |outcome: &Outcome| {
-            outcome.items.as_slice().is_empty() && outcome.began == 0 && outcome.handle == 0
+            outcome.items.as_slice().is_empty()
+                && outcome.began == 0
+                && outcome.handle == 0
+                && outcome.link.is_none()
         };
         is_nothing(self)
             && is_nothing(other)
@@ -100,6 +106,14 @@ impl Items {
             Items::Many(items) => items,
         }
     }
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [Item] {
+        match self {
+            Items::None => &mut [],
+            Items::One(item) => std::slice::from_mut(item),
+            Items::Many(items) => items,
+        }
+    }
 }
 
 /// One request that was completed, or what a call received without one.
@@ -117,6 +131,29 @@ pub struct Item {
     pub target: Target,
     /// The bytes received, packed.
     pub payload: Payload,
+    /// The message that was received, if it can be sent again.
+    pub link: Option<Link>,
+    /// How many of the parts that need the event do not need the bytes.
+    pub(super) given_up: u32,
+    /// The bytes are there.
+    pub(super) is_kept: bool,
+}
+
+impl Item {
+    /// Bytes that were received, with a status and where they went.
+    pub fn new(status: Status, target: Target, payload: Payload) -> Item {
+        Item {
+            index: 0,
+            began: 0,
+            persistent: false,
+            status,
+            target,
+            payload,
+            link: None,
+            given_up: 0,
+            is_kept: true,
+        }
+    }
 }
 
 /// A call in the sequence.

@@ -14,6 +14,9 @@ use std::collections::VecDeque;
 pub use arena::{Arena, Payload};
 pub use event::{Call, Event, Item, Items, Outcome, Shape};
 
+use crate::resend::closed::Closed;
+use crate::resend::streams::Link;
+
 /// A place between two results of the sequence: before the `nth` repetition of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -107,24 +110,88 @@ impl Log {
         }
     }
 
-    /// One more part needs the event behind a place.
-    pub fn own(&mut self, at: Position) {
-        if let Some(event) = self.get_mut(at.event) {
-            event.owners += 1;
+    /// The event with this number began what was found to be this message.
+    pub fn link(&mut self, event: u64, link: Link) {
+        if let Some(event) = self.get_mut(event) {
+            event.outcome.link = Some(link);
         }
     }
 
-    /// A part with this range does not need its events any more.
-    pub fn disown(&mut self, begin: Position, end: Position) {
+    /// One more part needs the event behind a place, but not the messages that it gets again.
+    pub fn own(&mut self, at: Position, closed: Option<&Closed>) {
+        let Some(event) = self.get_mut(at.event) else { return };
+        event.owners += 1;
+        for item in event.outcome.items.as_mut_slice() {
+            let is_closed = closed.is_some_and(|closed| closed.received(item.link).is_some());
+            item.given_up += u32::from(is_closed);
+        }
+    }
+
+    /// A part with this range does not need the messages any more that it gets again. How many bytes
+    /// nobody needs now.
+    pub fn give_up(&mut self, begin: Position, end: Position, closed: &Closed) -> u64 {
+        self.each(begin, end, |event| {
+            for item in event.outcome.items.as_mut_slice() {
+                item.given_up += u32::from(closed.received(item.link).is_some());
+            }
+        })
+    }
+
+    /// A part with this range, which got some messages again, does not need its events any more.
+    pub fn disown(&mut self, begin: Position, end: Position, closed: Option<&Closed>) {
+        self.each(begin, end, |event| {
+            event.owners = event.owners.saturating_sub(1);
+            for item in event.outcome.items.as_mut_slice() {
+                let is_closed = closed.is_some_and(|closed| closed.received(item.link).is_some());
+                item.given_up = item.given_up.saturating_sub(u32::from(is_closed));
+            }
+        });
+    }
+
+    /// Changes events, and frees what nobody needs after that. How many bytes that was.
+    fn each(&mut self, begin: Position, end: Position, change: impl Fn(&mut Event)) -> u64 {
         let last = if end.nth > 0 { end.event + 1 } else { end.event };
+        let mut freed = 0;
         for number in begin.event..last {
             let Some(event) = self.get_mut(number) else { continue };
-            event.owners = event.owners.saturating_sub(1);
+            change(event);
             if event.owners == 0 {
-                let freed = event.outcome.bytes();
+                freed += event.outcome.bytes();
                 event.outcome.items = Items::None;
-                self.figures.bytes -= freed;
+                continue;
             }
+            let owners = event.owners;
+            for item in event.outcome.items.as_mut_slice() {
+                if item.is_kept && item.given_up == owners {
+                    freed += item.payload.len() as u64;
+                    item.payload = Payload::default();
+                    item.is_kept = false;
+                }
+            }
+        }
+        self.figures.bytes -= freed;
+        freed
+    }
+
+    /// Whether some part needs bytes of the event behind a place that are not there: of its `nth`
+    /// item.
+    pub fn lacks(&self, at: Position, nth: usize) -> bool {
+        self.get(at).is_some_and(|event| {
+            let item = event.outcome.items.as_slice().get(nth);
+            item.is_some_and(|item| !item.is_kept && item.given_up < event.owners)
+        })
+    }
+
+    /// The bytes that are lacking are these.
+    pub fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
+        let len = payload.len() as u64;
+        let event = self.get_mut(at.event);
+        let item = event.and_then(|event| event.outcome.items.as_mut_slice().get_mut(nth));
+        if let Some(item) = item.filter(|item| !item.is_kept) {
+            item.payload = payload;
+            item.is_kept = true;
+            self.figures.bytes += len;
+            self.figures.peak = self.figures.peak.max(self.figures.bytes);
         }
     }
 

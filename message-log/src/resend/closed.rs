@@ -31,12 +31,7 @@ pub struct Closed {
 
 impl Closed {
     /// Of the process `own`, out of those of all, in the exchange with this number.
-    pub fn new(
-        streams: &mut Streams,
-        own: u32,
-        number: u64,
-        all: &[survey::Closed],
-    ) -> Closed {
+    pub fn new(streams: &mut Streams, own: u32, number: u64, all: &[survey::Closed]) -> Closed {
         let mut closed = Closed::default();
         for one in all {
             let pair = one.pair;

@@ -120,16 +120,13 @@ impl Resend {
         self.under_way.push_back(exchange);
     }
 
-    /// Takes the verdicts that are there, and, if an instance is named, waits for its own.
-    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, awaited: Option<u64>) {
-        // They come in order, and so do waits.
-        let is_awaited = |exchange: &Exchange| Some(exchange.instance) == awaited;
-        let mut waits = self.under_way.iter().rposition(is_awaited).map_or(0, |at| at + 1);
+    /// Takes the verdicts that are there. With `all` it waits for all of them: before a replay, which
+    /// may run parts inside of which the verdict is not known yet.
+    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, all: bool) {
         while let Some(first) = self.under_way.front_mut() {
-            if !first.is_done(mpi, waits > 0) {
+            if !first.is_done(mpi, all) {
                 return;
             }
-            waits = waits.saturating_sub(1);
             let verdict = first.judge(&mut self.survey, self.room);
             let (instance, number) = (first.instance, first.number);
             self.under_way.pop_front();

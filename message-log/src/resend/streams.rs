@@ -300,6 +300,11 @@ impl Streams {
         Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown }
     }
 
+    /// Whether a part is open whose messages may be sent again.
+    pub fn is_any_open(&self) -> bool {
+        self.open > 0
+    }
+
     /// A part ends without a report.
     pub fn forget(&mut self) {
         self.open = self.open.saturating_sub(1);

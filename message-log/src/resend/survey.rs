@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::report::{Kind, Report};
+use super::report::{Entry, Kind, Report};
 
 /// A stream, as all processes know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,46 +122,41 @@ impl Survey {
 
     /// Something in the part that waits for something behind it.
     fn loose_end(&self, reports: &[(Report, i32)]) -> Option<String> {
+        let ends = |pair| self.streams.get(&pair).copied().unwrap_or_default();
         for (rank, (report, _)) in (0..).zip(reports) {
             for entry in &report.entries {
-                let pair = |from, to| Pair { from, to, comm: entry.comm, tag: entry.tag };
-                let ends = |pair| self.streams.get(&pair).copied().unwrap_or_default();
-                match entry.kind {
-                    Kind::Received if entry.end > entry.begin => {
-                        if ends(pair(entry.peer, rank)).sent < entry.end {
-                            return Some(format!(
-                                "process {rank} received a message with tag {} in it that process \
-                                 {} sent behind its end",
-                                entry.tag, entry.peer
-                            ));
-                        }
+                let (other, tag) = (entry.peer, entry.tag);
+                let pair = |from, to| Pair { from, to, comm: entry.comm, tag };
+                let has_more = entry.end > entry.begin;
+                let why = match entry.kind {
+                    Kind::Received if has_more && ends(pair(other, rank)).sent < entry.end => {
+                        format!(
+                            "process {rank} received a message with tag {tag} in it that process \
+                             {other} sent behind its end"
+                        )
                     }
-                    Kind::Sent if entry.other > 0 => {
-                        if ends(pair(rank, entry.peer)).posted < entry.other {
-                            return Some(format!(
-                                "process {rank} completed the send of a message with tag {} in it \
-                                 for which process {} posted a receive behind its end",
-                                entry.tag, entry.peer
-                            ));
-                        }
+                    Kind::Sent if ends(pair(rank, other)).posted < entry.other => format!(
+                        "process {rank} completed the send of a message with tag {tag} in it for \
+                         which process {other} posted a receive behind its end"
+                    ),
+                    Kind::Collective if has_more && self.begun(entry) < entry.peer as usize => {
+                        format!(
+                            "process {rank} completed a collective call in it that another process \
+                             began behind its end"
+                        )
                     }
-                    Kind::Collective if entry.end > entry.begin => {
-                        let all = self.collectives.get(&entry.comm);
-                        let begun = all.map_or(0, |all| {
-                            all.values().filter(|&&begun| begun >= entry.end).count()
-                        });
-                        if begun < entry.peer as usize {
-                            return Some(format!(
-                                "process {rank} completed a collective call in it that another \
-                                 process began behind its end"
-                            ));
-                        }
-                    }
-                    _ => {}
-                }
+                    _ => continue,
+                };
+                return Some(why);
             }
         }
         None
+    }
+
+    /// How many processes have begun the collective call that was completed last.
+    fn begun(&self, entry: &Entry) -> usize {
+        let all = self.collectives.get(&entry.comm);
+        all.map_or(0, |all| all.values().filter(|&&begun| begun >= entry.end).count())
     }
 }
 

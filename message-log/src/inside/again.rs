@@ -1,0 +1,336 @@
+//! Messages that are counted, so that they can be sent again, and what a replay does to send and
+//! receive them again.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use super::p2p::Message;
+use super::SUCCESS;
+use crate::log::{Position, Shape};
+use crate::parts::Source;
+use crate::pmpi::{self, Handle, Ptr};
+use crate::refuse;
+use crate::resend::closed::Route;
+use crate::resend::comms::Group;
+use crate::resend::streams::{Link, Pattern, Stream, Ticket};
+use crate::state::State;
+use crate::status::Status;
+use crate::target::Target;
+
+/// What a request counts when it is done.
+#[derive(Clone, Debug, Default)]
+pub enum Counted {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A message that is sent.
+    Send {
+        /// The message.
+        link: Link,
+        /// Its completion says nothing of its receiver.
+        is_buffered: bool,
+    },
+    /// A message that is received.
+    Receive(Posted),
+    /// A collective call.
+    Collective(Rc<Group>),
+}
+
+/// A receive that was posted.
+#[derive(Clone, Debug)]
+pub struct Posted {
+    ticket: Ticket,
+    group: Rc<Group>,
+    /// The number of the event that posted it.
+    event: u64,
+    /// It can be received again, as far as the kind of call goes.
+    again: bool,
+}
+
+/// Whether a call is one whose completion says nothing of the receiver.
+pub fn is_buffered(call: &str) -> bool {
+    call.starts_with("MPI_Bsend") || call.starts_with("MPI_Ibsend")
+}
+
+impl State {
+    /// The group of a communicator, by which messages are counted. `None` if nothing is counted,
+    /// or not on this one.
+    fn group(&mut self, comm: Handle) -> Option<Rc<Group>> {
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.get(self.mpi.abi.truncate(comm));
+        if group.is_none() {
+            resend.streams.unknown();
+        }
+        group.cloned()
+    }
+
+    /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
+    pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
+        self.resend.as_ref()?;
+        if message.peer == self.mpi.numbers.proc_null {
+            return None;
+        }
+        let group = self.group(message.comm)?;
+        let own = self.mpi.rank as u32;
+        let streams = &mut self.resend.as_mut()?.streams;
+        let Some(peer) = group.process(message.peer) else {
+            streams.unknown();
+            return None;
+        };
+        let again = again && peer != own && message.count <= i64::from(c_int::MAX);
+        let stream = Stream { comm: group.number, peer, tag: message.tag };
+        Some(streams.sent(stream, again))
+    }
+
+    /// A message is sent, in so far as its call has returned with this code.
+    pub fn has_sent(&mut self, link: Option<Link>, is_buffered: bool, code: c_int) {
+        let (Some(link), Some(resend)) = (link, &mut self.resend) else { return };
+        match code {
+            SUCCESS => resend.streams.send_done(link, is_buffered),
+            // It may have been sent or not.
+            _ => resend.streams.miscounted(),
+        }
+    }
+
+    /// A receive is posted.
+    pub fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
+        self.resend.as_ref()?;
+        let numbers = self.mpi.numbers;
+        if message.peer == numbers.proc_null {
+            return None;
+        }
+        let event = self.parts.next_event();
+        let group = self.group(message.comm)?;
+        let peer = match message.peer {
+            any if any == numbers.any_source => None,
+            peer => Some(group.process(peer)?),
+        };
+        let tag = (message.tag != numbers.any_tag).then_some(message.tag);
+        let streams = &mut self.resend.as_mut()?.streams;
+        let ticket = streams.posted(Pattern { comm: group.number, peer, tag });
+        let again = again && message.count <= i64::from(c_int::MAX);
+        Some(Posted { ticket, group, event, again })
+    }
+
+    /// A posted receive is done, with this status.
+    pub fn arrives(&mut self, posted: &Posted, status: &Status) -> Option<Link> {
+        let stream = self.stream_of(&posted.group, status);
+        let own = self.mpi.rank as u32;
+        let streams = &mut self.resend.as_mut()?.streams;
+        let Some(stream) = stream else {
+            streams.given_up(posted.ticket);
+            return None;
+        };
+        let link = streams.received(posted.ticket, stream, posted.again && stream.peer != own);
+        let link = streams.is_any_open().then_some(link)?;
+        self.parts.link(posted.event, link);
+        Some(link)
+    }
+
+    /// A receive that was posted in the same call is done, with this status.
+    pub fn arrives_at_once(&mut self, message: &Message, status: &Status) -> Option<Link> {
+        self.resend.as_ref()?;
+        if message.peer == self.mpi.numbers.proc_null {
+            return None;
+        }
+        let group = self.group(message.comm)?;
+        let stream = self.stream_of(&group, status)?;
+        let own = self.mpi.rank as u32;
+        let again = stream.peer != own && message.count <= i64::from(c_int::MAX);
+        let streams = &mut self.resend.as_mut()?.streams;
+        let link = streams.received_at_once(stream, again);
+        streams.is_any_open().then_some(link)
+    }
+
+    /// A link, if parts are open that may need it.
+    pub fn linked(&self, link: Option<Link>) -> Option<Link> {
+        let streams = &self.resend.as_ref()?.streams;
+        link.filter(|_| streams.is_any_open())
+    }
+
+    fn stream_of(&self, group: &Group, status: &Status) -> Option<Stream> {
+        let peer = group.process(status.source(&self.mpi))?;
+        Some(Stream { comm: group.number, peer, tag: status.tag(&self.mpi) })
+    }
+
+    /// Something was done to messages that makes their counts wrong.
+    pub fn miscounts(&mut self) {
+        if let Some(resend) = &mut self.resend {
+            resend.streams.miscounted();
+        }
+    }
+
+    /// A collective call begins.
+    pub fn collects(&mut self, comm: Handle) -> Option<Rc<Group>> {
+        self.resend.as_ref()?;
+        let group = self.group(comm)?;
+        let streams = &mut self.resend.as_mut()?.streams;
+        streams.collective_begun(group.number, group.world.len() as u32);
+        Some(group)
+    }
+
+    /// A collective call is done.
+    pub fn has_collected(&mut self, group: Option<&Rc<Group>>) {
+        if let (Some(group), Some(resend)) = (group, &mut self.resend) {
+            resend.streams.collective_done(group.number, group.world.len() as u32);
+        }
+    }
+
+    /// What a request counts when it is done, with this status and as this code says.
+    pub fn is_done(&mut self, counted: &Counted, status: &Status, failed: bool) -> Option<Link> {
+        self.resend.as_ref()?;
+        match counted {
+            Counted::Nothing => None,
+            _ if failed => {
+                self.miscounts();
+                None
+            }
+            Counted::Send { link, is_buffered } => {
+                self.has_sent(Some(*link), *is_buffered, SUCCESS);
+                None
+            }
+            Counted::Receive(posted) => self.arrives(posted, status),
+            Counted::Collective(group) => {
+                self.has_collected(Some(group));
+                None
+            }
+        }
+    }
+
+    /// A request that was cancelled is done.
+    pub fn is_cancelled(&mut self, counted: &Counted) {
+        match (counted, &mut self.resend) {
+            (Counted::Receive(posted), Some(resend)) => resend.streams.given_up(posted.ticket),
+            (Counted::Send { .. }, _) => self.miscounts(),
+            _ => {}
+        }
+    }
+
+    /// How a replayed call sends its message again, if it does.
+    pub fn sends_again(&self, shape: &Shape) -> Option<Route> {
+        if self.source() == Source::Mpi {
+            return None;
+        }
+        let link = self.parts.peek(shape)?.outcome.link;
+        self.parts.closed()?.sent(link)
+    }
+
+    /// How a replayed call that begins to receive gets its message again, if it does.
+    pub fn posts_again(&self, shape: &Shape) -> Option<Route> {
+        if self.source() == Source::Mpi {
+            return None;
+        }
+        let link = self.parts.peek(shape)?.outcome.link;
+        self.parts.closed()?.received(link)
+    }
+
+    /// How a replayed call that receives gets its message again, if it does.
+    pub fn receives_again(&self, shape: &Shape) -> Option<Route> {
+        if self.source() == Source::Mpi {
+            return None;
+        }
+        let items = &self.parts.peek(shape)?.outcome.items;
+        self.parts.closed()?.received(items.as_slice().first()?.link)
+    }
+
+    /// The communicator that messages travel on again.
+    fn travels(&self) -> Handle {
+        self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.comm)
+    }
+
+    /// Counts the bytes of a message that is sent again.
+    fn count_again(&mut self, message: &Message) {
+        let datatype = self.mpi.abi.truncate(message.datatype);
+        let bytes = message.count * self.types.get(datatype).size;
+        if let Some(resend) = &mut self.resend {
+            resend.resent += bytes as u64;
+        }
+    }
+
+    /// Begins to send or receive a message again: the request.
+    ///
+    /// # Safety
+    /// The message is what the application passed.
+    pub unsafe fn begin_again(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
+        let comm = self.travels();
+        let Message { buf, count, datatype, .. } = *message;
+        let (count, Route { peer, tag }) = (count as c_int, route);
+        let mut request = 0usize;
+        let at = (&raw mut request).cast();
+        if sends {
+            self.count_again(message);
+        }
+        // SAFETY: by the caller's promise; room for the widest handle.
+        unsafe {
+            match sends {
+                true => pmpi::isend(buf, count, datatype, peer, tag, comm, at),
+                false => pmpi::irecv(buf, count, datatype, peer, tag, comm, at),
+            };
+            self.mpi.read_handle(at)
+        }
+    }
+
+    /// Sends a message again.
+    ///
+    /// # Safety
+    /// The message is what the application passed.
+    pub unsafe fn send_again(&mut self, message: &Message, route: Route) -> c_int {
+        self.count_again(message);
+        let Message { buf, count, datatype, .. } = *message;
+        let Route { peer, tag } = route;
+        // SAFETY: by the caller's promise.
+        unsafe { pmpi::send(buf, count as c_int, datatype, peer, tag, self.travels()) }
+    }
+
+    /// Receives a message again.
+    ///
+    /// # Safety
+    /// The message is what the application passed.
+    pub unsafe fn recv_again(&mut self, message: &Message, route: Route) -> c_int {
+        let Message { buf, count, datatype, .. } = *message;
+        let Route { peer, tag } = route;
+        let ignored = self.mpi.numbers.status_ignore as Ptr;
+        // SAFETY: by the caller's promise.
+        unsafe { pmpi::recv(buf, count as c_int, datatype, peer, tag, self.travels(), ignored) }
+    }
+
+    /// Waits until a message was sent or received again.
+    pub fn wait_again(&mut self, request: Handle) -> c_int {
+        let mut handle = 0usize;
+        let at = (&raw mut handle).cast();
+        // SAFETY: a request of `begin_again`, waited for once; room for the widest handle.
+        unsafe {
+            self.mpi.write_handle(at, request);
+            pmpi::wait(at, self.mpi.numbers.status_ignore as Ptr)
+        }
+    }
+
+    /// A message has come again. If a part that is recorded meanwhile needs its bytes, they are kept.
+    ///
+    /// # Safety
+    /// MPI has completed what writes to `target`.
+    pub unsafe fn keep_again(&mut self, at: Position, nth: usize, target: &Target) {
+        if !self.parts.lacks(at, nth) {
+            return;
+        }
+        let event = self.parts.event(at);
+        let status = event.and_then(|event| event.outcome.items.as_slice().get(nth));
+        let Some(status) = status.map(|item| item.status) else { return };
+        // SAFETY: by the caller's promise; the status of the first run says how much it was.
+        let item = unsafe { self.received(target, Some(&status)) };
+        self.parts.keep(at, nth, item.payload);
+    }
+
+    /// A part that may be sent again, and cannot be: says so once.
+    pub fn no_resend(&mut self) {
+        let mut processes = 1;
+        // SAFETY: a number of ours, and a communicator that is always there.
+        unsafe { pmpi::comm_size(self.mpi.comm_world, &mut processes) };
+        if self.resend.is_none() && !self.is_resend_missed && processes > 1 {
+            self.is_resend_missed = true;
+            let text = "nothing is sent again (VELOC_PART_RESEND), all is kept: ";
+            let why = "VELOC_MPI_STREAMS is 0, or this library was not there in MPI_Init";
+            refuse::say(&self.mpi, &format!("{text}{why}"));
+        }
+    }
+}
