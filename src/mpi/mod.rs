@@ -7,12 +7,9 @@
 //! from a thread from which the application may call MPI, which means from within the calls that
 //! are collective by the library's own interface, never from a worker.
 
-mod abi;
 mod comm;
-mod library;
 mod pending;
 
-pub use abi::Abi;
 pub use comm::{Comm, Mpi};
-pub use library::Library;
+pub use mpi_abi::{Abi, Library};
 pub use pending::Pending;
