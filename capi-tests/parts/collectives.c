@@ -1,7 +1,7 @@
 /*
  * Collective operations in parts.
  *
- * collectives case=CASE
+ * collectives case=CASE, or no case for all of them
  *   allreduce   is called within the part by some processes, behind its end by others
  *   ibcast      begins and is waited for before, within or behind the part
  *   order       reductions that never come to the same result twice
@@ -306,10 +306,17 @@ static void neighbours(void)
     }
 }
 
+static const char *only;
+
+static int is(const char *name)
+{
+    return only == NULL || strcmp(only, name) == 0;
+}
+
 int main(int argc, char **argv)
 {
-    const char *name = option(argc, argv, "case", "");
     int periodic = 1;
+    only = option(argc, argv, "case", NULL);
     begin_program(&argc, &argv);
     CHECK(ranks <= MOST_RANKS);
     make_blocks(ranks);
@@ -317,17 +324,19 @@ int main(int argc, char **argv)
     MPI(MPI_Type_commit(&strided));
     MPI(MPI_Op_create(noisy_sum, 1, &noisy));
     MPI(MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &ring));
-    nonblocking = strcmp(name, "all-i") == 0;
-    if (strcmp(name, "allreduce") == 0)
+    if (is("allreduce"))
         allreduce();
-    else if (strcmp(name, "ibcast") == 0)
+    if (is("ibcast"))
         ibcast();
-    else if (strcmp(name, "order") == 0)
+    if (is("order"))
         run_and_replay(order);
-    else if (strcmp(name, "neighbours") == 0)
-        run_and_replay(neighbours);
-    else
+    if (is("all"))
         run_and_replay(all);
+    nonblocking = 1;
+    if (is("all-i"))
+        run_and_replay(all);
+    if (is("neighbours"))
+        run_and_replay(neighbours);
     MPI(MPI_Comm_free(&ring));
     MPI(MPI_Op_free(&noisy));
     MPI(MPI_Type_free(&strided));

@@ -2,7 +2,7 @@
  * A random adjoint program: messages of every kind, in an order that cannot deadlock, and parts that
  * begin and end wherever they like.
  *
- * random seed=N [messages=M] [common=1] [synchronous=1] [snapshot_has_requests=1] [known=0]
+ * random seed=N [seeds=M] [messages=K] [common=1]     M programs, from this one on
  *
  * With `common=1` all processes have the same parts, which may send messages again; otherwise each
  * has its own.
@@ -116,14 +116,20 @@ static void make_program(int messages, int common)
 int main(int argc, char **argv)
 {
     long seed = number(argc, argv, "seed", 1);
-    synchronous = (int)number(argc, argv, "synchronous", 0);
-    snapshot_has_requests = (int)number(argc, argv, "snapshot_has_requests", 0);
-    nested_first = (int)number(argc, argv, "known", 1);
+    long seeds = number(argc, argv, "seeds", 1);
+    int common = (int)number(argc, argv, "common", 0);
+    int messages = (int)number(argc, argv, "messages", 24);
     own_adjoint_tags = 1;
     begin_program(&argc, &argv);
-    common_random = (uint64_t)seed * 77;
-    own_random = (uint64_t)seed * 1000 + (uint64_t)rank;
-    make_program((int)number(argc, argv, "messages", 24), (int)number(argc, argv, "common", 0));
-    compare_gradients(steps);
+    for (seeds += seed; seed < seeds; seed++) {
+        common_random = (uint64_t)seed * 77;
+        own_random = (uint64_t)seed * 1000 + (uint64_t)rank;
+        synchronous = seed % 2 == 1;
+        snapshot_has_requests = seed / 2 % 2 == 1;
+        nested_first = seed / 4 % 2 == 1;
+        length = brackets = 0;
+        make_program(messages, common);
+        compare_gradients(steps);
+    }
     return end_program();
 }

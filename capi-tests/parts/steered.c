@@ -2,7 +2,7 @@
  * Loops whose course depends on how fast messages are: as long as there is none, a process computes.
  * How often it has asked decides on all that follows.
  *
- * steered case=iprobe|improbe|test|testall|testany|get_status
+ * steered [case=iprobe|improbe|test|testall|testany|get_status]
  */
 #include "parts.h"
 
@@ -153,10 +153,18 @@ static void body(void)
 
 int main(int argc, char **argv)
 {
-    which = option(argc, argv, "case", "iprobe");
+    static const char *const cases[] = {"iprobe", "improbe", "test", "testall", "testany",
+                                        "get_status"};
+    const char *only = option(argc, argv, "case", NULL);
+    size_t i;
     begin_program(&argc, &argv);
     EQUAL(MESSAGES * (ranks - 1) % OPEN, 0);
-    run_and_replay(body);
-    run_and_replay(body);
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        which = cases[i];
+        if (only == NULL || is(only)) {
+            run_and_replay(body);
+            run_and_replay(body);
+        }
+    }
     return end_program();
 }
