@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::deferred::Kind;
 use crate::parts::{Fault, Parts};
 use crate::refuse;
 use crate::state::{self, State};
@@ -142,7 +143,11 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
+        let replayed = state.parts.replayed();
         let done = body(&mut state.parts);
+        if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {
+            state.replay_ended(ended);
+        }
         release(state);
         done
     });
@@ -156,8 +161,12 @@ fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c
 /// Frees what no part needs any more.
 fn release(state: &mut State) {
     let oldest = state.parts.oldest();
-    for datatype in state.deferred.free(&state.mpi, oldest) {
-        state.types.forget(datatype);
+    for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
+        match kind {
+            Kind::Type => state.types.forget(handle),
+            Kind::Request => drop(state.gone(handle)),
+            Kind::Comm => {}
+        }
     }
 }
 

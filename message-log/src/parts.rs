@@ -30,6 +30,8 @@ pub struct Instance {
     /// replay. In numbers of instances.
     pub since: u64,
     begin: Position,
+    /// What its first run had begun before, in numbers of [`Outcome::began`].
+    begun: u64,
     /// Where it ended; `None` while it is recorded.
     end: Option<Position>,
     /// Why it cannot be replayed any further.
@@ -41,8 +43,19 @@ pub struct Instance {
 enum Open {
     /// The instance with this number is recorded.
     Record(u64),
-    /// The instance with this number is replayed, up to the cursor.
-    Replay(u64, Position),
+    /// The instance with this number is replayed.
+    Replay(Replay),
+}
+
+/// How far a replay is.
+#[derive(Clone, Copy, Debug)]
+struct Replay {
+    /// The instance's number.
+    instance: u64,
+    /// The next event.
+    cursor: Position,
+    /// What the first run had begun at that place, in numbers of [`Outcome::began`].
+    begun: u64,
 }
 
 /// Where a call's result comes from.
@@ -84,6 +97,8 @@ pub struct Parts {
     instances: Vec<Instance>,
     open: Vec<Open>,
     numbers: u64,
+    /// Of what was begun, the highest number.
+    begun: u64,
     /// No part has begun or ended since the last event.
     can_repeat: bool,
 }
@@ -128,7 +143,8 @@ impl Parts {
     /// The id of the innermost open part.
     pub fn innermost(&self) -> Option<i32> {
         let number = match self.open.last()? {
-            Open::Record(number) | Open::Replay(number, _) => *number,
+            Open::Record(number) => *number,
+            Open::Replay(replay) => replay.instance,
         };
         self.instance(number).map(|instance| instance.id)
     }
@@ -143,8 +159,8 @@ impl Parts {
         }
         self.can_repeat = false;
         let number = self.numbers;
-        let (begin, since) = match self.replay() {
-            Some((replayed, cursor)) => {
+        let (begin, since, begun) = match self.replay() {
+            Some(Replay { instance: replayed, cursor, begun }) => {
                 let since = self.instance(replayed).map_or(number, |instance| instance.since);
                 // The first run recorded it too, and this one takes its place.
                 self.drop_instances(|instance| {
@@ -152,12 +168,21 @@ impl Parts {
                         && instance.end.is_some()
                         && instance.number != replayed
                 });
-                (cursor, since)
+                (cursor, since, begun)
             }
-            None => (self.log.end(), number),
+            None => (self.log.end(), number, self.begun),
         };
         self.numbers += 1;
-        self.instances.push(Instance { id, flags, number, since, begin, end: None, broken: None });
+        self.instances.push(Instance {
+            id,
+            flags,
+            number,
+            since,
+            begin,
+            begun,
+            end: None,
+            broken: None,
+        });
         self.open.push(Open::Record(number));
         Ok(())
     }
@@ -173,7 +198,7 @@ impl Parts {
         };
         self.open.pop();
         self.can_repeat = false;
-        let end = self.replay().map_or(self.log.end(), |(_, cursor)| cursor);
+        let end = self.replay().map_or(self.log.end(), |replay| replay.cursor);
         if let Some(instance) = self.instance_mut(number) {
             instance.end = Some(end);
         }
@@ -185,19 +210,16 @@ impl Parts {
     /// # Errors
     /// There is none.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
-        let is_replayed = |number| {
-            self.open.iter().any(|open| matches!(open, Open::Replay(other, _) if *other == number))
-        };
         let newest = self.instances.iter().rev().find(|instance| {
-            instance.id == id && instance.end.is_some() && !is_replayed(instance.number)
+            instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
         });
         let Some(instance) = newest else {
             let open = self.instances.iter().any(|instance| instance.id == id);
             let why = if open { "it is still open" } else { "no run of it is logged" };
             return Err(Fault(format!("part {id} cannot be replayed: {why}")));
         };
-        let open = Open::Replay(instance.number, instance.begin);
-        self.open.push(open);
+        let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
+        self.open.push(Open::Replay(Replay { instance, cursor, begun }));
         self.can_repeat = false;
         Ok(())
     }
@@ -208,7 +230,9 @@ impl Parts {
     /// It is not the innermost open part, it went wrong, or calls of it were not made again.
     pub fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
         let (number, cursor) = match self.open.last() {
-            Some(Open::Replay(number, cursor)) if self.is(*number, id) => (*number, *cursor),
+            Some(Open::Replay(replay)) if self.is(replay.instance, id) => {
+                (replay.instance, replay.cursor)
+            }
             _ => return Err(self.not_innermost("ends its replay", id)),
         };
         let Some(instance) = self.instance(number) else {
@@ -240,7 +264,8 @@ impl Parts {
     /// It is open, with others inside it, or nothing of it is logged.
     pub fn free(&mut self, id: i32) -> Result<(), Fault> {
         let number = |open: &Open| match open {
-            Open::Record(number) | Open::Replay(number, _) => *number,
+            Open::Record(number) => *number,
+            Open::Replay(replay) => replay.instance,
         };
         let inner = self.open.len().saturating_sub(1);
         if self.open[..inner].iter().any(|open| self.is(number(open), id)) {
@@ -257,6 +282,18 @@ impl Parts {
         Ok(())
     }
 
+    /// A number for something that begins now.
+    pub fn begin_number(&mut self) -> u64 {
+        self.begin_numbers(1)
+    }
+
+    /// As many numbers, of which this is the first.
+    pub fn begin_numbers(&mut self, count: u64) -> u64 {
+        let first = self.begun + 1;
+        self.begun += count;
+        first
+    }
+
     /// Drops everything, as at the end of the job.
     pub fn clear(&mut self) {
         self.open.clear();
@@ -268,6 +305,7 @@ impl Parts {
         if self.can_repeat && self.log.repeat(&shape, &outcome) {
             return;
         }
+        self.begun = self.begun.max(outcome.began);
         let owners = self.open.len() as u32;
         self.log.push(shape, outcome, owners);
         self.can_repeat = true;
@@ -279,7 +317,7 @@ impl Parts {
     /// # Errors
     /// It is not, or the part has ended there, or the replay had gone wrong before.
     pub fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
-        let Some((number, cursor)) = self.replay() else {
+        let Some(Replay { instance: number, cursor, .. }) = self.replay() else {
             return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
         };
         let Some(instance) = self.instance(number) else {
@@ -296,11 +334,13 @@ impl Parts {
         if instance.broken.is_some() || event.is_none_or(|event| event.shape != *shape) {
             return Err(divergence(event.map(|event| event.shape)));
         }
+        let began = event.map_or(0, |event| event.outcome.began);
         let after = self.log.after(cursor);
         for open in self.open.iter_mut().rev() {
             match open {
-                Open::Replay(_, cursor) => {
-                    *cursor = after;
+                Open::Replay(replay) => {
+                    replay.cursor = after;
+                    replay.begun = replay.begun.max(began);
                     break;
                 }
                 Open::Record(number) => {
@@ -327,17 +367,35 @@ impl Parts {
 
     /// The innermost replay cannot go on.
     pub fn break_off(&mut self, text: &str) {
-        if let Some((number, _)) = self.replay() {
-            if let Some(instance) = self.instance_mut(number) {
+        if let Some(replay) = self.replay() {
+            if let Some(instance) = self.instance_mut(replay.instance) {
                 instance.broken.get_or_insert_with(|| text.to_owned());
             }
         }
     }
 
-    /// The innermost replay: the instance's number and the cursor.
-    fn replay(&self) -> Option<(u64, Position)> {
+    /// The number of the instance that the innermost replay is of.
+    pub fn replayed(&self) -> Option<u64> {
+        self.replay().map(|replay| replay.instance)
+    }
+
+    /// Whether the instance with this number is being replayed.
+    pub fn is_replayed(&self, number: u64) -> bool {
+        self.open
+            .iter()
+            .any(|open| matches!(open, Open::Replay(replay) if replay.instance == number))
+    }
+
+    /// What was begun before the part that is replayed: what has a higher number is begun again.
+    pub fn replayed_since(&self) -> u64 {
+        let replayed = self.replayed().and_then(|number| self.instance(number));
+        replayed.map_or(0, |instance| instance.begun)
+    }
+
+    /// The innermost replay.
+    fn replay(&self) -> Option<Replay> {
         self.open.iter().rev().find_map(|open| match open {
-            Open::Replay(number, cursor) => Some((*number, *cursor)),
+            Open::Replay(replay) => Some(*replay),
             Open::Record(_) => None,
         })
     }
@@ -366,7 +424,7 @@ impl Parts {
 
     /// Drops the instances that `goes` picks, and what nobody needs after that.
     fn drop_instances(&mut self, goes: impl Fn(&Instance) -> bool) {
-        let end = self.replay().map_or(self.log.end(), |(_, cursor)| cursor);
+        let end = self.replay().map_or(self.log.end(), |replay| replay.cursor);
         let log = &mut self.log;
         self.instances.retain(|instance| {
             let stays = !goes(instance);
@@ -381,7 +439,7 @@ impl Parts {
                 .iter()
                 .find(|instance| instance.number == *number)
                 .map(|instance| instance.begin),
-            Open::Replay(_, cursor) => Some(*cursor),
+            Open::Replay(replay) => Some(replay.cursor),
         });
         let floor = floor.max();
         self.log.trim(floor);

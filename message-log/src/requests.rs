@@ -1,4 +1,8 @@
 //! What each request of the application is: what it receives, and what began it.
+//!
+//! Libraries give the same handle to several requests that are done when they begin (small sends,
+//! messages of `MPI_PROC_NULL`, collective calls of one process). These stand in a queue; which of
+//! them a handle means makes no difference then.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -6,29 +10,57 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::log::Shape;
 use crate::target::Target;
 
+/// Whether MPI knows a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// As what it is.
+    Real,
+    /// As a generalized one: the replay of the instance with this number has begun it.
+    Replayed(u64),
+    /// As a generalized one that no replayed call has under way.
+    Idle,
+}
+
 /// A request under way, or a persistent one.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What began it; for a persistent one, what made it.
+    /// The call that began it or, if it is persistent, made it.
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
-    /// The number of the event that began it, 0 if that was outside parts.
+    /// It receives one message, and the status says how much.
+    pub is_message: bool,
+    /// The number of what began it, 0 if that was outside parts. See
+    /// [`Outcome::began`](crate::log::Outcome::began).
     pub began: u64,
-    /// The number of the event that made it, if it is persistent.
+    /// The number of what made it, if it is persistent; 0 if that was outside parts.
     pub made: u64,
     /// It stays when it is done.
     pub persistent: bool,
-    /// A replay began it: MPI knows it as a generalized request, or as inactive.
-    pub replayed: bool,
+    /// Whether MPI knows it.
+    pub life: Life,
     /// The application asked for its end.
     pub cancelled: bool,
+}
+
+impl Request {
+    /// Whether its handle is its own. Only a receive from another process can be sure of that.
+    fn is_unique(&self) -> bool {
+        self.persistent || self.life != Life::Real || self.is_message
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    request: Request,
+    /// Others with the same handle, later ones behind.
+    more: Vec<Request>,
 }
 
 /// By handle.
 #[derive(Debug, Default)]
 pub struct Requests {
-    table: HashMap<usize, Request, BuildHasherDefault<Spread>>,
+    table: HashMap<usize, Slot, BuildHasherDefault<Spread>>,
 }
 
 impl Requests {
@@ -37,19 +69,31 @@ impl Requests {
         self.table.is_empty()
     }
 
-    /// A request has begun or was made. What had this handle before is gone.
+    /// A request has begun or was made.
     pub fn insert(&mut self, handle: usize, request: Request) {
-        self.table.insert(handle, request);
+        match self.table.get_mut(&handle) {
+            // What had this handle before is gone, unseen, unless both may be of the kind above.
+            Some(slot) if !request.is_unique() && !slot.request.is_unique() => {
+                slot.more.push(request);
+            }
+            Some(slot) => *slot = Slot { request, more: Vec::new() },
+            None => {
+                self.table.insert(handle, Slot { request, more: Vec::new() });
+            }
+        }
     }
 
     /// The request with this handle.
     pub fn get(&self, handle: usize) -> Option<&Request> {
-        self.table.get(&handle)
+        if self.table.is_empty() {
+            return None;
+        }
+        self.table.get(&handle).map(|slot| &slot.request)
     }
 
     /// The request with this handle.
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
-        self.table.get_mut(&handle)
+        self.table.get_mut(&handle).map(|slot| &mut slot.request)
     }
 
     /// The request is gone.
@@ -57,12 +101,19 @@ impl Requests {
         if self.table.is_empty() {
             return None;
         }
-        self.table.remove(&handle)
+        let slot = self.table.get_mut(&handle)?;
+        if !slot.more.is_empty() {
+            let next = slot.more.remove(0);
+            return Some(std::mem::replace(&mut slot.request, next));
+        }
+        self.table.remove(&handle).map(|slot| slot.request)
     }
 
     /// All of them.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&usize, &mut Request)> {
-        self.table.iter_mut()
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
+        self.table.iter_mut().flat_map(|(handle, slot)| {
+            std::iter::once(&mut slot.request).chain(&mut slot.more).map(|one| (*handle, one))
+        })
     }
 
     /// Forgets all.

@@ -56,6 +56,35 @@ impl Target {
         }
     }
 
+    /// Whether it has elements of this type, or says so.
+    pub fn uses(&self, handle: usize) -> bool {
+        match self {
+            Target::Plain { datatype, .. } => *datatype == handle,
+            _ => self.blocks().iter().any(|block| block.datatype.handle() == handle),
+        }
+    }
+
+    /// The same with another type in the place of one that the application frees.
+    pub fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
+        let datatype = Rc::clone(copy);
+        match self {
+            Target::Plain { buf, count, datatype: plain } if *plain == handle => {
+                Target::One(Block { buf: *buf, count: *count, datatype })
+            }
+            Target::One(block) if block.datatype.handle() == handle => {
+                Target::One(Block { datatype, ..block.clone() })
+            }
+            Target::Many(blocks) => {
+                let one = |block: &Block| match block.datatype.handle() == handle {
+                    true => Block { datatype: Rc::clone(&datatype), ..block.clone() },
+                    false => block.clone(),
+                };
+                Target::Many(blocks.iter().map(one).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
     fn blocks(&self) -> &[Block] {
         match self {
             Target::Nothing | Target::Plain { .. } => &[],

@@ -60,6 +60,11 @@ impl Datatype {
         }
     }
 
+    /// Its handle.
+    pub fn handle(&self) -> usize {
+        self.handle
+    }
+
     /// Bytes that whole elements with at least `received` bytes have when packed.
     pub fn whole(&self, received: i64) -> i64 {
         match self.size {

@@ -88,5 +88,10 @@ macro_rules! exports {
     };
 }
 
+pub mod completion;
 pub mod job;
+pub mod objects;
 pub mod p2p;
+pub mod persistent;
+pub mod probe;
+pub mod refused;

@@ -1,0 +1,188 @@
+//! Calls that begin something and give a request.
+
+use std::ffi::c_int;
+
+use super::p2p::Message;
+use super::{with, SUCCESS};
+use crate::divergence;
+use crate::log::{Call, Outcome, Shape};
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::requests::{Life, Request};
+use crate::state::State;
+use crate::target::Target;
+
+/// A non-blocking send.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn send(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = message.shape(call, state);
+        // SAFETY: by the caller's promise.
+        unsafe { state.starting(shape, Target::Nothing, false, request, real) }
+    })
+}
+
+/// A non-blocking receive.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn recv(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = message.shape(call, state);
+        let target = message.target(state);
+        let is_message = message.peer != state.mpi.numbers.proc_null;
+        // SAFETY: by the caller's promise.
+        unsafe { state.starting(shape, target, is_message, request, real) }
+    })
+}
+
+/// A non-blocking receive outside parts: it may be waited for inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn recv_outside(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS {
+            let target = message.target(state);
+            let is_message = message.peer != state.mpi.numbers.proc_null;
+            let shape = Shape { comm: message.comm, ..Shape::new(call) };
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            unsafe { state.begun(shape, target, is_message, 0, request) };
+        }
+        code
+    })
+}
+
+impl State {
+    /// A real call has begun a request.
+    ///
+    /// # Safety
+    /// A handle is at `request`.
+    pub unsafe fn begun(
+        &mut self,
+        shape: Shape,
+        target: Target,
+        is_message: bool,
+        began: u64,
+        request: Ptr,
+    ) {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        let request = Request {
+            shape,
+            target,
+            is_message,
+            began,
+            made: 0,
+            persistent: false,
+            life: Life::Real,
+            cancelled: false,
+        };
+        self.requests.insert(handle, request);
+    }
+
+    /// A call that begins a request; a replay gives one that is done.
+    ///
+    /// # Safety
+    /// `request` is the call's.
+    pub unsafe fn starting(
+        &mut self,
+        shape: Shape,
+        target: Target,
+        is_message: bool,
+        request: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> c_int {
+        match self.source() {
+            Source::Mpi => {
+                let code = real();
+                let mut outcome = Outcome::of(code);
+                if code == SUCCESS {
+                    outcome.began = self.parts.begin_number();
+                    // SAFETY: by the caller's promise, MPI has written a handle there.
+                    unsafe { self.begun(shape, target, is_message, outcome.began, request) };
+                }
+                self.parts.record(shape, outcome);
+                code
+            }
+            Source::Log => {
+                let (code, began) = match self.parts.next(&shape) {
+                    Ok(at) => match self.parts.event(at) {
+                        Some(event) => (event.outcome.code, event.outcome.began),
+                        None => return SUCCESS,
+                    },
+                    Err(divergence) => return divergence::stop(self, &shape, &divergence),
+                };
+                if code == SUCCESS {
+                    let handle = self.pool.take(&self.mpi);
+                    let target = target.resolved(&mut self.types);
+                    let life = Life::Replayed(self.parts.replayed().unwrap_or_default());
+                    let begun = Request {
+                        shape,
+                        target,
+                        is_message,
+                        began,
+                        made: 0,
+                        persistent: false,
+                        life,
+                        cancelled: false,
+                    };
+                    self.requests.insert(handle, begun);
+                    // SAFETY: by the caller's promise.
+                    unsafe { self.mpi.write_handle(request, handle) };
+                }
+                code
+            }
+        }
+    }
+
+    /// A replayed request is done: the generalized one is used again.
+    pub fn give_back(&mut self, handle: usize) {
+        if let Some(request) = self.requests.get_mut(handle) {
+            if matches!(request.life, Life::Replayed(_)) {
+                request.life = Life::Idle;
+                request.target = Target::Nothing;
+                self.pool.give(handle);
+            }
+        }
+    }
+
+    /// MPI has freed the request with this handle.
+    pub fn gone(&mut self, handle: usize) -> Option<Request> {
+        let request = self.requests.remove(handle)?;
+        if request.life != Life::Real {
+            self.pool.lose(handle);
+        }
+        Some(request)
+    }
+
+    /// The replay of the instance with this number has ended. What it has begun and nobody waited
+    /// for is done, and nobody will: the backward sweep comes next.
+    pub fn replay_ended(&mut self, number: u64) {
+        for (handle, request) in self.requests.iter_mut() {
+            if request.life == Life::Replayed(number) {
+                request.life = Life::Idle;
+                request.target = Target::Nothing;
+                self.pool.give(handle);
+            }
+        }
+    }
+}
