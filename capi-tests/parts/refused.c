@@ -128,6 +128,7 @@ int main(int argc, char **argv)
     processes();
     MPI(MPI_Barrier(MPI_COMM_WORLD));
     replay_end(5);
+    PART(VELOC_Part_free(5));
     EMPTY_LOG();
     return end_program();
 }

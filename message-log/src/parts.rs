@@ -56,6 +56,8 @@ struct Replay {
     cursor: Position,
     /// What the first run had begun at that place, in numbers of [`Outcome::began`].
     begun: u64,
+    /// The number of the first instance that began in it.
+    inner: u64,
 }
 
 /// Where a call's result comes from.
@@ -160,14 +162,18 @@ impl Parts {
         self.can_repeat = false;
         let number = self.numbers;
         let (begin, since, begun) = match self.replay() {
-            Some(Replay { instance: replayed, cursor, begun }) => {
+            Some(Replay { instance: replayed, cursor, begun, inner }) => {
                 let since = self.instance(replayed).map_or(number, |instance| instance.since);
-                // The first run recorded it too, and this one takes its place.
-                self.drop_instances(|instance| {
+                // The first run recorded it too, and this one takes its place. Several may begin
+                // there, if all but one are empty.
+                let earlier = self.instances.iter().find(|instance| {
                     (instance.id, instance.begin) == (id, cursor)
+                        && (replayed + 1..inner).contains(&instance.number)
                         && instance.end.is_some()
-                        && instance.number != replayed
                 });
+                if let Some(earlier) = earlier.map(|instance| instance.number) {
+                    self.drop_instances(|instance| instance.number == earlier);
+                }
                 (cursor, since, begun)
             }
             None => (self.log.end(), number, self.begun),
@@ -219,7 +225,8 @@ impl Parts {
             return Err(Fault(format!("part {id} cannot be replayed: {why}")));
         };
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
-        self.open.push(Open::Replay(Replay { instance, cursor, begun }));
+        let inner = self.numbers;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, inner }));
         self.can_repeat = false;
         Ok(())
     }
