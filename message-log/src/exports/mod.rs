@@ -88,6 +88,7 @@ macro_rules! exports {
     };
 }
 
+pub mod collectives;
 pub mod completion;
 pub mod job;
 pub mod objects;

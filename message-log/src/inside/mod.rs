@@ -4,6 +4,7 @@
 //! real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](State::next) gives what it gave in the first run.
 
+pub mod collective;
 pub mod completion;
 pub mod nonblocking;
 pub mod objects;

@@ -20,7 +20,9 @@ static void begun_outside(void) {
     MPI_Request before[2] = {receive, send};
     for (int run = 0; run < 2; run++) {
         MPI_Request requests[2] = {before[0], before[1]};
-        in = -1;
+        if (run == 1) {
+            in = -1;
+        }
         begin(1, run);
         MPI_Wait(&requests[0], run == 0 ? &first : &again);
         MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
