@@ -228,7 +228,7 @@ static void rooted(int root)
     CALL(Gather, Igather, at_root ? MPI_IN_PLACE : in, BLOCK, MPI_INT, out, BLOCK, MPI_INT, root,
          world);
 #undef PLACE
-#define PLACE place(0, BLOCK)
+#define PLACE place(0, 2 * BLOCK)
     CALL(Bcast, Ibcast, out, BLOCK, MPI_INT, root, world);
     CALL(Bcast, Ibcast, out, 1, strided, root, world);
     CALL(Reduce, Ireduce, at_root ? MPI_IN_PLACE : out, out, BLOCK, MPI_INT, MPI_SUM, root, world);

@@ -41,8 +41,7 @@ pub unsafe fn recv(
 ) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
-        let target = message.target(state);
-        let is_message = message.peer != state.mpi.numbers.proc_null;
+        let (target, is_message) = message.received_into(state);
         // SAFETY: by the caller's promise.
         unsafe { state.starting(shape, target, is_message, request, real) }
     })
@@ -61,8 +60,7 @@ pub unsafe fn recv_outside(
     with(|state| {
         let code = real();
         if code == SUCCESS {
-            let target = message.target(state);
-            let is_message = message.peer != state.mpi.numbers.proc_null;
+            let (target, is_message) = message.received_into(state);
             let shape = Shape { comm: message.comm, ..Shape::new(call) };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { state.begun(shape, target, is_message, 0, request) };
