@@ -1,5 +1,7 @@
 //! `VELOC_Part_*`: the C interface of parts.
 
+#![allow(non_snake_case)] // C's names.
+
 use std::ffi::{c_char, c_int};
 
 use crate::deferred::Kind;

@@ -95,7 +95,7 @@ collective! { MPI_Bcast MPI_Ibcast MPI_Bcast_c MPI_Ibcast_c (
     comm: Handle,
 ) |call, state| collective::bcast(
     call,
-    &Elements { buf, count: i64::from(count), datatype },
+    &Elements::new(buf, count, datatype),
     root,
     comm,
     state,
@@ -112,8 +112,8 @@ collective! { MPI_Gather MPI_Igather MPI_Gather_c MPI_Igather_c (
     comm: Handle,
 ) |call, state| collective::gather(
     call,
-    &Elements { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype },
-    &Elements { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype },
+    &Elements::new(sendbuf, sendcount, sendtype),
+    &Elements::new(recvbuf, recvcount, recvtype),
     root,
     comm,
     state,
@@ -131,7 +131,7 @@ collective! { MPI_Gatherv MPI_Igatherv MPI_Gatherv_c MPI_Igatherv_c (
     comm: Handle,
 ) |call, state| collective::gatherv(
     call,
-    &Elements { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype },
+    &Elements::new(sendbuf, sendcount, sendtype),
     &Blocks {
         buf: recvbuf,
         counts: recvcounts.into(),
@@ -154,7 +154,7 @@ collective! { MPI_Scatter MPI_Iscatter MPI_Scatter_c MPI_Iscatter_c (
     comm: Handle,
 ) |call, state| collective::scatter(
     call,
-    &Elements { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype },
+    &Elements::new(recvbuf, recvcount, recvtype),
     root,
     comm,
     state,
@@ -172,7 +172,7 @@ collective! { MPI_Scatterv MPI_Iscatterv MPI_Scatterv_c MPI_Iscatterv_c (
     comm: Handle,
 ) |call, state| collective::scatter(
     call,
-    &Elements { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype },
+    &Elements::new(recvbuf, recvcount, recvtype),
     root,
     comm,
     state,
@@ -188,7 +188,7 @@ collective! { MPI_Allgather MPI_Iallgather MPI_Allgather_c MPI_Iallgather_c (
     comm: Handle,
 ) |call, state| collective::of_all(
     call,
-    &Elements { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype },
+    &Elements::new(recvbuf, recvcount, recvtype),
     comm,
     state,
 ) }
@@ -224,7 +224,7 @@ collective! { MPI_Alltoall MPI_Ialltoall MPI_Alltoall_c MPI_Ialltoall_c (
     comm: Handle,
 ) |call, state| collective::of_all(
     call,
-    &Elements { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype },
+    &Elements::new(recvbuf, recvcount, recvtype),
     comm,
     state,
 ) }
@@ -281,7 +281,7 @@ collective! { MPI_Reduce MPI_Ireduce MPI_Reduce_c MPI_Ireduce_c (
     comm: Handle,
 ) |call, state| collective::reduce(
     call,
-    &Elements { buf: recvbuf, count: i64::from(count), datatype },
+    &Elements::new(recvbuf, count, datatype),
     root,
     comm,
     state,
@@ -296,7 +296,7 @@ collective! { MPI_Allreduce MPI_Iallreduce MPI_Allreduce_c MPI_Iallreduce_c (
     comm: Handle,
 ) |call, state| collective::result(
     call,
-    &Elements { buf: recvbuf, count: i64::from(count), datatype },
+    &Elements::new(recvbuf, count, datatype),
     comm,
     state,
 ) }
@@ -310,7 +310,7 @@ collective! { MPI_Scan MPI_Iscan MPI_Scan_c MPI_Iscan_c (
     comm: Handle,
 ) |call, state| collective::result(
     call,
-    &Elements { buf: recvbuf, count: i64::from(count), datatype },
+    &Elements::new(recvbuf, count, datatype),
     comm,
     state,
 ) }
@@ -324,7 +324,7 @@ collective! { MPI_Exscan MPI_Iexscan MPI_Exscan_c MPI_Iexscan_c (
     comm: Handle,
 ) |call, state| collective::exscan(
     call,
-    &Elements { buf: recvbuf, count: i64::from(count), datatype },
+    &Elements::new(recvbuf, count, datatype),
     comm,
     state,
 ) }
@@ -338,7 +338,7 @@ collective! { MPI_Reduce_scatter_block MPI_Ireduce_scatter_block MPI_Reduce_scat
     comm: Handle,
 ) |call, state| collective::result(
     call,
-    &Elements { buf: recvbuf, count: i64::from(count), datatype },
+    &Elements::new(recvbuf, count, datatype),
     comm,
     state,
 ) }
@@ -369,7 +369,7 @@ collective! { MPI_Neighbor_allgather MPI_Ineighbor_allgather MPI_Neighbor_allgat
     comm: Handle,
 ) |call, state| collective::of_neighbors(
     call,
-    &Elements { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype },
+    &Elements::new(recvbuf, recvcount, recvtype),
     comm,
     state,
 ) }
@@ -405,7 +405,7 @@ collective! { MPI_Neighbor_alltoall MPI_Ineighbor_alltoall MPI_Neighbor_alltoall
     comm: Handle,
 ) |call, state| collective::of_neighbors(
     call,
-    &Elements { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype },
+    &Elements::new(recvbuf, recvcount, recvtype),
     comm,
     state,
 ) }

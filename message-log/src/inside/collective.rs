@@ -75,6 +75,13 @@ pub struct Elements {
     pub datatype: Handle,
 }
 
+impl Elements {
+    /// With a count of either width.
+    pub fn new(buf: Ptr, count: impl Into<i64>, datatype: Handle) -> Elements {
+        Elements { buf, count: count.into(), datatype }
+    }
+}
+
 /// Counts for each process, of either width.
 #[derive(Clone, Copy, Debug)]
 pub enum Counts {
