@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::deferred::Kind;
+use crate::divergence;
 use crate::parts::{Fault, Source};
 use crate::refuse;
 use crate::state::{self, State};
@@ -185,12 +186,11 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
             state.replay_ended(ended);
         }
         release(state);
-        done
+        done.map_err(|fault| divergence::explain(&state.mpi, &fault))
     });
     match done {
         Ok(Ok(())) => VELOC_SUCCESS,
-        Ok(Err(fault)) => fail(call, &fault.0),
-        Err(text) => fail(call, &text),
+        Ok(Err(text)) | Err(text) => fail(call, &text),
     }
 }
 

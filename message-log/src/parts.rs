@@ -8,7 +8,6 @@
 //! The logged instances of one id are a stack too: a loop that runs a part many times is replayed
 //! in reverse.
 
-use std::fmt;
 use std::rc::Rc;
 
 use crate::log::{Event, Log, Outcome, Payload, Position, Shape};
@@ -63,6 +62,8 @@ struct Replay {
     cursor: Position,
     /// What the first run had begun at that place, in numbers of [`Outcome::began`].
     begun: u64,
+    /// The number of the first instance that began in it.
+    inner: u64,
 }
 
 /// Where a call's result comes from.
@@ -76,12 +77,18 @@ pub enum Source {
 
 /// Why a call of the application's on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(pub String);
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+pub enum Fault {
+    /// In words.
+    Text(String),
+    /// A replay ends before its part did.
+    Missing {
+        /// The part's id.
+        part: i32,
+        /// How many calls were made again, equal polls counted as one.
+        place: u64,
+        /// The next one.
+        next: Option<Shape>,
+    },
 }
 
 /// A call that the replayed part did not make when it was recorded.
@@ -162,23 +169,25 @@ impl Parts {
     /// Flags that are none.
     pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
         if flags & !(RESEND | KEEP) != 0 {
-            return Err(Fault(format!("part {id} begins with unknown flags: {flags:#x}")));
+            return Err(Fault::Text(format!("part {id} begins with unknown flags: {flags:#x}")));
         }
         self.can_repeat = false;
         let number = self.numbers;
         let mut closed = None;
         let (begin, since, begun) = match self.replay() {
-            Some(Replay { instance: replayed, cursor, begun }) => {
+            Some(Replay { instance: replayed, cursor, begun, inner }) => {
                 let since = self.instance(replayed).map_or(number, |instance| instance.since);
-                // The first run recorded it too, and this one takes its place.
-                let is_same = |instance: &Instance| {
+                // The first run recorded it too, and this one takes its place. Several may begin
+                // there, if all but one are empty.
+                let earlier = self.instances.iter().find(|instance| {
                     (instance.id, instance.begin) == (id, cursor)
+                        && (replayed + 1..inner).contains(&instance.number)
                         && instance.end.is_some()
-                        && instance.number != replayed
-                };
-                let same = self.instances.iter().rev().find(|instance| is_same(instance));
-                closed = same.and_then(|same| same.closed.clone());
-                self.drop_instances(is_same);
+                });
+                closed = earlier.and_then(|earlier| earlier.closed.clone());
+                if let Some(earlier) = earlier.map(|instance| instance.number) {
+                    self.drop_instances(|instance| instance.number == earlier);
+                }
                 (cursor, since, begun)
             }
             None => (self.log.end(), number, self.begun),
@@ -287,10 +296,11 @@ impl Parts {
         let Some(instance) = newest else {
             let open = self.instances.iter().any(|instance| instance.id == id);
             let why = if open { "it is still open" } else { "no run of it is logged" };
-            return Err(Fault(format!("part {id} cannot be replayed: {why}")));
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
-        self.open.push(Open::Replay(Replay { instance, cursor, begun }));
+        let inner = self.numbers;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, inner }));
         self.can_repeat = false;
         Ok(())
     }
@@ -310,15 +320,12 @@ impl Parts {
             return Err(self.not_innermost("ends its replay", id));
         };
         if let Some(text) = &instance.broken {
-            return Err(Fault(text.clone()));
+            return Err(Fault::Text(text.clone()));
         }
         if instance.end.is_some_and(|end| cursor < end) {
-            let next = self.log.get(cursor).map_or("?", |event| event.shape.call.0);
-            return Err(Fault(format!(
-                "part {id} ends its replay too early: the logged {next} was not called again \
-                 ({} calls before it were)",
-                cursor.event - instance.begin.event
-            )));
+            let place = cursor.event - instance.begin.event;
+            let next = self.log.get(cursor).map(|event| event.shape);
+            return Err(Fault::Missing { part: id, place, next });
         }
         let keep = instance.flags & KEEP != 0;
         self.open.pop();
@@ -340,10 +347,10 @@ impl Parts {
         };
         let inner = self.open.len().saturating_sub(1);
         if self.open[..inner].iter().any(|open| self.is(number(open), id)) {
-            return Err(Fault(format!("part {id} is open, and others are open inside it")));
+            return Err(Fault::Text(format!("part {id} is open, and others are open inside it")));
         }
         if !self.instances.iter().any(|instance| instance.id == id) {
-            return Err(Fault(format!("no run of part {id} is logged")));
+            return Err(Fault::Text(format!("no run of part {id} is logged")));
         }
         if self.open.last().is_some_and(|open| self.is(number(open), id)) {
             self.open.pop();
@@ -486,7 +493,7 @@ impl Parts {
             (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
             _ => "none is".to_owned(),
         };
-        Fault(format!("part {id} {what} but is not the innermost open part: {inner}"))
+        Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
     /// Drops the instances that `goes` picks, and what nobody needs after that.

@@ -163,6 +163,11 @@ functions! {
     /// From the first byte that an element has to the last.
     type_get_true_extent = c"PMPI_Type_get_true_extent"
         (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
+    /// Blocks of a type at some distances in bytes.
+    type_create_hindexed = c"PMPI_Type_create_hindexed"
+        (count: c_int, lengths: *const c_int, distances: *const Aint, datatype: Handle, made: Ptr);
+    /// Makes a type ready for use.
+    type_commit = c"PMPI_Type_commit" (datatype: Ptr);
     /// A copy of a type.
     type_dup = c"PMPI_Type_dup" (datatype: Handle, copy: Ptr);
     /// Frees a type.

@@ -56,8 +56,7 @@ pub unsafe fn recv(
 ) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
-        let target = message.target(state);
-        let is_message = message.peer != state.mpi.numbers.proc_null;
+        let (target, is_message) = message.received_into(state);
         let route = state.posts_again(&shape);
         let counted = match state.source() {
             Source::Mpi => state.posts(message, true),
@@ -113,8 +112,7 @@ pub unsafe fn recv_outside(
         let counted = state.posts(message, true);
         let code = real();
         if code == SUCCESS {
-            let target = message.target(state);
-            let is_message = message.peer != state.mpi.numbers.proc_null;
+            let (target, is_message) = message.received_into(state);
             let shape = Shape { comm: message.comm, ..Shape::new(call) };
             let counted = counted.map_or(Counted::Nothing, Counted::Receive);
             // SAFETY: by the caller's promise, MPI has written a handle there.

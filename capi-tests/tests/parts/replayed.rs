@@ -1,0 +1,96 @@
+//! Programs whose replays are right with the library.
+
+use crate::under::{passes, run, Library, EVERY_MPI};
+
+/// The figures of the paper, with standard and synchronous sends, with requests in the snapshots and
+/// without, with inner parts that the first run has and that it has not. Catches a send that is
+/// repeated, a receive or a wait that is not answered from the log, messages sent again by a part
+/// that is not right-tight, and bytes that stay in the log.
+#[test]
+fn figures() {
+    passes(2, "figures", "");
+}
+
+/// Catches, in programs nobody thought of, what the figures catch in theirs: a hundred parts that
+/// begin and end anywhere between messages of every kind.
+#[test]
+fn random_programs() {
+    passes(3, "random", "seed=1 seeds=12");
+    passes(4, "random", "seed=100 seeds=4 messages=40");
+}
+
+/// The same with parts that all processes have in common, so that messages may be sent again.
+#[test]
+fn random_programs_with_common_parts() {
+    passes(3, "random", "seed=1 seeds=12 common=1");
+}
+
+/// Catches an order of completion, an index or a status that is another in the replay.
+#[test]
+fn a_farm() {
+    passes(4, "farm", "");
+}
+
+/// Catches persistent requests that a replay starts or loses, types packed wrongly, and halos that
+/// are not delivered.
+#[test]
+fn a_halo_exchange() {
+    for arguments in ["", "known=0"] {
+        passes(4, "halo", arguments);
+    }
+}
+
+/// Catches instances of a part that are replayed in the wrong order, or dropped with another one.
+#[test]
+fn bisection() {
+    passes(4, "bisect", "");
+}
+
+/// Catches a replay that asks more or less often than the first run.
+#[test]
+fn loops_steered_by_messages() {
+    passes(3, "steered", "");
+}
+
+/// Catches a collective operation that is called again in a replay, computed anew, or delivered into
+/// the gaps between its blocks.
+#[test]
+fn collectives() {
+    passes(4, "collectives", "");
+}
+
+/// Catches bytes logged twice, bytes not received that are logged, and what stays.
+#[test]
+fn bytes() {
+    passes(3, "bytes", "");
+}
+
+/// Each case by itself, so that one that fails does not hide the others.
+#[test]
+fn corners() {
+    const CASES: [&str; 14] = [
+        "every_send",
+        "sendrecv",
+        "process_null",
+        "empty_messages",
+        "ignored_statuses",
+        "own_and_large",
+        "cancelled",
+        "freed",
+        "persistent",
+        "truncated",
+        "types",
+        "communicators",
+        "intercommunicator",
+        "borders",
+    ];
+    for case in CASES {
+        for mpi in &EVERY_MPI {
+            let arguments = format!("case={case}");
+            let Some(run) = run(mpi, Library::Preloaded, 3, "corners", &arguments) else {
+                continue;
+            };
+            let _ = run.succeed();
+        }
+    }
+}
