@@ -90,6 +90,7 @@ static void run(const struct figure *figure)
 
 static void run_in_all_ways(const struct figure *figure)
 {
+    check_gradient(figure->steps[rank]);
     for (synchronous = 0; synchronous < 2; synchronous++)
         for (snapshot_has_requests = 0; snapshot_has_requests < 2; snapshot_has_requests++)
             for (nested_first = 0; nested_first < 2; nested_first++)

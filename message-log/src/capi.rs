@@ -162,6 +162,9 @@ fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c
 
 /// Frees what no part needs any more.
 fn release(state: &mut State) {
+    if state.deferred.is_empty() {
+        return;
+    }
     let oldest = state.parts.oldest();
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {

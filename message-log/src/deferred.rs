@@ -35,6 +35,11 @@ impl Deferred {
         self.freed.push(Freed { kind, handle, at });
     }
 
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.freed.is_empty()
+    }
+
     /// Whether the application has freed this.
     pub fn has(&self, kind: Kind, handle: usize) -> bool {
         self.freed.iter().any(|freed| (freed.kind, freed.handle) == (kind, handle))
