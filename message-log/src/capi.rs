@@ -145,6 +145,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
+        state.requests.know_all();
         let replayed = state.parts.replayed();
         let done = body(&mut state.parts);
         if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {
