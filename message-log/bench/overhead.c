@@ -1,4 +1,4 @@
-/* What logging costs, measured in one job of two processes: messages inside a part against the same
+/* What logging costs, measured in one job of two processes (one measures calls alone): messages inside a part against the same
  * outside, in turns, and calls outside parts against those of the profiling interface, which pass
  * this library by. Prints medians over rounds.
  *
@@ -122,16 +122,16 @@ static void calls(int rounds) {
 }
 
 int main(int argc, char **argv) {
-    int rounds = argc > 1 ? atoi(argv[1]) : 31;
+    int rounds = argc > 1 ? atoi(argv[1]) : 31, size;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc > 2) {
-        calls(rounds);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size > 1) {
+        messages(8, 10000, rounds);
+        messages(4096, 5000, rounds);
+        messages(65536, 1000, rounds);
+        messages(1 << 20, 60, rounds);
     }
-    messages(8, 10000, rounds);
-    messages(4096, 5000, rounds);
-    messages(65536, 1000, rounds);
-    messages(1 << 20, 60, rounds);
     calls(rounds);
     MPI_Finalize();
     return 0;

@@ -146,6 +146,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
+        state.requests.know_all();
         let replayed = state.parts.replayed();
         let done = body(&mut state.parts);
         if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {
@@ -162,7 +163,9 @@ fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c
 
 /// Frees what no part needs any more.
 fn release(state: &mut State) {
-    if state.deferred.is_empty() {
+    // To find the oldest takes as long as there are instances, and there may be many. The first one
+    // is hardly ever younger.
+    if !state.deferred.is_due(state.parts.first()) {
         return;
     }
     let oldest = state.parts.oldest();

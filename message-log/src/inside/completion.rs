@@ -184,7 +184,8 @@ pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce() -> c_int) 
             let Some(handle) = before.get(n) else { continue };
             // SAFETY: by the caller's promise.
             let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-            if after == state.mpi.request_null && handle != after {
+            let is_gone = after == state.mpi.request_null && handle != after;
+            if is_gone && !state.requests.remove_plain(handle) {
                 state.gone(handle);
             }
         }

@@ -8,7 +8,7 @@ use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Request};
+use crate::requests::{Life, Plain, Request};
 use crate::state::State;
 use crate::target::Target;
 
@@ -59,11 +59,19 @@ pub unsafe fn recv_outside(
 ) -> c_int {
     with(|state| {
         let code = real();
-        if code == SUCCESS {
-            let (target, is_message) = message.received_into(state);
-            let shape = Shape { comm: message.comm, ..Shape::new(call) };
+        if code == SUCCESS && message.peer != state.mpi.numbers.proc_null {
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(shape, target, is_message, 0, request) };
+            let handle = unsafe { state.mpi.read_handle(request) };
+            state.requests.insert_plain(
+                handle,
+                Plain {
+                    call,
+                    comm: state.mpi.abi.truncate(message.comm),
+                    buf: message.buf as usize,
+                    count: message.count,
+                    datatype: state.mpi.abi.truncate(message.datatype),
+                },
+            );
         }
         code
     })
