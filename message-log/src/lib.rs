@@ -11,6 +11,7 @@
 //! - [`log`]: the one sequence of [`log::Event`]s and the memory that their payloads are in;
 //! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with
 //!   the log it is a model of its own, without MPI;
+//! - `copy`: bytes between the application's memory and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
 //!   where received bytes lie;
 //! - `requests`, `pool`, `deferred`: what the application has under way, the requests that a replay
@@ -30,6 +31,7 @@
 //!   `State::plain` and `State::receiving` (in `inside`) are where a replay sends and receives.
 
 pub mod capi;
+mod copy;
 mod deferred;
 mod divergence;
 pub mod exports;
