@@ -129,6 +129,8 @@ int main(int argc, char **argv)
         nested_first = seed / 4 % 2 == 1;
         length = brackets = 0;
         make_program(messages, common);
+        if (seed == number(argc, argv, "seed", 1))
+            check_gradient(steps);
         compare_gradients(steps);
     }
     return end_program();

@@ -1,4 +1,4 @@
-/* What logging costs, measured in one job of two processes: messages inside a part against the same
+/* What logging costs, measured in one job of two processes (one measures calls alone): messages inside a part against the same
  * outside, in turns, and calls outside parts against those of the profiling interface, which pass
  * this library by. Prints medians over rounds.
  *
@@ -99,6 +99,44 @@ static double used(void) {
         }                                                                                         \
     } while (0)
 
+/* What a part adds to messages of a process to itself, in seconds of a core. */
+static void logged(int bytes, int count, int rounds) {
+    char *out = malloc(bytes), *in = malloc(bytes);
+    double *outside = malloc(rounds * sizeof *outside), *added = malloc(rounds * sizeof *added);
+    memset(out, 1, bytes);
+    memset(in, 1, bytes);
+    for (int round = -1; round < rounds; round++) {
+        double took[2];
+        for (int inside = 0; inside < 2; inside++) {
+            if (inside) {
+                VELOC_Part_begin(1, 0);
+            }
+            double start = used();
+            for (int i = 0; i < count; i++) {
+                MPI_Request r;
+                MPI_Irecv(in, bytes, MPI_BYTE, 0, 0, MPI_COMM_SELF, &r);
+                MPI_Send(out, bytes, MPI_BYTE, 0, 0, MPI_COMM_SELF);
+                MPI_Wait(&r, MPI_STATUS_IGNORE);
+            }
+            took[inside] = (used() - start) / count;
+        }
+        VELOC_Part_end(1);
+        VELOC_Part_free(1);
+        if (round >= 0) { /* the first one makes memory */
+            outside[round] = took[0];
+            added[round] = took[1] - took[0];
+        }
+    }
+    if (rank == 0) {
+        printf("Irecv, Send and Wait of %7d bytes: %8.0f ns, a part adds %8.0f ns\n", bytes,
+               1e9 * median(outside, rounds), 1e9 * median(added, rounds));
+    }
+    free(out);
+    free(in);
+    free(outside);
+    free(added);
+}
+
 static void calls(int rounds) {
     double *direct = malloc(rounds * sizeof *direct), *added = malloc(rounds * sizeof *added);
     int none = MPI_PROC_NULL, in = 0, out = 0, flag;
@@ -122,16 +160,19 @@ static void calls(int rounds) {
 }
 
 int main(int argc, char **argv) {
-    int rounds = argc > 1 ? atoi(argv[1]) : 31;
+    int rounds = argc > 1 ? atoi(argv[1]) : 31, size;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc > 2) {
-        calls(rounds);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size > 1) {
+        messages(8, 10000, rounds);
+        messages(4096, 5000, rounds);
+        messages(65536, 1000, rounds);
+        messages(1 << 20, 60, rounds);
     }
-    messages(8, 10000, rounds);
-    messages(4096, 5000, rounds);
-    messages(65536, 1000, rounds);
-    messages(1 << 20, 60, rounds);
+    logged(8, 20000, rounds);
+    logged(4096, 5000, rounds);
+    logged(1 << 20, 60, rounds);
     calls(rounds);
     MPI_Finalize();
     return 0;

@@ -180,6 +180,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
+        state.requests.know_all();
         let replayed = state.parts.replayed();
         let done = body(state);
         if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {
@@ -196,6 +197,11 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
 
 /// Frees what no part needs any more.
 fn release(state: &mut State) {
+    // To find the oldest takes as long as there are instances, and there may be many. The first one
+    // is hardly ever younger.
+    if !state.deferred.is_due(state.parts.first()) {
+        return;
+    }
     let oldest = state.parts.oldest();
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {

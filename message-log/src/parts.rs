@@ -36,6 +36,8 @@ pub struct Instance {
     begun: u64,
     /// Where it ended; `None` while it is recorded.
     end: Option<Position>,
+    /// The instances that were open around it when it began, recorded or replayed.
+    around: Box<[u64]>,
     /// Why it cannot be replayed any further.
     broken: Option<String>,
     /// Where it began among the messages of the process, if they may be sent again.
@@ -51,6 +53,16 @@ enum Open {
     Record(u64),
     /// The instance with this number is replayed.
     Replay(Replay),
+}
+
+impl Open {
+    /// The instance's number.
+    fn number(&self) -> u64 {
+        match self {
+            Open::Record(number) => *number,
+            Open::Replay(replay) => replay.instance,
+        }
+    }
 }
 
 /// How far a replay is.
@@ -108,6 +120,7 @@ pub struct Divergence {
 #[derive(Debug, Default)]
 pub struct Parts {
     log: Log,
+    /// By number.
     instances: Vec<Instance>,
     open: Vec<Open>,
     numbers: u64,
@@ -154,13 +167,14 @@ impl Parts {
         self.instances.iter().map(|instance| instance.since).min()
     }
 
+    /// The same of the first instance that is live, which others may share older events with.
+    pub fn first(&self) -> Option<u64> {
+        self.instances.first().map(|instance| instance.since)
+    }
+
     /// The id of the innermost open part.
     pub fn innermost(&self) -> Option<i32> {
-        let number = match self.open.last()? {
-            Open::Record(number) => *number,
-            Open::Replay(replay) => replay.instance,
-        };
-        self.instance(number).map(|instance| instance.id)
+        self.instance(self.open.last()?.number()).map(|instance| instance.id)
     }
 
     /// Begins to record a part.
@@ -174,37 +188,21 @@ impl Parts {
         self.can_repeat = false;
         let number = self.numbers;
         let mut closed = None;
+        let around = self.open.iter().map(Open::number).collect();
         let (begin, since, begun) = match self.replay() {
-            Some(Replay { instance: replayed, cursor, begun, inner }) => {
-                let since = self.instance(replayed).map_or(number, |instance| instance.since);
-                // The first run recorded it too, and this one takes its place. Several may begin
-                // there, if all but one are empty.
-                let earlier = self.instances.iter().find(|instance| {
-                    (instance.id, instance.begin) == (id, cursor)
-                        && (replayed + 1..inner).contains(&instance.number)
-                        && instance.end.is_some()
-                });
-                closed = earlier.and_then(|earlier| earlier.closed.clone());
-                if let Some(earlier) = earlier.map(|instance| instance.number) {
-                    self.drop_instances(|instance| instance.number == earlier);
-                }
-                (cursor, since, begun)
+            Some(replay) => {
+                closed = self.replace(id, &replay);
+                let replayed = self.instance(replay.instance);
+                let since = replayed.map_or(number, |instance| instance.since);
+                (replay.cursor, since, replay.begun)
             }
             None => (self.log.end(), number, self.begun),
         };
         self.numbers += 1;
-        self.instances.push(Instance {
-            id,
-            flags,
-            number,
-            since,
-            begin,
-            begun,
-            end: None,
-            broken: None,
-            mark: None,
-            closed,
-        });
+        let (end, broken, mark) = (None, None, None);
+        let instance =
+            Instance { id, flags, number, since, begin, begun, end, around, broken, mark, closed };
+        self.instances.push(instance);
         self.open.push(Open::Record(number));
         Ok(())
     }
@@ -331,7 +329,7 @@ impl Parts {
         self.open.pop();
         self.can_repeat = false;
         if !keep {
-            self.drop_instances(|instance| instance.number == number);
+            self.drop_instance(number);
         }
         Ok(())
     }
@@ -341,22 +339,21 @@ impl Parts {
     /// # Errors
     /// It is open, with others inside it, or nothing of it is logged.
     pub fn free(&mut self, id: i32) -> Result<(), Fault> {
-        let number = |open: &Open| match open {
-            Open::Record(number) => *number,
-            Open::Replay(replay) => replay.instance,
-        };
         let inner = self.open.len().saturating_sub(1);
-        if self.open[..inner].iter().any(|open| self.is(number(open), id)) {
+        if self.open[..inner].iter().any(|open| self.is(open.number(), id)) {
             return Err(Fault::Text(format!("part {id} is open, and others are open inside it")));
         }
         if !self.instances.iter().any(|instance| instance.id == id) {
             return Err(Fault::Text(format!("no run of part {id} is logged")));
         }
-        if self.open.last().is_some_and(|open| self.is(number(open), id)) {
+        if self.open.last().is_some_and(|open| self.is(open.number(), id)) {
             self.open.pop();
         }
         self.can_repeat = false;
-        self.drop_instances(|instance| instance.id == id);
+        let of_id = self.instances.iter().filter(|instance| instance.id == id);
+        for number in of_id.map(|instance| instance.number).collect::<Vec<_>>() {
+            self.drop_instance(number);
+        }
         Ok(())
     }
 
@@ -375,7 +372,9 @@ impl Parts {
     /// Drops everything, as at the end of the job.
     pub fn clear(&mut self) {
         self.open.clear();
-        self.drop_instances(|_| true);
+        while let Some(last) = self.instances.last() {
+            self.drop_instance(last.number);
+        }
     }
 
     /// Logs what a real call gave.
@@ -474,12 +473,16 @@ impl Parts {
         })
     }
 
+    fn place(&self, number: u64) -> Option<usize> {
+        self.instances.binary_search_by_key(&number, |instance| instance.number).ok()
+    }
+
     fn instance(&self, number: u64) -> Option<&Instance> {
-        self.instances.iter().rev().find(|instance| instance.number == number)
+        self.place(number).map(|place| &self.instances[place])
     }
 
     fn instance_mut(&mut self, number: u64) -> Option<&mut Instance> {
-        self.instances.iter_mut().rev().find(|instance| instance.number == number)
+        self.place(number).map(|place| &mut self.instances[place])
     }
 
     fn is(&self, number: u64, id: i32) -> bool {
@@ -496,26 +499,44 @@ impl Parts {
         Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
-    /// Drops the instances that `goes` picks, and what nobody needs after that.
-    fn drop_instances(&mut self, goes: impl Fn(&Instance) -> bool) {
-        let end = self.replay().map_or(self.log.end(), |replay| replay.cursor);
-        let log = &mut self.log;
-        self.instances.retain(|instance| {
-            let stays = !goes(instance);
-            if !stays {
-                log.disown(instance.begin, instance.end.unwrap_or(end), instance.closed.as_deref());
-            }
-            stays
+    /// A run that begins inside a replay takes the place of the one that began there, inside the
+    /// same part, in the first run; not of one that this replay had there, and that is empty. What
+    /// that one gets again.
+    fn replace(&mut self, id: i32, replay: &Replay) -> Option<Rc<Closed>> {
+        let replayed: Vec<u64> = self
+            .open
+            .iter()
+            .filter(|open| matches!(open, Open::Replay(_)))
+            .map(Open::number)
+            .collect();
+        let oldest = replayed.iter().min()?;
+        let later = self.instances.iter().rev().take_while(|instance| instance.number > *oldest);
+        let same = later.filter(|instance| {
+            (instance.id, instance.begin) == (id, replay.cursor)
+                && instance.number < replay.inner
+                && instance.end.is_some()
+                && !replayed.contains(&instance.number)
+                && instance.around.iter().any(|around| replayed.contains(around))
         });
-        let instances = &self.instances;
-        let floor = self.open.iter().filter_map(|open| match open {
-            Open::Record(number) => instances
-                .iter()
-                .find(|instance| instance.number == *number)
-                .map(|instance| instance.begin),
-            Open::Replay(replay) => Some(replay.cursor),
-        });
-        let floor = floor.max();
-        self.log.trim(floor);
+        let same: Vec<_> = same.map(|same| (same.number, same.closed.clone())).collect();
+        let closed = same.iter().find_map(|(_, closed)| closed.clone());
+        for (number, _) in same {
+            self.drop_instance(number);
+        }
+        closed
+    }
+
+    /// Drops an instance, and what nobody needs after that.
+    fn drop_instance(&mut self, number: u64) {
+        let Some(place) = self.place(number) else { return };
+        let cursor = self.replay().map_or(self.log.end(), |replay| replay.cursor);
+        let instance = self.instances.remove(place);
+        let closed = instance.closed.as_deref();
+        self.log.disown(instance.begin, instance.end.unwrap_or(cursor), closed);
+        self.log.trim();
     }
 }
+
+#[cfg(test)]
+#[path = "parts_tests.rs"]
+mod tests;

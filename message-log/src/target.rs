@@ -1,6 +1,5 @@
 //! Where the bytes that a call receives lie in the application's memory.
 
-use std::ffi::c_void;
 use std::rc::Rc;
 
 use crate::log::{Arena, Payload};
@@ -145,13 +144,4 @@ impl Target {
         }
         true
     }
-}
-
-/// Copies bytes between the application's memory and the log.
-///
-/// # Safety
-/// Both ranges are there and do not overlap.
-pub unsafe fn copy(to: *mut c_void, from: *const c_void, len: usize) {
-    // SAFETY: by the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len) };
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
+use crate::copy;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 use crate::refuse;
@@ -82,7 +83,7 @@ impl Datatype {
         if self.is_dense {
             let from = (buf as i64 + self.lb) as *const c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            unsafe { crate::target::copy(to.as_mut_ptr().cast(), from, to.len()) };
+            unsafe { copy::into_log(to.as_mut_ptr().cast(), from, to.len()) };
             return;
         }
         self.by_pieces(mpi, buf, to.len() as i64, |from, count, datatype, at, len| {
@@ -103,7 +104,7 @@ impl Datatype {
         if self.is_dense {
             let to = (buf as i64 + self.lb) as *mut c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            unsafe { crate::target::copy(to, from.as_ptr().cast(), from.len()) };
+            unsafe { copy::from_log(to, from.as_ptr().cast(), from.len()) };
             return;
         }
         self.by_pieces(mpi, buf, from.len() as i64, |to, count, datatype, at, len| {

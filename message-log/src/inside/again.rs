@@ -2,7 +2,6 @@
 //! receive them again.
 
 use std::ffi::c_int;
-use std::rc::Rc;
 
 use super::p2p::Message;
 use super::SUCCESS;
@@ -11,14 +10,14 @@ use crate::parts::Source;
 use crate::pmpi::{self, Handle, Ptr};
 use crate::refuse;
 use crate::resend::closed::Route;
-use crate::resend::comms::Group;
+use crate::resend::comms::Place;
 use crate::resend::streams::{Link, Pattern, Stream, Ticket};
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
 
 /// What a request counts when it is done.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Counted {
     /// Nothing.
     #[default]
@@ -33,14 +32,14 @@ pub enum Counted {
     /// A message that is received.
     Receive(Posted),
     /// A collective call.
-    Collective(Rc<Group>),
+    Collective(Place),
 }
 
 /// A receive that was posted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Posted {
     ticket: Ticket,
-    group: Rc<Group>,
+    group: Place,
     /// The number of the event that posted it.
     event: u64,
     /// It can be received again, as far as the kind of call goes.
@@ -55,13 +54,13 @@ pub fn is_buffered(call: &str) -> bool {
 impl State {
     /// The group of a communicator, by which messages are counted. `None` if nothing is counted,
     /// or not on this one.
-    fn group(&mut self, comm: Handle) -> Option<Rc<Group>> {
+    fn group(&mut self, comm: Handle) -> Option<Place> {
         let resend = self.resend.as_mut()?;
         let group = resend.comms.get(self.mpi.abi.truncate(comm));
         if group.is_none() {
             resend.streams.unknown();
         }
-        group.cloned()
+        group
     }
 
     /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
@@ -70,16 +69,17 @@ impl State {
         if message.peer == self.mpi.numbers.proc_null {
             return None;
         }
-        let group = self.group(message.comm)?;
+        let place = self.group(message.comm)?;
         let own = self.mpi.rank as u32;
-        let streams = &mut self.resend.as_mut()?.streams;
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.group(place);
         let Some(peer) = group.process(message.peer) else {
-            streams.unknown();
+            resend.streams.unknown();
             return None;
         };
         let again = again && peer != own && message.count <= i64::from(c_int::MAX);
         let stream = Stream { comm: group.number, peer, tag: message.tag };
-        Some(streams.sent(stream, again))
+        Some(resend.streams.sent(stream, again))
     }
 
     /// A message is sent, in so far as its call has returned with this code.
@@ -100,21 +100,22 @@ impl State {
             return None;
         }
         let event = self.parts.next_event();
-        let group = self.group(message.comm)?;
+        let place = self.group(message.comm)?;
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.group(place);
         let peer = match message.peer {
             any if any == numbers.any_source => None,
             peer => Some(group.process(peer)?),
         };
         let tag = (message.tag != numbers.any_tag).then_some(message.tag);
-        let streams = &mut self.resend.as_mut()?.streams;
-        let ticket = streams.posted(Pattern { comm: group.number, peer, tag });
+        let ticket = resend.streams.posted(Pattern { comm: group.number, peer, tag });
         let again = again && message.count <= i64::from(c_int::MAX);
-        Some(Posted { ticket, group, event, again })
+        Some(Posted { ticket, group: place, event, again })
     }
 
     /// A posted receive is done, with this status.
     pub fn arrives(&mut self, posted: &Posted, status: &Status) -> Option<Link> {
-        let stream = self.stream_of(&posted.group, status);
+        let stream = self.stream_of(posted.group, status);
         let own = self.mpi.rank as u32;
         let streams = &mut self.resend.as_mut()?.streams;
         let Some(stream) = stream else {
@@ -134,7 +135,7 @@ impl State {
             return None;
         }
         let group = self.group(message.comm)?;
-        let stream = self.stream_of(&group, status)?;
+        let stream = self.stream_of(group, status)?;
         let own = self.mpi.rank as u32;
         let again = stream.peer != own && message.count <= i64::from(c_int::MAX);
         let streams = &mut self.resend.as_mut()?.streams;
@@ -148,7 +149,8 @@ impl State {
         link.filter(|_| streams.is_any_open())
     }
 
-    fn stream_of(&self, group: &Group, status: &Status) -> Option<Stream> {
+    fn stream_of(&self, place: Place, status: &Status) -> Option<Stream> {
+        let group = self.resend.as_ref()?.comms.group(place);
         let peer = group.process(status.source(&self.mpi))?;
         Some(Stream { comm: group.number, peer, tag: status.tag(&self.mpi) })
     }
@@ -161,17 +163,19 @@ impl State {
     }
 
     /// A collective call begins.
-    pub fn collects(&mut self, comm: Handle) -> Option<Rc<Group>> {
+    pub fn collects(&mut self, comm: Handle) -> Option<Place> {
         self.resend.as_ref()?;
-        let group = self.group(comm)?;
-        let streams = &mut self.resend.as_mut()?.streams;
-        streams.collective_begun(group.number, group.world.len() as u32);
-        Some(group)
+        let place = self.group(comm)?;
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.group(place);
+        resend.streams.collective_begun(group.number, group.world.len() as u32);
+        Some(place)
     }
 
     /// A collective call is done.
-    pub fn has_collected(&mut self, group: Option<&Rc<Group>>) {
-        if let (Some(group), Some(resend)) = (group, &mut self.resend) {
+    pub fn has_collected(&mut self, place: Option<Place>) {
+        if let (Some(place), Some(resend)) = (place, &mut self.resend) {
+            let group = resend.comms.group(place);
             resend.streams.collective_done(group.number, group.world.len() as u32);
         }
     }
@@ -191,7 +195,7 @@ impl State {
             }
             Counted::Receive(posted) => self.arrives(posted, status),
             Counted::Collective(group) => {
-                self.has_collected(Some(group));
+                self.has_collected(Some(*group));
                 None
             }
         }

@@ -31,7 +31,7 @@ pub unsafe fn run(plan: impl FnOnce(&mut State) -> Plan, real: impl FnOnce() -> 
         };
         // SAFETY: by the caller's promise.
         let code = unsafe { state.receiving(shape, &target, None, None, |_| real()) };
-        state.has_collected(group.as_ref());
+        state.has_collected(group);
         code
     })
 }
@@ -41,7 +41,7 @@ pub fn run_outside(comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let group = state.collects(comm);
         let code = real();
-        state.has_collected(group.as_ref());
+        state.has_collected(group);
         code
     })
 }

@@ -192,8 +192,17 @@ pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce(Ptr) -> c_in
                 // SAFETY: MPI has written a status for each that it has completed.
                 let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
                 let failed = has_failed(state, code, &status);
+                let index = completed.get(n);
+                let place = usize::try_from(index).ok();
+                // A plain one does not stay.
+                let handle = place.and_then(|place| before.get(place));
+                let plain = handle.filter(|_| call.kind != Kind::Look);
+                if let Some(plain) = plain.and_then(|plain| state.requests.remove_plain(plain)) {
+                    state.is_done(&plain.counted, &status, failed);
+                    continue;
+                }
                 // SAFETY: as above.
-                unsafe { request_done(state, call, &before, completed.get(n), &status, failed) };
+                unsafe { request_done(state, call, &before, index, &status, failed) };
             }
             return code;
         }
@@ -201,7 +210,8 @@ pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce(Ptr) -> c_in
             let Some(handle) = before.get(n) else { continue };
             // SAFETY: by the caller's promise.
             let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-            if after == state.mpi.request_null && handle != after {
+            let is_gone = after == state.mpi.request_null && handle != after;
+            if is_gone && state.requests.remove_plain(handle).is_none() {
                 state.gone(handle);
             }
         }

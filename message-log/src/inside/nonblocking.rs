@@ -9,9 +9,10 @@ use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Request};
+use crate::requests::{Life, Plain, Request};
 use crate::resend::closed::Route;
 use crate::state::State;
+use crate::status::Status;
 use crate::target::Target;
 
 /// A non-blocking send.
@@ -88,9 +89,8 @@ pub unsafe fn send_outside(
         let Some(link) = link else { return code };
         if code == SUCCESS {
             let counted = Counted::Send { link, is_buffered: is_buffered(call.0) };
-            let shape = Shape { comm: message.comm, ..Shape::new(call) };
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(shape, Target::Nothing, false, counted, 0, request) };
+            unsafe { state.begun_outside(call, message, counted, request) };
         } else {
             state.miscounts();
         }
@@ -111,13 +111,11 @@ pub unsafe fn recv_outside(
     with(|state| {
         let counted = state.posts(message, true);
         let code = real();
-        if code == SUCCESS {
-            let (target, is_message) = message.received_into(state);
-            let shape = Shape { comm: message.comm, ..Shape::new(call) };
+        if code == SUCCESS && message.peer != state.mpi.numbers.proc_null {
             let counted = counted.map_or(Counted::Nothing, Counted::Receive);
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(shape, target, is_message, counted, 0, request) };
-        } else {
+            unsafe { state.begun_outside(call, message, counted, request) };
+        } else if code != SUCCESS {
             state.miscounts();
         }
         code
@@ -125,6 +123,35 @@ pub unsafe fn recv_outside(
 }
 
 impl State {
+    /// A real call has begun a request outside parts.
+    ///
+    /// # Safety
+    /// A handle is at `request`.
+    unsafe fn begun_outside(
+        &mut self,
+        call: Call,
+        message: &Message,
+        counted: Counted,
+        request: Ptr,
+    ) {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        let plain = Plain {
+            call,
+            comm: self.mpi.abi.truncate(message.comm),
+            buf: message.buf as usize,
+            count: message.count,
+            datatype: self.mpi.abi.truncate(message.datatype),
+            counted,
+        };
+        if let Some(before) = self.requests.insert_plain(handle, plain) {
+            // Its send was done when it began: only such requests share a handle.
+            if matches!(before.counted, Counted::Send { .. }) {
+                self.is_done(&before.counted, &Status::default(), false);
+            }
+        }
+    }
+
     /// A real call has begun a request.
     ///
     /// # Safety

@@ -161,6 +161,7 @@ impl State {
     /// The application frees a type: requests under way get a copy.
     fn keep_type(&mut self, handle: usize) {
         let mut copy = None;
+        self.requests.know_all();
         for (_, request) in self.requests.iter_mut() {
             if request.target.uses(handle) {
                 let copy = copy.get_or_insert_with(|| Types::copy(&self.mpi, handle));

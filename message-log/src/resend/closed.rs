@@ -5,10 +5,10 @@ use std::ffi::c_int;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
+use super::spread::Spread;
 use super::streams::{Link, Stream, Streams};
 use super::survey;
 use super::MOST;
-use crate::requests::Spread;
 
 /// Tags are used again after so many parts, when no message of theirs can be under way.
 const PARTS: u64 = 15;

@@ -7,9 +7,9 @@ use std::ffi::c_int;
 use std::hash::{BuildHasherDefault, Hasher as _};
 use std::rc::Rc;
 
+use super::spread::Spread;
 use crate::mpi::Mpi;
 use crate::pmpi;
-use crate::requests::Spread;
 
 /// A communicator of one group.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Group {
     /// Its number.
     pub number: u64,
     /// Its processes, by their numbers in `MPI_COMM_WORLD`.
-    pub world: Box<[u32]>,
+    pub world: Rc<[u32]>,
 }
 
 impl Group {
@@ -27,11 +27,18 @@ impl Group {
     }
 }
 
+/// Where a group stands: it stays there when its communicator is freed, as messages may be under
+/// way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
+
 /// All that are known.
 #[derive(Debug, Default)]
 pub struct Comms {
-    known: HashMap<usize, Rc<Group>, BuildHasherDefault<Spread>>,
-    made: HashMap<u64, u64>,
+    known: HashMap<usize, Place, BuildHasherDefault<Spread>>,
+    groups: Vec<Group>,
+    /// By the digest of their processes: those, and how many communicators they had.
+    made: HashMap<u64, (Rc<[u32]>, u64)>,
 }
 
 impl Comms {
@@ -45,21 +52,27 @@ impl Comms {
 
     /// The communicator with this handle. `None` if it was not seen to be made, or is one of two
     /// groups.
-    pub fn get(&self, handle: usize) -> Option<&Rc<Group>> {
-        self.known.get(&handle)
+    pub fn get(&self, handle: usize) -> Option<Place> {
+        self.known.get(&handle).copied()
+    }
+
+    /// The group at a place.
+    pub fn group(&self, place: Place) -> &Group {
+        &self.groups[place.0 as usize]
     }
 
     /// A communicator was made.
     pub fn made(&mut self, mpi: &Mpi, handle: usize) {
         let Some(world) = processes(mpi, handle) else { return };
         let mut digest = Spread::default();
-        for process in &world {
+        for process in world.iter() {
             digest.write_u64(u64::from(*process) + 1);
         }
-        let before = self.made.entry(digest.finish()).or_default();
+        let (world, before) = self.made.entry(digest.finish()).or_insert((world, 0));
         digest.write_u64(*before);
         *before += 1;
-        self.known.insert(handle, Rc::new(Group { number: digest.finish(), world }));
+        self.known.insert(handle, Place(self.groups.len() as u32));
+        self.groups.push(Group { number: digest.finish(), world: Rc::clone(world) });
     }
 
     /// A communicator was freed.
@@ -69,7 +82,7 @@ impl Comms {
 }
 
 /// The processes of a communicator of one group.
-fn processes(mpi: &Mpi, comm: usize) -> Option<Box<[u32]>> {
+fn processes(mpi: &Mpi, comm: usize) -> Option<Rc<[u32]>> {
     if comm == mpi.comm_null {
         return None;
     }

@@ -16,6 +16,7 @@ pub mod closed;
 pub mod comms;
 pub mod exchange;
 pub mod report;
+mod spread;
 pub mod streams;
 pub mod survey;
 #[cfg(test)]

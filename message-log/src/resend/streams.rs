@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hash};
 
 use super::report::{Entry, Kind, Report};
-use crate::requests::Spread;
+use super::spread::Spread;
 
 /// Messages with one tag between this process and another, one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
