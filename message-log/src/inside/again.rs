@@ -40,8 +40,8 @@ pub enum Counted {
 pub struct Posted {
     ticket: Ticket,
     group: Place,
-    /// The number of the event that posted it.
-    event: u64,
+    /// The number of the event that posted it, if that is logged.
+    event: Option<u64>,
     /// It can be received again, as far as the kind of call goes.
     again: bool,
 }
@@ -99,7 +99,8 @@ impl State {
         if message.peer == numbers.proc_null {
             return None;
         }
-        let event = self.parts.next_event();
+        // Outside parts the next event is of another call.
+        let event = self.parts.is_any_open().then(|| self.parts.next_event());
         let place = self.group(message.comm)?;
         let resend = self.resend.as_mut()?;
         let group = resend.comms.group(place);
@@ -124,7 +125,9 @@ impl State {
         };
         let link = streams.received(posted.ticket, stream, posted.again && stream.peer != own);
         let link = streams.is_any_open().then_some(link)?;
-        self.parts.link(posted.event, link);
+        if let Some(event) = posted.event.filter(|_| posted.again) {
+            self.parts.link(event, link);
+        }
         Some(link)
     }
 
