@@ -71,6 +71,7 @@ static void files(int inside)
 static void processes(void)
 {
     MPI_Comm children;
+    MPI_Request request;
     char port[MPI_MAX_PORT_NAME] = "";
     char command[] = "no-such-command";
     REFUSES(MPI_Comm_spawn(command, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
@@ -80,6 +81,7 @@ static void processes(void)
     REFUSES(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children),
             "MPI_Comm_connect");
     REFUSES(MPI_Comm_join(0, &children), "MPI_Comm_join");
+    REFUSES(MPI_Comm_idup(MPI_COMM_WORLD, &children, &request), "MPI_Comm_idup");
 }
 
 static void threads(int *argc, char ***argv)

@@ -5,11 +5,12 @@ use std::ffi::c_int;
 use super::p2p::Message;
 use super::{with, SUCCESS};
 use crate::divergence;
-use crate::log::{Call, Outcome, Shape};
+use crate::log::{Call, Event, Items, Outcome, Shape};
 use crate::parts::Source;
-use crate::pmpi::Ptr;
+use crate::pmpi::{self, Ptr};
 use crate::requests::{Life, Plain, Request};
 use crate::state::State;
+use crate::status::Status;
 use crate::target::Target;
 
 /// A non-blocking send.
@@ -105,6 +106,36 @@ impl State {
         self.requests.insert(handle, request);
     }
 
+    /// Brings an operation to its end if nobody else can hold it up: a collective one of this process
+    /// alone. Libraries give several of these the same request, so when one is waited for it cannot
+    /// be told which. Whether it did.
+    ///
+    /// # Safety
+    /// A handle is at `request`, of what writes to `target`.
+    pub unsafe fn ends_alone(&self, target: &Target, shape: Shape, request: Ptr) -> bool {
+        let (mut is_inter, mut processes, mut is_done) = (0, 0, 0);
+        if matches!(target, Target::Nothing) {
+            return false;
+        }
+        let mut status = Status::default();
+        // SAFETY: the communicator is the call's; a status and integers of ours.
+        unsafe {
+            pmpi::comm_test_inter(shape.comm, &mut is_inter);
+            pmpi::comm_size(shape.comm, &mut processes);
+            if is_inter != 0 || processes != 1 {
+                return false;
+            }
+            let handle = self.mpi.read_handle(request);
+            while is_done == 0 {
+                let code = pmpi::request_get_status(handle, &mut is_done, status.as_mut_ptr());
+                if code != SUCCESS {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     /// A call that begins a request; a replay gives one that is done.
     ///
     /// # Safety
@@ -124,22 +155,40 @@ impl State {
                 if code == SUCCESS {
                     outcome.began = self.parts.begin_number();
                     // SAFETY: by the caller's promise, MPI has written a handle there.
+                    let is_ended =
+                        !is_message && unsafe { self.ends_alone(&target, shape, request) };
+                    let target = if is_ended {
+                        // SAFETY: it is done.
+                        outcome.items = Items::One(unsafe { self.received(&target, None) });
+                        Target::Nothing
+                    } else {
+                        target
+                    };
+                    // SAFETY: as above.
                     unsafe { self.begun(shape, target, is_message, outcome.began, request) };
                 }
                 self.parts.record(shape, outcome);
                 code
             }
             Source::Log => {
-                let (code, began) = match self.parts.next(&shape) {
+                let target = target.resolved(&mut self.types);
+                let (code, began, given) = match self.parts.next(&shape) {
                     Ok(at) => match self.parts.event(at) {
-                        Some(event) => (event.outcome.code, event.outcome.began),
+                        Some(Event { outcome, .. }) => {
+                            let ended = outcome.items.as_slice().first();
+                            // SAFETY: the application's memory, by the caller's promise.
+                            let given = ended.map(|item| unsafe { self.give(item, Some(&target)) });
+                            (outcome.code, outcome.began, given.unwrap_or(Ok(())))
+                        }
                         None => return SUCCESS,
                     },
                     Err(divergence) => return divergence::stop(self, &shape, &divergence),
                 };
+                if let Err(text) = given {
+                    return divergence::broken(self, &shape, &text);
+                }
                 if code == SUCCESS {
                     let handle = self.pool.take(&self.mpi);
-                    let target = target.resolved(&mut self.types);
                     let life = Life::Replayed(self.parts.replayed().unwrap_or_default());
                     let begun = Request {
                         shape,
