@@ -465,6 +465,62 @@ static void borders(void (*body)(void))
     MPI(MPI_Request_free(&crossing[1]));
 }
 
+/* Begun before the part in every way, and completed within it. */
+static void complete_all(void)
+{
+    MPI_Status statuses[6];
+    int which[6], count, done = 0, i;
+    MPI(MPI_Send(to, 3, MPI_INT, right, 1, MPI_COMM_WORLD));
+    while (done < 5) {
+        MPI(MPI_Waitsome(5, crossing, &count, which, statuses));
+        for (i = 0; i < count; i++) {
+            saw_int(which[i]);
+            /* Of collective operations nothing is said. */
+            if (which[i] < 3)
+                saw_status(&statuses[i]);
+            CHECK(crossing[which[i]] == MPI_REQUEST_NULL);
+        }
+        done += count;
+    }
+    saw_from();
+}
+
+static void begin_all(void)
+{
+    MPI_Datatype type;
+    MPI_Message message;
+    MPI(MPI_Type_vector(3, 1, 2, MPI_INT, &type));
+    MPI(MPI_Type_commit(&type));
+    MPI(MPI_Irecv(from, 1, type, left, 1, MPI_COMM_WORLD, &crossing[0]));
+    MPI(MPI_Irecv(from, LENGTH, MPI_INT, left, 2, MPI_COMM_WORLD, &crossing[1]));
+    MPI(MPI_Cancel(&crossing[1]));
+    MPI(MPI_Isend(to, 2, MPI_INT, right, 3, MPI_COMM_WORLD, &crossing[5]));
+    MPI(MPI_Mprobe(left, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
+    MPI(MPI_Imrecv(from + 6, 1, type, &message, &crossing[2]));
+    MPI(MPI_Iallreduce(to, from + 12, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &crossing[3]));
+    MPI(MPI_Ibcast(rank == 0 ? to : from + 15, 3, MPI_INT, 0, MPI_COMM_WORLD, &crossing[4]));
+    /* Another type may have its handle now. */
+    MPI(MPI_Type_free(&type));
+    MPI(MPI_Type_contiguous(7, MPI_DOUBLE, &type));
+    MPI(MPI_Type_commit(&type));
+    MPI(MPI_Wait(&crossing[5], MPI_STATUS_IGNORE));
+    MPI(MPI_Type_free(&type));
+}
+
+static void begun_before(void (*body)(void))
+{
+    prepare(1);
+    begin_all();
+    seen = 0;
+    part_begin(1, 0);
+    body();
+    part_end(1);
+    seen_first = seen;
+    replayed_body = body;
+    in_turns(crossing_replay);
+    EMPTY_LOG();
+}
+
 /* ---- handles that are no more ---- */
 
 static struct {
@@ -632,6 +688,7 @@ static const struct {
     {"requests_alike", requests_alike, run_and_replay},
     {"made_communicators", made_communicators, run_and_replay},
     {"borders", cross, borders},
+    {"begun_before", complete_all, begun_before},
     {"stale_handles", use_handles, stale_handles},
 };
 

@@ -70,7 +70,7 @@ fn bytes() {
 /// Each case by itself, so that one that fails does not hide the others.
 #[test]
 fn corners() {
-    const CASES: [&str; 17] = [
+    const CASES: [&str; 18] = [
         "every_send",
         "sendrecv",
         "process_null",
@@ -87,6 +87,7 @@ fn corners() {
         "requests_alike",
         "made_communicators",
         "borders",
+        "begun_before",
         "stale_handles",
     ];
     for case in CASES {
