@@ -4,8 +4,7 @@
 //! messages of `MPI_PROC_NULL`, collective calls of one process). These stand in a queue; which of
 //! them a handle means makes no difference then.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 
 use crate::log::{Call, Shape};
 use crate::target::Target;
