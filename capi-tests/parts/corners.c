@@ -665,6 +665,89 @@ static void made_communicators(void)
     MPI(MPI_Comm_free(&parent));
 }
 
+/* ---- what MPI 4 has more ---- */
+
+#if MPI_VERSION >= 4
+static void newer_calls(void)
+{
+    MPI_Count counts[8], gaps_of_counts[8];
+    MPI_Aint gaps[8], none[8] = {0};
+    MPI_Datatype kinds[8];
+    MPI_Request request, other;
+    MPI_Status status;
+    MPI_Message message;
+    int i, flag;
+    prepare(1);
+    MPI(MPI_Isendrecv(to, 3, MPI_INT, right, 1, from, 5, MPI_INT, left, 1, MPI_COMM_WORLD, &request));
+    saw_wait(&request);
+    MPI(MPI_Isendrecv_replace(to, 4, MPI_INT, right, 2, left, 2, MPI_COMM_WORLD, &request));
+    saw_wait(&request);
+    saw(to, sizeof to);
+    saw_from();
+    prepare(2);
+    MPI(MPI_Irecv_c(from, 9, MPI_INT, left, 3, MPI_COMM_WORLD, &request));
+    MPI(MPI_Send_c(to, 4, MPI_INT, right, 3, MPI_COMM_WORLD));
+    saw_wait(&request);
+    MPI(MPI_Isend_c(to, 2, MPI_INT, right, 4, MPI_COMM_WORLD, &request));
+    MPI(MPI_Recv_c(from + 9, 2, MPI_INT, left, 4, MPI_COMM_WORLD, &status));
+    saw_status(&status);
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MPI(MPI_Sendrecv_c(to, 1, MPI_INT, right, 5, from + 12, 2, MPI_INT, left, 5, MPI_COMM_WORLD,
+                       &status));
+    saw_status(&status);
+    MPI(MPI_Send_c(to, 3, MPI_INT, right, 6, MPI_COMM_WORLD));
+    do
+        MPI(MPI_Improbe(left, 6, MPI_COMM_WORLD, &flag, &message, &status));
+    while (!flag);
+    MPI(MPI_Mrecv_c(from + 15, 3, MPI_INT, &message, &status));
+    saw_status(&status);
+    saw_from();
+    MPI(MPI_Recv_init_c(from, 3, MPI_INT, left, 7, MPI_COMM_WORLD, &request));
+    MPI(MPI_Send_init_c(to, 3, MPI_INT, right, 7, MPI_COMM_WORLD, &other));
+    for (i = 0; i < 2; i++) {
+        prepare(3 + i);
+        MPI(MPI_Start(&request));
+        MPI(MPI_Start(&other));
+        MPI(MPI_Wait(&request, &status));
+        MPI(MPI_Wait(&other, MPI_STATUS_IGNORE));
+        saw_status(&status);
+        saw_from();
+    }
+    MPI(MPI_Request_free(&request));
+    MPI(MPI_Request_free(&other));
+    /* Arrays of wider numbers. */
+    for (i = 0; i < ranks; i++) {
+        counts[i] = i + 1;
+        gaps[i] = 5 * i + 1;
+        gaps_of_counts[i] = 1;
+        kinds[i] = MPI_INT;
+    }
+    prepare(5);
+    MPI(MPI_Allgatherv_c(to, rank + 1, MPI_INT, from, counts, gaps, MPI_INT, MPI_COMM_WORLD));
+    saw_from();
+    prepare(6);
+    MPI(MPI_Iallgatherv_c(to, rank + 1, MPI_INT, from, counts, gaps, MPI_INT, MPI_COMM_WORLD,
+                          &request));
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    saw_from();
+    prepare(7);
+    for (i = 0; i < ranks; i++)
+        gaps[i] *= (MPI_Aint)sizeof(int);
+    MPI(MPI_Alltoallw_c(to, gaps_of_counts, none, kinds, from, gaps_of_counts, gaps, kinds,
+                        MPI_COMM_WORLD));
+    saw_from();
+    prepare(8);
+    MPI(MPI_Reduce_scatter_c(to, from, gaps_of_counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    MPI(MPI_Allreduce_c(to, from + 3, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    MPI(MPI_Bcast_c(from + 6, 2, MPI_INT, 0, MPI_COMM_WORLD));
+    saw_from();
+}
+#else
+static void newer_calls(void)
+{
+}
+#endif
+
 /* ---- all of them ---- */
 
 static const struct {
@@ -685,6 +768,7 @@ static const struct {
     {"types", types, run_and_replay},
     {"communicators", communicators, run_and_replay},
     {"intercommunicator", intercommunicator, run_and_replay},
+    {"newer_calls", newer_calls, run_and_replay},
     {"requests_alike", requests_alike, run_and_replay},
     {"made_communicators", made_communicators, run_and_replay},
     {"borders", cross, borders},

@@ -7,6 +7,7 @@ use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
+use crate::refuse;
 use crate::requests::Life;
 use crate::state::State;
 use crate::status::Status;
@@ -219,6 +220,9 @@ unsafe fn record(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let before = unsafe { Handles::read(state, call) };
+    if let Some(code) = refuse_unlogged(state, call, &before) {
+        return code;
+    }
     let numbers = state.mpi.numbers;
     let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
     let mut one = Status::default();
@@ -257,6 +261,21 @@ unsafe fn record(
     }
     state.parts.record(shape, outcome);
     code
+}
+
+/// Refuses to complete what began outside and is not logged: its result would be missing in a replay.
+fn refuse_unlogged(state: &State, call: &Completion, handles: &Handles) -> Option<c_int> {
+    if !state.has_unlogged {
+        return None;
+    }
+    let known = (0..handles.len()).filter_map(|n| state.requests.get(handles.get(n)?));
+    let unlogged = known.rev().find(|request| request.life == Life::Unlogged)?;
+    let part = state.parts.innermost().unwrap_or_default();
+    let text = format!(
+        "{} cannot end inside part {part} what {} began: it cannot be replayed",
+        call.call.0, unlogged.shape.call.0
+    );
+    Some(refuse::fail(&state.mpi, 0, &text))
 }
 
 /// One request that MPI has completed.

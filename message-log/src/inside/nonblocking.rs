@@ -48,6 +48,69 @@ pub unsafe fn recv(
     })
 }
 
+/// A non-blocking receive that sends, too.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn sendrecv(
+    call: Call,
+    sent: &Message,
+    received: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = sent.shape(call, state);
+        let code = state.plain(shape, || SUCCESS);
+        if code != SUCCESS {
+            return code;
+        }
+        let shape = received.shape(call, state);
+        let (target, _) = received.received_into(state);
+        // MPICH 4.0 does not say in the status how much was received, so all of the target is kept.
+        // SAFETY: by the caller's promise.
+        unsafe { state.starting(shape, target, false, request, real) }
+    })
+}
+
+/// The same outside parts: it may be waited for inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn sendrecv_outside(
+    call: Call,
+    received: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = received.shape(call, state);
+        let (target, _) = received.received_into(state);
+        let code = real();
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            unsafe { state.begun(shape, target, false, 0, request) };
+        }
+        code
+    })
+}
+
+/// What begins outside parts and is not logged.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn unlogged_outside(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(request) };
+            state.begun_unlogged(call, handle, false);
+        }
+        code
+    })
+}
+
 /// A non-blocking receive outside parts: it may be waited for inside one.
 ///
 /// # Safety
@@ -106,6 +169,22 @@ impl State {
         self.requests.insert(handle, request);
     }
 
+    /// A request is under way that must not end inside a part.
+    pub fn begun_unlogged(&mut self, call: Call, handle: usize, persistent: bool) {
+        self.has_unlogged = true;
+        let request = Request {
+            shape: Shape::new(call),
+            target: Target::Nothing,
+            is_message: false,
+            began: 0,
+            made: 0,
+            persistent,
+            life: Life::Unlogged,
+            cancelled: false,
+        };
+        self.requests.insert(handle, request);
+    }
+
     /// Brings an operation to its end if nobody else can hold it up: a collective one of this process
     /// alone. Libraries give several of these the same request, so when one is waited for it cannot
     /// be told which. Whether it did.
@@ -114,7 +193,7 @@ impl State {
     /// A handle is at `request`, of what writes to `target`.
     pub unsafe fn ends_alone(&self, target: &Target, shape: Shape, request: Ptr) -> bool {
         let (mut is_inter, mut processes, mut is_done) = (0, 0, 0);
-        if matches!(target, Target::Nothing) {
+        if shape.tag.is_some() || matches!(target, Target::Nothing) {
             return false;
         }
         let mut status = Status::default();
@@ -223,7 +302,7 @@ impl State {
     /// MPI has freed the request with this handle.
     pub fn gone(&mut self, handle: usize) -> Option<Request> {
         let request = self.requests.remove(handle)?;
-        if request.life != Life::Real {
+        if matches!(request.life, Life::Replayed(_) | Life::Idle) {
             self.pool.lose(handle);
         }
         Some(request)
