@@ -4,8 +4,6 @@
 //! messages of `MPI_PROC_NULL`, collective calls of one process). These stand in a queue; which of
 //! them a handle means makes no difference then.
 
-use std::hash::Hasher;
-
 use crate::log::{Call, Shape};
 use crate::target::Target;
 
