@@ -222,10 +222,11 @@ impl Parts {
         let is_ready = |instance: &&Instance| {
             instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
         };
-        let around = self.replay().map(|replay| (replay.cursor, self.replays()));
-        let here = around.and_then(|(cursor, replays)| {
-            let is_here = |instance: &&Instance| instance.was_at(cursor, &replays);
-            self.instances.iter().rev().filter(is_ready).find(is_here)
+        let here = self.replay().and_then(|around| {
+            let end = self.instance(around.instance)?.end;
+            self.instances.iter().rev().filter(is_ready).find(|instance| {
+                instance.was_at(around.cursor, &[around.instance]) && instance.end <= end
+            })
         });
         let is_step = here.is_some();
         let newest = || self.instances.iter().rev().find(is_ready);

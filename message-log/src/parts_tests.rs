@@ -116,6 +116,11 @@ impl Model {
         }
     }
 
+    /// The real call behind the last one that a run has seen.
+    fn end(&self, run: usize) -> usize {
+        self.place(run, self.run(run).seen.len())
+    }
+
     fn number(open: &ModelOpen) -> usize {
         match open {
             ModelOpen::Record(run) | ModelOpen::Replay(run, ..) => *run,
@@ -268,7 +273,11 @@ impl Test {
                     .collect();
                 let here = self.model.replay().and_then(|(replayed, at)| {
                     let place = self.model.place(replayed, at);
-                    ready.iter().find(|run| self.model.run(**run).was_at(place, &replays))
+                    let end = self.model.end(replayed);
+                    ready.iter().find(|run| {
+                        self.model.run(**run).was_at(place, &[replayed])
+                            && self.model.end(**run) <= end
+                    })
                 });
                 let begun = self.parts.replay_begin(id);
                 assert_eq!(begun.is_ok(), !ready.is_empty(), "{begun:?}");
