@@ -433,7 +433,7 @@ static void crossing_replay(void)
     replay_body();
 }
 
-static void borders(void)
+static void borders(void (*body)(void))
 {
     MPI_Status status;
     int i;
@@ -443,7 +443,7 @@ static void borders(void)
     MPI(MPI_Recv_init(from + 1, 1, MPI_INT, left, 2, MPI_COMM_WORLD, &crossing[1]));
     MPI(MPI_Start(&crossing[1]));
     part_begin(1, 0);
-    cross();
+    body();
     part_end(1);
     seen_first = seen;
     MPI(MPI_Send(to + 3, 1, MPI_INT, right, 4, MPI_COMM_WORLD));
@@ -452,7 +452,7 @@ static void borders(void)
     MPI(MPI_Wait(&crossing[5], MPI_STATUS_IGNORE));
     for (i = 0; i < 4; i++)
         EQUAL(from[i], 1 + 100 * left + i);
-    replayed_body = cross;
+    replayed_body = body;
     in_turns(crossing_replay);
     EMPTY_LOG();
     /* The persistent request is of use, and what the replay began and nobody waited for is not in
@@ -465,30 +465,321 @@ static void borders(void)
     MPI(MPI_Request_free(&crossing[1]));
 }
 
+/* Begun before the part in every way, and completed within it. */
+static void complete_all(void)
+{
+    MPI_Status statuses[6];
+    int which[6], count, done = 0, i;
+    MPI(MPI_Send(to, 3, MPI_INT, right, 1, MPI_COMM_WORLD));
+    while (done < 5) {
+        MPI(MPI_Waitsome(5, crossing, &count, which, statuses));
+        for (i = 0; i < count; i++) {
+            saw_int(which[i]);
+            /* Of collective operations nothing is said. */
+            if (which[i] < 3)
+                saw_status(&statuses[i]);
+            CHECK(crossing[which[i]] == MPI_REQUEST_NULL);
+        }
+        done += count;
+    }
+    saw_from();
+}
+
+static void begin_all(void)
+{
+    MPI_Datatype type;
+    MPI_Message message;
+    MPI(MPI_Type_vector(3, 1, 2, MPI_INT, &type));
+    MPI(MPI_Type_commit(&type));
+    MPI(MPI_Irecv(from, 1, type, left, 1, MPI_COMM_WORLD, &crossing[0]));
+    MPI(MPI_Irecv(from, LENGTH, MPI_INT, left, 2, MPI_COMM_WORLD, &crossing[1]));
+    MPI(MPI_Cancel(&crossing[1]));
+    MPI(MPI_Isend(to, 2, MPI_INT, right, 3, MPI_COMM_WORLD, &crossing[5]));
+    MPI(MPI_Mprobe(left, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
+    MPI(MPI_Imrecv(from + 6, 1, type, &message, &crossing[2]));
+    MPI(MPI_Iallreduce(to, from + 12, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &crossing[3]));
+    MPI(MPI_Ibcast(rank == 0 ? to : from + 15, 3, MPI_INT, 0, MPI_COMM_WORLD, &crossing[4]));
+    /* Another type may have its handle now. */
+    MPI(MPI_Type_free(&type));
+    MPI(MPI_Type_contiguous(7, MPI_DOUBLE, &type));
+    MPI(MPI_Type_commit(&type));
+    MPI(MPI_Wait(&crossing[5], MPI_STATUS_IGNORE));
+    MPI(MPI_Type_free(&type));
+}
+
+static void begun_before(void (*body)(void))
+{
+    prepare(1);
+    begin_all();
+    seen = 0;
+    part_begin(1, 0);
+    body();
+    part_end(1);
+    seen_first = seen;
+    replayed_body = body;
+    in_turns(crossing_replay);
+    EMPTY_LOG();
+}
+
+/* ---- handles that are no more ---- */
+
+static struct {
+    MPI_Comm comm;
+    MPI_Datatype type;
+    MPI_Request receive, send;
+} handles, handles_then;
+
+/* With what a replay finds in a snapshot: a communicator, a type and requests of before the part. */
+static void use_handles(void)
+{
+    MPI_Status status;
+    int own;
+    prepare(1);
+    MPI(MPI_Comm_rank(handles.comm, &own));
+    saw_int(own);
+    MPI(MPI_Sendrecv(to, 1, handles.type, right, 1, from, 2, handles.type, left, 1, handles.comm,
+                     &status));
+    saw_status(&status);
+    MPI(MPI_Bcast(from, 1, handles.type, 0, handles.comm));
+    MPI(MPI_Start(&handles.receive));
+    MPI(MPI_Start(&handles.send));
+    MPI(MPI_Wait(&handles.receive, &status));
+    MPI(MPI_Wait(&handles.send, MPI_STATUS_IGNORE));
+    CHECK(handles.receive != MPI_REQUEST_NULL);
+    saw_status(&status);
+    saw_from();
+}
+
+static void use_handles_again(void)
+{
+    handles = handles_then;
+    replay_body();
+    handles = handles_then;
+    replay_begin(2);
+    MPI(MPI_Type_free(&handles.type));
+    MPI(MPI_Request_free(&handles.receive));
+    MPI(MPI_Comm_free(&handles.comm));
+    CHECK(handles.type == MPI_DATATYPE_NULL && handles.comm == MPI_COMM_NULL
+          && handles.receive == MPI_REQUEST_NULL);
+    replay_end(2);
+}
+
+/* They are freed behind the part, some within another part. */
+static void stale_handles(void (*body)(void))
+{
+    MPI(MPI_Comm_dup(MPI_COMM_WORLD, &handles.comm));
+    MPI(MPI_Type_vector(3, 1, 2, MPI_INT, &handles.type));
+    MPI(MPI_Type_commit(&handles.type));
+    MPI(MPI_Recv_init(from + 2 * LENGTH, 1, handles.type, left, 5, handles.comm, &handles.receive));
+    MPI(MPI_Send_init(to, 3, MPI_INT, right, 5, handles.comm, &handles.send));
+    handles_then = handles;
+    seen = 0;
+    part_begin(1, 0);
+    body();
+    part_end(1);
+    seen_first = seen;
+    part_begin(2, 0);
+    MPI(MPI_Type_free(&handles.type));
+    MPI(MPI_Request_free(&handles.receive));
+    MPI(MPI_Comm_free(&handles.comm));
+    part_end(2);
+    MPI(MPI_Request_free(&handles.send));
+    replayed_body = body;
+    in_turns(use_handles_again);
+    EMPTY_LOG();
+}
+
+/* Operations of one process are done when they begin, and a library may give them all one request. */
+static void requests_alike(void)
+{
+    MPI_Request requests[4];
+    MPI_Status status;
+    int all[2] = {-1, -1};
+    prepare(1);
+    MPI(MPI_Iallreduce(to, all, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, &requests[0]));
+    MPI(MPI_Iallreduce(to + 1, all + 1, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, &requests[1]));
+    MPI(MPI_Isend(to, 1, MPI_INT, right, 1, MPI_COMM_WORLD, &requests[2]));
+    MPI(MPI_Isend(to + 1, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &requests[3]));
+    MPI(MPI_Recv(from, 1, MPI_INT, left, 1, MPI_COMM_WORLD, &status));
+    saw_status(&status);
+    MPI(MPI_Wait(&requests[3], MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+    saw_int(all[1]);
+    MPI(MPI_Wait(&requests[2], MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    saw(all, sizeof all);
+    saw_from();
+}
+
+/* ---- communicators made within the part ---- */
+
+static void use_made(MPI_Comm made)
+{
+    int own, members, sum = 0;
+    if (made == MPI_COMM_NULL) {
+        saw_int(-1);
+        return;
+    }
+    MPI(MPI_Comm_rank(made, &own));
+    MPI(MPI_Comm_size(made, &members));
+    MPI(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, made));
+    saw_int(own);
+    saw_int(members);
+    saw_int(sum);
+    MPI(MPI_Comm_free(&made));
+    CHECK(made == MPI_COMM_NULL);
+}
+
+static void made_communicators(void)
+{
+    MPI_Comm made, parent;
+    MPI_Group group, first;
+    int none = 0, one = 1;
+    MPI(MPI_Comm_group(MPI_COMM_WORLD, &group));
+    MPI(MPI_Group_incl(group, 1, &none, &first));
+    MPI(MPI_Comm_create(MPI_COMM_WORLD, first, &made));
+    use_made(made);
+    if (rank == 0) {
+        MPI(MPI_Comm_create_group(MPI_COMM_WORLD, first, 4, &made));
+        use_made(made);
+    }
+    MPI(MPI_Group_free(&first));
+    MPI(MPI_Group_free(&group));
+    MPI(MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 1, 0, &made));
+    use_made(made);
+    MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made));
+    use_made(made);
+    MPI(MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &one, 0, &parent));
+    MPI(MPI_Cart_sub(parent, &one, &made));
+    use_made(made);
+    use_made(parent);
+    MPI(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &left, &one, 1, &right, &one,
+                                       MPI_INFO_NULL, 0, &made));
+    prepare(3);
+    MPI(MPI_Neighbor_allgather(to, 2, MPI_INT, from, 2, MPI_INT, made));
+    saw_from();
+    use_made(made);
+    MPI(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 13, &parent));
+    MPI(MPI_Intercomm_merge(parent, rank % 2, &made));
+    use_made(made);
+    MPI(MPI_Comm_free(&parent));
+}
+
+/* ---- what MPI 4 has more ---- */
+
+#if MPI_VERSION >= 4
+static void newer_calls(void)
+{
+    MPI_Count counts[8], gaps_of_counts[8];
+    MPI_Aint gaps[8], none[8] = {0};
+    MPI_Datatype kinds[8];
+    MPI_Request request, other;
+    MPI_Status status;
+    MPI_Message message;
+    int i, flag;
+    prepare(1);
+    MPI(MPI_Isendrecv(to, 3, MPI_INT, right, 1, from, 5, MPI_INT, left, 1, MPI_COMM_WORLD, &request));
+    saw_wait(&request);
+    MPI(MPI_Isendrecv_replace(to, 4, MPI_INT, right, 2, left, 2, MPI_COMM_WORLD, &request));
+    saw_wait(&request);
+    saw(to, sizeof to);
+    saw_from();
+    prepare(2);
+    MPI(MPI_Irecv_c(from, 9, MPI_INT, left, 3, MPI_COMM_WORLD, &request));
+    MPI(MPI_Send_c(to, 4, MPI_INT, right, 3, MPI_COMM_WORLD));
+    saw_wait(&request);
+    MPI(MPI_Isend_c(to, 2, MPI_INT, right, 4, MPI_COMM_WORLD, &request));
+    MPI(MPI_Recv_c(from + 9, 2, MPI_INT, left, 4, MPI_COMM_WORLD, &status));
+    saw_status(&status);
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MPI(MPI_Sendrecv_c(to, 1, MPI_INT, right, 5, from + 12, 2, MPI_INT, left, 5, MPI_COMM_WORLD,
+                       &status));
+    saw_status(&status);
+    MPI(MPI_Send_c(to, 3, MPI_INT, right, 6, MPI_COMM_WORLD));
+    do
+        MPI(MPI_Improbe(left, 6, MPI_COMM_WORLD, &flag, &message, &status));
+    while (!flag);
+    MPI(MPI_Mrecv_c(from + 15, 3, MPI_INT, &message, &status));
+    saw_status(&status);
+    saw_from();
+    MPI(MPI_Recv_init_c(from, 3, MPI_INT, left, 7, MPI_COMM_WORLD, &request));
+    MPI(MPI_Send_init_c(to, 3, MPI_INT, right, 7, MPI_COMM_WORLD, &other));
+    for (i = 0; i < 2; i++) {
+        prepare(3 + i);
+        MPI(MPI_Start(&request));
+        MPI(MPI_Start(&other));
+        MPI(MPI_Wait(&request, &status));
+        MPI(MPI_Wait(&other, MPI_STATUS_IGNORE));
+        saw_status(&status);
+        saw_from();
+    }
+    MPI(MPI_Request_free(&request));
+    MPI(MPI_Request_free(&other));
+    /* Arrays of wider numbers. */
+    for (i = 0; i < ranks; i++) {
+        counts[i] = i + 1;
+        gaps[i] = 5 * i + 1;
+        gaps_of_counts[i] = 1;
+        kinds[i] = MPI_INT;
+    }
+    prepare(5);
+    MPI(MPI_Allgatherv_c(to, rank + 1, MPI_INT, from, counts, gaps, MPI_INT, MPI_COMM_WORLD));
+    saw_from();
+    prepare(6);
+    MPI(MPI_Iallgatherv_c(to, rank + 1, MPI_INT, from, counts, gaps, MPI_INT, MPI_COMM_WORLD,
+                          &request));
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    saw_from();
+    prepare(7);
+    for (i = 0; i < ranks; i++)
+        gaps[i] *= (MPI_Aint)sizeof(int);
+    MPI(MPI_Alltoallw_c(to, gaps_of_counts, none, kinds, from, gaps_of_counts, gaps, kinds,
+                        MPI_COMM_WORLD));
+    saw_from();
+    prepare(8);
+    MPI(MPI_Reduce_scatter_c(to, from, gaps_of_counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    MPI(MPI_Allreduce_c(to, from + 3, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    MPI(MPI_Bcast_c(from + 6, 2, MPI_INT, 0, MPI_COMM_WORLD));
+    saw_from();
+}
+#else
+static void newer_calls(void)
+{
+}
+#endif
+
 /* ---- all of them ---- */
 
 static const struct {
     const char *name;
     void (*body)(void);
+    void (*run)(void (*body)(void));
 } cases[] = {
-    {"every_send", every_send},
-    {"sendrecv", sendrecv},
-    {"process_null", process_null},
-    {"empty_messages", empty_messages},
-    {"ignored_statuses", ignored_statuses},
-    {"own_and_large", own_and_large},
-    {"cancelled", cancelled},
-    {"freed", freed},
-    {"persistent", persistent},
-    {"truncated", truncated},
-    {"types", types},
-    {"communicators", communicators},
-    {"intercommunicator", intercommunicator},
+    {"every_send", every_send, run_and_replay},
+    {"sendrecv", sendrecv, run_and_replay},
+    {"process_null", process_null, run_and_replay},
+    {"empty_messages", empty_messages, run_and_replay},
+    {"ignored_statuses", ignored_statuses, run_and_replay},
+    {"own_and_large", own_and_large, run_and_replay},
+    {"cancelled", cancelled, run_and_replay},
+    {"freed", freed, run_and_replay},
+    {"persistent", persistent, run_and_replay},
+    {"truncated", truncated, run_and_replay},
+    {"types", types, run_and_replay},
+    {"communicators", communicators, run_and_replay},
+    {"intercommunicator", intercommunicator, run_and_replay},
+    {"newer_calls", newer_calls, run_and_replay},
+    {"requests_alike", requests_alike, run_and_replay},
+    {"made_communicators", made_communicators, run_and_replay},
+    {"borders", cross, borders},
+    {"begun_before", complete_all, begun_before},
+    {"stale_handles", use_handles, stale_handles},
 };
 
 int main(int argc, char **argv)
 {
     const char *name = option(argc, argv, "case", NULL);
+    int done = 0;
     size_t i;
     begin_program(&argc, &argv);
     MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -496,10 +787,11 @@ int main(int argc, char **argv)
     right = (rank + 1) % ranks;
     make_communicators();
     for (i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (name == NULL || strcmp(name, cases[i].name) == 0)
-            run_and_replay(cases[i].body);
-    if (name == NULL || strcmp(name, "borders") == 0)
-        borders();
+        if (name == NULL || strcmp(name, cases[i].name) == 0) {
+            cases[i].run(cases[i].body);
+            done++;
+        }
+    CHECK(done > 0);
     MPI(MPI_Comm_free(&bridge));
     MPI(MPI_Comm_free(&half));
     return end_program();

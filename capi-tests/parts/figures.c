@@ -14,7 +14,7 @@
 struct figure {
     const char *name;
     struct step steps[2][16];
-    /* Whether a message is to be sent again, if the first run knows of its part. */
+    /* Whether a message is to be sent again, if the first run knows of its part; -1: either. */
     int resends;
 };
 

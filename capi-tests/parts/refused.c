@@ -68,9 +68,49 @@ static void files(int inside)
     MPI(MPI_File_close(&file));
 }
 
+/* What is begun outside must not end inside, if its result could not be given again. */
+static void borders(void)
+{
+    MPI_File file;
+    MPI_Request request;
+    MPI_Comm copy;
+    MPI_Status status;
+    char own[512];
+    int flag, index, mode = MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE;
+    snprintf(own, sizeof own, "%s-%d", path, rank);
+    MPI(MPI_File_open(MPI_COMM_SELF, own, mode, MPI_INFO_NULL, &file));
+    MPI(MPI_File_write_at(file, 0, &ranks, 1, MPI_INT, &status));
+    MPI(MPI_File_iread_at(file, 0, memory, 1, MPI_INT, &request));
+    part_begin(5, 0);
+    REFUSES(MPI_Wait(&request, &status), "MPI_File_iread_at|MPI_Wait");
+    REFUSES(MPI_Testany(1, &request, &index, &flag, &status), "MPI_File_iread_at|MPI_Testany");
+    part_end(5);
+    MPI(MPI_Wait(&request, &status));
+    MPI(MPI_File_close(&file));
+    MPI(MPI_Comm_idup(MPI_COMM_WORLD, &copy, &request));
+    part_begin(5, 0);
+    REFUSES(MPI_Waitall(1, &request, &status), "MPI_Comm_idup|MPI_Waitall");
+    part_end(5);
+    MPI(MPI_Wait(&request, &status));
+    MPI(MPI_Comm_free(&copy));
+#if MPI_VERSION >= 4
+    MPI(MPI_Allreduce_init(&rank, memory, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    part_begin(5, 0);
+    REFUSES(MPI_Start(&request), "MPI_Start");
+    part_end(5);
+    MPI(MPI_Start(&request));
+    part_begin(5, 0);
+    REFUSES(MPI_Wait(&request, &status), "MPI_Wait");
+    part_end(5);
+    MPI(MPI_Wait(&request, &status));
+    MPI(MPI_Request_free(&request));
+#endif
+}
+
 static void processes(void)
 {
     MPI_Comm children;
+    MPI_Request request;
     char port[MPI_MAX_PORT_NAME] = "";
     char command[] = "no-such-command";
     REFUSES(MPI_Comm_spawn(command, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
@@ -80,6 +120,7 @@ static void processes(void)
     REFUSES(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children),
             "MPI_Comm_connect");
     REFUSES(MPI_Comm_join(0, &children), "MPI_Comm_join");
+    REFUSES(MPI_Comm_idup(MPI_COMM_WORLD, &children, &request), "MPI_Comm_idup");
 }
 
 static void threads(int *argc, char ***argv)
@@ -115,6 +156,7 @@ int main(int argc, char **argv)
     MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     windows(0);
     files(0);
+    borders();
     part_begin(5, 0);
     windows(1);
     files(1);

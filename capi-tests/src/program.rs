@@ -115,11 +115,11 @@ fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
 /// The executable of a program in `parts/`, made with MPI by the compiler of an installation. It is
 /// linked with the library that logs messages, or finds it if it is preloaded.
 pub fn parts_program(compiler: &str, name: &str, linked: bool) -> PathBuf {
-    static COMPILED: Mutex<Option<HashMap<(String, String, bool), PathBuf>>> = Mutex::new(None);
+    static COMPILED: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
     let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     compiled
         .get_or_insert_with(HashMap::new)
-        .entry((compiler.to_owned(), name.to_owned(), linked))
+        .entry(format!("{compiler} {name} {linked}"))
         .or_insert_with(|| compile_with_parts(compiler, name, linked))
         .clone()
 }

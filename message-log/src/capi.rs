@@ -6,21 +6,23 @@ use std::ffi::{c_char, c_int};
 
 use crate::deferred::Kind;
 use crate::divergence;
-use crate::parts::{Fault, Source};
+use crate::parts::{self, Fault, Source};
 use crate::refuse;
 use crate::state::{self, State};
 
-/// The call did what it says.
-pub const VELOC_SUCCESS: c_int = 0;
+/// The call did what it says; as in `veloc/defs.h`.
+const VELOC_SUCCESS: c_int = 0;
 
-/// The call failed, and changed nothing; `VELOC_Part_error` has the reason.
-pub const VELOC_FAILURE: c_int = -1;
+/// The call failed, and changed nothing; as in `veloc/defs.h`.
+const VELOC_FAILURE: c_int = -1;
 
 /// Messages closed inside the part may be sent again instead of kept.
 pub const VELOC_PART_RESEND: c_int = 1;
 
 /// The log stays after a replay, for further ones, until `VELOC_Part_free`.
 pub const VELOC_PART_KEEP: c_int = 2;
+
+const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == parts::KEEP);
 
 /// Begins to log a part of the program: what its calls of MPI receive is kept, so that the part can
 /// be replayed. Parts may be nested to any depth.
@@ -30,7 +32,7 @@ pub const VELOC_PART_KEEP: c_int = 2;
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
 /// `MPI_THREAD_MULTIPLE`; unknown flags
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
         let is_first = state.parts.source() != Some(Source::Log);
@@ -50,7 +52,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
 ///
 /// @param id the innermost open part, which `VELOC_Part_begin` began
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
     on_parts("VELOC_Part_end", |state| {
         let marked = state.parts.marked();
@@ -69,7 +71,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
         if let Some(resend) = &mut state.resend {
@@ -84,7 +86,7 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
 /// @param id the innermost open part, which `VELOC_Part_replay_begin` began
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it
 /// differed from the logged one, or calls are missing
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_end", |state| state.parts.replay_end(id))
 }
@@ -94,7 +96,7 @@ pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or others are open inside it
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
     on_parts("VELOC_Part_free", |state| {
         let marked = state.parts.marked();
@@ -112,7 +114,7 @@ pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
 /// Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
 ///
 /// @return a text, valid until the next failure; empty if there was none
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_error() -> *const c_char {
     refuse::last()
 }
@@ -144,7 +146,7 @@ pub struct VELOC_Part_figures {
 ///
 /// # Safety
 /// `figures` is null or has room for `size` bytes.
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub unsafe extern "C" fn VELOC_Part_get_figures(
     figures: *mut VELOC_Part_figures,
     size: usize,

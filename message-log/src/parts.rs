@@ -46,6 +46,13 @@ pub struct Instance {
     closed: Option<Rc<Closed>>,
 }
 
+impl Instance {
+    /// Whether it began at this place, inside one of these instances.
+    fn was_at(&self, at: Position, inside: &[u64]) -> bool {
+        self.begin == at && self.around.iter().any(|around| inside.contains(around))
+    }
+}
+
 /// An open part.
 #[derive(Clone, Copy, Debug)]
 enum Open {
@@ -76,6 +83,8 @@ struct Replay {
     begun: u64,
     /// The number of the first instance that began in it.
     inner: u64,
+    /// The replay around it goes on with it: the first run had the part at that place, too.
+    is_step: bool,
 }
 
 /// Where a call's result comes from.
@@ -283,22 +292,31 @@ impl Parts {
         Ok(())
     }
 
-    /// Begins to replay the newest instance of a part.
+    /// Begins to replay the newest instance of a part; inside another replay, the one that the first
+    /// run had at this place, if it had one.
     ///
     /// # Errors
     /// There is none.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
-        let newest = self.instances.iter().rev().find(|instance| {
+        let is_ready = |instance: &&Instance| {
             instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
+        };
+        let here = self.replay().and_then(|around| {
+            let end = self.instance(around.instance)?.end;
+            self.instances.iter().rev().filter(is_ready).find(|instance| {
+                instance.was_at(around.cursor, &[around.instance]) && instance.end <= end
+            })
         });
-        let Some(instance) = newest else {
+        let is_step = here.is_some();
+        let newest = || self.instances.iter().rev().find(is_ready);
+        let Some(instance) = here.or_else(newest) else {
             let open = self.instances.iter().any(|instance| instance.id == id);
             let why = if open { "it is still open" } else { "no run of it is logged" };
             return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
         let inner = self.numbers;
-        self.open.push(Open::Replay(Replay { instance, cursor, begun, inner }));
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, inner, is_step }));
         self.can_repeat = false;
         Ok(())
     }
@@ -418,7 +436,9 @@ impl Parts {
                 Open::Replay(replay) => {
                     replay.cursor = after;
                     replay.begun = replay.begun.max(began);
-                    break;
+                    if !replay.is_step {
+                        break;
+                    }
                 }
                 Open::Record(number) => {
                     let instance =
@@ -447,9 +467,20 @@ impl Parts {
         }
     }
 
-    /// The number of the instance that the innermost replay is of.
+    /// The number of the instance that is replayed: of the outermost replay that goes on with what
+    /// is called now.
     pub fn replayed(&self) -> Option<u64> {
-        self.replay().map(|replay| replay.instance)
+        let mut replays = self.open.iter().rev().filter_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
+        });
+        let innermost = replays.next()?;
+        let mut replay = innermost;
+        while replay.is_step {
+            let Some(around) = replays.next() else { break };
+            replay = around;
+        }
+        Some(replay.instance)
     }
 
     /// Whether the instance with this number is being replayed.
@@ -499,24 +530,25 @@ impl Parts {
         Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
+    /// The numbers of the instances that are being replayed.
+    fn replays(&self) -> Vec<u64> {
+        let is_replay = |open: &&Open| matches!(open, Open::Replay(_));
+        self.open.iter().filter(is_replay).map(Open::number).collect()
+    }
+
     /// A run that begins inside a replay takes the place of the one that began there, inside the
     /// same part, in the first run; not of one that this replay had there, and that is empty. What
     /// that one gets again.
     fn replace(&mut self, id: i32, replay: &Replay) -> Option<Rc<Closed>> {
-        let replayed: Vec<u64> = self
-            .open
-            .iter()
-            .filter(|open| matches!(open, Open::Replay(_)))
-            .map(Open::number)
-            .collect();
-        let oldest = replayed.iter().min()?;
+        let replays = self.replays();
+        let oldest = replays.iter().min()?;
         let later = self.instances.iter().rev().take_while(|instance| instance.number > *oldest);
         let same = later.filter(|instance| {
-            (instance.id, instance.begin) == (id, replay.cursor)
+            instance.id == id
                 && instance.number < replay.inner
                 && instance.end.is_some()
-                && !replayed.contains(&instance.number)
-                && instance.around.iter().any(|around| replayed.contains(around))
+                && !replays.contains(&instance.number)
+                && instance.was_at(replay.cursor, &replays)
         });
         let same: Vec<_> = same.map(|same| (same.number, same.closed.clone())).collect();
         let closed = same.iter().find_map(|(_, closed)| closed.clone());

@@ -57,11 +57,18 @@ struct Run {
     around: Vec<usize>,
 }
 
+impl Run {
+    fn was_at(&self, place: usize, inside: &[usize]) -> bool {
+        self.begin == place && self.around.iter().any(|around| inside.contains(around))
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum ModelOpen {
     Record(usize),
-    /// The run, how much of it was replayed, and how many runs there were before.
-    Replay(usize, usize, usize),
+    /// The run, how much of it was replayed, how many runs there were before, and whether the replay
+    /// around it goes on with it.
+    Replay(usize, usize, usize, bool),
 }
 
 /// Everything, in the model. Runs that are gone are `None`.
@@ -75,7 +82,7 @@ struct Model {
 impl Model {
     fn replay(&self) -> Option<(usize, usize)> {
         self.open.iter().rev().find_map(|open| match open {
-            ModelOpen::Replay(run, at, _) => Some((*run, *at)),
+            ModelOpen::Replay(run, at, ..) => Some((*run, *at)),
             ModelOpen::Record(_) => None,
         })
     }
@@ -101,6 +108,11 @@ impl Model {
             (None, Some((real, _))) => real + 1,
             (None, None) => run.begin,
         }
+    }
+
+    /// The real call behind the last one that a run has seen.
+    fn end(&self, run: usize) -> usize {
+        self.place(run, self.run(run).seen.len())
     }
 
     fn number(open: &ModelOpen) -> usize {
@@ -181,25 +193,21 @@ impl Test {
                 assert_eq!(divergence.logged, Some(logged.shape()));
                 let place = self.parts.next(&logged.shape()).unwrap();
                 assert!(logged.is(self.parts.event(place).unwrap()));
-                let depth = self.depth_of_replay();
-                if let ModelOpen::Replay(_, at, _) = &mut self.model.open[depth] {
-                    *at += 1;
-                }
                 self.see(real, logged);
             }
         }
     }
 
-    /// The place of the innermost replay on the stack.
-    fn depth_of_replay(&self) -> usize {
-        self.model.open.iter().rposition(|open| matches!(open, ModelOpen::Replay(..))).unwrap()
-    }
-
-    /// What is recorded inside the innermost replay, or at all, has seen this.
+    /// Replays go on, and what is recorded inside has seen this.
     fn see(&mut self, real: usize, message: Message) {
-        for open in self.model.open.iter().rev() {
+        for open in self.model.open.iter_mut().rev() {
             match open {
-                ModelOpen::Replay(..) => break,
+                ModelOpen::Replay(_, at, _, is_step) => {
+                    *at += 1;
+                    if !*is_step {
+                        break;
+                    }
+                }
                 ModelOpen::Record(run) => {
                     self.model.runs[*run].as_mut().unwrap().seen.push((real, message));
                 }
@@ -234,7 +242,7 @@ impl Test {
                     self.model.runs[run].as_mut().unwrap().is_closed = true;
                     self.model.open.pop();
                 }
-                Some(ModelOpen::Replay(run, at, _)) => {
+                Some(ModelOpen::Replay(run, at, ..)) => {
                     let (id, len) = (self.model.run(run).id, self.model.run(run).seen.len());
                     assert!(self.parts.end(id).is_err());
                     for _ in at..len {
@@ -249,19 +257,31 @@ impl Test {
                 }
             },
             Step::Replay { id } => {
-                let replayed = |run: usize| {
-                    let is =
-                        |open: &ModelOpen| matches!(open, ModelOpen::Replay(r, ..) if *r == run);
-                    self.model.open.iter().any(is)
-                };
-                let newest = (0..self.model.runs.len()).rev().find(|run| {
-                    let run_of = self.model.runs[*run].as_ref();
-                    run_of.is_some_and(|r| r.id == id && r.is_closed) && !replayed(*run)
+                let replays = self.replays();
+                let ready: Vec<usize> = (0..self.model.runs.len())
+                    .rev()
+                    .filter(|run| {
+                        let run_of = self.model.runs[*run].as_ref();
+                        run_of.is_some_and(|r| r.id == id && r.is_closed) && !replays.contains(run)
+                    })
+                    .collect();
+                let here = self.model.replay().and_then(|(replayed, at)| {
+                    let place = self.model.place(replayed, at);
+                    let end = self.model.end(replayed);
+                    ready.iter().find(|run| {
+                        self.model.run(**run).was_at(place, &[replayed])
+                            && self.model.end(**run) <= end
+                    })
                 });
                 let begun = self.parts.replay_begin(id);
-                assert_eq!(begun.is_ok(), newest.is_some(), "{begun:?}");
-                if let Some(run) = newest {
-                    self.model.open.push(ModelOpen::Replay(run, 0, self.model.runs.len()));
+                assert_eq!(begun.is_ok(), !ready.is_empty(), "{begun:?}");
+                if let Some(run) = here.or(ready.first()) {
+                    self.model.open.push(ModelOpen::Replay(
+                        *run,
+                        0,
+                        self.model.runs.len(),
+                        here.is_some(),
+                    ));
                 }
             }
             Step::Free { id } => self.free(id),
@@ -273,23 +293,24 @@ impl Test {
     /// A run that begins inside a replay takes the place of those that began there in the first run,
     /// not of those that this replay had there.
     fn replace(&mut self, id: i32, place: usize) {
-        let open = &self.model.open;
-        let replayed: Vec<usize> = open
-            .iter()
-            .filter(|open| matches!(open, ModelOpen::Replay(..)))
-            .map(Model::number)
-            .collect();
-        let since = open.iter().rev().find_map(|open| match open {
-            ModelOpen::Replay(_, _, since) => Some(*since),
+        let replays = self.replays();
+        let since = self.model.open.iter().rev().find_map(|open| match open {
+            ModelOpen::Replay(_, _, since, _) => Some(*since),
             ModelOpen::Record(_) => None,
         });
         for (number, run) in self.model.runs.iter_mut().enumerate().take(since.unwrap_or(0)) {
             run.take_if(|run| {
-                (run.id, run.begin, run.is_closed) == (id, place, true)
-                    && !replayed.contains(&number)
-                    && run.around.iter().any(|around| replayed.contains(around))
+                (run.id, run.is_closed) == (id, true)
+                    && !replays.contains(&number)
+                    && run.was_at(place, &replays)
             });
         }
+    }
+
+    /// The runs that are being replayed.
+    fn replays(&self) -> Vec<usize> {
+        let is_replay = |open: &&ModelOpen| matches!(open, ModelOpen::Replay(..));
+        self.model.open.iter().filter(is_replay).map(Model::number).collect()
     }
 
     fn free(&mut self, id: i32) {

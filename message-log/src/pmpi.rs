@@ -187,6 +187,8 @@ functions! {
         (query: Ptr, free: Ptr, cancel: Ptr, extra: Ptr, request: Ptr);
     /// Ends a generalized request.
     grequest_complete = c"PMPI_Grequest_complete" (request: Handle);
+    /// Whether a request is done; it stays.
+    request_get_status = c"PMPI_Request_get_status" (request: Handle, flag: *mut c_int, status: Ptr);
     /// Frees a request.
     request_free = c"PMPI_Request_free" (request: Ptr);
 }

@@ -18,6 +18,8 @@ pub enum Life {
     Replayed(u64),
     /// As a generalized one that no replayed call has under way.
     Idle,
+    /// As what it is, which is none of what can be logged: it must not end inside a part.
+    Unlogged,
 }
 
 /// A request under way, or a persistent one.

@@ -19,7 +19,7 @@ fn fails(how: Failure, processes: usize, name: &str, arguments: &str) {
     for mpi in &EVERY_MPI {
         // A program that hangs says so after these seconds. One that is slower than that is not
         // taken for wrong.
-        let watchdog = if matches!(how, Failure::Wrong) { 60 } else { 2 };
+        let watchdog = if matches!(how, Failure::Wrong) { 60 } else { 1 };
         let arguments = format!("{arguments} watchdog={watchdog}");
         let Some(run) = run(mpi, Library::None, processes, name, &arguments) else { continue };
         let ended = run.end();

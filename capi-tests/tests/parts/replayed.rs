@@ -70,7 +70,7 @@ fn bytes() {
 /// Each case by itself, so that one that fails does not hide the others.
 #[test]
 fn corners() {
-    const CASES: [&str; 14] = [
+    const CASES: [&str; 19] = [
         "every_send",
         "sendrecv",
         "process_null",
@@ -84,7 +84,12 @@ fn corners() {
         "types",
         "communicators",
         "intercommunicator",
+        "newer_calls",
+        "requests_alike",
+        "made_communicators",
         "borders",
+        "begun_before",
+        "stale_handles",
     ];
     for case in CASES {
         for mpi in &EVERY_MPI {

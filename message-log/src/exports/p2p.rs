@@ -205,3 +205,61 @@ receives! {
     c_int: MPI_Recv MPI_Irecv MPI_Sendrecv MPI_Sendrecv_replace;
     i64: MPI_Recv_c MPI_Irecv_c MPI_Sendrecv_c MPI_Sendrecv_replace_c;
 }
+
+/// Calls that send and receive, and give a request.
+macro_rules! isendrecvs {
+    ($($count:ident: $sendrecv:ident $replace:ident;)*) => {
+        exports! { $(
+            fn $sendrecv(
+                sendbuf: Ptr,
+                sendcount: $count,
+                sendtype: Handle,
+                dest: c_int,
+                sendtag: c_int,
+                recvbuf: Ptr,
+                recvcount: $count,
+                recvtype: Handle,
+                source: c_int,
+                recvtag: c_int,
+                comm: Handle,
+                request: Ptr,
+            ) outside |call, real| {
+                let (buf, count, datatype) = (recvbuf, i64::from(recvcount), recvtype);
+                let received = Message { buf, count, datatype, peer: source, tag: recvtag, comm };
+                nonblocking::sendrecv_outside(call, &received, request, real)
+            }, inside |call, real| {
+                let (buf, count, datatype) = (sendbuf, i64::from(sendcount), sendtype);
+                let sent = Message { buf, count, datatype, peer: dest, tag: sendtag, comm };
+                let (buf, count, datatype) = (recvbuf, i64::from(recvcount), recvtype);
+                let received = Message { buf, count, datatype, peer: source, tag: recvtag, comm };
+                nonblocking::sendrecv(call, &sent, &received, request, real)
+            };
+
+            fn $replace(
+                buf: Ptr,
+                count: $count,
+                datatype: Handle,
+                dest: c_int,
+                sendtag: c_int,
+                source: c_int,
+                recvtag: c_int,
+                comm: Handle,
+                request: Ptr,
+            ) outside |call, real| {
+                let count = i64::from(count);
+                let received = Message { buf, count, datatype, peer: source, tag: recvtag, comm };
+                nonblocking::sendrecv_outside(call, &received, request, real)
+            }, inside |call, real| {
+                let count = i64::from(count);
+                let sent = Message { buf, count, datatype, peer: dest, tag: sendtag, comm };
+                let received = Message { peer: source, tag: recvtag, ..sent };
+                nonblocking::sendrecv(call, &sent, &received, request, real)
+            };
+        )* }
+    };
+}
+
+isendrecvs! {
+    c_int: MPI_Isendrecv MPI_Isendrecv_replace;
+    i64: MPI_Isendrecv_c MPI_Isendrecv_replace_c;
+}

@@ -33,6 +33,7 @@ exports! {
         };
 
     fn MPI_Mprobe(source: c_int, tag: c_int, comm: Handle, message: Ptr, status: Ptr)
+        outside |_call, real| probe::matched_outside(real),
         inside |call, _real, function| {
             let probed = Probe { source, tag, comm, flag: null_mut(), message, status };
             // SAFETY: as above.
@@ -48,7 +49,8 @@ exports! {
         flag: *mut c_int,
         message: Ptr,
         status: Ptr,
-    ) inside |call, _real, function| {
+    ) outside |_call, real| probe::matched_outside(real),
+    inside |call, _real, function| {
         let probed = Probe { source, tag, comm, flag, message, status };
         // SAFETY: as above.
         probe::probe(call, &probed, |status| unsafe {

@@ -2,7 +2,8 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use crate::inside::refuse;
+use crate::inside::{nonblocking, refuse};
+use crate::pmpi::Ptr;
 
 /// Defines the functions. Their arguments are passed on as they are, in registers or slots as wide
 /// as a pointer, and only a communicator is looked at.
@@ -10,6 +11,20 @@ macro_rules! refused {
     ($($name:ident($($arg:ident)*) $(on $comm:ident)?;)*) => {
         exports! { $(
             fn $name($($arg: usize),*)
+                inside |call, _real| refuse(call, 0 $(| $comm)?);
+        )* }
+    };
+}
+
+/// The same for calls that begin something, for which the last argument is the request.
+macro_rules! unlogged {
+    ($($name:ident($($arg:ident)*) $(on $comm:ident)?;)*) => {
+        exports! { $(
+            fn $name($($arg: usize),*)
+                outside |call, real| {
+                    let request = [$($arg),*].last().copied().unwrap_or_default() as Ptr;
+                    nonblocking::unlogged_outside(call, request, real)
+                },
                 inside |call, _real| refuse(call, 0 $(| $comm)?);
         )* }
     };
@@ -54,12 +69,8 @@ refused! {
     MPI_Get_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
     MPI_Rput(a0 a1 a2 a3 a4 a5 a6 a7 a8);
     MPI_Rput_c(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Rget(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Rget_c(a0 a1 a2 a3 a4 a5 a6 a7 a8);
     MPI_Raccumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
     MPI_Raccumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
-    MPI_Rget_accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
-    MPI_Rget_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
     MPI_Fetch_and_op(origin_addr result_addr datatype target_rank target_disp op win);
     MPI_Compare_and_swap(origin_addr compare_addr result_addr datatype target_rank target_disp win);
 }
@@ -77,16 +88,6 @@ refused! {
     MPI_File_get_type_extent(fh datatype extent);
     MPI_File_get_type_extent_c(fh datatype extent);
     MPI_File_get_view(fh disp etype filetype datarep);
-    MPI_File_iread(fh buf count datatype request);
-    MPI_File_iread_all(fh buf count datatype request);
-    MPI_File_iread_all_c(fh buf count datatype request);
-    MPI_File_iread_at(fh offset buf count datatype request);
-    MPI_File_iread_at_all(fh offset buf count datatype request);
-    MPI_File_iread_at_all_c(fh offset buf count datatype request);
-    MPI_File_iread_at_c(fh offset buf count datatype request);
-    MPI_File_iread_c(fh buf count datatype request);
-    MPI_File_iread_shared(fh buf count datatype request);
-    MPI_File_iread_shared_c(fh buf count datatype request);
     MPI_File_iwrite(fh buf count datatype request);
     MPI_File_iwrite_all(fh buf count datatype request);
     MPI_File_iwrite_all_c(fh buf count datatype request);
@@ -228,12 +229,22 @@ refused! {
     MPI_Scatterv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
 }
 
-// Calls whose result is not known when they return.
-refused! {
+// Calls whose result is not known when they return. What they begin outside must not end inside.
+unlogged! {
+    MPI_Rget(a0 a1 a2 a3 a4 a5 a6 a7 a8);
+    MPI_Rget_c(a0 a1 a2 a3 a4 a5 a6 a7 a8);
+    MPI_Rget_accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
+    MPI_Rget_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
+    MPI_File_iread(fh buf count datatype request);
+    MPI_File_iread_all(fh buf count datatype request);
+    MPI_File_iread_all_c(fh buf count datatype request);
+    MPI_File_iread_at(fh offset buf count datatype request);
+    MPI_File_iread_at_all(fh offset buf count datatype request);
+    MPI_File_iread_at_all_c(fh offset buf count datatype request);
+    MPI_File_iread_at_c(fh offset buf count datatype request);
+    MPI_File_iread_c(fh buf count datatype request);
+    MPI_File_iread_shared(fh buf count datatype request);
+    MPI_File_iread_shared_c(fh buf count datatype request);
     MPI_Comm_idup(comm newcomm request) on comm;
     MPI_Comm_idup_with_info(comm info newcomm request) on comm;
-    MPI_Isendrecv(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 comm a11) on comm;
-    MPI_Isendrecv_replace(buf count datatype dest sendtag source recvtag comm request) on comm;
-    MPI_Isendrecv_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 comm a11) on comm;
-    MPI_Isendrecv_replace_c(buf count datatype dest sendtag source recvtag comm request) on comm;
 }

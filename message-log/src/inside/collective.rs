@@ -80,9 +80,11 @@ pub unsafe fn begin_outside(
         let Plan { shape, target } = plan(state);
         let group = state.collects(shape.comm);
         let code = real();
-        if code == SUCCESS {
+        // SAFETY: by the caller's promise, MPI has written a handle there. What has ended is in the
+        // application's memory before a part begins.
+        if code == SUCCESS && !unsafe { state.ends_alone(&target, shape, request) } {
             let counted = group.map_or(Counted::Nothing, Counted::Collective);
-            // SAFETY: by the caller's promise, MPI has written a handle there.
+            // SAFETY: as above.
             unsafe { state.begun(shape, target, false, counted, 0, request) };
         }
         code

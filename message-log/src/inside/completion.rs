@@ -8,6 +8,7 @@ use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Position, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
+use crate::refuse;
 use crate::requests::{Life, Request};
 use crate::resend::streams::Link;
 use crate::state::State;
@@ -281,6 +282,9 @@ unsafe fn record(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let before = unsafe { Handles::read(state, call) };
+    if let Some(code) = refuse_unlogged(state, call, &before) {
+        return code;
+    }
     let mut own = Statuses::default();
     let statuses = own.place(state, call);
     let code = real(statuses);
@@ -360,6 +364,21 @@ unsafe fn request_done(
     }
     let is_void = failed || is_cancelled;
     Some(Done { stays, request: Some(known), is_void, link })
+}
+
+/// Refuses to complete what began outside and is not logged: its result would be missing in a replay.
+fn refuse_unlogged(state: &State, call: &Completion, handles: &Handles) -> Option<c_int> {
+    if !state.has_unlogged {
+        return None;
+    }
+    let known = (0..handles.len()).filter_map(|n| state.requests.get(handles.get(n)?));
+    let unlogged = known.rev().find(|request| request.life == Life::Unlogged)?;
+    let part = state.parts.innermost().unwrap_or_default();
+    let text = format!(
+        "{} cannot end inside part {part} what {} began: it cannot be replayed",
+        call.call.0, unlogged.shape.call.0
+    );
+    Some(refuse::fail(&state.mpi, 0, &text))
 }
 
 /// One request that MPI has completed.

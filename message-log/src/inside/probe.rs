@@ -55,6 +55,14 @@ pub unsafe fn probe(call: Call, probe: &Probe, real: impl FnOnce(Ptr) -> c_int) 
     })
 }
 
+/// A call outside parts that gives a message of which only its handle is known.
+pub fn matched_outside(real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        state.miscounts();
+        real()
+    })
+}
+
 /// # Safety
 /// As for [`probe`].
 unsafe fn record(
@@ -75,6 +83,8 @@ unsafe fn record(
         if !probe.message.is_null() {
             // SAFETY: as above.
             let message = unsafe { state.mpi.read_handle(probe.message) };
+            // Which of the stream it is cannot be said when it is received.
+            state.miscounts();
             // The only one that a replay has to know again.
             outcome.handle = if message == state.mpi.message_no_proc { message } else { 0 };
         }
