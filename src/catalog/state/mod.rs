@@ -271,6 +271,12 @@ impl State {
         self.entries.get(&id).map(|entry| &**entry)
     }
 
+    /// Stores to the ledger so far.
+    #[cfg(test)]
+    pub(in crate::catalog) fn ledger_stores(&self) -> u64 {
+        self.ledger.as_ref().map_or(0, Ledger::stores)
+    }
+
     /// What was counted.
     pub fn counts(&self) -> Counts {
         self.counts
