@@ -15,8 +15,7 @@ impl Client {
     /// and were compared. A file that is bad goes if persistent has a good one, which is then nearest.
     pub(super) fn is_as_encoded(&self, name: &str, version: i32) -> bool {
         let store = &self.engine.files;
-        let own = self.engine.catalog.look(|state| state.find(name, version).is_some());
-        if own || store.wants_digest() {
+        if self.is_known(name, version) || store.wants_digest() {
             return true;
         }
         let Some(node) = self.engine.erasure.get() else { return true };

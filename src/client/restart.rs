@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use super::callbacks::Object;
+use super::protect::gather;
 use super::regions::{check_writable, Protected};
 use super::{agree, check_name, Client, Phase, Selection};
 use crate::catalog::entry::Part;
 use crate::engine::place::Place;
+use crate::erasure::encoding::Encoding;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::mpi::Comm;
 use crate::tier::files::Files;
 use crate::trace::Activity;
@@ -103,11 +106,18 @@ impl Client {
         }
     }
 
-    /// Whether all processes have parities of a version, or none has: a job that rebuilt it may have
-    /// ended before it had made them again.
+    /// Whether all processes have parities of a version, each of them the same as those that it is in
+    /// a group with, or none has: a job that rebuilt it may have ended before it had made them again,
+    /// and a directory that was away may have old ones.
     fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
-        let there = self.engine.files.has_parities(name, version);
-        Ok(agree(comm, there)? || agree(comm, !there)?)
+        let Some(node) = self.engine.erasure.get() else { return Ok(true) };
+        let own = self.own_header(node, name, version).map(|header| header.encoding);
+        let id = own.as_ref().map(Encoding::id);
+        let all: Vec<Option<Checksum>> = gather(comm, &id)?;
+        let of_rank = |rank: u32| all.get(rank as usize).copied().flatten();
+        let alike = own.is_none_or(|own| own.ranks().into_iter().all(|rank| of_rank(rank) == id));
+        let there = all.iter().filter(|id| id.is_some()).count();
+        agree(comm, alike && (there == 0 || there == all.len()))
     }
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::{Files, Found, Opened};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::format::header::Decoded;
 use crate::format::names;
 use crate::platform::files;
@@ -134,6 +135,13 @@ impl Files {
             checksums.check(&file, &opened.file, opened.part.clone(), &opened.path)?;
         }
         Ok(opened)
+    }
+
+    /// The checksum that was kept of a checkpoint's file, if files are compared with theirs.
+    pub fn kept_checksum(&self, name: &str, version: i32) -> Result<Option<Checksum>> {
+        let file = names::checkpoint_file(name, self.rank, version);
+        let kept = self.checksums.as_ref().filter(|sums| sums.are_kept());
+        kept.map_or(Ok(None), |sums| sums.get(&file))
     }
 
     /// What a checkpoint's file on disk is, if it can be restored.
