@@ -12,15 +12,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
+use super::farewell::Farewell;
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::State;
 use crate::engine::Engine;
-use super::farewell::Farewell;
 use crate::error::Result;
 use crate::mpi::{Comm, Series};
-use crate::policy::rounds::{
-    Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES, VALUES,
-};
+use crate::policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES, VALUES};
 use crate::tier::files::Place;
 
 /// How often a result is asked for before the application's wait goes on without it.
@@ -55,6 +53,9 @@ pub struct Standing {
     /// It still agrees, or all do.
     pub agrees: bool,
 }
+
+/// Takes the next result of a series.
+type Next = fn(&mut Series) -> Result<Option<Box<[i64]>>>;
 
 /// The lengths that the processes tell each other.
 #[derive(Debug)]
@@ -187,7 +188,7 @@ impl Agreement {
     }
 
     /// Takes results as `next` gives them, until it gives none.
-    fn take(&mut self, engine: &Engine, next: fn(&mut Series) -> Result<Option<Box<[i64]>>>) {
+    fn take(&mut self, engine: &Engine, next: Next) {
         loop {
             match next(&mut self.calls) {
                 Ok(None) => break,
@@ -377,16 +378,21 @@ impl Agreement {
         told[..VALUES].copy_from_slice(&values);
         told[VALUES..].copy_from_slice(&[i64::from(drained), i64::from(self.is_whole())]);
         let least = farewell.least(told)?;
-        let removes = least[VALUES] == 1 && self.rank == 0;
+        let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
         let job = self.aggregation.as_ref().map(|aggregation| aggregation.job);
-        let removed = job.filter(|_| removes).map(|job| engine.files.remove_incomplete(job));
+        let tidied = match job.filter(|_| drained) {
+            // Some have copied their parts to where the others have not.
+            Some(_) if !agrees => engine.files.rescue_parts(),
+            Some(job) if self.rank == 0 => engine.files.remove_incomplete(job),
+            _ => Ok(()),
+        };
         // Otherwise calls may be under way, which keep the communicators.
-        if least[VALUES + 1] == 1 {
+        if agrees {
             self.apply(engine, &least[..VALUES]);
             self.aggregation.map_or(Ok(()), |aggregation| aggregation.calls.free())?;
             self.calls.free()?;
         }
-        removed.unwrap_or(Ok(()))
+        tidied
     }
 }
 

@@ -188,7 +188,11 @@ impl Client {
         if let Some(agreement) = &mut self.agreement {
             agreement.conclude(&self.engine, farewell, most);
         }
-        if self.engine.erasure.get().is_some() { anybody } else { drain }
+        if self.engine.erasure.get().is_some() {
+            anybody
+        } else {
+            drain
+        }
     }
 
     /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
