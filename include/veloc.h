@@ -369,7 +369,8 @@ int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
  * @param release    called once for each checkpoint that the region is captured into, as soon as
  *         the library needs it no more, also if the checkpoint is given up or its copy fails; by
  *         any thread; what it returns is ignored; NULL: nothing is called. Its calls of the library
- *         fail, and it must not end by an exception or `longjmp`
+ *         fail, and it must not end by an exception or `longjmp`; VELOC_Mem_protect_guarded is for
+ *         routines that may throw
  * @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
  *
  * Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and
@@ -381,6 +382,33 @@ int VELOC_Mem_protect_flags(int id,
                             size_t base_size,
                             unsigned int flags,
                             int (*release)(void));
+
+/**
+ * Protects a region of memory as VELOC_Mem_protect_flags does, with a release routine of a language
+ * that has exceptions. C++ programs need not call it: `veloc.h` gives them VELOC_Mem_protect with six
+ * arguments.
+ *
+ * @param id         as VELOC_Mem_protect
+ * @param ptr        as VELOC_Mem_protect
+ * @param count      as VELOC_Mem_protect
+ * @param base_size  as VELOC_Mem_protect
+ * @param flags      as VELOC_Mem_protect_flags
+ * @param release    as VELOC_Mem_protect_flags, but that `guard` calls it
+ * @param guard      calls `release` and catches what it throws: then it returns another value than
+ *         VELOC_SUCCESS, and may write why, with a NUL, to the `room` bytes at `reason`. That is a
+ *         failure in the background, which is reported once, by the next VELOC_Checkpoint_begin, _wait
+ *         or _finished; the checkpoint is as good as any. NULL: as VELOC_Mem_protect_flags
+ * @return as VELOC_Mem_protect_flags
+ *
+ * Source: an addition of this library.
+ */
+int VELOC_Mem_protect_guarded(int id,
+                              void *ptr,
+                              size_t count,
+                              size_t base_size,
+                              unsigned int flags,
+                              int (*release)(void),
+                              int (*guard)(int (*release)(void), char *reason, size_t room));
 
 /**
  * Ends the protection of a region. Checkpoints that have it keep it.
@@ -943,6 +971,10 @@ int64_t VELOC_Adjust(int64_t steps);
 #endif /* __cplusplus */
 
 #ifdef __cplusplus
+#include <stdio.h>
+
+#include <exception>
+
 /*
  * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
  * VELOC_NO_SHORT_NAMES to do without them.
@@ -952,11 +984,34 @@ typedef int (*release_routine)();
 enum { DEFAULT = VELOC_DEFAULT, READ_ONLY = VELOC_READ_ONLY };
 #endif
 
-/** As VELOC_Mem_protect_flags. */
-inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, unsigned int flags,
-                             release_routine release = NULL)
+/* Calls a release routine: a guard of VELOC_Mem_protect_guarded. */
+static inline int veloc_call_release(release_routine release, char *reason, size_t room)
 {
-    return VELOC_Mem_protect_flags(id, ptr, count, base_size, flags, release);
+#ifdef __cpp_exceptions
+    try {
+        release();
+        return VELOC_SUCCESS;
+    } catch (const std::exception &error) {
+        (void)snprintf(reason, room, "threw: %s", error.what());
+        return VELOC_FAILURE;
+    } catch (...) {
+        (void)snprintf(reason, room, "threw what is no std::exception");
+        return VELOC_FAILURE;
+    }
+#else
+    (void)reason;
+    (void)room;
+    release();
+    return VELOC_SUCCESS;
+#endif
+}
+
+/** As VELOC_Mem_protect_flags. What `release` throws is reported as VELOC_Mem_protect_guarded says. */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                                    unsigned int flags, release_routine release = NULL)
+{
+    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                     veloc_call_release);
 }
 #endif /* __cplusplus */
 

@@ -25,6 +25,7 @@
  *   run=COMMAND              a command of a shell, which must succeed
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
  *   sleep=MILLISECONDS, barrier
+ *   end_mpi                  MPI_Finalize: what follows does without
  *   kill                     SIGKILL to itself
  *
  * "@RANK:" before a command: on that rank alone. With MPI if compiled with CHECK_WITH_MPI.
@@ -40,6 +41,9 @@ static unsigned own_rank;
 static unsigned char *memory;
 static size_t bytes = 100000;
 static int finalized;
+#ifdef CHECK_WITH_MPI
+static int mpi_has_ended;
+#endif
 
 static void begin(void)
 {
@@ -221,6 +225,12 @@ static void perform(const char *command)
 #ifdef CHECK_WITH_MPI
         MPI_Barrier(MPI_COMM_WORLD);
 #endif
+    } else if (strcmp(command, "end_mpi") == 0) {
+#ifdef CHECK_WITH_MPI
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+        mpi_has_ended = 1;
+#endif
     } else if (is(command, "late", &value)) {
         snprintf(f.rest, sizeof f.rest, "%s", value);
         REFUSED(VELOC_Checkpoint_wait(), words_of(&f));
@@ -283,8 +293,10 @@ int main(int argc, char **argv)
     free(memory);
 #ifdef CHECK_WITH_MPI
     /* One line, which no other process's gets into. */
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Finalize();
+    if (!mpi_has_ended) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+    }
     if (own_rank != 0)
         return 0;
 #endif

@@ -184,9 +184,19 @@ pub fn dying(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libdying.so"), "../preload/dying.c")
 }
 
+/// A library to be loaded ahead of others, by which calls of MPI fail; made by the compiler of an MPI
+/// installation.
+pub fn mpi_faults(mpi: &str, folder: &Path) -> PathBuf {
+    let library = folder.join("libmpifaults.so");
+    shared_library_by(Command::new(mpi), &library, "../preload/mpi.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
+    shared_library_by(compiler(), library, source)
+}
+
+fn shared_library_by(mut command: Command, library: &Path, source: &str) -> PathBuf {
     let soname = library.file_name().unwrap().to_string_lossy();
-    let mut command = compiler();
     command
         .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
         .arg(format!("-Wl,-soname,{soname}"))

@@ -37,7 +37,7 @@ impl Client {
         }
         let failure = self.engine.catalog.step(State::take_failure);
         let failure = failure
-            .map(|failure| failure.within("an earlier checkpoint failed in the background"))
+            .map(|failure| failure.within("failed in the background"))
             .or_else(|| self.engine.catalog.broken());
         if let Some(failure) = failure {
             self.not_taken();

@@ -69,13 +69,12 @@ impl Shared {
         releases: Vec<(i32, Arc<dyn Release>)>,
     ) -> Result<()> {
         self.capture_places(open, places)?;
+        let mut ended = Loan::default();
         for (id, release) in releases {
-            if open.loan.has(id) {
-                open.loan.until(release);
-            } else {
-                release.release();
-            }
+            let loan = if open.loan.has(id) { &mut open.loan } else { &mut ended };
+            loan.until(id, release);
         }
+        self.end(ended);
         Ok(())
     }
 
@@ -176,6 +175,7 @@ impl Shared {
 
     /// Gives a checkpoint under way up.
     pub fn abort(&self, open: Open) {
+        self.end(open.loan);
         if let Some(spool) = open.spool {
             spool.discard();
         }

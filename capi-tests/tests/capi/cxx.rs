@@ -116,6 +116,24 @@ fn release_routines() {
     }
 }
 
+/// Catches an exception that ends the process, is not heard of, or costs a checkpoint; with the C++
+/// layer, and in the library without it.
+#[test]
+fn release_routines_that_throw() {
+    for configuration in [
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\n",
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
+        "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n",
+    ] {
+        for library in [library(), &staged().lib()] {
+            let run = Run::new(&cxx_program("release", Flavour::Plain));
+            let run = run.env("LD_LIBRARY_PATH", library);
+            let job = Job::new(configuration);
+            let _ = run.arg(job.path("veloc.cfg")).args("host case=throws").succeed();
+        }
+    }
+}
+
 fn release_on_device(job: &Job, arguments: &str) -> Run {
     let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
     let run = Run::new(&cxx_program("release", Flavour::Plain)).env("LD_LIBRARY_PATH", paths);
@@ -255,6 +273,7 @@ fn under_sanitizers() {
         job("objects", &[case]);
     }
     job("release", &["host", "by=worker"]);
+    job("release", &["host", "case=throws"]);
     job("cached", &["DIR/file"]);
 }
 

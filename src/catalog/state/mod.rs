@@ -199,6 +199,11 @@ impl State {
         }
     }
 
+    /// Has a failure reported as a background one.
+    pub fn report(&mut self, failure: Error) {
+        self.failures.push_back(failure);
+    }
+
     /// Takes the background failures that have not been reported, as one: the oldest, and how many
     /// more there are.
     pub fn take_failure(&mut self) -> Option<Error> {
