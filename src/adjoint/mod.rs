@@ -16,6 +16,7 @@ pub mod binomial;
 pub mod bound;
 mod convex;
 pub mod course;
+pub mod online;
 pub mod outlook;
 pub mod resume;
 pub mod revolve;
