@@ -3,6 +3,8 @@
 //! The stored states are a stack of those on disk with one of those in memory on top. Slots in memory
 //! have the numbers from 0 on, those on disk the numbers from the number of slots in memory on.
 
+use std::cell::OnceCell;
+
 use super::disk::{Disk, Levels, Next};
 use super::schedule::{Action, Done, Plan, Stored};
 use super::upkeep::{Threshold, Upkeep};
@@ -10,24 +12,25 @@ use super::upkeep::{Threshold, Upkeep};
 /// A schedule at some point of its way.
 #[derive(Clone, Debug)]
 pub struct TwoLevel {
-    plan: Plan,
-    disk: Disk,
-    levels: Levels,
+    pub(super) plan: Plan,
+    pub(super) disk: Disk,
+    /// Made when it is needed first.
+    pub(super) levels: OnceCell<Levels>,
     /// States on disk that are needed, ascending.
-    on_disk: Vec<Stored>,
+    pub(super) on_disk: Vec<Stored>,
     /// States in memory, ascending, each in the slot that has its place as number.
-    in_memory: Vec<u64>,
+    pub(super) in_memory: Vec<u64>,
     /// Slots on disk that were used and are free; the last is used next.
-    free: Vec<u64>,
+    pub(super) free: Vec<u64>,
     /// Slots on disk from here on have never been used.
-    unused: u64,
+    pub(super) unused: u64,
     /// The state that the application has.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
     /// The state that the adjoint has come to.
-    fine: u64,
-    upkeep: Upkeep,
-    done: Done,
-    transfers: Transfers,
+    pub(super) fine: u64,
+    pub(super) upkeep: Upkeep,
+    pub(super) done: Done,
+    pub(super) transfers: Transfers,
 }
 
 /// How often disk was used.
@@ -66,7 +69,7 @@ impl TwoLevel {
         let free = (plan.slots..unused).rev();
         let free = free.filter(|slot| on_disk.iter().all(|stored| stored.slot != *slot)).collect();
         TwoLevel {
-            levels: Levels::new(plan.steps, plan.slots, disk),
+            levels: OnceCell::new(),
             plan,
             disk,
             on_disk,
@@ -109,15 +112,21 @@ impl TwoLevel {
         }
         let free = self.disk.slots - self.on_disk.len() as u64;
         if self.on_disk.last().is_some_and(|top| top.state == at) {
-            return match self.levels.next(left, free + 1) {
+            return match self.levels().next(left, free + 1) {
                 Next::Memory => self.to_memory(at),
                 Next::After(piece) => self.advance(at, at + piece),
             };
         }
-        match self.levels.goes_to_disk(left, free) {
+        match self.levels().goes_to_disk(left, free) {
             true => self.to_disk(at),
             false => self.to_memory(at),
         }
+    }
+
+    /// What is best in a stretch of any length.
+    pub(super) fn levels(&self) -> &Levels {
+        let Plan { steps, slots, .. } = self.plan;
+        self.levels.get_or_init(|| Levels::new(steps, slots, self.disk))
     }
 
     fn restore(&mut self) -> Action {
@@ -198,11 +207,6 @@ impl TwoLevel {
     /// What has been done.
     pub fn done(&self) -> Done {
         self.done
-    }
-
-    #[cfg(test)]
-    pub(super) fn levels(&self) -> &Levels {
-        &self.levels
     }
 
     /// How often disk was used.

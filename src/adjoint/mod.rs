@@ -20,6 +20,7 @@ pub mod disk;
 pub mod levels;
 pub mod online;
 pub mod outlook;
+pub mod pack;
 pub mod resume;
 pub mod revolve;
 pub mod rule;

@@ -34,9 +34,9 @@ pub struct Online {
     /// Ascending, each in a slot of its own; state 0 comes first.
     stored: Vec<Stored>,
     /// The state that the application has; `None`: it must restore one.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
     /// Whether it is decided whether that state is stored.
-    decided: bool,
+    pub(super) decided: bool,
     /// The repetition number that the pieces keep.
     repetition: u64,
     /// The stored states that are kept until that number grows, without state 0.
@@ -63,21 +63,30 @@ impl Online {
         stored.sort_unstable_by_key(|stored| (stored.state, stored.slot));
         stored.dedup_by_key(|stored| stored.state);
         let Some(last) = stored.last().copied() else { return Some(Online::new(slots)) };
-        if stored[0].state > 0 {
-            return None;
-        }
-        let repetition = repetitions(last.state + 2, slots).0;
-        let fixed = Vec::new();
-        let mut online = Online { slots, stored, at: None, decided: true, repetition, fixed };
+        (stored[0].state == 0).then(|| Online::at_some_point(slots, stored, None, last.state))
+    }
+
+    /// With `stored` states, of which the first is state 0. It was decided up to state `decided` what
+    /// is stored; the application has state `at`, if any.
+    pub(super) fn at_some_point(
+        slots: u64,
+        stored: Vec<Stored>,
+        at: Option<u64>,
+        decided: u64,
+    ) -> Online {
+        let repetition = repetitions(decided + 2, slots).0;
+        let (fixed, last) = (Vec::new(), stored.last().map_or(0, |last| last.state));
+        let is_decided = at.is_none_or(|at| at == decided);
+        let mut online = Online { slots, stored, at, decided: is_decided, repetition, fixed };
         // Those that are lost are passed over.
         for place in 1..slots {
             let state = online.fixed_state(place);
-            if state > u128::from(last.state) {
+            if state > u128::from(last) {
                 break;
             }
             online.fixed.push(state as u64);
         }
-        Some(online)
+        online
     }
 
     /// The next action: to store a state, to go one step, or, after a crash, to restore a state.

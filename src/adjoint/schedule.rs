@@ -117,27 +117,27 @@ pub struct Stored {
 /// those that look for the next state to store, which take the logarithm of the number of steps.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    plan: Plan,
+    pub(super) plan: Plan,
     /// States that are stored and needed, ascending.
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
     /// Slots that were used and are free again; the last is used next. What they have had last may
     /// still be there.
-    free: Vec<Stored>,
+    pub(super) free: Vec<Stored>,
     /// Slots from here on have never been used.
-    unused: u64,
+    pub(super) unused: u64,
     /// The state that the application has.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
     /// States that are stored again farther on before anything is stored behind them, ascending, and
     /// where.
-    moves: Vec<(u64, u64)>,
+    pub(super) moves: Vec<(u64, u64)>,
     /// The state to go to before anything is stored.
-    target: Option<u64>,
+    pub(super) target: Option<u64>,
     /// The state that the adjoint has come to.
-    fine: u64,
+    pub(super) fine: u64,
     /// When the adjoint is stored.
-    upkeep: Upkeep,
+    pub(super) upkeep: Upkeep,
     /// What has been done.
-    done: Done,
+    pub(super) done: Done,
 }
 
 /// What a schedule has had its application do.

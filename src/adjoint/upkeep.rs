@@ -34,7 +34,7 @@ pub(super) struct Upkeep {
     /// Without a threshold the distance counts.
     pub threshold: Option<Threshold>,
     /// What had been done when the adjoint was stored last, or begun.
-    since: Option<Done>,
+    pub since: Option<Done>,
 }
 
 impl Upkeep {
