@@ -16,11 +16,16 @@ pub mod binomial;
 pub mod bound;
 mod convex;
 pub mod course;
+pub mod disk;
+pub mod levels;
+pub mod online;
 pub mod outlook;
+pub mod pack;
 pub mod resume;
 pub mod revolve;
 pub mod rule;
 pub mod schedule;
+pub mod upkeep;
 
 #[cfg(test)]
 mod oracle;

@@ -15,6 +15,7 @@ mod regions;
 mod restart;
 mod revolve;
 mod schedule;
+mod schedule_settings;
 
 pub use checkpoint::*;
 pub use cxx::*;
@@ -26,6 +27,7 @@ pub use regions::*;
 pub use restart::*;
 pub use revolve::*;
 pub use schedule::*;
+pub use schedule_settings::*;
 
 /// The call did what it says.
 pub const VELOC_SUCCESS: i32 = 0;
