@@ -248,6 +248,86 @@ typedef struct VELOC_Cost {
     int64_t max_gap;
 } VELOC_Cost;
 
+/**
+ * An adjoint computation. Set everything to zero first, then `size`, and what is needed; what is
+ * zero has the meaning that is said. States are numbered from 0 to `steps`, and step `i` goes from
+ * state `i - 1` to state `i`.
+ *
+ * The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
+ * the run, and may call the library. They must not end by an exception or `longjmp`.
+ */
+typedef struct VELOC_Adjoint {
+    /**
+     * The size of this structure, `sizeof(VELOC_Adjoint)`.
+     */
+    size_t size;
+    /**
+     * The name of the states in the store, as VELOC_Checkpoint; `<name>.adjoint` is that of stored
+     * adjoints. What else is stored under them is refused.
+     */
+    const char *name;
+    /**
+     * Steps of the forward sweep; 1 or more.
+     */
+    int64_t steps;
+    /**
+     * States that are stored at a time, state 0 among them; 1 or more.
+     */
+    int64_t slots;
+    /**
+     * The resilience distance: how many steps stored states may be apart, so that no crash in the
+     * first forward sweep costs more; 0: any number.
+     */
+    int64_t resilience_distance;
+    /**
+     * The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
+     * distance, and never if that is 0, too.
+     */
+    int64_t adjoint_distance;
+    /**
+     * Where states are stored: one of VELOC_RULE_*.
+     */
+    int rule;
+    /**
+     * VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
+     */
+    unsigned int flags;
+    /**
+     * After so many seconds the run stops, so that a later one can go on; 0: it does not.
+     */
+    double time_limit;
+    /**
+     * A number of the application's, by which it tells this computation from others of the same name:
+     * a store with another one is refused. The iteration of an optimisation, for example.
+     */
+    uint64_t tag;
+    /**
+     * What the callbacks get.
+     */
+    void *user;
+    /**
+     * Protects the memory of the state and of the adjoint, by VELOC_Adjoint_protect. Called once,
+     * first.
+     */
+    int (*protect)(void *user);
+    /**
+     * Computes the states from `from`, which the application has, to `to`, which it has then,
+     * without recording. The same states each time.
+     */
+    int (*forward)(void *user, int64_t from, int64_t to);
+    /**
+     * Computes step `step` from state `step - 1`, which the application has, recording it, and takes
+     * the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it begins the
+     * adjoint before that. The state may be anything then.
+     */
+    int (*adjoint)(void *user, int64_t step);
+    /**
+     * A hash of the state that the application has, for VELOC_VERIFY_REPLAY. NULL: the protected
+     * memory of the state, which must be the host's, is hashed (SHA-256).
+     */
+    int (*hash)(void *user, uint64_t *hash);
+} VELOC_Adjoint;
+
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
@@ -965,6 +1045,66 @@ double VELOC_Expense(int64_t steps, int64_t snaps);
  * Source: adjust of revolve.
  */
 int64_t VELOC_Adjust(int64_t steps);
+
+/**
+ * Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
+ * and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or a later
+ * one with as many processes, it goes on from what is left, at the least number of steps. Collective
+ * under MPI.
+ *
+ * The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
+ * protected for it, and the store is as if there had been no run; before that, what is stored stays,
+ * whatever `max_versions` and `scratch_versions` say. What VELOC_Region_protect had for the two
+ * names is not protected afterwards.
+ *
+ * Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
+ * other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
+ * VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
+ * it is first computed, and compared when it is computed or restored again.
+ *
+ * @param what  the computation
+ * @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
+ *         called, everything that was computed is in its files, and the same call goes on from there;
+ *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
+ *         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
+ *         store has what it had
+ *
+ * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
+ * checkpointing technique for resilience".
+ *
+ * @pre `what` is NULL or points to what its `size` says, with what its members are to have.
+ */
+int VELOC_Adjoint_run(const struct VELOC_Adjoint *what);
+
+/**
+ * Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks.
+ *
+ * @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
+ *                   is part of each stored adjoint
+ * @param id         names the region, for each of the two by itself
+ * @param ptr        as VELOC_Mem_protect
+ * @param count      as VELOC_Mem_protect
+ * @param base_size  as VELOC_Mem_protect
+ * @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, or `what` is neither
+ *
+ * Source: an addition of this library.
+ */
+int VELOC_Adjoint_protect(int what,
+                          int id,
+                          void *ptr,
+                          size_t count,
+                          size_t base_size);
+
+/**
+ * Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on
+ * from there. Of several processes it is enough that one asks. May be called from any thread, from a
+ * callback, and from a handler of signals.
+ *
+ * @return VELOC_SUCCESS
+ *
+ * Source: an addition of this library.
+ */
+int VELOC_Adjoint_stop(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -26,6 +26,10 @@ pub enum Part {
 /// Both parts, for loops.
 pub const PARTS: [Part; 2] = [Part::Device, Part::Host];
 
+/// The id of a region by which a checkpoint says that no limit of versions applies to it: whoever has
+/// taken it says which versions go, also after a crash. No application's.
+pub const MANAGED: i32 = i32::MIN;
+
 /// A memory tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {

@@ -4,6 +4,7 @@
 //! engine. [`regions`] knows what is protected, [`callbacks`] what the application does for it.
 
 pub mod callbacks;
+pub mod managed;
 pub mod regions;
 
 mod agreement;

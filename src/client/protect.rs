@@ -260,11 +260,11 @@ pub(super) fn gather<T: Serialize + DeserializeOwned + Default>(
     Ok(all.iter().map(|bytes| decode(bytes).unwrap_or_default()).collect())
 }
 
-fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|error| {
         Error::new(Kind::Corrupt, format!("what another process passed over MPI: {error}"))
     })

@@ -11,6 +11,7 @@ mod down;
 mod heir;
 mod invariants;
 mod lists;
+mod managed;
 mod removal;
 mod requests;
 mod restore;
