@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_void, CStr};
 use std::ptr;
 
-use super::abi::{Abi, Handle};
-use super::library::Library;
+use mpi_abi::{Abi, Handle, Library};
+
 use crate::error::{Error, Kind, Result};
 
 const MPI_SUCCESS: c_int = 0;
@@ -95,7 +95,7 @@ impl Mpi {
     /// All functions and constants, or the name of the first that is missing.
     fn from_library(library: &Library) -> std::result::Result<Mpi, &'static CStr> {
         let abi = library.abi();
-        let constants = abi.constants();
+        let handles = abi.handles();
         let constant = |constant, name| library.constant(constant).ok_or(name);
         Ok(Mpi {
             abi,
@@ -107,11 +107,11 @@ impl Mpi {
             initialized: unsafe { function(library, c"MPI_Initialized")? },
             // SAFETY: as above.
             finalized: unsafe { function(library, c"MPI_Finalized")? },
-            comm_null: constant(constants.comm_null, c"MPI_COMM_NULL")?,
-            int64: constant(constants.int64, c"MPI_INT64_T")?,
-            byte: constant(constants.byte, c"MPI_BYTE")?,
-            min: constant(constants.min, c"MPI_MIN")?,
-            status_ignore: constants.status_ignore,
+            comm_null: constant(handles.comm_null, c"MPI_COMM_NULL")?,
+            int64: constant(handles.int64, c"MPI_INT64_T")?,
+            byte: constant(handles.byte, c"MPI_BYTE")?,
+            min: constant(handles.min, c"MPI_MIN")?,
+            status_ignore: abi.numbers().status_ignore,
         })
     }
 
@@ -319,21 +319,23 @@ impl<H: Handle> Calls<H> {
     /// All functions, or the name of the first that is missing. `H` has to be what handles are in
     /// that library.
     fn from_library(library: &Library) -> std::result::Result<Self, &'static CStr> {
+        // By the names of the profiling interface: what the library does is none of the messages
+        // that a part of the application logs (`message-log/`).
         // SAFETY: MPI declares the functions of these names like this, with handles that are `H`
         // by the library's binary interface.
         unsafe {
             Ok(Calls {
-                comm_rank: function(library, c"MPI_Comm_rank")?,
-                comm_size: function(library, c"MPI_Comm_size")?,
-                comm_dup: function(library, c"MPI_Comm_dup")?,
-                comm_free: function(library, c"MPI_Comm_free")?,
-                barrier: function(library, c"MPI_Barrier")?,
-                allreduce: function(library, c"MPI_Allreduce")?,
-                iallreduce: function(library, c"MPI_Iallreduce")?,
-                iallgather: function(library, c"MPI_Iallgather")?,
-                test: function(library, c"MPI_Test")?,
-                wait: function(library, c"MPI_Wait")?,
-                allgather: function(library, c"MPI_Allgather")?,
+                comm_rank: function(library, c"PMPI_Comm_rank")?,
+                comm_size: function(library, c"PMPI_Comm_size")?,
+                comm_dup: function(library, c"PMPI_Comm_dup")?,
+                comm_free: function(library, c"PMPI_Comm_free")?,
+                barrier: function(library, c"PMPI_Barrier")?,
+                allreduce: function(library, c"PMPI_Allreduce")?,
+                iallreduce: function(library, c"PMPI_Iallreduce")?,
+                iallgather: function(library, c"PMPI_Iallgather")?,
+                test: function(library, c"PMPI_Test")?,
+                wait: function(library, c"PMPI_Wait")?,
+                allgather: function(library, c"PMPI_Allgather")?,
             })
         }
     }

@@ -6,14 +6,11 @@
 //! nobody waits for, of which a [`Series`] is one after the other. All of them have to come from a thread from which the application may call MPI, which means from within the calls that
 //! are collective by the library's own interface, never from a worker.
 
-mod abi;
 mod comm;
-mod library;
 mod pending;
 mod series;
 
-pub use abi::Abi;
 pub use comm::{Comm, Mpi};
-pub use library::Library;
+pub use mpi_abi::{Abi, Library};
 pub use pending::Pending;
 pub use series::Series;

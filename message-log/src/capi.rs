@@ -1,0 +1,173 @@
+//! `VELOC_Part_*`: the C interface of parts.
+
+use std::ffi::{c_char, c_int};
+
+use crate::parts::{Fault, Parts};
+use crate::refuse;
+use crate::state::{self, State};
+
+/// The call did what it says.
+pub const VELOC_SUCCESS: c_int = 0;
+
+/// The call failed, and changed nothing; `VELOC_Part_error` has the reason.
+pub const VELOC_FAILURE: c_int = -1;
+
+/// Messages closed inside the part may be sent again instead of kept.
+pub const VELOC_PART_RESEND: c_int = 1;
+
+/// The log stays after a replay, for further ones, until `VELOC_Part_free`.
+pub const VELOC_PART_KEEP: c_int = 2;
+
+/// Begins to log a part of the program: what its calls of MPI receive is kept, so that the part can
+/// be replayed. Parts may be nested to any depth.
+///
+/// @param id what the part is called; the same part may be logged many times, and is then replayed
+/// in reverse order
+/// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
+/// `MPI_THREAD_MULTIPLE`; unknown flags
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
+    on_parts("VELOC_Part_begin", |parts| parts.begin(id, flags))
+}
+
+/// Ends the logging of a part.
+///
+/// @param id the innermost open part, which `VELOC_Part_begin` began
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
+    on_parts("VELOC_Part_end", |parts| parts.end(id))
+}
+
+/// Begins to replay the last run of a part that is logged and was not replayed: until
+/// `VELOC_Part_replay_end`, calls of MPI send nothing, and give what they gave then. They have to be
+/// the same calls in the same order, with the same communicators, peers, tags and counts.
+///
+/// @param id the part
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
+    on_parts("VELOC_Part_replay_begin", |parts| parts.replay_begin(id))
+}
+
+/// Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`.
+///
+/// @param id the innermost open part, which `VELOC_Part_replay_begin` began
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it
+/// differed from the logged one, or calls are missing
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
+    on_parts("VELOC_Part_replay_end", |parts| parts.replay_end(id))
+}
+
+/// Drops what is logged of all runs of a part, and gives the part up if it is the innermost open
+/// one.
+///
+/// @param id the part
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or others are open inside it
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
+    on_parts("VELOC_Part_free", |parts| parts.free(id))
+}
+
+/// Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
+///
+/// @return a text, valid until the next failure; empty if there was none
+#[cfg_attr(not(test), no_mangle)]
+pub extern "C" fn VELOC_Part_error() -> *const c_char {
+    refuse::last()
+}
+
+/// What the log holds. Grows at its end only.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(non_camel_case_types)]
+pub struct VELOC_Part_figures {
+    /// Bytes received that are kept now.
+    pub logged: u64,
+    /// The most bytes that were kept at once.
+    pub peak: u64,
+    /// Bytes that were given up because their messages are sent again.
+    pub dropped: u64,
+    /// Bytes that were sent again.
+    pub resent: u64,
+    /// Calls that are kept now, equal polls counted as one.
+    pub events: u64,
+    /// Runs of parts that are logged or being logged.
+    pub parts: u64,
+}
+
+/// Reads what the log holds.
+///
+/// @param figures where it is written
+/// @param size `sizeof(VELOC_Part_figures)`, so that the struct can grow
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, or MPI is not running
+///
+/// # Safety
+/// `figures` is null or has room for `size` bytes.
+#[cfg_attr(not(test), no_mangle)]
+pub unsafe extern "C" fn VELOC_Part_get_figures(
+    figures: *mut VELOC_Part_figures,
+    size: usize,
+) -> c_int {
+    const CALL: &str = "VELOC_Part_get_figures";
+    if figures.is_null() {
+        return fail(CALL, "no place for the figures");
+    }
+    let read = state::with(|state| {
+        let log = state.parts.log();
+        VELOC_Part_figures {
+            logged: log.figures().bytes,
+            peak: log.figures().peak,
+            dropped: 0,
+            resent: 0,
+            events: log.len() as u64,
+            parts: state.parts.live() as u64,
+        }
+    });
+    match read {
+        Ok(read) => {
+            let len = size.min(size_of::<VELOC_Part_figures>());
+            // SAFETY: by the caller's promise, and no longer than what was read.
+            unsafe {
+                std::ptr::copy_nonoverlapping((&raw const read).cast(), figures.cast::<u8>(), len)
+            };
+            VELOC_SUCCESS
+        }
+        Err(text) => fail(CALL, &text),
+    }
+}
+
+/// Runs a call on the parts.
+fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c_int {
+    let done = state::with(|state| {
+        let done = body(&mut state.parts);
+        release(state);
+        done
+    });
+    match done {
+        Ok(Ok(())) => VELOC_SUCCESS,
+        Ok(Err(fault)) => fail(call, &fault.0),
+        Err(text) => fail(call, &text),
+    }
+}
+
+/// Frees what no part needs any more.
+fn release(state: &mut State) {
+    let oldest = state.parts.oldest();
+    for datatype in state.deferred.free(&state.mpi, oldest) {
+        state.types.forget(datatype);
+    }
+}
+
+/// Says and keeps why a call failed.
+fn fail(call: &str, why: &str) -> c_int {
+    let text = format!("{call}: {why}");
+    match state::with(|state| refuse::say(&state.mpi, &text)) {
+        Ok(()) => {}
+        Err(_) => eprintln!("[veloc-mpi] {text}"),
+    }
+    refuse::keep(&text);
+    VELOC_FAILURE
+}

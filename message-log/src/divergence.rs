@@ -1,0 +1,68 @@
+//! A replay that does something else than the first run: what is said, and how it stops.
+
+use std::ffi::c_int;
+
+use crate::log::Shape;
+use crate::mpi::Mpi;
+use crate::parts::Divergence;
+use crate::refuse;
+use crate::state::State;
+
+/// Says both calls, breaks the replay off and calls the error handler; what the call returns.
+pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int {
+    let text = match &divergence.earlier {
+        Some(earlier) => earlier.clone(),
+        None => {
+            let logged = divergence.logged.as_ref().map_or_else(
+                || "the part had ended".to_owned(),
+                |logged| format!("it was {}", describe(&state.mpi, logged)),
+            );
+            format!(
+                "the replay of part {} does not do what its first run did: call {} is {}, {logged}",
+                divergence.part,
+                divergence.place + 1,
+                describe(&state.mpi, called),
+            )
+        }
+    };
+    broken(state, called, &text)
+}
+
+/// The same for what only shows when the results are given.
+pub fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
+    state.parts.break_off(text);
+    refuse::fail(&state.mpi, called.comm, text)
+}
+
+/// A call in words: its name, with the communicator, the peer, the tag and the count as far as it
+/// has them.
+pub fn describe(mpi: &Mpi, shape: &Shape) -> String {
+    let numbers = &mpi.numbers;
+    let mut parts = Vec::new();
+    if shape.comm == mpi.comm_world {
+        parts.push("MPI_COMM_WORLD".to_owned());
+    } else if shape.comm != 0 {
+        parts.push(format!("communicator {:#x}", shape.comm));
+    }
+    match shape.peer {
+        None => {}
+        Some(peer) if peer == numbers.any_source => parts.push("peer MPI_ANY_SOURCE".into()),
+        Some(peer) if peer == numbers.proc_null => parts.push("peer MPI_PROC_NULL".into()),
+        Some(peer) => parts.push(format!("peer {peer}")),
+    }
+    match shape.tag {
+        None => {}
+        Some(tag) if tag == numbers.any_tag => parts.push("tag MPI_ANY_TAG".into()),
+        Some(tag) => parts.push(format!("tag {tag}")),
+    }
+    if shape.size != 0 || shape.count != 0 {
+        parts.push(match shape.size {
+            0 => format!("{} requests", shape.count),
+            size => format!("{} elements of {size} bytes", shape.count),
+        });
+    }
+    match parts.is_empty() {
+        true => shape.call.0.to_owned(),
+        false => format!("{}({})", shape.call.0, parts.join(", ")),
+    }
+}

@@ -1,0 +1,149 @@
+//! What calls do inside parts, one file for each kind of call.
+//!
+//! Each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
+//! real, and its event is [recorded](State::record); with [`Source::Log`] the
+//! [next event](State::next) gives what it gave in the first run.
+
+pub mod p2p;
+
+use std::ffi::c_int;
+
+use crate::divergence;
+use crate::log::{Item, Items, Outcome, Shape};
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::refuse;
+use crate::state::{self, State};
+use crate::status::Status;
+use crate::target::Target;
+
+/// MPI_SUCCESS, in every interface.
+pub const SUCCESS: c_int = 0;
+
+/// Runs a call's body on the state.
+pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+    state::with(body).unwrap_or_else(|text| {
+        // Unreachable from the exports, which look at the phase first.
+        refuse::keep(&text);
+        eprintln!("[veloc-mpi] {text}");
+        std::process::abort()
+    })
+}
+
+impl State {
+    /// Where a call's result comes from; inside parts there is one.
+    pub fn source(&self) -> Source {
+        self.parts.source().unwrap_or(Source::Mpi)
+    }
+
+    /// Packs what a request or a call has received. The bytes come out of a message if `status` is
+    /// given, and are as many as it says; otherwise all of the target was written.
+    ///
+    /// # Safety
+    /// MPI has completed what writes to `target`.
+    pub unsafe fn received(
+        &mut self,
+        target: &Target,
+        status: Option<&Status>,
+        began: u64,
+    ) -> Item {
+        let bytes = match (target, status) {
+            (Target::Nothing, _) => Some(0),
+            (_, Some(status)) => Some(status.bytes(&self.mpi)),
+            (_, None) => None,
+        };
+        let target = target.resolved(&mut self.types);
+        // SAFETY: by the caller's promise.
+        let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
+        let payload = packed.unwrap_or_else(|| {
+            // The first run can go on, but no replay could be right.
+            refuse::say(&self.mpi, "there is no memory for the log of messages");
+            std::process::abort()
+        });
+        let status = status.copied().unwrap_or_default();
+        Item { index: 0, began, persistent: false, status, target, payload }
+    }
+
+    /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
+    /// run. An error text if there is less room now.
+    ///
+    /// # Safety
+    /// `target` is resolved and is what the application passed.
+    pub unsafe fn give(&self, item: &Item, target: Option<&Target>) -> Result<(), String> {
+        let target = target.unwrap_or(&item.target);
+        // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
+        // has as it was then.
+        if unsafe { target.unpack(&self.mpi, item.payload.as_bytes()) } {
+            return Ok(());
+        }
+        Err(format!("{} bytes were received, and there is room for less", item.payload.len()))
+    }
+
+    /// A call that gives nothing but its code.
+    pub fn plain(&mut self, shape: Shape, real: impl FnOnce() -> c_int) -> c_int {
+        match self.source() {
+            Source::Mpi => {
+                let code = real();
+                self.parts.record(shape, Outcome::of(code));
+                code
+            }
+            Source::Log => match self.parts.next(&shape) {
+                Ok(at) => self.parts.event(at).map_or(SUCCESS, |event| event.outcome.code),
+                Err(divergence) => divergence::stop(self, &shape, &divergence),
+            },
+        }
+    }
+
+    /// A call that receives one thing, and says what in a status if it has one. `real` gets the
+    /// place for the status.
+    ///
+    /// # Safety
+    /// As MPI says of the call.
+    pub unsafe fn receiving(
+        &mut self,
+        shape: Shape,
+        target: &Target,
+        status: Option<Ptr>,
+        real: impl FnOnce(Ptr) -> c_int,
+    ) -> c_int {
+        match self.source() {
+            Source::Mpi => {
+                let mut own = Status::default();
+                let code = real(own.as_mut_ptr());
+                let mut outcome = Outcome::of(code);
+                if code == SUCCESS {
+                    // SAFETY: the call has returned.
+                    let item = unsafe { self.received(target, status.map(|_| &own), 0) };
+                    outcome.items = Items::One(item);
+                }
+                if let Some(status) = status {
+                    // SAFETY: the application's status, by the caller's promise.
+                    unsafe { own.write(&self.mpi, status) };
+                }
+                self.parts.record(shape, outcome);
+                code
+            }
+            Source::Log => {
+                let at = match self.parts.next(&shape) {
+                    Ok(at) => at,
+                    Err(divergence) => return divergence::stop(self, &shape, &divergence),
+                };
+                let target = target.resolved(&mut self.types);
+                let Some(event) = self.parts.event(at) else { return SUCCESS };
+                let code = event.outcome.code;
+                for item in event.outcome.items.as_slice() {
+                    // SAFETY: the application's memory, by the caller's promise.
+                    if let Err(text) = unsafe { self.give(item, Some(&target)) } {
+                        let text = divergence::describe(&self.mpi, &shape) + ": " + &text;
+                        return divergence::broken(self, &shape, &text);
+                    }
+                    if let Some(status) = status {
+                        // SAFETY: as above.
+                        unsafe { item.status.write(&self.mpi, status) };
+                    }
+                }
+                code
+            }
+        }
+    }
+}

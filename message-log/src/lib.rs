@@ -1,0 +1,40 @@
+//! Messages of checkpointed parts, logged and replayed: `libveloc-mpi.so`.
+//!
+//! An adjoint code runs parts of its forward sweep again, and messages cannot be sent again. This
+//! library stands between the application and MPI, under the profiling interface: it has the `MPI_*`
+//! functions that communicate, and calls the library's own as `PMPI_*`. Outside parts it passes
+//! calls on. Inside one (`VELOC_Part_begin`) it keeps what each call gave; a replay of the part
+//! (`VELOC_Part_replay_begin`) gives that again, and sends nothing.
+//!
+//! The rooms, ground floor first:
+//!
+//! - [`log`]: the one sequence of [`log::Event`]s and the memory that their payloads are in;
+//! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with
+//!   the log it is a model of its own, without MPI;
+//! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
+//!   where received bytes lie;
+//! - `requests`, `pool`, `deferred`: what the application has under way, the requests that a replay
+//!   gives out, and what must not be freed yet;
+//! - `state`: all of this, for one process, and who may touch it when;
+//! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
+//! - `divergence`, `refuse`: how a call fails;
+//! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
+//!
+//! Fortran's symbols call those of [`exports`], with handles translated.
+
+pub mod capi;
+mod deferred;
+mod divergence;
+pub mod exports;
+mod inside;
+pub mod log;
+mod mpi;
+pub mod parts;
+mod pmpi;
+mod pool;
+mod refuse;
+mod requests;
+mod state;
+mod status;
+mod target;
+mod types;

@@ -1,0 +1,133 @@
+//! What is logged of a call: its shape, which a replay compares, and its outcome, which a replay
+//! gives again.
+
+use std::ffi::c_int;
+
+use super::arena::Payload;
+use crate::status::Status;
+use crate::target::Target;
+
+/// An MPI function, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Call(pub &'static str);
+
+/// What a call was asked to do, as far as a replay compares it. What a call does not have is at its
+/// default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The function.
+    pub call: Call,
+    /// The communicator's handle; 0 if the call has none.
+    pub comm: usize,
+    /// The other process or the root.
+    pub peer: Option<c_int>,
+    /// The tag.
+    pub tag: Option<c_int>,
+    /// How many elements, or how many requests.
+    pub count: i64,
+    /// Bytes of an element when packed; 0 if the call has no elements.
+    pub size: i64,
+}
+
+impl Shape {
+    /// Of a call that has nothing but its name.
+    pub fn new(call: Call) -> Shape {
+        Shape { call, comm: 0, peer: None, tag: None, count: 0, size: 0 }
+    }
+
+    /// Of a call on so many requests.
+    pub fn of_requests(call: Call, count: i64) -> Shape {
+        Shape { count, ..Shape::new(call) }
+    }
+}
+
+/// What a call gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What it returned.
+    pub code: c_int,
+    /// The flag, the index, or how many requests it completed, whichever the call has.
+    pub number: c_int,
+    /// The index beside a flag.
+    pub index: c_int,
+    /// The communicator that it made.
+    pub handle: usize,
+    /// The number of what it began, by which later events refer to it; 0 if it began nothing.
+    pub began: u64,
+    /// What it received or completed.
+    pub items: Items,
+}
+
+impl Outcome {
+    /// Of a call that gave nothing but its code.
+    pub fn of(code: c_int) -> Outcome {
+        Outcome { code, number: 0, index: 0, handle: 0, began: 0, items: Items::None }
+    }
+
+    /// Bytes of payload.
+    pub fn bytes(&self) -> u64 {
+        self.items.as_slice().iter().map(|item| item.payload.len() as u64).sum()
+    }
+
+    /// Whether both gave nothing, and the same nothing: a poll without success.
+    pub(super) fn is_same_nothing(&self, other: &Outcome) -> bool {
+        let is_nothing = |outcome: &Outcome| {
+            outcome.items.as_slice().is_empty() && outcome.began == 0 && outcome.handle == 0
+        };
+        is_nothing(self)
+            && is_nothing(other)
+            && (self.code, self.number, self.index) == (other.code, other.number, other.index)
+    }
+}
+
+/// What a call received or completed, in order.
+#[derive(Debug)]
+pub enum Items {
+    /// Nothing.
+    None,
+    /// One, which most calls have: without an allocation.
+    One(Item),
+    /// Several.
+    Many(Box<[Item]>),
+}
+
+impl Items {
+    /// All of them.
+    pub fn as_slice(&self) -> &[Item] {
+        match self {
+            Items::None => &[],
+            Items::One(item) => std::slice::from_ref(item),
+            Items::Many(items) => items,
+        }
+    }
+}
+
+/// One request that was completed, or what a call received without one.
+#[derive(Debug)]
+pub struct Item {
+    /// Its place in the call's array.
+    pub index: c_int,
+    /// What began it, as [`Outcome::began`] has it; 0 if that was outside parts.
+    pub began: u64,
+    /// Whether the request stays when it is done.
+    pub persistent: bool,
+    /// The status that MPI gave.
+    pub status: Status,
+    /// Where the bytes went. A replay that began the request itself writes to where it said.
+    pub target: Target,
+    /// The bytes received, packed.
+    pub payload: Payload,
+}
+
+/// A call in the sequence.
+#[derive(Debug)]
+pub struct Event {
+    /// What the call was asked to do.
+    pub shape: Shape,
+    /// What it gave.
+    pub outcome: Outcome,
+    /// How many parts need it.
+    pub(super) owners: u32,
+    /// How many times in a row the same call gave the same.
+    pub(super) repeats: u32,
+}

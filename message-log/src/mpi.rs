@@ -1,0 +1,129 @@
+//! The MPI library of this process: its binary interface, with the predefined handles as they are
+//! here.
+
+use std::ffi::c_int;
+
+use mpi_abi::{Abi, Constant, Library, Numbers, StatusLayout};
+
+use crate::pmpi::{self, Ptr};
+
+/// What is known of the library.
+#[derive(Clone, Copy, Debug)]
+pub struct Mpi {
+    /// Its binary interface.
+    pub abi: Abi,
+    /// The predefined numbers.
+    pub numbers: Numbers,
+    /// Where the fields of a status are.
+    pub status: StatusLayout,
+    /// `MPI_COMM_NULL`.
+    pub comm_null: usize,
+    /// `MPI_COMM_WORLD`.
+    pub comm_world: usize,
+    /// `MPI_COMM_SELF`.
+    pub comm_self: usize,
+    /// `MPI_REQUEST_NULL`.
+    pub request_null: usize,
+    /// `MPI_MESSAGE_NULL`.
+    pub message_null: usize,
+    /// `MPI_MESSAGE_NO_PROC`.
+    pub message_no_proc: usize,
+    /// `MPI_DATATYPE_NULL`.
+    pub datatype_null: usize,
+    /// `MPI_BYTE`.
+    pub byte: usize,
+    /// This process in `MPI_COMM_WORLD`.
+    pub rank: c_int,
+}
+
+impl Mpi {
+    /// The library, once MPI is initialised and if it is not used by several threads at a time.
+    ///
+    /// # Errors
+    /// Otherwise, and says which.
+    pub fn find() -> Result<Mpi, String> {
+        if !pmpi::exists(c"PMPI_Initialized") {
+            return Err("there is no MPI in this process".into());
+        }
+        let library = Library::find().ok_or("there is no MPI in this process")?;
+        let (mut initialized, mut finalized, mut level) = (0, 0, 0);
+        // SAFETY: integers of ours; both functions may be called at any time.
+        unsafe {
+            pmpi::initialized(&mut initialized);
+            pmpi::finalized(&mut finalized);
+        }
+        if initialized == 0 || finalized != 0 {
+            let when = if finalized == 0 { "before MPI_Init" } else { "after MPI_Finalize" };
+            return Err(format!("it is called {when}"));
+        }
+        let abi = library.abi();
+        let numbers = abi.numbers();
+        // SAFETY: an integer of ours, between MPI_Init and MPI_Finalize.
+        unsafe { pmpi::query_thread(&mut level) };
+        if level >= numbers.thread_multiple {
+            return Err("MPI_THREAD_MULTIPLE: calls of several threads at a time have no order \
+                        that could be replayed"
+                .into());
+        }
+        let handles = abi.handles();
+        let handle = |constant: Constant| {
+            library.constant(constant).ok_or_else(|| format!("MPI has no {constant:?}"))
+        };
+        let comm_world = handle(handles.comm_world)?;
+        let mut rank = 0;
+        // SAFETY: an integer of ours, and a communicator that is always there.
+        unsafe { pmpi::comm_rank(comm_world, &mut rank) };
+        Ok(Mpi {
+            abi,
+            numbers,
+            status: abi.status(),
+            comm_null: handle(handles.comm_null)?,
+            comm_world,
+            comm_self: handle(handles.comm_self)?,
+            request_null: handle(handles.request_null)?,
+            message_null: handle(handles.message_null)?,
+            message_no_proc: handle(handles.message_no_proc)?,
+            datatype_null: handle(handles.datatype_null)?,
+            byte: handle(handles.byte)?,
+            rank,
+        })
+    }
+
+    /// Reads a handle.
+    ///
+    /// # Safety
+    /// There is one at this place.
+    pub unsafe fn read_handle(&self, from: Ptr) -> usize {
+        // SAFETY: by the caller's promise; as wide as handles are.
+        unsafe {
+            match self.abi {
+                Abi::Mpich => from.cast::<u32>().read() as usize,
+                Abi::OpenMpi | Abi::Standard => from.cast::<usize>().read(),
+            }
+        }
+    }
+
+    /// Writes a handle.
+    ///
+    /// # Safety
+    /// There is room for one at this place.
+    pub unsafe fn write_handle(&self, to: Ptr, handle: usize) {
+        // SAFETY: by the caller's promise; as wide as handles are.
+        unsafe {
+            match self.abi {
+                Abi::Mpich => to.cast::<u32>().write(handle as u32),
+                Abi::OpenMpi | Abi::Standard => to.cast::<usize>().write(handle),
+            }
+        }
+    }
+
+    /// The place of a handle in an array.
+    pub fn nth_handle(&self, array: Ptr, n: usize) -> Ptr {
+        array.wrapping_byte_add(n * self.abi.handle_width())
+    }
+
+    /// The place of a status in an array.
+    pub fn nth_status(&self, array: Ptr, n: usize) -> Ptr {
+        array.wrapping_byte_add(n * self.status.size)
+    }
+}

@@ -1,0 +1,160 @@
+//! MPI's own functions, by the names of the profiling interface, looked up once each.
+
+use std::ffi::{c_int, c_void, CStr};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use mpi_abi::Library;
+
+/// A pointer argument of whatever kind.
+pub type Ptr = *mut c_void;
+/// A handle, in an argument as wide as a pointer.
+pub type Handle = usize;
+/// `MPI_Aint`.
+pub type Aint = isize;
+
+/// A function of MPI's, found when it is first called.
+pub struct Function {
+    name: &'static CStr,
+    at: AtomicPtr<c_void>,
+}
+
+impl Function {
+    /// The function of this name, with `PMPI_`.
+    pub const fn new(name: &'static CStr) -> Function {
+        Function { name, at: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The same with a name that ends with its only null byte.
+    pub const fn named(name: &'static str) -> Function {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Function::new(name),
+            Err(_) => Function::new(c""),
+        }
+    }
+
+    /// Its address.
+    #[inline(always)]
+    pub fn get(&self) -> *mut c_void {
+        let at = self.at.load(Ordering::Relaxed);
+        if at.is_null() {
+            self.find()
+        } else {
+            at
+        }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // What comes behind this library in the search order, so that this is MPI's, even if another
+        // tool under the profiling interface comes first. Where MPI is not in the global scope, it
+        // is found by its name.
+        // SAFETY: the name ends with a null byte.
+        let next = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let found = match next.is_null() {
+            false => next,
+            true => Library::find()
+                .and_then(|library| library.symbol(self.name))
+                .map_or(std::ptr::null_mut(), std::ptr::NonNull::as_ptr),
+        };
+        if found.is_null() {
+            // The application called a function that its MPI does not have: without this library it
+            // would not have started.
+            eprintln!("[veloc-mpi] the MPI library has no {}", self.name.to_string_lossy());
+            std::process::abort();
+        }
+        self.at.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Whether there is an MPI library, and the function of this name in it.
+pub fn exists(name: &CStr) -> bool {
+    // SAFETY: the name ends with a null byte.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    !next.is_null() || Library::find().is_some_and(|library| library.symbol(name).is_some())
+}
+
+/// Declares functions of MPI's that this library calls of its own accord.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $rust:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// As MPI says of the function.
+            pub unsafe fn $rust($($arg: $type),*) -> c_int {
+                static FUNCTION: Function = Function::new($name);
+                // SAFETY: MPI declares the function of that name like this; handles are in
+                // registers or slots as wide as a pointer, of which it reads what it needs.
+                let function: unsafe extern "C" fn($($type),*) -> c_int =
+                    unsafe { std::mem::transmute(FUNCTION.get()) };
+                // SAFETY: by the caller's promise.
+                unsafe { function($($arg),*) }
+            }
+        )*
+    };
+}
+
+functions! {
+    /// Whether `MPI_Init` was called.
+    initialized = c"PMPI_Initialized" (flag: *mut c_int);
+    /// Whether `MPI_Finalize` was called.
+    finalized = c"PMPI_Finalized" (flag: *mut c_int);
+    /// The level of thread support.
+    query_thread = c"PMPI_Query_thread" (provided: *mut c_int);
+    /// This process in a communicator.
+    comm_rank = c"PMPI_Comm_rank" (comm: Handle, rank: *mut c_int);
+    /// How many processes a communicator has.
+    comm_size = c"PMPI_Comm_size" (comm: Handle, size: *mut c_int);
+    /// How many processes the other group has.
+    comm_remote_size = c"PMPI_Comm_remote_size" (comm: Handle, size: *mut c_int);
+    /// Whether a communicator is between two groups.
+    comm_test_inter = c"PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
+    /// Calls the communicator's error handler.
+    comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
+    /// Frees a communicator.
+    comm_free = c"PMPI_Comm_free" (comm: Ptr);
+    /// Which topology a communicator has.
+    topo_test = c"PMPI_Topo_test" (comm: Handle, kind: *mut c_int);
+    /// How many dimensions its grid has.
+    cartdim_get = c"PMPI_Cartdim_get" (comm: Handle, dims: *mut c_int);
+    /// How many neighbours a process has in a graph.
+    graph_neighbors_count = c"PMPI_Graph_neighbors_count"
+        (comm: Handle, rank: c_int, count: *mut c_int);
+    /// How many neighbours this process has in a distributed graph.
+    dist_graph_neighbors_count = c"PMPI_Dist_graph_neighbors_count"
+        (comm: Handle, sources: *mut c_int, destinations: *mut c_int, weighted: *mut c_int);
+    /// Bytes of an element.
+    type_size = c"PMPI_Type_size_x" (datatype: Handle, size: *mut i64);
+    /// From element to element.
+    type_get_extent = c"PMPI_Type_get_extent" (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
+    /// From the first byte that an element has to the last.
+    type_get_true_extent = c"PMPI_Type_get_true_extent"
+        (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
+    /// How a type was made.
+    type_get_envelope = c"PMPI_Type_get_envelope"
+        (datatype: Handle, ints: *mut c_int, addresses: *mut c_int, types: *mut c_int, combiner: *mut c_int);
+    /// A copy of a type.
+    type_dup = c"PMPI_Type_dup" (datatype: Handle, copy: Ptr);
+    /// Frees a type.
+    type_free = c"PMPI_Type_free" (datatype: Ptr);
+    /// Room for elements when packed.
+    pack_size = c"PMPI_Pack_size" (count: c_int, datatype: Handle, comm: Handle, size: *mut c_int);
+    /// Packs elements.
+    pack = c"PMPI_Pack"
+        (from: Ptr, count: c_int, datatype: Handle, to: Ptr, size: c_int, at: *mut c_int, comm: Handle);
+    /// Unpacks elements.
+    unpack = c"PMPI_Unpack"
+        (from: Ptr, size: c_int, at: *mut c_int, to: Ptr, count: c_int, datatype: Handle, comm: Handle);
+    /// How many basic elements a status says were received.
+    get_elements_x = c"PMPI_Get_elements_x" (status: Ptr, datatype: Handle, count: *mut i64);
+    /// Whether a status says that the request was cancelled.
+    test_cancelled = c"PMPI_Test_cancelled" (status: Ptr, flag: *mut c_int);
+    /// Begins a generalized request.
+    grequest_start = c"PMPI_Grequest_start"
+        (query: Ptr, free: Ptr, cancel: Ptr, extra: Ptr, request: Ptr);
+    /// Ends a generalized request.
+    grequest_complete = c"PMPI_Grequest_complete" (request: Handle);
+    /// Frees a request.
+    request_free = c"PMPI_Request_free" (request: Ptr);
+}

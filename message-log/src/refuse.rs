@@ -1,0 +1,40 @@
+//! How a call fails: the text, where it is said and kept, and the error handler.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, CString};
+
+use crate::mpi::Mpi;
+use crate::pmpi;
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// Keeps a text for `VELOC_Part_error`.
+pub fn keep(text: &str) {
+    let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
+    // The thread may be ending; then nobody will ask.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = text);
+}
+
+/// The text of the calling thread's last failure. Valid until its next one.
+pub fn last() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// Says a text, with who says it.
+pub fn say(mpi: &Mpi, text: &str) {
+    eprintln!("[veloc-mpi rank {}] {text}", mpi.rank);
+}
+
+/// Says and keeps why a call of MPI's fails, and calls the communicator's error handler, which may
+/// end the job; what the call returns if it does not.
+pub fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
+    say(mpi, text);
+    keep(text);
+    let comm = if comm == 0 || comm == mpi.comm_null { mpi.comm_world } else { comm };
+    let code = mpi.numbers.err_other;
+    // SAFETY: a communicator that the application passed or that is always there.
+    unsafe { pmpi::comm_call_errhandler(comm, code) };
+    code
+}

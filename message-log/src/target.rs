@@ -1,0 +1,128 @@
+//! Where the bytes that a call receives lie in the application's memory.
+
+use std::ffi::c_void;
+use std::rc::Rc;
+
+use crate::log::{Arena, Payload};
+use crate::mpi::Mpi;
+use crate::types::{Datatype, Types};
+
+/// Elements of one type, one behind another.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The first one's address.
+    pub buf: usize,
+    /// How many.
+    pub count: i64,
+    /// Their type.
+    pub datatype: Rc<Datatype>,
+}
+
+impl Block {
+    fn bytes(&self) -> i64 {
+        self.count * self.datatype.size
+    }
+}
+
+/// Where a call writes.
+#[derive(Clone, Debug, Default)]
+pub enum Target {
+    /// It receives nothing.
+    #[default]
+    Nothing,
+    /// Elements of a type whose handle is all that was looked at.
+    Plain {
+        /// The first one's address.
+        buf: usize,
+        /// How many.
+        count: i64,
+        /// The type's handle.
+        datatype: usize,
+    },
+    /// Elements of one type.
+    One(Block),
+    /// Several such blocks.
+    Many(Rc<[Block]>),
+}
+
+impl Target {
+    /// The same with types looked at, which have to be there still.
+    pub fn resolved(&self, types: &mut Types) -> Target {
+        match self {
+            Target::Plain { buf, count, datatype } => {
+                Target::One(Block { buf: *buf, count: *count, datatype: types.get(*datatype) })
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn blocks(&self) -> &[Block] {
+        match self {
+            Target::Nothing | Target::Plain { .. } => &[],
+            Target::One(block) => std::slice::from_ref(block),
+            Target::Many(blocks) => blocks,
+        }
+    }
+
+    /// How many bytes are taken: the whole elements of those received, or all.
+    fn wanted(&self, received: Option<i64>) -> i64 {
+        let all: i64 = self.blocks().iter().map(Block::bytes).sum();
+        match (received, self) {
+            (Some(received), Target::One(block)) => all.min(block.datatype.whole(received)),
+            (Some(received), _) => all.min(received),
+            (None, _) => all,
+        }
+    }
+
+    /// Packs what lies there into the log; of what a message may have had room for, only what was
+    /// received. `None` if there is no memory.
+    ///
+    /// # Safety
+    /// The target is resolved and is what the application passed to a call that MPI has completed.
+    pub unsafe fn pack(
+        &self,
+        mpi: &Mpi,
+        arena: &mut Arena,
+        received: Option<i64>,
+    ) -> Option<Payload> {
+        let mut payload = arena.room(usize::try_from(self.wanted(received)).ok()?)?;
+        let mut rest = payload.as_bytes_mut();
+        for block in self.blocks() {
+            let len = rest.len().min(block.bytes() as usize);
+            let (bytes, behind) = rest.split_at_mut(len);
+            // SAFETY: by the caller's promise.
+            unsafe { block.datatype.pack(mpi, block.buf, bytes) };
+            rest = behind;
+        }
+        Some(payload)
+    }
+
+    /// Unpacks what the log has of it. `false`, and nothing is done, if that is more than there is
+    /// room for.
+    ///
+    /// # Safety
+    /// The target is resolved and is what the application passed to a call of which MPI would write
+    /// the result there.
+    pub unsafe fn unpack(&self, mpi: &Mpi, payload: &[u8]) -> bool {
+        if payload.len() as i64 > self.wanted(None) {
+            return false;
+        }
+        let mut rest = payload;
+        for block in self.blocks() {
+            let (bytes, behind) = rest.split_at(rest.len().min(block.bytes() as usize));
+            // SAFETY: by the caller's promise.
+            unsafe { block.datatype.unpack(mpi, bytes, block.buf) };
+            rest = behind;
+        }
+        true
+    }
+}
+
+/// Copies bytes between the application's memory and the log.
+///
+/// # Safety
+/// Both ranges are there and do not overlap.
+pub unsafe fn copy(to: *mut c_void, from: *const c_void, len: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len) };
+}

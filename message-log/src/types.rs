@@ -1,0 +1,179 @@
+//! Datatypes: how long their elements are, whether they lie without gaps, and how they are packed.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+use crate::mpi::Mpi;
+use crate::pmpi::{self, Ptr};
+
+/// Bytes that are packed in one call: lengths are `int` there.
+const PACK: i64 = 1 << 30;
+
+/// What is known of a type.
+#[derive(Debug)]
+pub struct Datatype {
+    handle: usize,
+    /// Bytes of an element when packed.
+    pub size: i64,
+    /// Bytes from element to element.
+    pub extent: i64,
+    /// Bytes from an element's address to its first byte.
+    lb: i64,
+    /// Elements lie one behind another without a gap.
+    is_dense: bool,
+    /// A copy that goes with this.
+    owned: Option<Mpi>,
+}
+
+impl Drop for Datatype {
+    fn drop(&mut self) {
+        if let Some(mpi) = self.owned {
+            let mut handle = 0usize;
+            // SAFETY: a handle of ours, and a type that nobody else has. Types are dropped before
+            // MPI is finalized.
+            unsafe {
+                mpi.write_handle((&raw mut handle).cast(), self.handle);
+                pmpi::type_free((&raw mut handle).cast());
+            }
+        }
+    }
+}
+
+impl Datatype {
+    fn of(handle: usize) -> Datatype {
+        let (mut size, mut lb, mut extent, mut true_lb, mut true_extent) = (0, 0, 0, 0, 0);
+        // SAFETY: the application passed the handle to MPI as a type, and MPI took it, or it is
+        // about to and will say what is wrong with it; numbers of ours.
+        unsafe {
+            pmpi::type_size(handle, &mut size);
+            pmpi::type_get_extent(handle, &mut lb, &mut extent);
+            pmpi::type_get_true_extent(handle, &mut true_lb, &mut true_extent);
+        }
+        Datatype {
+            handle,
+            size,
+            extent: extent as i64,
+            lb: true_lb as i64,
+            is_dense: size == extent as i64 && extent == true_extent,
+            owned: None,
+        }
+    }
+
+    /// Bytes that whole elements with at least `received` bytes have when packed.
+    pub fn whole(&self, received: i64) -> i64 {
+        match self.size {
+            0 => 0,
+            size => (received + size - 1) / size * size,
+        }
+    }
+
+    /// Packs whole elements.
+    ///
+    /// # Safety
+    /// The memory at `buf` has as many elements as fill `to`.
+    pub unsafe fn pack(&self, mpi: &Mpi, buf: usize, to: &mut [u8]) {
+        if self.is_dense {
+            let from = (buf as i64 + self.lb) as *const c_void;
+            // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
+            unsafe { crate::target::copy(to.as_mut_ptr().cast(), from, to.len()) };
+            return;
+        }
+        self.by_pieces(to.len() as i64, |first, count, at, len| {
+            let from = (buf as i64 + first * self.extent) as Ptr;
+            let mut position = 0;
+            // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
+            unsafe {
+                let to = to.as_mut_ptr().add(at).cast();
+                pmpi::pack(from, count, self.handle, to, len, &mut position, mpi.comm_self);
+            }
+        });
+    }
+
+    /// Unpacks whole elements.
+    ///
+    /// # Safety
+    /// The memory at `buf` has room for as many elements as `from` has.
+    pub unsafe fn unpack(&self, mpi: &Mpi, from: &[u8], buf: usize) {
+        if self.is_dense {
+            let to = (buf as i64 + self.lb) as *mut c_void;
+            // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
+            unsafe { crate::target::copy(to, from.as_ptr().cast(), from.len()) };
+            return;
+        }
+        self.by_pieces(from.len() as i64, |first, count, at, len| {
+            let to = (buf as i64 + first * self.extent) as Ptr;
+            let mut position = 0;
+            // SAFETY: by the caller's promise; MPI only reads what it unpacks.
+            unsafe {
+                let from = from.as_ptr().add(at).cast_mut().cast();
+                pmpi::unpack(from, len, &mut position, to, count, self.handle, mpi.comm_self);
+            }
+        });
+    }
+
+    /// Calls `piece` with the first element, how many, the offset of their packed bytes, and how
+    /// many bytes.
+    fn by_pieces(&self, bytes: i64, mut piece: impl FnMut(i64, c_int, usize, c_int)) {
+        if self.size == 0 {
+            return;
+        }
+        let all = bytes / self.size;
+        let most = (PACK / self.size).max(1);
+        let mut first = 0;
+        while first < all {
+            let count = most.min(all - first);
+            let (at, len) = (first * self.size, count * self.size);
+            piece(first, count as c_int, at as usize, len as c_int);
+            first += count;
+        }
+    }
+}
+
+/// The types that were used lately.
+#[derive(Debug, Default)]
+pub struct Types {
+    last: Option<Rc<Datatype>>,
+    known: HashMap<usize, Rc<Datatype>>,
+}
+
+impl Types {
+    /// What is known of a type.
+    pub fn get(&mut self, handle: usize) -> Rc<Datatype> {
+        if let Some(last) = &self.last {
+            if last.handle == handle {
+                return Rc::clone(last);
+            }
+        }
+        let found =
+            self.known.entry(handle).or_insert_with(|| Rc::new(Datatype::of(handle))).clone();
+        self.last = Some(Rc::clone(&found));
+        found
+    }
+
+    /// A copy of a type that the application is about to free, for a request under way.
+    pub fn copy(mpi: &Mpi, handle: usize) -> Rc<Datatype> {
+        let mut copy = 0usize;
+        // SAFETY: a type, and room for the widest handle.
+        let handle = unsafe {
+            pmpi::type_dup(handle, (&raw mut copy).cast());
+            mpi.read_handle((&raw mut copy).cast())
+        };
+        let mut datatype = Datatype::of(handle);
+        datatype.owned = Some(*mpi);
+        Rc::new(datatype)
+    }
+
+    /// The application frees the type: its handle may become another's.
+    pub fn forget(&mut self, handle: usize) {
+        if self.last.as_ref().is_some_and(|last| last.handle == handle) {
+            self.last = None;
+        }
+        self.known.remove(&handle);
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        *self = Types::default();
+    }
+}
