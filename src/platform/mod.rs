@@ -6,6 +6,7 @@ pub mod access;
 pub mod affinity;
 pub mod clock;
 pub mod files;
+pub mod fork;
 pub mod mapping;
 pub mod memory;
 pub mod mounts;
