@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::affinity;
 use crate::platform::shared::SharedMemory;
-use crate::platform::socket::{listen_as, wait_for, Listener, Socket};
+use crate::platform::socket::{listen_as, wait_for, Listener, Message, Socket};
 use crate::sync::{Condvar, Mutex};
 
 /// The option that says that standard input is the listening socket.
@@ -25,6 +25,9 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long a backend that a client has started waits for that client. It connects at once, unless
 /// it has ended meanwhile; one that comes later finds nobody, and starts another.
 const LONGEST_START: Duration = Duration::from_secs(2);
+
+/// How long who connects may say nothing, until a client has told of the `watchdog_interval`.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 /// How long a process may take to end that is ending.
 const LONGEST_DEATH: Duration = Duration::from_secs(60);
@@ -183,6 +186,24 @@ impl Client {
         }
     }
 
+    /// Its first word, for which it has so long. A client says it as soon as it is connected, so who
+    /// has not is none, or stands still and will connect again.
+    fn first_word(&self, at_most: Duration) -> Result<Option<Message>> {
+        let since = Instant::now();
+        while !self.has_ended(at_most.saturating_sub(since.elapsed())) {
+            if since.elapsed() >= at_most {
+                let silence = at_most.as_secs();
+                return Err(Error::invalid(format!("it has said nothing for {silence} s")));
+            }
+        }
+        // Also of one that has ended since: what it has sent is there.
+        if self.has_word() {
+            self.socket.receive()
+        } else {
+            Ok(None)
+        }
+    }
+
     fn has_word(&self) -> bool {
         wait_for(&[self.socket.as_fd()], Duration::ZERO).contains(&true)
     }
@@ -199,6 +220,8 @@ struct Clients {
 struct Backend {
     clients: Arc<(Mutex<Clients>, Condvar)>,
     writing: Arc<Writing>,
+    /// `watchdog_interval`, which all clients have alike.
+    interval: Arc<OnceLock<Duration>>,
 }
 
 /// How many wills are being executed.
@@ -262,7 +285,7 @@ impl Backend {
 
     fn welcome(&self, socket: Socket) {
         let clients = self.clients.clone();
-        let writing = self.writing.clone();
+        let (writing, interval) = (self.writing.clone(), self.interval.clone());
         let number = {
             let mut all = clients.0.lock();
             all.next += 1;
@@ -274,7 +297,7 @@ impl Backend {
         let entered = clients.clone();
         entered.0.lock().by_number.insert(number, (u32::MAX, client.clone()));
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
-            if let Err(error) = attend(&clients, &writing, number, &client) {
+            if let Err(error) = attend(&clients, &writing, &interval, number, &client) {
                 log::error!("process {}: {error}", client.number);
             }
             clients.0.lock().by_number.remove(&number);
@@ -291,11 +314,13 @@ impl Backend {
 fn attend(
     clients: &(Mutex<Clients>, Condvar),
     writing: &Writing,
+    interval: &OnceLock<Duration>,
     number: u64,
     client: &Client,
 ) -> Result<()> {
     client.socket.check_user()?;
-    let Some(message) = client.socket.receive()? else {
+    let patience = interval.get().copied().unwrap_or(LONGEST_SILENCE);
+    let Some(message) = client.first_word(patience)? else {
         return Ok(());
     };
     let hello: Hello = decode(&message.bytes)?;
@@ -315,6 +340,7 @@ fn attend(
     // One that has ended meanwhile does not hear it.
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
+    let look = *interval.get_or_init(|| look);
     if !client.await_end(look)? {
         log::warn!("process {}, rank {rank}, goes on without this backend", client.number);
         return Ok(());

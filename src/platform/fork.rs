@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Once;
 
 /// A file that no forked child keeps open.
@@ -26,8 +26,8 @@ struct Registry {
 
 struct Entries {
     files: Vec<RawFd>,
-    /// Stands in for them; -1: there is none.
-    nothing: RawFd,
+    /// Stands in for them, while there are some.
+    nothing: Option<File>,
 }
 
 // SAFETY: the entries are used under the lock alone, which is made for several threads.
@@ -35,7 +35,7 @@ unsafe impl Sync for Registry {}
 
 static REGISTRY: Registry = Registry {
     lock: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
-    entries: UnsafeCell::new(Entries { files: Vec::new(), nothing: -1 }),
+    entries: UnsafeCell::new(Entries { files: Vec::new(), nothing: None }),
 };
 
 impl Registry {
@@ -73,10 +73,11 @@ extern "C" fn in_child() {
     // SAFETY: this is the only thread of the child, and its parent's copy of the thread holds the
     // lock.
     let entries = unsafe { &mut *REGISTRY.entries.get() };
+    let nothing = entries.nothing.as_ref().map_or(-1, File::as_raw_fd);
     for &file in &entries.files {
         // SAFETY: files of this library's, which only it uses, and which it does not use in a child.
         unsafe {
-            if entries.nothing < 0 || libc::dup3(entries.nothing, file, libc::O_CLOEXEC) < 0 {
+            if libc::dup3(nothing, file, libc::O_CLOEXEC) < 0 {
                 libc::close(file);
             }
         }
@@ -92,8 +93,6 @@ impl<F: AsFd> Private<F> {
     pub fn new(make: impl FnOnce() -> io::Result<F>) -> io::Result<Private<F>> {
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| {
-            let nothing = File::open("/dev/null").map_or(-1, IntoRawFd::into_raw_fd);
-            REGISTRY.with(|entries| entries.nothing = nothing);
             // SAFETY: functions of this library, which is never unloaded, and which call nothing that
             // must not be called there.
             let failed =
@@ -104,6 +103,10 @@ impl<F: AsFd> Private<F> {
         });
         REGISTRY.with(|entries| {
             let file = make()?;
+            if entries.nothing.is_none() {
+                // Without it, a child closes the files.
+                entries.nothing = File::open("/dev/null").ok();
+            }
             entries.files.push(file.as_fd().as_raw_fd());
             Ok(Private(ManuallyDrop::new(file)))
         })
@@ -130,6 +133,9 @@ impl<F: AsFd> Drop for Private<F> {
             let number = self.0.as_fd().as_raw_fd();
             if let Some(at) = entries.files.iter().position(|file| *file == number) {
                 entries.files.swap_remove(at);
+            }
+            if entries.files.is_empty() {
+                entries.nothing = None;
             }
             // SAFETY: dropped here alone. Its number is free for others only from here on.
             unsafe { ManuallyDrop::drop(&mut self.0) };
