@@ -23,9 +23,11 @@ impl Child {
         // SAFETY: the child only waits.
         let number = unsafe { libc::fork() };
         assert!(number >= 0);
-        while number == 0 {
-            // SAFETY: no arguments.
-            unsafe { libc::pause() };
+        if number == 0 {
+            loop {
+                // SAFETY: no arguments.
+                unsafe { libc::pause() };
+            }
         }
         Child(number)
     }
