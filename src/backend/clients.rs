@@ -261,8 +261,13 @@ mod tests {
             panic!("as a fault of the library would");
         });
         assert!(attending.join().is_err());
-        second.wait_for_earlier(7);
-        drop(second);
+        let (done, ends) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            second.wait_for_earlier(7);
+            drop(second);
+            done.send(()).unwrap();
+        });
+        ends.recv_timeout(Duration::from_secs(60)).unwrap();
         assert!(clients.are_gone());
     }
 }
