@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{decode, encode, Reply, Word};
 use crate::error::{Error, Result};
 use crate::platform::is_ending;
+use crate::platform::shared::SharedMemory;
 use crate::platform::socket::{wait_for, Message, Socket};
 use crate::sync::{Condvar, Mutex};
 
@@ -51,8 +52,9 @@ impl Client {
     }
 
     /// Waits for its end. Whether there is a will of it: not of one that has given this backend up,
-    /// and not of one that lives without its connection, as its memory is its own.
-    pub(super) fn await_end(&self, look: Duration) -> Result<bool> {
+    /// and not of one that lives without its connection, as its memory is its own, unless it has become
+    /// another program, which does not have this `ledger`.
+    pub(super) fn await_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
         loop {
             while !self.has_ended(look) {}
             let message = if self.has_word() { self.socket.receive()? } else { None };
@@ -67,9 +69,17 @@ impl Client {
                 (Some(Word::Goodbye), _) | (None, None) => Ok(true),
                 // The connection of a process that is killed may end before the process does, which
                 // still has files open then that are nobody's a moment later.
-                (None, Some(process)) => Ok(ends(process, LONGEST_DEATH)),
+                (None, Some(process)) => {
+                    Ok(self.is_another_program(ledger) || ends(process, LONGEST_DEATH))
+                }
             };
         }
+    }
+
+    /// Whether the process goes on as another program (`execve`), and is not about to end.
+    fn is_another_program(&self, ledger: &SharedMemory) -> bool {
+        let process = u32::try_from(self.number).unwrap_or(0);
+        !is_ending(process) && ledger.is_mapped_by(process) == Some(false)
     }
 
     /// Its first word, for which it has so long. A client says it as soon as it is connected, so who

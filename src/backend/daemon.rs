@@ -245,7 +245,7 @@ fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     let look = *interval.get_or_init(|| look);
-    if !client.await_end(look)? {
+    if !client.await_end(look, &ledger)? {
         log::warn!("process {}, rank {rank}, goes on without this backend", client.number);
         return Ok(());
     }

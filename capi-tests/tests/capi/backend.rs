@@ -127,6 +127,15 @@ fn a_child_of_the_killed_job_holds_nothing_up() {
     let _ = restored.succeeded();
 }
 
+/// A process that becomes another program, as those that restart themselves do, lives on and has no
+/// part in the job any more. Catches a backend that discards what such a process has left.
+#[test]
+fn a_job_whose_process_becomes_another_program_loses_nothing() {
+    let job = job("");
+    let ended = run(&job, "exec").succeed();
+    assert_eq!(ended.figure("restored"), 40);
+}
+
 /// A job goes on without its backend, says so, and has another one before long.
 #[test]
 fn a_killed_backend_is_replaced() {
