@@ -158,9 +158,11 @@ impl Agreement {
         };
         let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
         let begun = aggregation.calls.begin(&[key, len]);
-        aggregation.awaited.push_back((aggregation.calls.count(), taken.map(|(id, _)| id)));
-        if let Err(error) = begun {
-            self.fail(engine, &error);
+        let awaited = (aggregation.calls.count(), taken.map(|(id, _)| id));
+        match begun {
+            Ok(()) if self.failed => {}
+            Ok(()) => aggregation.awaited.push_back(awaited),
+            Err(error) => self.fail(engine, &error),
         }
     }
 

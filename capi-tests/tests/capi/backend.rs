@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -127,6 +127,15 @@ fn a_child_of_the_killed_job_holds_nothing_up() {
     let _ = restored.succeeded();
 }
 
+/// A process that becomes another program, as those that restart themselves do, lives on and has no
+/// part in the job any more. Catches a backend that discards what such a process has left.
+#[test]
+fn a_job_whose_process_becomes_another_program_loses_nothing() {
+    let job = job("");
+    let ended = run(&job, "exec").succeed();
+    assert_eq!(ended.figure("restored"), 40);
+}
+
 /// A job goes on without its backend, says so, and has another one before long.
 #[test]
 fn a_killed_backend_is_replaced() {
@@ -213,6 +222,47 @@ fn a_backend_that_no_client_comes_to_ends() {
     });
     assert!(run.end().status.success());
     wait_for_backends(&job);
+}
+
+/// A connection to a backend, on which nothing is said.
+fn silent_connection(backend: u32) -> OwnedFd {
+    let table = fs::read_to_string("/proc/net/unix").unwrap();
+    let opened = fs::read_dir(format!("/proc/{backend}/fd")).unwrap().flatten();
+    let links: Vec<_> = opened
+        .filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok())
+        .collect();
+    let name = table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let name = fields.get(7)?.strip_prefix("@veloc-backend")?;
+        links.contains(&format!("socket:[{}]", fields[6])).then(|| format!("veloc-backend{name}"))
+    });
+    let name = name.unwrap();
+    // SAFETY: plain data, for which all zeros are valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let len = size_of::<libc::sa_family_t>() + 1 + name.len();
+    // SAFETY: a socket that nobody else has, and an address that is that long.
+    unsafe {
+        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
+        let address = std::ptr::from_ref(&address).cast();
+        assert_eq!(libc::connect(socket, address, len as libc::socklen_t), 0, "{name}");
+        OwnedFd::from_raw_fd(socket)
+    }
+}
+
+/// Catches a backend that lives as long as somebody is connected who never says what for.
+#[test]
+fn a_backend_waits_for_nobody_who_says_nothing() {
+    let job = job("watchdog_interval = 1\n");
+    let mut running = stays(&job, "");
+    let connection = silent_connection(backends(&job)[0]);
+    running.input().write_all(b"go on\nend\n").unwrap();
+    let _ = running.end().succeeded();
+    wait_for_backends(&job);
+    drop(connection);
 }
 
 #[test]
