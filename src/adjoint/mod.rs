@@ -17,6 +17,7 @@ pub mod bound;
 mod convex;
 pub mod course;
 pub mod disk;
+pub mod estimate;
 pub mod levels;
 pub mod online;
 pub mod outlook;
@@ -25,6 +26,7 @@ pub mod resume;
 pub mod revolve;
 pub mod rule;
 pub mod schedule;
+pub mod strategy;
 pub mod upkeep;
 
 #[cfg(test)]

@@ -23,8 +23,17 @@ pub struct Header {
 }
 
 /// The modules with functions, in the order in which the header has them.
-const MODULES: [&str; 8] =
-    ["job", "regions", "checkpoint", "restart", "prefetch", "metrics", "schedule", "revolve"];
+const MODULES: [&str; 9] = [
+    "job",
+    "regions",
+    "checkpoint",
+    "restart",
+    "prefetch",
+    "metrics",
+    "schedule",
+    "schedule_settings",
+    "revolve",
+];
 
 /// The module with the constants.
 const CONSTANTS: &str = "mod";
