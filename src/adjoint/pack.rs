@@ -261,8 +261,9 @@ impl Reader<'_> {
             Way::Levels(schedule) => schedule.fine,
             _ => 1,
         };
-        let fits = !(ended && fine > 0) && !(threshold.is_some() && plan.adjoint.is_some());
-        fits.then_some(Course { plan, disk, threshold, way, ended })
+        let is_early = ended && fine > 0;
+        let is_twice = threshold.is_some() && plan.adjoint.is_some();
+        (!is_early && !is_twice).then_some(Course { plan, disk, threshold, way, ended })
     }
 
     fn done(&mut self) -> Option<Done> {
