@@ -295,7 +295,7 @@ impl Reader<'_> {
             && are_all(used, 0..unused)
             && is_place(&states, at, fine, fine == 0)
             && target.is_none_or(|target| at.is_some() && target < fine)
-            && are_moves(&moves, &states, at, fine);
+            && are_moves(&moves, &states, (at, target), fine);
         fits.then_some(Schedule {
             plan,
             stored,
@@ -385,7 +385,7 @@ fn are_all(mut slots: Vec<u64>, range: std::ops::Range<u64>) -> bool {
 /// the application has none that lies below the last, or beyond the adjoint.
 fn is_place(states: &[u64], at: Option<u64>, fine: u64, ended: bool) -> bool {
     if ended {
-        return states.is_empty() && at.is_none();
+        return states.is_empty() && at.is_none_or(|at| at == 0);
     }
     let ascend = states.windows(2).all(|pair| pair[0] < pair[1]);
     let below = states.last().is_none_or(|last| *last < fine);
@@ -399,16 +399,26 @@ fn is_place(states: &[u64], at: Option<u64>, fine: u64, ended: bool) -> bool {
 }
 
 /// Whether stored states other than state 0 are moved on, each to below where the next one will be.
-fn are_moves(moves: &[(u64, u64)], states: &[u64], at: Option<u64>, fine: u64) -> bool {
-    let mut end = fine;
+fn are_moves(
+    moves: &[(u64, u64)],
+    states: &[u64],
+    (at, target): (Option<u64>, Option<u64>),
+    fine: u64,
+) -> bool {
+    // Before state 0 is stored nothing was restored. Later the application is behind the last one, and
+    // what it has or goes to is stored next; or it has just that, which is moved no more.
+    let has = at.filter(|_| states.first() == Some(&0));
+    let restored = has.filter(|at| states.last() == Some(at));
+    let mut end = match has.filter(|_| restored.is_none()) {
+        Some(at) => target.map_or(at, |target| target.max(at)),
+        None => fine,
+    };
     let mut left = moves.iter().rev().peekable();
-    for (place, &state) in states.iter().enumerate().rev() {
+    for &state in states.iter().rev() {
         let mut place_then = state;
         if let Some(&&(_, to)) = left.peek().filter(|(moved, _)| *moved == state) {
             left.next();
-            // One that was restored is moved no more.
-            let is_restored = at.is_some() && place + 1 == states.len();
-            if is_restored || place == 0 || to <= state || to >= end {
+            if restored == Some(state) || state == 0 || to <= state || to >= end {
                 return false;
             }
             place_then = to;
@@ -466,6 +476,49 @@ mod tests {
             let mut ended = Course::unpack(&course.pack()).unwrap();
             assert!(ended.next_action().is_err());
         }
+    }
+
+    /// After crashes with whatever is left, and states that are moved before they are used: what is
+    /// looked at is not too much.
+    #[test]
+    fn what_goes_on_after_a_crash_is_not_refused() {
+        let mut seed = 5_u64;
+        let mut random = |below: u64| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let mut moved = 0;
+        for _ in 0..400 {
+            let (steps, slots) = (1 + random(70), 1 + random(7));
+            let mut course = Course::new(steps as i64, slots as i64).unwrap();
+            if random(2) == 0 {
+                course.set_resilience((steps.div_ceil(slots) + random(9)) as i64).unwrap();
+            }
+            let states = (0..slots).filter(|_| random(3) > 0);
+            let states =
+                states.map(|slot| (slot, if slot == 0 { 0 } else { slot })).collect::<Vec<_>>();
+            let states = states.into_iter().map(|(slot, low)| Stored {
+                state: if low == 0 { 0 } else { random(steps) },
+                slot,
+            });
+            let states = states.collect();
+            let adjoint = Some(random(steps + 1));
+            course.resume(&Survivors { states, adjoint, at_start: true }).unwrap();
+            if let Way::Known(schedule) = &course.way {
+                moved += schedule.moves.len();
+            }
+            loop {
+                let mut same = Course::unpack(&course.pack()).unwrap();
+                let action = course.next_action().unwrap();
+                assert_eq!(same.next_action().unwrap(), action);
+                if action == Action::Terminate {
+                    break;
+                }
+            }
+        }
+        assert!(moved > 20, "{moved}");
     }
 
     #[test]

@@ -58,9 +58,7 @@ fn an_end_that_is_not_known() {
     let text = job.veloc("schedule --steps 300 --slots 4 --online --out pass").success();
     assert!(text.contains("the same with known end"), "{text}");
     for (arguments, words) in [
-        ("--steps 10 --slots 3 --online --resilience 5", "--resilience"),
         ("--steps 10 --slots 3 --online --rule monotone", "rule of its own"),
-        ("--steps 10 --slots 3 --online --disk-slots 5", "--disk-slots"),
         ("--steps 10 --slots 3 --online --step-time 1", "known number of steps"),
     ] {
         job.veloc(&format!("schedule {arguments}")).failure(&[words]);
@@ -80,7 +78,6 @@ fn slots_on_disk() {
     assert!(count("restart_advances") >= count("undisturbed_advances"));
     let text = job.veloc(&format!("{asked} --out disk")).success();
     assert!(text.contains("states written to disk") && job.path("disk.png").exists(), "{text}");
-    job.veloc("schedule --steps 9 --slots 3 --write-cost 2").failure(&["--disk-slots"]);
     let wrong = "schedule --steps 9 --slots 3 --disk-slots 2 --read-cost 1e7";
     job.veloc(wrong).failure(&["--read-cost 10000000"]);
 }
@@ -120,7 +117,6 @@ fn estimates() {
     );
     assert!(estimate["expected_loss"].as_f64().unwrap() > 60.0);
     for (arguments, words) in [
-        ("--write-time 3", "--step-time"),
         ("--step-time 0", "--step-time 0"),
         ("--step-time 1 --mtbf 0", "--mtbf 0"),
         ("--step-time 1 --mtbf 1e-9", "never ends"),
