@@ -10,6 +10,7 @@ import ctypes
 import sys
 
 from checkpoint_schedules import Forward, Revolve
+from checkpoint_schedules.hrevolve_sequences.disk_revolve import get_opt_inf_table
 from checkpoint_schedules.hrevolve_sequences.hrevolve import get_hopt_table
 from checkpoint_schedules.multistage import optimal_extra_steps
 
@@ -94,19 +95,32 @@ for steps in (10, 37, 100, 211):
             equal(play(steps, slots)[0] + steps, done, "revolve", steps, slots)
             compared += 1
 
+# In the tables indices are one less than the number of steps; a turn costs nothing.
 LONGEST = 60
+TRANSFERS = (0.5, 0.25), (2, 2), (5, 1), (1, 10)
+
+
+def cost(steps, slots, disk):
+    advances, writes, reads = play(steps, slots, disk)
+    return advances + writes * disk[1] + reads * disk[2]
+
+
 for slots in (1, 2, 3, 5):
-    for disk_slots in (1, 2, 4, 9):
-        for write, read in ((0.5, 0.25), (2, 2), (5, 1), (1, 10)):
+    for write, read in TRANSFERS:
+        for disk_slots in (1, 2, 4, 9):
             costs = (0, write), (0, read)
-            # Indices are one less than the number of steps; a turn costs nothing.
             _, table = get_hopt_table(LONGEST - 1, (slots, disk_slots), *costs, 0, 1)
             for steps in range(2, LONGEST + 1):
-                advances, writes, reads = play(steps, slots, (disk_slots, write, read))
-                found = advances + writes * write + reads * read
-                expected = table[1][steps - 1][disk_slots]
-                equal(found, expected, "disk", steps, slots, disk_slots, write, read)
+                found = cost(steps, slots, (disk_slots, write, read))
+                case = "H-Revolve", steps, slots, disk_slots, write, read
+                equal(found, table[1][steps - 1][disk_slots], *case)
                 compared += 1
+        # As many slots on disk as there are states.
+        table = get_opt_inf_table(LONGEST - 1, slots, 1, 0, read, write, False)
+        for steps in range(2, LONGEST + 1):
+            found = cost(steps, slots, (steps, write, read))
+            equal(found, table[steps - 1], "Disk-Revolve", steps, slots, write, read)
+            compared += 1
 
 print(compared, "compared")
 print("done")

@@ -30,6 +30,7 @@ pub mod revolve;
 pub mod rule;
 pub mod schedule;
 pub mod strategy;
+pub mod unpack;
 pub mod upkeep;
 
 #[cfg(test)]

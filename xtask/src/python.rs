@@ -31,7 +31,10 @@ pub fn installed(package: &str, version: &str) -> Result<PathBuf> {
     let unfinished = folder.with_file_name(format!("{package}-{}", std::process::id()));
     let mut command = Command::new(interpreter());
     command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--retries", "1"]);
-    command.arg("--target").arg(&unfinished).arg(format!("{package}=={version}"));
+    command
+        .args(["--root-user-action", "ignore", "--target"])
+        .arg(&unfinished)
+        .arg(format!("{package}=={version}"));
     let _ = output(&mut command)?;
     match std::fs::rename(&unfinished, &folder) {
         // Somebody else was faster.
