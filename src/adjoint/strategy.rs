@@ -3,13 +3,13 @@
 //!
 //! - **Continuous**: the schedule without a bound, whose free slot gets each state of the first sweep
 //!   until it is needed.
-//! - **Single recovery**: a schedule with a slot less, and in that slot every so many steps the latest
-//!   state of the first sweep.
-//! - **Two-level**: the first sweep stores states at equal distances `l₂`; each piece is reversed with
-//!   the slots that are left. With `n` pieces and `c₂` slots for one, its first state included, that
-//!   takes `(n - 1) l₂` advances in the first sweep and `l₂ r₂ - β(c₂ + 1, r₂ - 1)` for each piece; the
-//!   paper leaves out the former and has a `c₂` for the `c₂ + 1`. `n` is what takes the fewest
-//!   advances.
+//! - **Single recovery**: a schedule with a slot less, and in that slot the latest state of the first
+//!   sweep, at distances as large as the plan's own largest.
+//! - **Two-level**: the first sweep stores states at equal distances `l₂`, no larger than that; each
+//!   piece is reversed with the slots that are left. With `n` pieces and `c₂` slots for one, its first
+//!   state included, that takes `(n - 1) l₂` advances in the first sweep and `l₂ r₂ - β(c₂ + 1, r₂ - 1)`
+//!   for each piece; the paper leaves out the former and has a `c₂` for the `c₂ + 1`. `n` is what takes
+//!   the fewest advances.
 
 use super::binomial;
 use super::outlook::{takeshots, Outlook};
@@ -21,7 +21,7 @@ use super::schedule::{Action, Plan, Schedule, Stored};
 const PLACES: u64 = 32;
 
 /// The most steps of a schedule that is gone through for that.
-const MOST_STEPS: u64 = 300_000;
+const MOST_STEPS: u64 = 100_000;
 
 /// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +65,8 @@ pub struct Costs {
 /// All ways for a plan, of which `outlook` is known; those for which there are slots enough.
 pub fn compare(plan: &Plan, outlook: &Outlook) -> Vec<Costs> {
     let mut all = vec![chosen(plan, outlook), continuous(plan)];
-    all.extend((plan.slots > 1).then(|| single_recovery(plan)));
-    all.push(two_level(plan));
+    all.extend((plan.slots > 1).then(|| single_recovery(plan, outlook.max_gap)));
+    all.push(two_level(plan, outlook.max_gap));
     all
 }
 
@@ -106,11 +106,7 @@ fn continuous(plan: &Plan) -> Costs {
     }
 }
 
-fn single_recovery(plan: &Plan) -> Costs {
-    let every = match plan.resilience {
-        u64::MAX => plan.steps.div_ceil(plan.slots),
-        distance => distance,
-    };
+fn single_recovery(plan: &Plan, every: u64) -> Costs {
     let plan = unbound(plan, plan.slots - 1);
     let mut states = first_sweep(&plan);
     let latest = (1..).map(|piece| piece * every).take_while(|state| *state < plan.steps);
@@ -129,7 +125,7 @@ fn single_recovery(plan: &Plan) -> Costs {
     }
 }
 
-fn two_level(plan: &Plan) -> Costs {
+fn two_level(plan: &Plan, longest: u64) -> Costs {
     let cost = |piece: u64, slots: u64| {
         let whole = (plan.steps - 1) / piece;
         let last = plan.steps - whole * piece;
@@ -141,7 +137,7 @@ fn two_level(plan: &Plan) -> Costs {
         let piece = plan.steps.div_ceil(pieces);
         (piece, plan.slots - plan.steps.div_ceil(piece) + 1)
     });
-    let allowed = ways.filter(|(piece, _)| *piece <= plan.resilience);
+    let allowed = ways.filter(|(piece, _)| *piece <= longest);
     let (piece, slots) = allowed
         .min_by_key(|&(piece, slots)| cost(piece, slots))
         .unwrap_or((plan.steps, plan.slots));
@@ -189,11 +185,16 @@ fn lost(states: &[u64], steps: u64) -> (u64, f64) {
     (most, squares / 2.0 / all)
 }
 
+/// The places, spread evenly.
+fn places(steps: u64) -> impl Iterator<Item = u64> {
+    // Less than `steps`.
+    (1..PLACES)
+        .map(move |place| (u128::from(steps) * u128::from(place) / u128::from(PLACES)) as u64)
+}
+
 /// Steps that a failure costs at some places of the reverse sweep, at the most and on the average.
 fn reverse_lost(plan: &Plan) -> Option<(u128, f64)> {
-    let places = (1..PLACES)
-        .map(|place| (u128::from(plan.steps) * place as u128 / u128::from(PLACES)) as u64);
-    of_several(places.map(|place| lost_at(plan, place)).collect())
+    of_several(places(plan.steps).map(|place| lost_at(plan, place)).collect())
 }
 
 fn of_several(lost: Vec<Option<u128>>) -> Option<(u128, f64)> {
@@ -235,9 +236,7 @@ fn to_the_end(mut schedule: Schedule) -> u128 {
 
 /// The same of pieces that are reversed one by one, with the adjoint stored after each as well.
 fn two_level_lost(plan: &Plan, piece: u64, slots: u64) -> Option<(u128, f64)> {
-    let places = (1..PLACES)
-        .map(|place| (u128::from(plan.steps) * place as u128 / u128::from(PLACES)) as u64);
-    let lost = places.map(|place| {
+    let lost = places(plan.steps).map(|place| {
         let begin = place / piece * piece;
         let steps = piece.min(plan.steps - begin);
         let within = Plan { steps, slots, resilience: u64::MAX, rule: Rule::Optimal, ..*plan };
@@ -280,7 +279,7 @@ mod tests {
     #[test]
     fn two_level_takes_what_its_parts_take() {
         for (steps, slots) in [(97, 4), (100, 20), (1000, 12), (30, 30), (1, 1), (50, 1)] {
-            let costs = two_level(&plan(steps, slots, u64::MAX));
+            let costs = two_level(&plan(steps, slots, u64::MAX), steps.div_ceil(slots) + 10);
             let Strategy::TwoLevel { piece, slots: inner } = costs.strategy else { panic!() };
             let (mut begin, mut advances, mut writes) = (0, 0, 0);
             while begin < steps {
