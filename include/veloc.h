@@ -217,7 +217,7 @@ typedef struct VELOC_Action {
     int64_t to;
     /**
      * The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or read by VELOC_ACTION_RESTORE;
-     * else -1.
+     * else -1. Slots on disk have the numbers from the number of slots in memory on.
      */
     int64_t slot;
 } VELOC_Action;
@@ -862,50 +862,43 @@ int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
 int VELOC_Schedule_create(int64_t steps, int64_t slots, struct VELOC_Schedule **schedule);
 
 /**
- * Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
- * first forward pass costs more. Before the first action.
+ * Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
+ * step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is then one step, until
+ * VELOC_Schedule_end says that it was the last. No step is computed more often than with a schedule
+ * that knew of one step more. Has no resilience distance, no disk and no rule to choose.
  *
- * @param schedule  a schedule
- * @param distance  1 or more; times the slots it must not be less than the steps
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ * @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
+ * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
  *
- * Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+ * Source: an addition of this library, after Wang, Moin, Iaccarino, SIAM J. Sci. Comput. 31 (2009).
  *
- * @pre `schedule` is NULL or a schedule.
+ * @pre `schedule` is NULL or has room for a pointer.
  */
-int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule, int64_t distance);
+int VELOC_Schedule_create_online(int64_t slots,
+                                 struct VELOC_Schedule **schedule);
 
 /**
- * Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
- * also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+ * Ends the forward pass of a schedule that VELOC_Schedule_create_online has made: the state to which
+ * the last VELOC_ACTION_ADVANCE went is the last one. The next action begins the way back, and the
+ * schedule is from now on one for so many steps; after a crash, VELOC_Schedule_create makes such a
+ * one for VELOC_Schedule_resume.
  *
  * @param schedule  a schedule
- * @param distance  1 or more
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ * @return VELOC_SUCCESS; VELOC_FAILURE if no step was made, or the number of steps is known
  *
- * Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+ * Source: an addition of this library.
  *
  * @pre `schedule` is NULL or a schedule.
  */
-int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t distance);
-
-/**
- * Chooses where states are stored. Before the first action.
- *
- * @param schedule  a schedule
- * @param rule      one of VELOC_RULE_*
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
- *
- * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
- *
- * @pre `schedule` is NULL or a schedule.
- */
-int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule, int rule);
+int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
 
 /**
  * Goes on after a crash, at the least number of steps, with the states that are left in the slots.
  * In place of the first action. If state 0 is not among them, the application must have it, as at
- * its beginning.
+ * its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
+ * kept, which need not be the least number of steps. A schedule whose end is not known goes on with
+ * its pass; once it was known, a schedule for so many steps is resumed.
  *
  * @param schedule  a schedule with the settings that the one before the crash had
  * @param states    for each slot the state that was stored there last, needed or not; -1: none that
@@ -939,12 +932,14 @@ int VELOC_Schedule_next(struct VELOC_Schedule *schedule, struct VELOC_Action *ac
 
 /**
  * What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
- * the states that are stored in the first sweep.
+ * the states that are stored in the first sweep; with slots on disk, to all actions. After
+ * VELOC_Schedule_end it is what a schedule costs that knew the end.
  *
  * @param schedule  a schedule
  * @param cost      gets the figures
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or more than 10,000,000 states can be
- *         stored in the first sweep
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, the number of steps is not known, more
+ *         than 10,000,000 states can be stored in the first sweep, or, with slots on disk, there are
+ *         more than 20,000,000 actions
  *
  * Source: an addition of this library, after numforw and expense of revolve.
  *
@@ -967,6 +962,43 @@ int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule,
 int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Schedule **clone);
 
 /**
+ * Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state.
+ *
+ * @param schedule  a schedule
+ * @param bytes     gets the bytes; or NULL, to ask for their number
+ * @param size      how many bytes there is room for; gets how many they are
+ * @return VELOC_SUCCESS; VELOC_FAILURE if `schedule` or `size` is NULL, or there is too little room
+ *         (then `size` has how much is needed)
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `schedule` is NULL or a schedule, `size` is NULL or has a number, and there is room for so many
+ * bytes at `bytes` unless that is NULL.
+ */
+int VELOC_Schedule_pack(const struct VELOC_Schedule *schedule,
+                        void *bytes,
+                        size_t *size);
+
+/**
+ * Makes a schedule that stands where the one did that VELOC_Schedule_pack has written. That is for
+ * planned stops, after which every slot has what it had; after a crash, VELOC_Schedule_resume goes on
+ * with whatever is left.
+ *
+ * @param bytes     the bytes
+ * @param size      how many they are
+ * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the bytes are not those of a
+ *         schedule
+ *
+ * Source: an addition of this library.
+ *
+ * @pre There are `size` bytes at `bytes` unless that is NULL; `schedule` is NULL or has room for a pointer.
+ */
+int VELOC_Schedule_unpack(const void *bytes,
+                          size_t size,
+                          struct VELOC_Schedule **schedule);
+
+/**
  * Frees a schedule.
  *
  * @param schedule  a schedule, which must not be used any more; or NULL, which has no effect
@@ -977,6 +1009,103 @@ int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Sch
  * @pre `schedule` is NULL or a schedule.
  */
 int VELOC_Schedule_free(struct VELOC_Schedule *schedule);
+
+/**
+ * Adds slots on disk. Those of the schedule are then slots in memory, whose use costs nothing, and
+ * what is stored in which is chosen so that advances, writes and reads take the least time together
+ * (for up to 1024 steps; some per cent more for longer passes). Slots on disk have the numbers from
+ * `slots` of VELOC_Schedule_create on. After a crash VELOC_Schedule_resume goes on with what is on
+ * disk. Before the first action; not together with a resilience distance.
+ *
+ * @param schedule    a schedule
+ * @param disk_slots  states that disk can have at a time; 1 to 2^48
+ * @param write       how long a write to disk takes, in forward steps; 0 to 1,000,000
+ * @param read        how long a read takes
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: an addition of this library, after H-Revolve (Herrmann, Pallez, ACM TOMS 46 (2020)).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_disk(struct VELOC_Schedule *schedule,
+                            int64_t disk_slots,
+                            double write,
+                            double read);
+
+/**
+ * Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
+ * first forward pass costs more. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param distance  1 or more; times the slots it must not be less than the steps
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule, int64_t distance);
+
+/**
+ * Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
+ * also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param distance  1 or more
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t distance);
+
+/**
+ * Has the adjoint stored where the work that a failure would cost outweighs the write, instead of
+ * every so many steps: the work between two steps of the adjoint differs much. It is not stored after
+ * VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
+ * and VELOC_Schedule_set_adjoint_distance counts.
+ *
+ * @param schedule  a schedule
+ * @param mtbf      the mean time between failures
+ * @param write     how long it takes to store the adjoint
+ * @param turn      how long a step takes that is recorded and reversed
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: an addition of this library, after Young, Commun. ACM 17 (1974).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_failures(struct VELOC_Schedule *schedule,
+                                double mtbf,
+                                double write,
+                                double turn);
+
+/**
+ * Chooses where states are stored. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param rule      one of VELOC_RULE_*
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule, int rule);
+
+/**
+ * Gives the least resilience distance that costs nothing: with any less, more steps are computed.
+ *
+ * @param schedule  a schedule
+ * @param distance  gets the distance
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the number of steps is not known
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `schedule` is NULL or a schedule, `distance` is NULL or has room for a number.
+ */
+int VELOC_Schedule_least_distance(const struct VELOC_Schedule *schedule, int64_t *distance);
 
 /**
  * The next step of an adjoint computation, with the arguments of the original revolve. A loop that

@@ -134,7 +134,8 @@ impl Levels {
             None => false,
             Some(row) => match row.get(self.entry(l)) {
                 Some((_, cost)) => {
-                    self.disk.write + cost < cost_in_memory(self.rounded(l), self.memory)
+                    let in_memory = cost_in_memory(self.rounded(l), self.memory);
+                    cost.saturating_add(self.disk.write) < in_memory
                 }
                 None => true,
             },

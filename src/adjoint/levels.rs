@@ -103,7 +103,7 @@ impl TwoLevel {
             let slots = self.plan.slots - self.in_memory.len() as u64 + 1;
             return match slots {
                 1 => self.advance(at, self.fine - 1),
-                _ if at > top => self.to_memory(at),
+                _ if at > top => self.keep_in_memory(at),
                 _ => {
                     let piece = self.plan.rule.first_piece(left, slots, u64::MAX);
                     self.advance(at, at + piece)
@@ -113,13 +113,13 @@ impl TwoLevel {
         let free = self.disk.slots - self.on_disk.len() as u64;
         if self.on_disk.last().is_some_and(|top| top.state == at) {
             return match self.levels().next(left, free + 1) {
-                Next::Memory => self.to_memory(at),
+                Next::Memory => self.keep_in_memory(at),
                 Next::After(piece) => self.advance(at, at + piece),
             };
         }
         match self.levels().goes_to_disk(left, free) {
-            true => self.to_disk(at),
-            false => self.to_memory(at),
+            true => self.keep_on_disk(at),
+            false => self.keep_in_memory(at),
         }
     }
 
@@ -149,13 +149,13 @@ impl TwoLevel {
         Action::Advance { from, to }
     }
 
-    fn to_memory(&mut self, state: u64) -> Action {
+    fn keep_in_memory(&mut self, state: u64) -> Action {
         self.done.takeshots += 1;
         self.in_memory.push(state);
         Action::Takeshot { state, slot: self.in_memory.len() as u64 - 1 }
     }
 
-    fn to_disk(&mut self, state: u64) -> Action {
+    fn keep_on_disk(&mut self, state: u64) -> Action {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.unused += 1;
             self.unused - 1

@@ -326,14 +326,16 @@ mod tests {
     /// Up to β(c, 2) steps one that knew the end could not do better (Stumm, Walther, SIAM J. Sci.
     /// Comput. 32 (2010)).
     #[test]
-    fn many_slots() {
-        pass(300, 2000, |online, end, _| {
-            if end % 97 == 0 {
-                let (times, all) = back(online, end);
-                assert_eq!(times, repetitions(end + 1, 300).0);
-                assert_eq!(all, advances(end + 1, 300), "{end} steps");
-            }
-        });
+    fn nothing_is_lost_up_to_two_repetitions() {
+        for (slots, steps, every) in [(4, 13, 1), (9, 53, 1), (20, 229, 1), (300, 2000, 97)] {
+            assert_eq!(repetitions(steps + 1, slots).0, 2);
+            pass(slots, steps, |online, end, _| {
+                if end % every == 0 {
+                    let (_, all) = back(online, end);
+                    assert_eq!(all, advances(end + 1, slots), "{slots} slots, {end} steps");
+                }
+            });
+        }
     }
 
     #[test]

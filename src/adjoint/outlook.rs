@@ -129,7 +129,7 @@ fn pieces(plan: &Plan) -> Vec<u64> {
 /// them.
 ///
 /// Source: Griewank, Walther, ACM TOMS 26 (2000), Proposition 2.
-fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> Option<u128> {
+pub(super) fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> Option<u128> {
     match rule {
         _ if l == 1 => Some(u128::from(!is_last)),
         Rule::Optimal | Rule::Resilient => {

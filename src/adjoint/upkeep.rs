@@ -53,7 +53,8 @@ impl Upkeep {
                 let since = self.since.get_or_insert(Done { turns: done.turns - 1, ..done });
                 let turns = (done.turns - since.turns) as f64;
                 let lost = (done.advances - since.advances) as f64 + turns * turn;
-                lost * (lost + ahead as f64 + turn) >= work * work
+                // Not after the first turn, so that the action says by its kind whether it is.
+                fine + 1 < steps && lost * (lost + ahead as f64 + turn) >= work * work
             }
             None => every.is_some_and(|every| fine + 1 == steps || (steps - fine) % every == 0),
         };

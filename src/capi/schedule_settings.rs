@@ -81,8 +81,9 @@ pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
 }
 
 /// Has the adjoint stored where the work that a failure would cost outweighs the write, instead of
-/// every so many steps: the work between two steps of the adjoint differs much. Times are in forward
-/// steps. Before the first action; the last of this and VELOC_Schedule_set_adjoint_distance counts.
+/// every so many steps: the work between two steps of the adjoint differs much. It is not stored after
+/// VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
+/// and VELOC_Schedule_set_adjoint_distance counts.
 ///
 /// @param schedule  a schedule
 /// @param mtbf      the mean time between failures

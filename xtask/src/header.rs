@@ -31,6 +31,7 @@ const MODULES: [&str; 9] = [
     "prefetch",
     "metrics",
     "schedule",
+    "schedule_settings",
     "revolve",
     "adjoint",
 ];

@@ -56,6 +56,16 @@ fn beginnings_and_ends() {
     in_every_job("client", "ends");
 }
 
+/// Catches a schedule that is freed twice or never, copied, or left behind by a move, and an error
+/// that is not thrown.
+#[test]
+fn schedules() {
+    for flavour in [Flavour::Plain, Flavour::Sanitized] {
+        let program = cxx_program("schedule", flavour);
+        let _ = Run::new(&program).env("LD_LIBRARY_PATH", library_of(flavour)).succeed();
+    }
+}
+
 /// Catches bytes of objects that are lost, cut, mixed up with memory or read from the wrong place.
 #[test]
 fn objects() {

@@ -43,6 +43,23 @@ fn without_mpi_by(compiler: &str) {
     }
 }
 
+/// Catches an argument of a schedule that is passed in the wrong way, and a struct with other members.
+#[test]
+fn schedules() {
+    let mut compilers = vec!["gfortran"];
+    compilers.extend(["flang", "flang-new", "flang-22", "flang-new-19"]);
+    let found: Vec<_> = compilers.into_iter().filter(|name| found(name).is_some()).collect();
+    if found.is_empty() {
+        println!("skipped: no Fortran compiler is installed");
+    }
+    for compiler in found {
+        for flags in [&[][..], &["-fdefault-integer-8"]] {
+            let modules = &["veloc", "veloc_schedules"];
+            let _ = Run::new(&fortran_program(compiler, flags, "schedules", modules)).succeed();
+        }
+    }
+}
+
 /// Catches an integer that is passed for a communicator where it has to be translated.
 #[test]
 fn over_mpi() {

@@ -6,6 +6,7 @@
 mod adjoint;
 mod backend;
 mod checksums;
+mod counts;
 mod cxx;
 mod device;
 mod ends;

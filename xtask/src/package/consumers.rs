@@ -56,7 +56,8 @@ pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     let mut command = Command::new("cc");
     quietly(command.arg("-c").arg(format!("{module}/descriptor.c")).arg("-o").arg(&descriptor))?;
     let mut command = Command::new("gfortran");
-    command.arg("-J").arg(&folder).arg(format!("{module}/veloc.f90"));
+    command.arg("-J").arg(&folder);
+    command.args(["veloc", "veloc_schedules"].map(|name| format!("{module}/{name}.f90")));
     command.arg(sources().join("save.F90")).arg(&descriptor).arg("-o").arg(&program);
     quietly(command.args(pkg_config(package, &["--libs", "veloc"])?))?;
     run(work, &program, None, Some(package))
