@@ -23,7 +23,7 @@ pub struct Header {
 }
 
 /// The modules with functions, in the order in which the header has them.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 10] = [
     "job",
     "regions",
     "checkpoint",
