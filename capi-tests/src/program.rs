@@ -72,7 +72,7 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
         .arg(&unfinished)
         .arg("-L")
         .arg(stage.lib())
-        .args(["-lveloc-client", "-ldl", "-lpthread"]);
+        .args(["-lveloc-client", "-ldl", "-lpthread", "-lm"]);
     finish(command);
     // Another test process may be running the one of before.
     std::fs::rename(&unfinished, &executable).unwrap();
@@ -107,7 +107,7 @@ fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
         .arg(&executable)
         .arg("-L")
         .arg(stage.lib())
-        .arg("-lveloc-client");
+        .args(["-lveloc-client", "-lm"]);
     finish(command);
     executable
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::callbacks::Object;
-use super::regions::Protected;
+use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
 use crate::catalog::entry::{FileTier, Part, MANAGED};
 use crate::catalog::state::State;
@@ -117,7 +117,8 @@ impl Client {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
-        let recovered = self.recover(&Selection::All);
+        // Whoever restores the same memory again and again has it looked at once.
+        let recovered = self.recover_checked(&Selection::All, Memory::was_writable);
         let Phase::Restart { restoring } = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return recovered;
         };

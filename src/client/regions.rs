@@ -83,10 +83,15 @@ impl Memory {
         })
     }
 
+    /// Whether its first `len` bytes, of the host's memory, were found to be writable before.
+    pub fn was_writable(&self, len: u64) -> bool {
+        self.writable.get() >= len
+    }
+
     /// Whether the first `len` bytes, of the host's memory, are mapped to be written to. Looked at
     /// once.
     fn is_writable(&self, len: u64) -> bool {
-        if self.writable.get() < len {
+        if !self.was_writable(len) {
             if !access::is_mapped_writable(self.address, len) {
                 return false;
             }

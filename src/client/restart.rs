@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::callbacks::Object;
-use super::regions::{check_writable, Protected};
+use super::regions::{check_writable, Memory, Protected};
 use super::{agree, check_name, Client, Phase, Selection};
 use crate::catalog::entry::Part;
 use crate::engine::place::Place;
@@ -251,6 +251,15 @@ impl Client {
     }
 
     fn recover_selected(&mut self, selection: &Selection) -> Result<()> {
+        self.recover_checked(selection, |_, _| false)
+    }
+
+    /// Copies regions back. Memory that is `known` to be writable for so many bytes is not looked at.
+    pub(super) fn recover_checked(
+        &mut self,
+        selection: &Selection,
+        known: impl Fn(&Memory, u64) -> bool,
+    ) -> Result<()> {
         let Phase::Restart { restoring } = &self.phase else {
             return Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"));
         };
@@ -296,7 +305,7 @@ impl Client {
             }
             let place = self.place(region.id, memory, region.size);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
-            if place.part() == Part::Host {
+            if place.part() == Part::Host && !known(memory, region.size) {
                 of_host.push((region.id, memory, region.size));
             }
             places.push(place);

@@ -70,7 +70,7 @@ mod tests {
         }
         replay.meet(44, 51).unwrap();
         let error = replay.meet(45, 51).unwrap_err().to_string();
-        assert!(error.contains("state 45 ") && error.contains("0x34"), "{error}");
+        assert!(error.contains("state 45 ") && error.contains("34;"), "{error}");
     }
 
     /// Catches memory that grows with the steps, and states that are compared with others.

@@ -111,11 +111,7 @@ fn begin(settings: &Settings, problem: &mut dyn Problem, reach: &impl Reach) -> 
         fresh: RandomState::new().build_hasher().finish(),
     };
     let reports = reach.with(|client| client.exchange(&report))?;
-    let (mut course, found, hash) = match own {
-        Ok(own) => own,
-        // Its own reason, as it was.
-        Err(error) => return Err(error),
-    };
+    let (mut course, found, hash) = own?;
     let common = survey::common(&reports)?;
     if common.resumes {
         course.resume(&common.survivors)?;

@@ -24,5 +24,6 @@ mod pinning;
 mod places;
 mod refuse;
 mod routed;
+mod sweep;
 mod trace;
 mod versions;
