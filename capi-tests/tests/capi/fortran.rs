@@ -7,8 +7,9 @@ use capi_tests::run::Run;
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
 /// Catches wrong sizes of elements, addresses of copies, sections with gaps that are taken for
-/// ranges of memory, texts that are not ended or not cut, numbers that are cut to 32 bits, and kinds
-/// of integers for which there is no procedure.
+/// ranges of memory, texts that are not ended or not cut, numbers that are cut to 32 bits, kinds of
+/// integers for which there is no procedure, and procedures of the program's that are called with the
+/// wrong arguments.
 #[test]
 fn without_mpi() {
     without_mpi_by("gfortran");
@@ -37,9 +38,11 @@ fn without_mpi_by(compiler: &str) {
         ("mode = sync\nscratch = DIR/scratch\n", &[]),
         (CONFIGURATION, &["-fdefault-integer-8"]),
     ] {
-        let job = Job::new(configuration);
-        let program = fortran_program(compiler, flags, "whole", &["veloc"]);
-        let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
+        for name in ["whole", "reverse"] {
+            let job = Job::new(configuration);
+            let program = fortran_program(compiler, flags, name, &["veloc"]);
+            let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
+        }
     }
 }
 
