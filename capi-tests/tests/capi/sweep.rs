@@ -81,6 +81,34 @@ fn breakdowns_everywhere() {
     assert!(names(&job.scratch()).is_empty(), "{:?}", names(&job.scratch()));
 }
 
+/// The program of the guide, as it stands there, killed and started again. Catches a guide that nobody
+/// can follow.
+#[test]
+fn the_adjoint_of_the_guide() {
+    let guide = include_str!("../../../docs/guide.md");
+    let chapter = guide.split("\n## ").find(|text| text.starts_with("An adjoint that")).unwrap();
+    let block = |kind: &str| {
+        let text = chapter.split_once(&format!("```{kind}\n")).unwrap().1;
+        text.split_once("```").unwrap().0
+    };
+    let configuration = block("ini").replace("/local/scratch/growth", "DIR/scratch");
+    let run = |job: &Job| {
+        std::fs::write(job.path("growth.c"), block("c")).unwrap();
+        job.run(job.path("growth").to_str().unwrap(), "")
+    };
+    let undisturbed = run(&Job::new(&configuration)).end();
+    assert!(undisturbed.status.success() && undisturbed.stdout.starts_with("0 0x"));
+    let job = Job::new(&configuration);
+    let mut random = Random::seeded("sweep::the_adjoint_of_the_guide");
+    for _ in 0..3 {
+        let killed = run(&job).start();
+        std::thread::sleep(Duration::from_micros(random.below(400_000)));
+        killed.signal(libc::SIGKILL);
+        let _ = killed.end();
+    }
+    assert_eq!(run(&job).end().stdout, undisturbed.stdout);
+}
+
 /// Wherever states are kept, and whatever the limits of versions are; several runs in one job. Each
 /// checks every state that it gets, and its result.
 #[test]
