@@ -112,10 +112,10 @@ fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
     executable
 }
 
-/// The executable of a Fortran program in `fortran/`, made with these modules of the library's by a
-/// compiler that a user may have, and with the user's own flags.
+/// The executable of the Fortran program `name`, a path below `fortran/` or from the root, made with
+/// these modules of the library's by a compiler that a user may have, and with the user's own flags.
 pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&str]) -> PathBuf {
-    let source = sources().join(format!("../fortran/{name}.f90"));
+    let source = sources().join("../fortran").join(format!("{name}.f90"));
     compile_fortran(compiler, flags, name, modules, &[source])
 }
 
