@@ -112,7 +112,7 @@ fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
     executable
 }
 
-/// The executable of a Fortran program in `fortran/`, made with these modules of the library's by a
+/// The executable of the Fortran program `name`, a path beside the others of `fortran/`, made with these modules of the library's by a
 /// compiler that a user may have, and with the user's own flags.
 pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&str]) -> PathBuf {
     let stage = staged();
@@ -132,7 +132,7 @@ pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&s
         command.arg("-I").arg(program.parent().unwrap().join("../include/flang"));
     }
     finish(command);
-    let executable = folder.join(name);
+    let executable = folder.join(Path::new(name).file_name().unwrap());
     let mut command = Command::new(compiler);
     command.args(["-std=f2018", "-g"]).args(flags);
     if !flang {

@@ -55,7 +55,8 @@ fn it_exports_the_header_s_functions_and_nothing_else() {
 /// module's users would find out when they link.
 #[test]
 fn the_fortran_module_calls_what_there_is() {
-    let source = files::read(&root().join("fortran/veloc.f90")).unwrap();
+    let read = |module: &str| files::read(&root().join("fortran").join(module)).unwrap();
+    let source = read("veloc.f90") + &read("veloc_adjoints.f90");
     let bound: BTreeSet<String> = source
         .split("name='")
         .skip(1)
