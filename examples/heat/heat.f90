@@ -101,6 +101,7 @@ program heat
       type(c_funptr), value :: handler
     end function
   end interface
+  ! As Linux has it.
   integer(c_int), parameter :: SIGUSR1 = 10
   type(VELOC_Adjoint) :: what
   type(c_funptr) :: handler_before
