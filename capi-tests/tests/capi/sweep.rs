@@ -148,6 +148,25 @@ fn wrong_arguments_change_nothing() {
     Job::new("mode = async\nephemeral = true\n").run("sweep", &format!("stop=50 {text}")).succeed();
 }
 
+/// What limits of versions would remove is there after a crash, whoever has written it. Catches an heir
+/// that keeps the last states alone.
+#[test]
+fn limits_do_not_reach_what_a_killed_job_has_left() {
+    let job = Job::new(&format!(
+        "{ASYNC}persistent = DIR/persistent\nmax_versions = 1\nscratch_versions = 1\n"
+    ));
+    let plan = "20000 12 4000 500";
+    let _ = killed_at(&job, plan, 19_999);
+    wait_for_backends(&job);
+    for directory in [job.scratch(), job.persistent()] {
+        assert!(names(&directory).len() >= 5, "{:?}", names(&directory));
+    }
+    std::fs::remove_dir_all(job.scratch()).unwrap();
+    let ended = job.run("hager", plan).succeed();
+    assert!(ended.figure("began") >= 16_000, "{}", ended.stdout);
+    assert!(names(&job.persistent()).is_empty());
+}
+
 /// A callback that fails ends the run, and the next one goes on. Catches a store that is emptied or
 /// spoilt by a failure, and a restart that begins at the beginning.
 #[test]
