@@ -1196,7 +1196,8 @@ int64_t VELOC_Adjust(int64_t steps);
  *         called, everything that was computed is in its files, and the same call goes on from there;
  *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
  *         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
- *         store has what it had
+ *         store has what it had. What fails on one process after the beginning the others are not told:
+ *         they wait for it at the end, so it should end the job (MPI_Abort)
  *
  * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
  * checkpointing technique for resilience".

@@ -90,7 +90,8 @@ pub struct VELOC_Adjoint {
 ///         called, everything that was computed is in its files, and the same call goes on from there;
 ///         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
 ///         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
-///         store has what it had
+///         store has what it had. What fails on one process after the beginning the others are not told:
+///         they wait for it at the end, so it should end the job (MPI_Abort)
 ///
 /// Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
 /// checkpointing technique for resilience".
@@ -134,28 +135,37 @@ pub extern "C" fn VELOC_Adjoint_protect(
     count: usize,
     base_size: usize,
 ) -> c_int {
-    status("VELOC_Adjoint_protect", || {
-        let name = match (what, &*UNDER_WAY.lock()) {
-            (_, None) => {
-                return Err(Error::invalid(
-                    "no adjoint computation is under way: this is for VELOC_Adjoint_run's callbacks",
-                ));
-            }
-            (VELOC_ADJOINT_STATE, Some([states, _])) => states.clone(),
-            (VELOC_ADJOINT_GRADIENT, Some([_, adjoints])) => adjoints.clone(),
-            _ => {
-                return Err(Error::invalid(format!(
-                    "region {id}: what = {what}; VELOC_ADJOINT_STATE (0) and \
-                     VELOC_ADJOINT_GRADIENT (1) exist"
-                )));
-            }
-        };
-        if id == MANAGED {
-            return Err(Error::invalid(format!("the id {id} is the library's")));
+    status("VELOC_Adjoint_protect", || protect_part(what, id, ptr, count, base_size))
+}
+
+/// What VELOC_Adjoint_protect does.
+pub(super) fn protect_part(
+    what: c_int,
+    id: c_int,
+    ptr: *mut c_void,
+    count: usize,
+    base_size: usize,
+) -> Result<()> {
+    let name = match (what, &*UNDER_WAY.lock()) {
+        (_, None) => {
+            return Err(Error::invalid(
+                "no adjoint computation is under way: this is for VELOC_Adjoint_run's callbacks",
+            ));
         }
-        let memory = Memory::new(id, ptr as u64, count, base_size)?;
-        with_client(|client| client.protect(Some(&name), id, memory))
-    })
+        (VELOC_ADJOINT_STATE, Some([states, _])) => states.clone(),
+        (VELOC_ADJOINT_GRADIENT, Some([_, adjoints])) => adjoints.clone(),
+        _ => {
+            return Err(Error::invalid(format!(
+                "region {id}: what = {what}; VELOC_ADJOINT_STATE (0) and \
+                 VELOC_ADJOINT_GRADIENT (1) exist"
+            )));
+        }
+    };
+    if id == MANAGED {
+        return Err(Error::invalid(format!("the id {id} is the library's")));
+    }
+    let memory = Memory::new(id, ptr as u64, count, base_size)?;
+    with_client(|client| client.protect(Some(&name), id, memory))
 }
 
 /// Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on

@@ -280,6 +280,12 @@ impl Entry {
         self.life == Life::Live && (self.flush_failed || files.contains(&FileCopy::Failed))
     }
 
+    /// Whether somebody above says which of its name's versions stay ([`MANAGED`]).
+    pub fn is_managed(&self) -> bool {
+        // Regions ascend by id.
+        self.regions.first().is_some_and(|region| region.id == MANAGED)
+    }
+
     /// The bytes of its regions.
     pub fn bytes(&self) -> u64 {
         self.regions.iter().map(|region| region.size).sum()

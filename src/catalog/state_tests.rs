@@ -436,6 +436,7 @@ enum Step {
     End(usize, bool),
     Restore(i32),
     Hint(i32),
+    Expect(i32, Option<u64>, bool),
     Start,
     Retry,
     Cleanup,
@@ -452,6 +453,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
         4 => (0..12i32).prop_map(Step::Restore),
         2 => (0..12i32).prop_map(Step::Hint),
+        2 => (0..12i32, prop::option::of(0..20u64), any::<bool>())
+            .prop_map(|(v, place, reads)| Step::Expect(v, place, reads)),
         1 => Just(Step::Start),
         1 => Just(Step::Retry),
         1 => (0..200u64).prop_map(|l| if l < 40 { Step::Limit(l) } else { Step::Begin }),
@@ -505,6 +508,11 @@ proptest! {
                 Step::Hint(version) => {
                     if let Some(id) = world.state.find(NAME, version) {
                         world.state.hint(id);
+                    }
+                }
+                Step::Expect(version, place, reads) => {
+                    if let Some(id) = world.state.find(NAME, version) {
+                        world.state.expect(id, place, reads);
                     }
                 }
                 Step::Start => world.state.start_fetching(),
@@ -658,6 +666,52 @@ fn hints_decide_in_which_order_is_fetched() {
         let id = world.state.find(NAME, version).unwrap();
         assert!(world.state.on_device(id, 0), "version {version}");
     }
+}
+
+/// Catches a state that is kept behind one that is read later, and one that is kept although it will
+/// not be read again.
+#[test]
+fn what_has_a_place_is_fetched_when_its_turn_comes() {
+    let mut world = world(24, 4000, false, true);
+    for version in 0..10 {
+        assert!(world.capture(version, [12, 0]));
+        world.everybody_works();
+    }
+    let first = world.state.reserve_hints(100);
+    let find = |world: &World, version| world.state.find(NAME, version).unwrap();
+    let on_device = |world: &World| -> Vec<i32> {
+        (0..10).filter(|&version| world.state.on_device(find(world, version), 0)).collect()
+    };
+    // The order of taking has nothing to do with it.
+    for version in [2, 7, 5, 3] {
+        world.state.expect(find(&world, version), Some(first + 99 - version as u64), true);
+    }
+    for _ in 0..4 {
+        world.everybody_works();
+    }
+    assert_eq!(on_device(&world), [5, 7]);
+    world.restore(7);
+    world.state.expect(find(&world, 7), None, true);
+    for _ in 0..4 {
+        world.everybody_works();
+    }
+    assert_eq!(on_device(&world), [3, 5]);
+    world.state.check().unwrap();
+}
+
+/// Catches a file that comes to its place after its checkpoint was given up.
+#[test]
+fn what_was_withdrawn_is_waited_for_and_never_comes() {
+    let mut world = world(0, 100, true, false);
+    assert!(world.capture(3, [0, 20]));
+    world.begin_jobs();
+    world.state.withdraw(NAME, 3);
+    assert_eq!(world.state.find(NAME, 3), None);
+    assert!(!world.state.is_withdrawn(NAME) && world.state.is_withdrawn("other"));
+    world.end_job(0, false);
+    assert!(world.state.is_withdrawn(NAME));
+    assert!(!world.scratch.contains_key(&(NAME.to_string(), 3)));
+    world.state.check().unwrap();
 }
 
 #[test]

@@ -54,8 +54,7 @@ struct Begun {
     adjoints: Marker,
     found: Found,
     common: Common,
-    /// The hash of the state that the application has.
-    hash: Option<u64>,
+    replay: Option<Replay>,
 }
 
 /// Looks at what there is. All processes come to the same conclusion, or fail together.
@@ -69,7 +68,7 @@ fn begin(settings: &Settings, problem: &mut dyn Problem, reach: &impl Reach) -> 
         ranks,
     };
     let (states, adjoints) = (Marker::new(Role::State, of), Marker::new(Role::Adjoint, of));
-    let mut looked = || -> Result<(Course, Found, Option<u64>)> {
+    let mut looked = || -> Result<(Course, Found, Option<Replay>)> {
         let course = settings.course(lasting)?;
         reach.with(|client| {
             client.check_idle(&settings.name)?;
@@ -102,7 +101,12 @@ fn begin(settings: &Settings, problem: &mut dyn Problem, reach: &impl Reach) -> 
                  {stored:#018x}: the store is of another computation, and was left as it is"
             )));
         }
-        Ok((course, found, hash))
+        let mut replay = settings.verify.then(|| Replay::new(of.steps));
+        if let Some(replay) = &mut replay {
+            let known = found.states.iter().filter_map(|kept| Some((kept.state, kept.hash?)));
+            known.chain(hash.map(|hash| (0, hash))).try_for_each(|(s, h)| replay.meet(s, h))?;
+        }
+        Ok((course, found, replay))
     };
     let own = looked();
     let report = Report {
@@ -111,11 +115,7 @@ fn begin(settings: &Settings, problem: &mut dyn Problem, reach: &impl Reach) -> 
         fresh: RandomState::new().build_hasher().finish(),
     };
     let reports = reach.with(|client| client.exchange(&report))?;
-    let (mut course, found, hash) = match own {
-        Ok(own) => own,
-        // Its own reason, as it was.
-        Err(error) => return Err(error),
-    };
+    let (mut course, found, replay) = own?;
     let common = survey::common(&reports)?;
     if common.resumes {
         course.resume(&common.survivors)?;
@@ -127,7 +127,7 @@ fn begin(settings: &Settings, problem: &mut dyn Problem, reach: &impl Reach) -> 
         });
         together(reach, removed, "remove what it has of a run that not all have")?;
     }
-    Ok(Begun { course, of, states, adjoints, found, common, hash })
+    Ok(Begun { course, of, states, adjoints, found, common, replay })
 }
 
 /// Whether something has succeeded everywhere. Collective.
@@ -184,13 +184,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
         since: Instant,
         asked: &'a AtomicBool,
     ) -> Result<Self> {
-        let Begun { course, of, states, adjoints: adjoint, found, common, hash } = begun;
+        let Begun { course, of, states, adjoints: adjoint, found, common, replay } = begun;
         let steps = of.steps;
-        let mut replay = settings.verify.then(|| Replay::new(steps));
-        if let Some(replay) = &mut replay {
-            let known = found.states.iter().filter_map(|kept| Some((kept.state, kept.hash?)));
-            known.chain(hash.map(|hash| (0, hash))).try_for_each(|(s, h)| replay.meet(s, h))?;
-        }
         let (first_place, channels, lasting) = reach.with(|client| {
             let channels = [client.channel()?, client.channel()?];
             Ok((client.reserve_hints(steps + 1), channels, client.keeps_files()))

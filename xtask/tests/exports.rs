@@ -12,9 +12,10 @@ use xtask::{files, header};
 
 /// The functions that the Fortran module calls and C programs have no use for: those of its
 /// interfaces that are in no header.
-const FORTRAN: [&str; 4] = [
+const FORTRAN: [&str; 5] = [
     "VELOC_Init_fortran",
     "VELOC_Fortran_protect",
+    "VELOC_Fortran_adjoint_protect",
     "VELOC_Fortran_refuse_section",
     "VELOC_Fortran_refuse_number",
 ];

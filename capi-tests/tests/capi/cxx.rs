@@ -49,6 +49,12 @@ fn methods() {
     in_every_job("client", "routed original=DIR/original");
 }
 
+/// Catches an exception that passes through the library, or is lost.
+#[test]
+fn adjoint_computations() {
+    in_every_job("adjoint", "");
+}
+
 /// Catches a client that outlives its job as a dangling pointer, as upstream's does, or a job that
 /// is started twice.
 #[test]

@@ -15,6 +15,7 @@ mod failing;
 mod faults;
 mod files;
 mod fortran;
+mod heat;
 mod host;
 mod hostile;
 mod injection;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::State;
-use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life, MANAGED};
+use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life};
 
 impl State {
     /// The live versions of a name, ascending.
@@ -21,7 +21,7 @@ impl State {
 
     /// Says at which place in the order of hints a checkpoint will be read, and that it will not be
     /// read otherwise. `None`: it will not be read. Where the application reads, as `reads` says,
-    /// nothing is expected but what has a place.
+    /// fetching goes on, and nothing is expected but what has a place.
     pub fn expect(&mut self, id: Id, place: Option<u64>, reads: bool) {
         if self.entries.get(&id).is_none_or(|entry| entry.life == Life::Dropped) {
             return;
@@ -43,8 +43,7 @@ impl State {
 
     /// Whether no limit applies to a checkpoint.
     pub fn is_managed(&self, id: Id) -> bool {
-        let regions = self.entries.get(&id).map(|entry| &entry.regions);
-        regions.is_some_and(|regions| regions.iter().any(|region| region.id == MANAGED))
+        self.entries.get(&id).is_some_and(|entry| entry.is_managed())
     }
 
     /// Whether a version's file is in its place in a tier.

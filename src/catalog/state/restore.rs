@@ -36,7 +36,9 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
             entry.restoring += 1;
-            self.reading = Some((entry.name.clone(), i64::from(entry.version)));
+            // What is managed is read when its place comes, and not in the order of versions.
+            let expects = !entry.is_managed();
+            self.reading = expects.then(|| (entry.name.clone(), i64::from(entry.version)));
             self.fetching = true;
             self.changes += 1;
             self.reindex(id);
