@@ -150,6 +150,7 @@ impl Client {
         let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
             engine.await_parities();
+            engine.await_owed();
         }
         if let Some(agreement) = self.agreement.take() {
             warn(agreement.finish(engine, drain && drained.is_ok()));
@@ -373,6 +374,7 @@ impl Client {
         }
         self.engine.files.clean_scratch(name, |version| {
             self.engine.catalog.look(|state| state.find(name, version).is_some())
+                || self.engine.leaves_later(name, version)
         })
     }
 

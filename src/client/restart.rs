@@ -24,14 +24,28 @@ impl Client {
         version: i32,
         of: Option<u32>,
     ) -> Result<Option<i32>> {
+        let bound = if version == 0 { i32::MAX } else { version };
         let checked = check_name(name, version);
-        let mut bound = if version == 0 { i32::MAX } else { version };
-        if of.is_some() {
-            checked?;
-            return match self.other(of) {
-                Some(rank) => newest_file(&self.engine.files.of_rank(rank), name, bound, None),
-                None => self.newest(name, bound),
-            };
+        if let (Some(rank), Ok(())) = (self.other(of), &checked) {
+            return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
+        }
+        let found = self.newest_of_all(name, bound, checked, of.is_some());
+        if found.is_ok() {
+            self.engine.asks_for(name);
+        }
+        found
+    }
+
+    /// The newest version that this process has, if it is `alone` concerned; or that all have.
+    fn newest_of_all(
+        &mut self,
+        name: &str,
+        mut bound: i32,
+        checked: Result<()>,
+        alone: bool,
+    ) -> Result<Option<i32>> {
+        if alone {
+            return checked.and_then(|()| self.newest(name, bound));
         }
         if !self.all_agree(checked.is_ok())? {
             checked?;

@@ -25,6 +25,7 @@ mod leftovers;
 mod opened;
 mod others;
 mod output;
+mod owed;
 mod persist;
 mod proven;
 mod publish;
