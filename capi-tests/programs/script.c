@@ -18,6 +18,8 @@
  *                            file cannot be routed
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
+ *   reads=PERCENT            what was read from files since the last "reads" is at most so much of the
+ *                            protected region; 0: that is not looked at
  *   late=WORDS               VELOC_Checkpoint_wait fails, with these words
  *   finished=N               VELOC_Checkpoint_finished returns N at last, and -1 before only if N is
  *   finalize=DRAIN           VELOC_Finalize(DRAIN) succeeds, or with "DRAIN:fails" does not: the last
@@ -138,6 +140,17 @@ static void check_file(const char *path, int version)
     CONTENT(memory, bytes, 1, version);
 }
 
+/* What this process has read with system calls, in bytes. */
+static unsigned long long read_so_far(void)
+{
+    unsigned long long so_far = 0;
+    FILE *io = fopen("/proc/self/io", "r");
+    CHECK(io != NULL);
+    EQUAL(fscanf(io, "rchar: %llu", &so_far), 1);
+    CHECK(fclose(io) == 0);
+    return so_far;
+}
+
 static int is(const char *command, const char *name, const char **value)
 {
     size_t length = strlen(name);
@@ -216,6 +229,11 @@ static void perform(const char *command)
         time.tv_sec = milliseconds / 1000;
         time.tv_nsec = milliseconds % 1000 * 1000000;
         nanosleep(&time, NULL);
+    } else if (is(command, "reads", &value)) {
+        static unsigned long long before;
+        unsigned long long now = read_so_far(), most = bytes / 100 * strtoul(value, NULL, 10);
+        CHECK(most == 0 || now - before <= most);
+        before = now;
     } else if (is(command, "giveup", &value)) {
         f = split(value);
         OK(VELOC_Checkpoint_begin(f.name, (int)f.version));

@@ -157,6 +157,7 @@ impl Client {
         let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
             engine.await_parities();
+            engine.await_owed();
         }
         if let (Some(agreement), Some(farewell)) = (self.agreement.take(), &mut farewell) {
             let finished = agreement.finish(engine, farewell, drain && drained.is_ok());
@@ -398,6 +399,7 @@ impl Client {
         }
         self.engine.files.clean_scratch(name, |version| {
             self.engine.catalog.look(|state| state.find(name, version).is_some())
+                || self.engine.leaves_later(name, version)
         })
     }
 

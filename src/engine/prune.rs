@@ -21,6 +21,7 @@ impl Shared {
         }
         if tier == FileTier::Scratch {
             self.protect(name, version);
+            self.owed.is_taken_again(name, version);
         }
         if self.catalog.look(|state| state.is_managed(id)) {
             return;
@@ -51,6 +52,9 @@ impl Shared {
             let excess = self.excess(tier, name);
             let mut removed = 0;
             for &version in &excess {
+                if tier == FileTier::Scratch && self.owed.holds(name, version) {
+                    continue;
+                }
                 match self.remove_from(tier, name, version) {
                     Ok(true) => {}
                     // What is being restored or persisted goes with the next one.
@@ -146,6 +150,18 @@ impl Shared {
             for name in names {
                 self.prune(tier, &name);
             }
+        }
+    }
+
+    /// A version of an earlier job has come to a tier.
+    pub(super) fn found_again(&self, tier: FileTier, name: &str) {
+        let mut kept = self.retention[tier as usize].lock();
+        if !kept.is_limited() || !kept.knows(name) {
+            return;
+        }
+        match self.files.oldest_first(tier, name) {
+            Ok(found) => kept.found(name, found),
+            Err(error) => self.degrade("prune", format!("an old version may stay: {error}")),
         }
     }
 

@@ -342,6 +342,56 @@ fn without_persistent_the_backend_writes_scratch() {
     let _ = job.run("script", "size=8000000 newest=x:2 restore=x:2").succeed();
 }
 
+/// What was written while persistent was away is copied there by the next job that asks for it, and by
+/// no job that does not; no more than persistent keeps, and not again what was cleaned up since. Catches
+/// checkpoints that are in scratch for ever.
+#[test]
+fn what_persistent_lacks_is_copied_by_the_next_job() {
+    for (more, copied) in [("", &[1, 2, 3, 4][..]), ("max_versions = 2\n", &[3, 4])] {
+        let text = format!("persistent = DIR/persistent\nwatchdog_interval = 1\n{more}");
+        let job = job(&text);
+        let persistent = job.persistent().display().to_string();
+        let run = job.run("script", "size=1000000 take=x:1 wait");
+        let run = run.arg(format!("run=rm -r {persistent}; touch {persistent}"));
+        let commands = "take=x:2 late=persistent take=x:3 late=persistent take=y:1 \
+                        late=persistent take=x:4 kill";
+        dies(&run.args(commands).end());
+        wait_for_backends(&job);
+        fs::remove_file(job.persistent()).unwrap();
+        let _ = job.run("script", "size=1000000 take=z:1 wait").succeed();
+        assert_eq!(names(&job.persistent()), ["z-0-1.dat"]);
+        // What is not there yet when it is cleaned up stays in scratch until it is.
+        let commands = "size=1000000 newest=x:4 cleanup=x refuse=x:9 finalize=1";
+        let _ = job.run("script", commands).succeed();
+        let mut expected: Vec<_> =
+            copied.iter().map(|version| format!("x-0-{version}.dat")).collect();
+        expected.push("z-0-1.dat".to_owned());
+        assert_eq!(names(&job.persistent()), expected);
+        assert_eq!(names(&job.scratch()), ["y-0-1.dat", "z-0-1.dat"]);
+        for version in copied {
+            let restore = format!("size=1000000 restore=x:{version}");
+            let _ = job.run("script", &restore).succeed();
+        }
+    }
+}
+
+/// Without a wish for persistent copies, or where some are due only, none is made that was not.
+#[test]
+fn what_persistent_need_not_have_stays_in_scratch() {
+    let of =
+        |interval: i32| format!("persistent = DIR/persistent\npersistent_interval = {interval}\n");
+    let job = job(&of(-1));
+    let _ = job.run("script", "take=x:1 take=x:2 take=x:3").succeed();
+    let _ = job.run("script", "newest=x:3 restore=x:2").succeed();
+    assert!(names(&job.persistent()).is_empty());
+    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(3600)));
+    let _ = job.run("script", "newest=x:3").succeed();
+    assert!(names(&job.persistent()).is_empty());
+    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(0)));
+    let _ = job.run("script", "newest=x:3").succeed();
+    assert_eq!(names(&job.persistent()), names(&job.scratch()));
+}
+
 /// Catches a backend that writes what is there, however many versions that makes. Each of these jobs
 /// ends before it has removed anything itself.
 #[test]

@@ -539,3 +539,35 @@ fn what_is_undecided_is_copied_after_mpi_has_ended() {
         }
     }
 }
+
+/// A restart of an earlier job's checkpoint reads each file once, and compares it meanwhile. Catches a
+/// file that is read before, to know that it is good; and one that is not, and restored on some
+/// processes.
+#[test]
+fn restarts_with_checksums_read_once() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(
+            "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nmeta = DIR/meta\n\
+             chksum = true\n",
+        );
+        let script = |commands: &str| mpi.script(&job, &format!("size=8000000 {commands}"));
+        let Some(run) = script("take=x:1 take=x:2") else { return };
+        run.succeed();
+        script("reads=0 restore=x:2 reads=150").unwrap().succeed();
+        let flip = |folder: std::path::PathBuf| {
+            let path = folder.join("x-1-2.dat");
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[1000] ^= 4;
+            std::fs::write(path, bytes).unwrap();
+        };
+        // On one process, the next copy is read in place of the bad one.
+        flip(job.scratch());
+        let ended = script("reads=0 restore=x:2 @0:reads=150 @2:reads=150 restore=x:1").unwrap();
+        let ended = ended.succeed();
+        assert!(ended.stderr.contains("looking for another copy"), "{}", ended.stderr);
+        flip(job.persistent());
+        let commands = "@0:refuse=x:2:another_process @1:refuse=x:2:x-1-2.dat|SHA-256 \
+                        @2:refuse=x:2:another_process newest=x:1 restore=x:1";
+        script(commands).unwrap().succeed();
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use super::{Files, Found, Opened};
 use crate::catalog::entry::FileTier;
@@ -129,7 +130,7 @@ impl Files {
     }
 
     /// An opened file, if it has its checksum.
-    fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
+    pub(super) fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
         if let Some(checksums) = &self.checksums {
             let file = names::checkpoint_file(name, self.rank, version);
             checksums.check(&file, &opened.file, opened.part.clone(), &opened.path)?;
@@ -158,6 +159,11 @@ impl Files {
 
     /// The versions of a name in a tier by the time of their last change, oldest first.
     pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
+        Ok(self.by_age(tier, name)?.into_iter().map(|(_, version)| version).collect())
+    }
+
+    /// The same with these times.
+    pub(super) fn by_age(&self, tier: FileTier, name: &str) -> Result<Vec<(SystemTime, i32)>> {
         let directory = match tier {
             FileTier::Scratch => &self.scratch,
             FileTier::Persistent => &self.persistent,
@@ -183,6 +189,6 @@ impl Files {
             }
         }
         found.sort_unstable();
-        Ok(found.into_iter().map(|(_, version)| version).collect())
+        Ok(found)
     }
 }
