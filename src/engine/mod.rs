@@ -11,6 +11,7 @@
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
+//! | `scratch_room` | who writes to scratch | waits where that is full and files in it are about to go |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
@@ -34,5 +35,6 @@ pub mod transfer;
 
 mod lifecycle;
 mod prune;
+mod scratch_room;
 
 pub use lifecycle::Engine;
