@@ -63,8 +63,8 @@ pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint or restart
-///         is open
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint is open. A
+///         restart that is open ends, as by VELOC_Restart_end(0)
 ///
 /// Source: VELOC_Restart_begin of VELOC 1.8.
 ///

@@ -139,6 +139,7 @@ impl Client {
     pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
+        self.end_open_restart();
         if let Some(restarted) = self.restart_unproven(name, version, of) {
             return restarted;
         }
@@ -176,10 +177,11 @@ impl Client {
         Some(recovered.and(ended))
     }
 
-    /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none,
-    /// whichever rank's each of them wants.
+    /// Opens a checkpoint for recovery; a restart that is open has ended. Collective under MPI: opened
+    /// on every process or on none, whichever rank's each of them wants.
     pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         let other = self.other(of);
+        self.end_open_restart();
         let proper = check_name(name, version).and_then(|()| self.must_be_idle());
         let part_of = |id| self.regions.of(name).part(id);
         let begin = || match other {
