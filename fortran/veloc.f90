@@ -20,6 +20,8 @@ module veloc
   integer, parameter, public :: VELOC_SCES = 0
   ! The call failed, and changed nothing that it does not say.
   integer, parameter, public :: VELOC_NSCS = -1
+  ! Characters of a variable for what VELOC_Route_file gives.
+  integer, parameter, public :: VELOC_MAX_NAME = 1024
   ! Which regions a selective call is about: all, those listed, those not listed.
   integer, parameter, public :: VELOC_CKPT_ALL = 0, VELOC_CKPT_SOME = 1, VELOC_CKPT_REST = 2
   integer, parameter, public :: VELOC_RECOVER_ALL = 0, VELOC_RECOVER_SOME = 1, &
@@ -247,8 +249,6 @@ module veloc
     end function
   end interface
 
-  ! Bytes of the longest name or path, the end of the text included.
-  integer, parameter :: LONGEST = 1024
   ! The name of no checkpoint: the regions of any.
   character(kind=c_char), parameter :: ANY_NAME(1) = [c_null_char]
 
@@ -595,13 +595,13 @@ contains
     character(len=*), intent(in) :: original
     character(len=*), intent(out) :: routed
     integer, intent(out) :: err
-    character(kind=c_char) :: path(LONGEST)
+    character(kind=c_char) :: path(VELOC_MAX_NAME)
     integer :: i
     routed = ''
     path(1) = c_null_char
     err = c_route_file(c_text(original), path)
     if (err /= VELOC_SCES) return
-    do i = 1, LONGEST
+    do i = 1, VELOC_MAX_NAME
       if (path(i) == c_null_char) return
       if (i > len(routed)) then
         ! Half a path would be the path of something else.

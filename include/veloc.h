@@ -579,8 +579,8 @@ int VELOC_Checkpoint(const char *name, int version);
  *
  * @param name     as VELOC_Checkpoint
  * @param version  as VELOC_Checkpoint
- * @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint or restart is open, or an earlier
- *         checkpoint failed in the background (reported once)
+ * @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, or an earlier checkpoint failed in
+ *         the background (reported once). A restart that is open ends, as by VELOC_Restart_end(0)
  *
  * Source: VELOC_Checkpoint_begin of VELOC 1.8.
  *
@@ -716,8 +716,8 @@ int VELOC_Restart(const char *name, int version);
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the version
- * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint or restart
- *         is open
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint is open. A
+ *         restart that is open ends, as by VELOC_Restart_end(0)
  *
  * Source: VELOC_Restart_begin of VELOC 1.8.
  *

@@ -16,6 +16,7 @@
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
  *   ignore=NAME:V[:FILE]     takes one, but writes FILE itself: that fails, and FILE stays; a second
  *                            file cannot be routed
+ *   nameless                 VELOC_Restart_test and VELOC_Restart of no name fail
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
  *   reads=PERCENT            what was read from files since the last "reads" is at most so much of the
@@ -196,6 +197,9 @@ static void perform(const char *command)
         f = split(value);
         newest = VELOC_Restart_test(f.name, f.rest[0] == '\0' ? 0 : atoi(f.rest));
         EQUAL(newest < 0 ? -1 : newest, f.version);
+    } else if (strcmp(command, "nameless") == 0) {
+        CHECK(VELOC_Restart_test(NULL, 0) < 0);
+        REFUSED(VELOC_Restart(NULL, 1), "name|NULL");
     } else if (is(command, "route", &value)) {
         f = split(value);
         OK(VELOC_Checkpoint_begin(f.name, (int)f.version));

@@ -75,6 +75,7 @@ impl Link {
     /// # Errors
     /// There is none, and none can be started.
     pub fn open(config: &Config, process: Process, estate: Estate) -> Result<Link> {
+        super::log::prepare(config);
         let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process };
         let now = Now {
             socket: None,

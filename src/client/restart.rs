@@ -196,8 +196,8 @@ impl Client {
         ended
     }
 
-    /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none,
-    /// whichever rank's each of them wants.
+    /// Opens a checkpoint for recovery; a restart that is open has ended. Collective under MPI: opened
+    /// on every process or on none, whichever rank's each of them wants.
     pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         self.open_restart(name, version, of, false).map(drop)
     }
@@ -212,6 +212,7 @@ impl Client {
         unread: bool,
     ) -> Result<(Opened, Opened)> {
         let other = self.other(of);
+        self.end_open_restart();
         let proper = check_name(name, version).and_then(|()| self.must_be_idle());
         let part_of = |id| self.regions.of(name).part(id);
         let begin = || {

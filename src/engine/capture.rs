@@ -15,7 +15,7 @@ use super::shared::Shared;
 use super::spool::Spool;
 use super::storage;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
-use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
+use crate::catalog::state::{Cleared, Destination, PersistJob, Reserve, State, WaitFor};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
@@ -361,19 +361,25 @@ impl Shared {
             None => {
                 let captured = open.regions.iter().map(|region| (region.id, region.size));
                 let now = places.iter().map(|place| (place.id, place.len));
-                let expected = captured.chain(now).collect();
-                let mut spool = Box::new(Spool::create(self, &open.name, open.version, expected)?);
+                let expected: Vec<_> = captured.chain(now).collect();
                 self.end_loan(open)?;
-                if let Err(error) = self.spool_memory(open.id, &open.regions, &mut spool) {
-                    spool.discard();
-                    return Err(error);
-                }
-                spool
+                self.with_room_in_scratch(self.spool_waits(), || {
+                    let (name, expected) = (&open.name, expected.clone());
+                    let mut spool = Box::new(Spool::create(self, name, open.version, expected)?);
+                    match self.spool_memory(open.id, &open.regions, &mut spool) {
+                        Ok(()) => Ok(spool),
+                        Err(error) => {
+                            spool.discard();
+                            Err(error)
+                        }
+                    }
+                })?
             }
         };
         let mut places = places.to_vec();
         places.sort_by_key(|place| place.id);
-        let result = self.spool_places(&mut spool, &places);
+        let result = self
+            .with_room_in_scratch(self.spool_waits(), || self.spool_places(&mut spool, &places));
         open.spool = Some(spool);
         result?;
         open.regions.extend(places.iter().map(|place| Region {
@@ -383,6 +389,13 @@ impl Shared {
             offset: 0,
         }));
         Ok(())
+    }
+
+    /// How the application waits for room in scratch.
+    fn spool_waits(&self) -> impl Fn(Cleared, bool) -> bool + '_ {
+        |since, limited| {
+            self.catalog.wait(|state| state.scratch_room(since, limited)).unwrap_or(false)
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
+use crate::catalog::state::State;
 use crate::error::Result;
 use crate::policy::rounds::{Fate, PARITIES};
 
@@ -43,15 +44,22 @@ impl Shared {
             }
             kept.put(name, version, id);
         }
-        self.prune(tier, name);
+        self.prune_others(tier, name, Some(version));
     }
 
     /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
     pub(super) fn prune(&self, tier: FileTier, name: &str) {
+        self.prune_others(tier, name, None);
+    }
+
+    /// The same, but for the version that has just `arrived`: the catalog does not know yet that its
+    /// file is there, and would take it for that of an older checkpoint. One that comes late, behind
+    /// younger ones, goes the next time.
+    fn prune_others(&self, tier: FileTier, name: &str, arrived: Option<i32>) {
         loop {
             let excess = self.excess(tier, name);
             let mut removed = 0;
-            for &version in &excess {
+            for &version in excess.iter().filter(|version| Some(**version) != arrived) {
                 if tier == FileTier::Scratch && self.owed.holds(name, version) {
                     continue;
                 }
@@ -84,6 +92,7 @@ impl Shared {
                 let persistent = FileTier::Persistent as usize;
                 let persistent = self.retention[persistent].lock().has(name, version);
                 self.files.remove_scratch(name, version, persistent)?;
+                self.catalog.step(State::scratch_cleared);
             }
             FileTier::Persistent => self.files.remove_persistent(name, version)?,
         }

@@ -97,12 +97,13 @@ fn the_backend_persists_as_well() {
 }
 
 /// The backend has another working directory. Catches a path that it takes for one below its own:
-/// nothing that the job has left was written then.
+/// nothing that the job has left was written then; and a log that is lost because its directory was
+/// not there.
 #[test]
 fn relative_paths_are_those_of_the_job() {
     let job = Job::new(
         "mode = async\nscratch = scratch\npersistent = persistent\nmeta = meta\nchksum = true\n\
-         log_prefix = .\nhost_cache_size = 128M\n",
+         log_prefix = logs\nhost_cache_size = 128M\n",
     );
     let there = |run: Run| {
         run.with(|command| {
@@ -113,6 +114,8 @@ fn relative_paths_are_those_of_the_job() {
     wait_for_backends(&job);
     assert_eq!(names(&job.persistent()).len(), 40);
     assert_eq!(names(&job.path("meta")).len(), 40);
+    // It says that it has written them.
+    assert_eq!(names(&job.path("logs")).len(), 1);
     let _ = there(run(&job, "read")).succeed();
 }
 

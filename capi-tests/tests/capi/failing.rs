@@ -3,7 +3,7 @@
 //! once the file system does. On real file systems where they can be had, and always on stand-ins.
 
 use capi_tests::ground::Ground;
-use capi_tests::job::Job;
+use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run};
 
 use crate::mpi::{MPICH, OPEN_MPI};
@@ -94,6 +94,30 @@ fn persistent_fills_up() {
                 "drain newest=x:3 restore=x:3 restore=x:2 restore=x:1".into(),
             ];
             script(ground, job.run("script", ""), &commands);
+        });
+    }
+}
+
+/// Scratch has room for a few versions and is to keep fewer, and persistent is slower than the
+/// application: what finds no room waits until older versions have gone. Catches a checkpoint that is
+/// refused or lost although room was about to come.
+#[test]
+fn what_is_about_to_leave_scratch_is_waited_for() {
+    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 2\n";
+    for host in ["64M", "0"] {
+        let configuration =
+            format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {host}\n{limits}");
+        on_each(&configuration, "scratch", |job, ground| {
+            let takes: Vec<String> = (1..=24).map(|v| format!("take=x:{v}")).collect();
+            let commands = [
+                "size=1000000".into(),
+                takes.join(" "),
+                "wait".into(),
+                shell(format!("test \"$(ls -A {})\" = x-0-24.dat", job.scratch().display())),
+                "drain newest=x:24 restore=x:24".into(),
+            ];
+            script(ground, job.run("script", ""), &commands);
+            assert_eq!(names(&job.persistent()), ["x-0-23.dat", "x-0-24.dat"]);
         });
     }
 }

@@ -75,6 +75,19 @@ fn mpich() {
     under(&MPICH);
 }
 
+/// A process that has no name for what it restarts fails together with the others. Catches one that
+/// returns before they meet: they would wait for it for ever.
+#[test]
+fn a_name_that_one_process_lacks() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let job = Job::new(CONFIGURATION);
+        let commands = "take=x:1 wait @1:nameless @0:newest=x:-1 @0:refuse=x:1:another_process \
+                        @2:newest=x:-1 @2:refuse=x:1:another_process newest=x:1 restore=x:1";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        run.succeed();
+    }
+}
+
 /// The program of the guide, by the guide's own lines: a second job goes on where the first has ended,
 /// and where one rank lacks a version, from the one before. Catches a guide that nobody can follow.
 #[test]

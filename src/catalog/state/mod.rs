@@ -7,6 +7,7 @@
 
 mod arrive;
 mod capture;
+mod clearing;
 mod down;
 mod heir;
 mod invariants;
@@ -28,6 +29,7 @@ use crate::tier::ledger::Ledger;
 use crate::tier::space::Space;
 use crate::trace::Recorder;
 
+pub use clearing::Cleared;
 pub use requests::*;
 
 /// Who may wait for room in the host buffer.
@@ -86,6 +88,12 @@ pub struct State {
     in_flight: u32,
     /// Of those, flushes, writes, persists and arrivals.
     draining: u32,
+    /// How often files have left scratch.
+    cleared: u64,
+    /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
+    clearing: u32,
+    /// What the worker that writes waits with: it has found no room in scratch.
+    short_of_scratch: Option<(Cleared, bool)>,
     failures: VecDeque<Error>,
     counts: Counts,
     trace: Recorder,
@@ -129,6 +137,9 @@ impl State {
             next_consumed: 1,
             in_flight: 0,
             draining: 0,
+            cleared: 0,
+            clearing: 0,
+            short_of_scratch: None,
             failures: VecDeque::new(),
             counts: Counts::default(),
             trace: Recorder::off(),
@@ -262,8 +273,13 @@ impl State {
     pub fn work(&self) -> Work {
         Work {
             flush: !self.flush.is_empty() && self.flush_can_come(),
-            write: self.writable(&self.write).is_some()
-                || (self.pressed() && !self.spill.is_empty()),
+            write: match self.short_of_scratch {
+                Some((since, limited)) => self.scratch_room(since, limited).is_some(),
+                None => {
+                    self.writable(&self.write).is_some()
+                        || (self.pressed() && !self.spill.is_empty())
+                }
+            },
             persist: !self.persist.is_empty(),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
