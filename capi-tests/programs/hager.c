@@ -6,7 +6,8 @@
  *   SECONDS  its time limit
  *
  * It prints how many steps it has computed and where it began: "began <state>", "first <step>" (the
- * adjoint's), "computed <steps>".
+ * adjoint's), "computed <steps>". With MPI every process computes the same by itself, nothing keeps
+ * them in step, and the first one alone prints; that all have begun, stopped and ended alike is checked.
  */
 #define _POSIX_C_SOURCE 200809L
 #ifndef CHECK_WITH_MPI
@@ -22,7 +23,7 @@
 #include <veloc.h>
 
 static VELOC_Adjoint real;
-static long long computed, die_at = -1;
+static long long computed, first, die_at = -1;
 
 static int count(long long steps_more)
 {
@@ -44,13 +45,12 @@ static int dying_forward(void *user, int64_t from, int64_t to)
 
 static int dying_adjoint(void *user, int64_t step)
 {
-    static int is_first = 1;
     int status;
-    if (is_first) {
-        printf("first %lld\n", (long long)step);
+    if (first == 0) {
+        first = step;
+        printf("first %lld\n", first);
         fflush(stdout);
     }
-    is_first = 0;
     status = real.adjoint(user, step);
     count(1);
     return status;
@@ -89,14 +89,39 @@ static int dying_run(const VELOC_Adjoint *what)
 #include "../../examples/hager/hager.c"
 #undef main
 
+#ifdef CHECK_WITH_MPI
+/* What has come out of it is the same everywhere. */
+static int is_same(int status)
+{
+    struct {
+        double lambda[2], slope[MODES];
+        long long first, computed, status;
+    } mine = {{0}, {0}, first, computed, status}, of_first;
+    memcpy(mine.lambda, gradient.lambda, sizeof mine.lambda);
+    memcpy(mine.slope, gradient.slope, sizeof mine.slope);
+    of_first = mine;
+    MPI_Bcast(&of_first, sizeof of_first, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (memcmp(&mine, &of_first, sizeof mine) == 0)
+        return 1;
+    fprintf(stderr, "first %lld, computed %lld, lambda %a\n", first, computed, mine.lambda[0]);
+    return 0;
+}
+#endif
+
 int main(int argc, char **argv)
 {
     int status;
 #ifdef CHECK_WITH_MPI
+    int rank;
     MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank > 0 && freopen("/dev/null", "w", stdout) == NULL)
+        return 1;
 #endif
     status = hager(argc, argv);
 #ifdef CHECK_WITH_MPI
+    if (!is_same(status))
+        MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Finalize();
 #endif
     if (status == 0)

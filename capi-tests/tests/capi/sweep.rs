@@ -15,12 +15,10 @@ use crate::mpi::{MPICH, OPEN_MPI};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 
-/// The lines with the adjoint and the derivatives; of several processes, in no order of theirs.
+/// The lines with the adjoint and the derivatives.
 fn result(ended: &Ended) -> Vec<String> {
     let is_one = |line: &&str| line.starts_with("lambda ") || line.starts_with("slope ");
-    let mut lines: Vec<String> = ended.stdout.lines().filter(is_one).map(Into::into).collect();
-    lines.sort();
-    lines
+    ended.stdout.lines().filter(is_one).map(Into::into).collect()
 }
 
 /// How far the adjoint of the first state is from the analytic one.
@@ -312,15 +310,13 @@ fn ranks_stop_together() {
             let run = mpi.start(2)?.env(MARK, job.path("")).arg(&program);
             Some(run.env("SECONDS", seconds).arg(job.path("veloc.cfg")).args("30000 12 4000 500"))
         };
-        let Some(first) = run("0.05") else { return };
-        let ended = first.succeed();
-        let stopped = ended.stdout.lines().filter(|line| line.starts_with("stopped")).count();
-        assert_eq!(stopped, 2, "{}", ended.stdout);
-        let computed = ended.figures("computed");
-        assert_eq!(computed[0], computed[1], "{}", ended.stdout);
+        let Some(first) = run("0.2") else { return };
+        let stopped = first.succeed();
+        assert!(stopped.stdout.contains("stopped; "), "{}", stopped.stdout);
         let ended = run("0").unwrap().succeed();
-        let firsts = ended.figures("first");
-        assert!(firsts.len() == 2 && firsts[0] == firsts[1], "{}", ended.stdout);
-        assert_eq!(result(&ended).len(), 18);
+        assert_eq!(result(&ended).len(), 9);
+        // What was done before is not done again: all in all 212,868 steps are needed.
+        let computed = stopped.figure("computed") + ended.figure("computed");
+        assert!(computed < 240_000, "{}{}", stopped.stdout, ended.stdout);
     }
 }
