@@ -260,9 +260,6 @@ module veloc
   integer, parameter, public :: VELOC_ADJOINT_STATE = 0, VELOC_ADJOINT_GRADIENT = 1
   ! Flags: none, or to compare each state that is computed again with what it was.
   integer, parameter, public :: VELOC_DEFAULT = 0, VELOC_VERIFY_REPLAY = 1
-  ! Where states are stored; veloc.h says more.
-  integer, parameter, public :: VELOC_RULE_OPTIMAL = 0, VELOC_RULE_RESILIENT = 1, &
-      VELOC_RULE_MONOTONE = 2, VELOC_RULE_SHORTEST = 3
 
   public :: VELOC_Adjoint, VELOC_Adjoint_protects, VELOC_Adjoint_forwards, &
       VELOC_Adjoint_reverses, VELOC_Adjoint_hashes
@@ -309,8 +306,10 @@ module veloc
     integer(c_int64_t) :: resilience_distance = 0
     ! After how many of its steps the adjoint is stored; 0: as the resilience distance.
     integer(c_int64_t) :: adjoint_distance = 0
-    ! VELOC_RULE_*; VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
-    integer :: rule = VELOC_RULE_OPTIMAL, flags = VELOC_DEFAULT
+    ! Where states are stored: one of VELOC_RULE_* of veloc.h, 0 for the least number of steps.
+    integer :: rule = 0
+    ! VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
+    integer :: flags = VELOC_DEFAULT
     ! After so many seconds the run stops, so that a later one can go on; 0: it does not.
     real(c_double) :: time_limit = 0
     ! Tells this computation from others of the same name: the iteration of an optimisation, say.

@@ -1,6 +1,6 @@
 //! Checkpoints whose versions somebody above manages one by one: the states of an adjoint
 //! computation, of which each is a version. They carry a region of their manager's
-//! ([`MANAGED`](crate::catalog::entry::MANAGED)), no limit of versions applies to them, and each is
+//! ([`MANAGED`]), no limit of versions applies to them, and each is
 //! restored and removed by this process alone: no call here but [`Client::exchange`] and
 //! [`Client::channel`] is collective.
 
