@@ -7,6 +7,7 @@
 //! | [`settings`] | what is to be done, and whether it can be |
 //! | [`position`] | what stands with each state, so that a restart needs nothing but the store |
 //! | [`survey`] | what the store has when a run starts, and what all processes have of it |
+//! | `start` | what is protected and found when a run begins, all processes alike |
 //! | [`run`] | action by action, to the end or to a stop |
 //! | [`adjoints`] | stored adjoints: which is the newest that all have, and which may go |
 //! | [`replay`] | whether states that are computed again are what they were |
@@ -25,6 +26,8 @@ pub mod replay;
 pub mod run;
 pub mod settings;
 pub mod survey;
+
+mod start;
 
 use crate::client::Client;
 use crate::error::Result;
