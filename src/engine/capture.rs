@@ -259,7 +259,11 @@ impl Shared {
             .collect();
         let is_lent = |run: &Run| run.place.lent && run.tier == Tier::Host;
         let (lent, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_lent);
-        self.copy(open.id, Way::In, &now).map_err(Some)?;
+        self.copy(open.id, Way::In, &now).map_err(|error| {
+            // The system may refuse memory to the host buffer. A file needs none.
+            let refused = error.kind() == Kind::NoRoom && self.files.has_scratch();
+            (!refused).then_some(error)
+        })?;
         self.lend(open, lent).map_err(Some)?;
         open.regions.append(&mut regions);
         Ok(())
@@ -405,6 +409,36 @@ mod tests {
     use crate::backend::Process;
     use crate::config::Config;
     use crate::engine::Engine;
+    use crate::platform::mapping::Mapping;
+    use crate::platform::shared::SharedMemory;
+    use crate::tier::host_buffer::HostBuffer;
+
+    /// Where the system refuses a page, a write to it would end the process. Catches a capture that
+    /// writes without having asked.
+    #[test]
+    fn what_the_system_has_no_memory_for_goes_to_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("mode = async\nscratch = {}\n", directory.path().display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let memory = SharedMemory::create_refusing("veloc-test", 4 << 20).unwrap();
+        let host = HostBuffer::over(Mapping::of(&memory).unwrap(), 1 << 20, false);
+        let host = Some(host.may_be_refused());
+        memory.refuse_from(1 << 20).unwrap();
+        let engine = Engine::inherit(config, Process::alone(0), host, &[]).unwrap();
+        let bytes = vec![7u8; 3 << 20];
+        let mut open = engine.begin("x", 1);
+        let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+        engine.capture(&mut open, &[place], Vec::new()).unwrap();
+        engine.commit(open).unwrap();
+        let file = std::fs::read(directory.path().join("x-0-1.dat")).unwrap();
+        assert!(file.ends_with(&bytes));
+        // What there is memory for is not written to a file by the application.
+        let mut open = engine.begin("x", 2);
+        engine.capture(&mut open, &[Place { len: 1 << 19, ..place }], Vec::new()).unwrap();
+        assert!(open.spool.is_none());
+        engine.commit(open).unwrap();
+        engine.drain().unwrap();
+    }
 
     /// Catches a checkpoint that is refused because memory became short while it waited for room,
     /// although a file could take it.

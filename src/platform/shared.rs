@@ -43,6 +43,22 @@ impl SharedMemory {
         Ok(SharedMemory { file, len })
     }
 
+    /// Memory that can refuse pages.
+    #[cfg(test)]
+    pub(crate) fn create_refusing(name: &str, len: u64) -> Result<SharedMemory> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC)
+            .map_err(|error| Error::system("memfd_create", &error.into()))?;
+        ftruncate(&file, len).map_err(|error| Error::system("ftruncate", &error.into()))?;
+        Ok(SharedMemory { file, len })
+    }
+
+    /// Refuses the pages from here on.
+    #[cfg(test)]
+    pub(crate) fn refuse_from(&self, offset: u64) -> Result<()> {
+        let refused = ftruncate(&self.file, offset);
+        refused.map_err(|error| Error::system("ftruncate", &error.into()))
+    }
+
     /// Memory that another process made by [`SharedMemory::create`].
     ///
     /// # Errors
