@@ -367,7 +367,7 @@ impl Shared {
                 let now = places.iter().map(|place| (place.id, place.len));
                 let expected: Vec<_> = captured.chain(now).collect();
                 self.end_loan(open)?;
-                self.with_room_in_scratch(self.spool_waits(), || {
+                self.with_room_in_scratch(&open.name, self.spool_waits(), || {
                     let (name, expected) = (&open.name, expected.clone());
                     let mut spool = Box::new(Spool::create(self, name, open.version, expected)?);
                     match self.spool_memory(open.id, &open.regions, &mut spool) {
@@ -382,8 +382,9 @@ impl Shared {
         };
         let mut places = places.to_vec();
         places.sort_by_key(|place| place.id);
-        let result = self
-            .with_room_in_scratch(self.spool_waits(), || self.spool_places(&mut spool, &places));
+        let result = self.with_room_in_scratch(&open.name, self.spool_waits(), || {
+            self.spool_places(&mut spool, &places)
+        });
         open.spool = Some(spool);
         result?;
         open.regions.extend(places.iter().map(|place| Region {

@@ -26,7 +26,8 @@ pub fn write(shared: &Shared) -> Result<()> {
             let room = |state: &mut State| state.await_scratch_room(since, limited);
             shared.catalog.next(Worker::Write, room).unwrap_or(false)
         };
-        let written = shared.with_room_in_scratch(wait, || write_temporary(shared, &job));
+        let written =
+            shared.with_room_in_scratch(&job.name, wait, || write_temporary(shared, &job));
         let naming = shared.naming.lock();
         let result = written
             .and_then(|written| give_name(shared, &job, written))
@@ -58,6 +59,7 @@ pub fn persist(shared: &Shared) -> Result<()> {
 pub(super) fn persist_one(shared: &Shared, job: &PersistJob) {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
+    shared.make_room(FileTier::Persistent, &job.name);
     let result = shared
         .files
         .persist(&job.name, job.version, job.routed.as_deref(), job.place.as_ref())

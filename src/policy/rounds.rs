@@ -65,6 +65,11 @@ impl Common {
         Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX }
     }
 
+    /// Whether these are the checkpoints of a process that has no others.
+    pub fn is_alone(&self) -> bool {
+        self.settled == Id::MAX
+    }
+
     /// Whether a checkpoint is among them.
     pub fn has(&self, id: Id) -> bool {
         let behind = self.ranges.partition_point(|&(first, _)| first <= id);

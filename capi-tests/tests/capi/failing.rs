@@ -122,6 +122,29 @@ fn what_is_about_to_leave_scratch_is_waited_for() {
     }
 }
 
+/// The same for the processes of a job, which learn only later what they may remove; there is room for
+/// three versions of each. Catches one that looks for that only when the next file has come, for which
+/// there is no room: from then on all checkpoints failed.
+#[test]
+fn what_all_have_makes_room() {
+    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 1\n";
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for full in ["scratch", "persistent"] {
+            on_each(&format!("{ASYNC}{limits}"), full, |job, ground| {
+                let Some(run) = mpi.script(job, "") else { return };
+                let takes: Vec<String> =
+                    (1..=12).map(|v| format!("take=x:{v} sleep=100 barrier finished=1")).collect();
+                let commands = [
+                    "size=450000".into(),
+                    takes.join(" "),
+                    "wait barrier drain newest=x:12 restore=x:12".into(),
+                ];
+                script(ground, run, &commands);
+            });
+        }
+    }
+}
+
 /// The file system of an aggregated file fills up, for all processes.
 #[test]
 fn aggregated_files_fill_up() {
