@@ -196,6 +196,8 @@ pub struct Entry {
     pub persistent: FileCopy,
     /// For a file-based checkpoint, the path the application asked to have routed.
     pub routed: Option<Arc<str>>,
+    /// It was found on disk: an earlier job has taken it.
+    pub found: bool,
     /// Where it goes in an aggregated file, if it goes there.
     pub place: Option<Place>,
     /// It goes to persistent once it is known where: whoever goes on for this process before that
@@ -241,6 +243,7 @@ impl Entry {
             scratch: FileCopy::Absent,
             persistent: FileCopy::Absent,
             routed: None,
+            found: false,
             place: None,
             awaits_place: false,
             life: Life::Building,

@@ -2,6 +2,7 @@
 //! others are often numbered anew. Whoever finds a file of another process in its scratch directory
 //! gives it to that process. Collective, and on the application's thread.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -28,9 +29,15 @@ struct Own {
     lacks_parity: bool,
     /// What its parity file is of.
     encoding: Option<Encoding>,
-    /// Its host, and its scratch directory there.
+    /// Its host, and its scratch directory there: for messages.
     place: String,
+    /// The same for processes with one scratch directory. Names of hosts and paths are not enough:
+    /// containers may have the same.
+    directory: Option<Directory>,
 }
+
+/// What tells a directory from others: the running system, the file system and the number there.
+type Directory = (String, u64, u64);
 
 /// A file of another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +57,12 @@ struct Seen {
     found: Vec<Found>,
     /// What parity files there are of.
     said: Vec<Encoding>,
+}
+
+impl Own {
+    fn shares_with(&self, other: &Own) -> bool {
+        self.directory.is_some() && self.directory == other.directory
+    }
 }
 
 /// What came of it.
@@ -79,20 +92,21 @@ impl Client {
     ) -> Result<Relocated> {
         let store = &self.engine.files;
         let missing = |path: Result<PathBuf>| path.is_ok_and(|path| !path.exists());
-        let directory = store.scratch_directory().unwrap_or(Path::new("")).display();
+        let scratch = store.scratch_directory().unwrap_or(Path::new(""));
         // What is there and damaged is not missing: another process may see it under the same name.
         let own = Own {
             lacks_data: !restorable && missing(store.scratch_path(name, version)),
             lacks_parity: missing(store.parity_path(name, version)),
             encoding: self.own_header(node, name, version).map(|header| header.encoding),
-            place: format!("{}:{directory}", network::host_name()),
+            place: format!("{}:{}", network::host_name(), scratch.display()),
+            directory: directory(scratch),
         };
         let all: Vec<Own> = gather(comm, &own)?;
         let mut seen = Seen::default();
         let mut offers = Vec::new();
         // Of processes with one directory, the first one looks.
-        let first = all.iter().position(|other| other.place == own.place);
-        if first == Some(node.own() as usize) {
+        let first = all.iter().position(|other| other.shares_with(&own));
+        if first.is_none_or(|first| first == node.own() as usize) {
             self.look_around(node, (name, version), &all, &mut seen, &mut offers);
         }
         let everywhere: Vec<Seen> = gather(comm, &seen)?;
@@ -146,10 +160,10 @@ impl Client {
             log::warn!("{error}");
             Vec::new()
         });
-        let own = &all[node.own() as usize].place;
+        let own = &all[node.own() as usize];
         for (rank, path) in parities {
             // Where processes share a directory, it is at home.
-            if all.get(rank as usize).is_some_and(|keeper| keeper.place == *own) {
+            if all.get(rank as usize).is_some_and(|keeper| keeper.shares_with(own)) {
                 continue;
             }
             let header = ParityFile::read(&path).map(|file| file.header);
@@ -285,6 +299,12 @@ impl Client {
         }
         named.map_err(|error| error.within(format!("\"{name}\" version {version}")))
     }
+}
+
+fn directory(path: &Path) -> Option<Directory> {
+    let system = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let found = std::fs::metadata(path).ok()?;
+    Some((system, found.dev(), found.ino()))
 }
 
 /// Names a file by whose it is: nobody knows its content yet.

@@ -42,8 +42,8 @@ impl Client {
             return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
         }
         let found = self.newest_of_all(name, bound, checked, of.is_some());
-        if found.is_ok() {
-            self.engine.asks_for(name);
+        if let Ok(Some(newest)) = found {
+            self.engine.asks_for(name, newest, false);
         }
         found
     }
@@ -249,7 +249,7 @@ impl Client {
             (Ok((restoring, opened)), Ok(least)) if least > Opened::Not => {
                 self.phase = Phase::Restart { restoring };
                 if other.is_none() {
-                    self.engine.asks_for(name);
+                    self.engine.asks_for(name, version, true);
                 }
                 Ok((opened, least))
             }

@@ -167,10 +167,10 @@ impl Engine {
         started
     }
 
-    /// The application asks for the checkpoints of a name: what earlier jobs have not copied of them
-    /// to persistent is copied in the background.
-    pub fn asks_for(&self, name: &str) {
-        if self.shared.asks_for(name) {
+    /// The application has been told that this is the newest version of a name, or `restores` it: what
+    /// earlier jobs have not copied to persistent of those up to it is copied in the background.
+    pub fn asks_for(&self, name: &str, newest: i32, restores: bool) {
+        if self.shared.asks_for(name, newest, restores) {
             if let Err(error) = self.spawn("owed", owed::copy) {
                 log::warn!("what earlier jobs have left is not copied to persistent: {error}");
                 self.shared.owes_on();

@@ -1,7 +1,7 @@
 //! What earlier jobs owe to persistent, on a worker of its own that comes and goes: a job that asks
 //! for the checkpoints of a name has those copied that are in scratch and should be in persistent.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
 use super::shared::Shared;
@@ -22,8 +22,9 @@ pub struct Owed {
 
 #[derive(Debug, Default)]
 struct Now {
-    /// Names that were asked for.
-    known: HashSet<String>,
+    /// Names that were asked for, and the newest version that the application was told of: what is
+    /// newer has not come from all processes, and may be taken again in another way.
+    known: HashMap<String, i32>,
     /// Those whose files have not been looked at, in the order of the asking.
     asked: VecDeque<String>,
     /// The versions in scratch that persistent lacks; and whether the application has cleaned them up
@@ -37,14 +38,17 @@ struct Now {
 }
 
 impl Owed {
-    /// The application asks for this name. Whether a worker has to be started for it.
-    fn ask(&self, name: &str) -> bool {
+    /// The application has been told of this version, or `restores` it. Whether a worker has to be
+    /// started for its name.
+    fn ask(&self, name: &str, newest: i32, restores: bool) -> bool {
         let mut now = self.now.lock();
-        if now.known.contains(name) {
+        if now.known.get(name).is_some_and(|known| restores || *known >= newest) {
             return false;
         }
-        now.known.insert(name.to_owned());
-        now.asked.push_back(name.to_owned());
+        now.known.insert(name.to_owned(), newest);
+        if !now.asked.iter().any(|asked| asked == name) {
+            now.asked.push_back(name.to_owned());
+        }
         !std::mem::replace(&mut now.works, true)
     }
 
@@ -90,12 +94,13 @@ impl Owed {
 }
 
 impl Shared {
-    /// The application asks for the checkpoints of a name. Whether a worker has to be started that
-    /// copies what earlier jobs have not.
-    pub(super) fn asks_for(&self, name: &str) -> bool {
+    /// The application has been told that this is the newest version of a name, or `restores` it.
+    /// Whether a worker has to be started that copies what earlier jobs have not.
+    pub(super) fn asks_for(&self, name: &str, newest: i32, restores: bool) -> bool {
         let config = &self.config;
         let wanted = config.persistent_interval.is_some() && !config.ephemeral;
-        wanted && self.files.has_scratch() && self.files.has_persistent() && self.owed.ask(name)
+        let both = self.files.has_scratch() && self.files.has_persistent();
+        wanted && both && self.owed.ask(name, newest, restores)
     }
 
     /// Waits until what earlier jobs owe is copied, as far as it can be.
@@ -129,9 +134,14 @@ impl Shared {
     fn look_for_owed(&self, name: &str) {
         let (interval, limit) = (self.config.persistent_interval, self.config.max_versions);
         match self.files.owed(name, interval, limit) {
-            Ok(versions) => {
+            Ok(mut versions) => {
+                // What this job has taken gets there by itself, if it is to.
+                let taken = |version: &i32| self.catalog.look(|s| s.has_taken(name, *version));
+                versions.retain(|version| !taken(version));
                 let mut now = self.owed.now.lock();
-                for key in versions.into_iter().map(|version| (name.to_owned(), version)) {
+                let newest = now.known.get(name).copied().unwrap_or(-1);
+                let versions = versions.into_iter().filter(|version| *version <= newest);
+                for key in versions.map(|version| (name.to_owned(), version)) {
                     if !now.own.contains(&key) {
                         now.versions.entry(key).or_default();
                     }
@@ -189,7 +199,7 @@ impl Shared {
         Ok(bytes)
     }
 
-    /// The next version that is owed: the newest one of the first name that has any.
+    /// The next version that is owed: of a name, the one with the highest number.
     fn next_owed(&self, failed: &HashSet<(String, i32)>) -> Option<(String, i32)> {
         loop {
             let mut now = self.owed.now.lock();

@@ -378,6 +378,22 @@ fn what_persistent_lacks_is_copied_by_the_next_job() {
     }
 }
 
+/// Catches a copy of what this job itself has taken, and has not wished to be copied.
+#[test]
+fn what_this_job_has_taken_is_owed_by_nobody() {
+    let interval = "persistent = DIR/persistent\npersistent_interval = 0\n";
+    let job = job(interval);
+    let persistent = job.persistent().display().to_string();
+    // A copy that could not be made is tried again by this job's own worker alone.
+    let run =
+        job.run("script", "size=1000").arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    let run = run.args("take=x:1 late=persistent newest=x:1 restore=x:1");
+    let run = run.arg(format!("run=rm {persistent}; mkdir {persistent}")).args("sleep=300");
+    let run = run.arg(format!("run=rmdir {persistent}; mkdir {persistent}"));
+    let _ = run.succeed();
+    assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
+}
+
 /// Without a wish for persistent copies, or where some are due only, none is made that was not.
 #[test]
 fn what_persistent_need_not_have_stays_in_scratch() {
@@ -391,6 +407,9 @@ fn what_persistent_need_not_have_stays_in_scratch() {
     let _ = job.run("script", "newest=x:3").succeed();
     assert!(names(&job.persistent()).is_empty());
     job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(0)));
+    // What comes after the version that a job goes back to is taken again.
+    let _ = job.run("script", "newest=x:2:2").succeed();
+    assert_eq!(names(&job.persistent()), ["x-0-1.dat", "x-0-2.dat"]);
     let _ = job.run("script", "newest=x:3").succeed();
     assert_eq!(names(&job.persistent()), names(&job.scratch()));
 }

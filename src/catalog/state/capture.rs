@@ -244,6 +244,7 @@ impl State {
         let regions =
             regions.iter().map(|&(id, size)| Region { id, size, part: part_of(id), offset: 0 });
         lay_out(&mut entry, regions.collect());
+        entry.found = true;
         if in_scratch {
             entry.scratch = FileCopy::Present;
         }

@@ -11,6 +11,12 @@ impl State {
         self.names.get(name)?.live.get(&version).copied()
     }
 
+    /// Whether there is a live checkpoint of this name and version that this job has taken.
+    pub fn has_taken(&self, name: &str, version: i32) -> bool {
+        let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
+        entry.is_some_and(|entry| !entry.found)
+    }
+
     /// The newest live version that is not above `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
         self.names.get(name)?.live.range(..=bound).next_back().map(|(&version, _)| version)
