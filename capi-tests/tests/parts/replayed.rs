@@ -1,5 +1,7 @@
 //! Programs whose replays are right with the library.
 
+use capi_tests::job::Job;
+
 use crate::under::{passes, run, Library, EVERY_MPI};
 
 /// The figures of the paper, with standard and synchronous sends, with requests in the snapshots and
@@ -99,5 +101,16 @@ fn corners() {
             };
             let _ = run.succeed();
         }
+    }
+}
+
+/// Catches checkpoints whose messages are taken for the part's.
+#[test]
+fn checkpoints_within_a_part() {
+    for mpi in &EVERY_MPI {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\nmax_versions = 2\n");
+        let configuration = job.path("veloc.cfg").display().to_string();
+        let Some(run) = run(mpi, Library::Linked, 2, "stored", &configuration) else { continue };
+        let _ = run.succeed();
     }
 }
