@@ -41,9 +41,9 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Whether it began at this place, inside one of these instances.
-    fn was_at(&self, at: Position, inside: &[u64]) -> bool {
-        self.begin == at && self.around.iter().any(|around| inside.contains(around))
+    /// Whether it began at this place, inside what this replay is of, and before that replay.
+    fn was_at(&self, at: Position, replay: &Replay) -> bool {
+        self.begin == at && self.number < replay.since && self.around.contains(&replay.instance)
     }
 }
 
@@ -77,6 +77,8 @@ struct Replay {
     begun: u64,
     /// The replay around it goes on with it: the first run had the part at that place, too.
     is_step: bool,
+    /// The number that instances have from its beginning on.
+    since: u64,
 }
 
 /// Where a call's result comes from.
@@ -224,9 +226,11 @@ impl Parts {
         };
         let here = self.replay().and_then(|around| {
             let end = self.instance(around.instance)?.end;
-            self.instances.iter().rev().filter(is_ready).find(|instance| {
-                instance.was_at(around.cursor, &[around.instance]) && instance.end <= end
-            })
+            self.instances
+                .iter()
+                .rev()
+                .filter(is_ready)
+                .find(|instance| instance.was_at(around.cursor, &around) && instance.end <= end)
         });
         let is_step = here.is_some();
         let newest = || self.instances.iter().rev().find(is_ready);
@@ -236,7 +240,8 @@ impl Parts {
             return Err(Fault(format!("part {id} cannot be replayed: {why}")));
         };
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
-        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step }));
+        let since = self.numbers;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
         self.can_repeat = false;
         Ok(())
     }
@@ -457,23 +462,21 @@ impl Parts {
         Fault(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
-    /// The numbers of the instances that are being replayed.
-    fn replays(&self) -> Vec<u64> {
-        let is_replay = |open: &&Open| matches!(open, Open::Replay(_));
-        self.open.iter().filter(is_replay).map(Open::number).collect()
-    }
-
     /// A run that begins inside a replay takes the place of the one that began there, inside the
     /// same part, in the first run.
     fn replace(&mut self, id: i32, at: Position) {
-        let replays = self.replays();
-        let Some(oldest) = replays.iter().min() else { return };
-        let later = self.instances.iter().rev().take_while(|instance| instance.number > *oldest);
+        let replays = self.open.iter().filter_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
+        });
+        let replays: Vec<Replay> = replays.copied().collect();
+        let Some(oldest) = replays.iter().map(|replay| replay.instance).min() else { return };
+        let later = self.instances.iter().rev().take_while(|instance| instance.number > oldest);
         let same = later.filter(|instance| {
             instance.id == id
                 && instance.end.is_some()
-                && !replays.contains(&instance.number)
-                && instance.was_at(at, &replays)
+                && replays.iter().all(|replay| replay.instance != instance.number)
+                && replays.iter().any(|replay| instance.was_at(at, replay))
         });
         for number in same.map(|instance| instance.number).collect::<Vec<_>>() {
             self.drop_instance(number);
