@@ -140,7 +140,10 @@ fn compile_with_parts(compiler: &str, name: &str, linked: bool) -> PathBuf {
         .arg("-o")
         .arg(&executable);
     if linked {
-        command.args(["-DPARTS_LINKED", "-L"]).arg(stage.lib()).args(["-lveloc-mpi", "-lveloc-client"]);
+        command
+            .args(["-DPARTS_LINKED", "-L"])
+            .arg(stage.lib())
+            .args(["-lveloc-mpi", "-lveloc-client"]);
     }
     command.arg("-lm");
     finish(command);

@@ -39,9 +39,9 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Whether it began at this place, inside one of these instances.
-    fn was_at(&self, at: Position, inside: &[u64]) -> bool {
-        self.begin == at && self.around.iter().any(|around| inside.contains(around))
+    /// Whether it began at this place, inside what this replay is of, and before that replay.
+    fn was_at(&self, at: Position, replay: &Replay) -> bool {
+        self.begin == at && self.number < replay.since && self.around.contains(&replay.instance)
     }
 }
 
@@ -73,10 +73,10 @@ struct Replay {
     cursor: Position,
     /// What the first run had begun at that place, in numbers of [`Outcome::began`].
     begun: u64,
-    /// The number of the first instance that began in it.
-    inner: u64,
     /// The replay around it goes on with it: the first run had the part at that place, too.
     is_step: bool,
+    /// The number that instances have from its beginning on.
+    since: u64,
 }
 
 /// Where a call's result comes from.
@@ -191,7 +191,7 @@ impl Parts {
         let around = self.open.iter().map(Open::number).collect();
         let (begin, since, begun) = match self.replay() {
             Some(replay) => {
-                self.replace(id, &replay);
+                self.replace(id, replay.cursor);
                 let replayed = self.instance(replay.instance);
                 let since = replayed.map_or(number, |instance| instance.since);
                 (replay.cursor, since, replay.begun)
@@ -235,9 +235,11 @@ impl Parts {
         };
         let here = self.replay().and_then(|around| {
             let end = self.instance(around.instance)?.end;
-            self.instances.iter().rev().filter(is_ready).find(|instance| {
-                instance.was_at(around.cursor, &[around.instance]) && instance.end <= end
-            })
+            self.instances
+                .iter()
+                .rev()
+                .filter(is_ready)
+                .find(|instance| instance.was_at(around.cursor, &around) && instance.end <= end)
         });
         let is_step = here.is_some();
         let newest = || self.instances.iter().rev().find(is_ready);
@@ -247,8 +249,8 @@ impl Parts {
             return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
-        let inner = self.numbers;
-        self.open.push(Open::Replay(Replay { instance, cursor, begun, inner, is_step }));
+        let since = self.numbers;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
         self.can_repeat = false;
         Ok(())
     }
@@ -466,24 +468,21 @@ impl Parts {
         Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
-    /// The numbers of the instances that are being replayed.
-    fn replays(&self) -> Vec<u64> {
-        let is_replay = |open: &&Open| matches!(open, Open::Replay(_));
-        self.open.iter().filter(is_replay).map(Open::number).collect()
-    }
-
     /// A run that begins inside a replay takes the place of the one that began there, inside the
-    /// same part, in the first run; not of one that this replay had there, and that is empty.
-    fn replace(&mut self, id: i32, replay: &Replay) {
-        let replays = self.replays();
-        let Some(oldest) = replays.iter().min() else { return };
-        let later = self.instances.iter().rev().take_while(|instance| instance.number > *oldest);
+    /// same part, in the first run.
+    fn replace(&mut self, id: i32, at: Position) {
+        let replays = self.open.iter().filter_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
+        });
+        let replays: Vec<Replay> = replays.copied().collect();
+        let Some(oldest) = replays.iter().map(|replay| replay.instance).min() else { return };
+        let later = self.instances.iter().rev().take_while(|instance| instance.number > oldest);
         let same = later.filter(|instance| {
             instance.id == id
-                && instance.number < replay.inner
                 && instance.end.is_some()
-                && !replays.contains(&instance.number)
-                && instance.was_at(replay.cursor, &replays)
+                && replays.iter().all(|replay| replay.instance != instance.number)
+                && replays.iter().any(|replay| instance.was_at(at, replay))
         });
         for number in same.map(|instance| instance.number).collect::<Vec<_>>() {
             self.drop_instance(number);
