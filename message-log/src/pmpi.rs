@@ -135,6 +135,11 @@ functions! {
         (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
     /// A copy of a type.
     type_dup = c"PMPI_Type_dup" (datatype: Handle, copy: Ptr);
+    /// Blocks of a type at displacements in bytes.
+    type_create_hindexed = c"PMPI_Type_create_hindexed"
+        (count: c_int, lengths: *const c_int, places: *const Aint, datatype: Handle, made: Ptr);
+    /// Makes a type ready for use.
+    type_commit = c"PMPI_Type_commit" (datatype: Ptr);
     /// Frees a type.
     type_free = c"PMPI_Type_free" (datatype: Ptr);
     /// Packs elements.

@@ -86,13 +86,14 @@ impl Datatype {
             return;
         }
         self.by_pieces(to.len() as i64, |first, count, at, len| {
-            let from = (buf as i64 + first * self.extent) as Ptr;
-            let mut position = 0;
-            // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
-            unsafe {
-                let to = to.as_mut_ptr().add(at).cast();
-                pmpi::pack(from, count, self.handle, to, len, &mut position, mpi.comm_self);
-            }
+            self.at(mpi, buf as i64 + first * self.extent, count, |from, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
+                unsafe {
+                    let to = to.as_mut_ptr().add(at).cast();
+                    pmpi::pack(from, count, handle, to, len, &mut position, mpi.comm_self);
+                }
+            });
         });
     }
 
@@ -108,14 +109,35 @@ impl Datatype {
             return;
         }
         self.by_pieces(from.len() as i64, |first, count, at, len| {
-            let to = (buf as i64 + first * self.extent) as Ptr;
-            let mut position = 0;
-            // SAFETY: by the caller's promise; MPI only reads what it unpacks.
-            unsafe {
-                let from = from.as_ptr().add(at).cast_mut().cast();
-                pmpi::unpack(from, len, &mut position, to, count, self.handle, mpi.comm_self);
-            }
+            self.at(mpi, buf as i64 + first * self.extent, count, |to, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; MPI only reads what it unpacks.
+                unsafe {
+                    let from = from.as_ptr().add(at).cast_mut().cast();
+                    pmpi::unpack(from, len, &mut position, to, count, handle, mpi.comm_self);
+                }
+            });
         });
+    }
+
+    /// Calls `body` with the place of elements, their number and their type. MPICH packs nothing at
+    /// `MPI_BOTTOM`, which is null: then with another place, and a type that makes up for it.
+    fn at(&self, mpi: &Mpi, place: i64, count: c_int, body: impl FnOnce(Ptr, c_int, usize)) {
+        const ELSEWHERE: i64 = 4096;
+        if place != 0 {
+            return body(place as Ptr, count, self.handle);
+        }
+        let mut made = 0usize;
+        let moved = (&raw mut made).cast();
+        // SAFETY: numbers of ours, a type, and room for the widest handle.
+        let handle = unsafe {
+            pmpi::type_create_hindexed(1, &count, &-(ELSEWHERE as isize), self.handle, moved);
+            pmpi::type_commit(moved);
+            mpi.read_handle(moved)
+        };
+        body(ELSEWHERE as Ptr, 1, handle);
+        // SAFETY: the type made above.
+        unsafe { pmpi::type_free(moved) };
     }
 
     /// Calls `piece` with the first element, how many, the offset of their packed bytes, and how

@@ -57,7 +57,10 @@ isends! {
 
 /// The calls that receive, with counts of either width.
 macro_rules! receives {
-    ($($count:ident: $recv:ident $irecv:ident $sendrecv:ident $replace:ident;)*) => {
+    (
+        $($count:ident: $recv:ident $irecv:ident $sendrecv:ident $replace:ident $isendrecv:ident
+        $ireplace:ident;)*
+    ) => {
         exports! { $(
             fn $recv(
                 buf: Ptr,
@@ -151,11 +154,61 @@ macro_rules! receives {
                     function(buf, count, datatype, dest, sendtag, source, recvtag, comm, status)
                 })
             };
+
+            fn $isendrecv(
+                sendbuf: Ptr,
+                sendcount: $count,
+                sendtype: Handle,
+                dest: c_int,
+                sendtag: c_int,
+                recvbuf: Ptr,
+                recvcount: $count,
+                recvtype: Handle,
+                source: c_int,
+                recvtag: c_int,
+                comm: Handle,
+                request: Ptr,
+            ) outside |call, real| {
+                let count = i64::from(recvcount);
+                let (buf, datatype, peer, tag) = (recvbuf, recvtype, source, recvtag);
+                let received = Message { buf, count, datatype, peer, tag, comm };
+                nonblocking::recv_outside(call, &received, request, real)
+            }, inside |call, real| {
+                let count = i64::from(sendcount);
+                let (buf, datatype, peer, tag) = (sendbuf, sendtype, dest, sendtag);
+                let sent = Message { buf, count, datatype, peer, tag, comm };
+                let count = i64::from(recvcount);
+                let (buf, datatype, peer, tag) = (recvbuf, recvtype, source, recvtag);
+                let received = Message { buf, count, datatype, peer, tag, comm };
+                nonblocking::sendrecv(call, &sent, &received, request, real)
+            };
+
+            fn $ireplace(
+                buf: Ptr,
+                count: $count,
+                datatype: Handle,
+                dest: c_int,
+                sendtag: c_int,
+                source: c_int,
+                recvtag: c_int,
+                comm: Handle,
+                request: Ptr,
+            ) outside |call, real| {
+                let count = i64::from(count);
+                let received = Message { buf, count, datatype, peer: source, tag: recvtag, comm };
+                nonblocking::recv_outside(call, &received, request, real)
+            }, inside |call, real| {
+                let count = i64::from(count);
+                let sent = Message { buf, count, datatype, peer: dest, tag: sendtag, comm };
+                let received = Message { peer: source, tag: recvtag, ..sent };
+                nonblocking::sendrecv(call, &sent, &received, request, real)
+            };
         )* }
     };
 }
 
 receives! {
-    c_int: MPI_Recv MPI_Irecv MPI_Sendrecv MPI_Sendrecv_replace;
-    i64: MPI_Recv_c MPI_Irecv_c MPI_Sendrecv_c MPI_Sendrecv_replace_c;
+    c_int: MPI_Recv MPI_Irecv MPI_Sendrecv MPI_Sendrecv_replace MPI_Isendrecv MPI_Isendrecv_replace;
+    i64: MPI_Recv_c MPI_Irecv_c MPI_Sendrecv_c MPI_Sendrecv_replace_c MPI_Isendrecv_c
+        MPI_Isendrecv_replace_c;
 }

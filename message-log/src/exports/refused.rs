@@ -232,8 +232,4 @@ refused! {
 refused! {
     MPI_Comm_idup(comm newcomm request) on comm;
     MPI_Comm_idup_with_info(comm info newcomm request) on comm;
-    MPI_Isendrecv(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 comm a11) on comm;
-    MPI_Isendrecv_replace(buf count datatype dest sendtag source recvtag comm request) on comm;
-    MPI_Isendrecv_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 comm a11) on comm;
-    MPI_Isendrecv_replace_c(buf count datatype dest sendtag source recvtag comm request) on comm;
 }

@@ -39,12 +39,29 @@ pub unsafe fn recv(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { state.receiving_later(call, message, request, real) })
+}
+
+/// A send and a receive in one, which are two events: one for the shape of each.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn sendrecv(
+    call: Call,
+    sent: &Message,
+    received: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     with(|state| {
-        let shape = message.shape(call, state);
-        let target = message.target(state);
-        let is_message = message.peer != state.mpi.numbers.proc_null;
+        let shape = sent.shape(call, state);
+        let code = state.plain(shape, || SUCCESS);
+        if code != SUCCESS {
+            return code;
+        }
         // SAFETY: by the caller's promise.
-        unsafe { state.starting(shape, target, is_message, request, real) }
+        unsafe { state.receiving_later(call, received, request, real) }
     })
 }
 
@@ -79,6 +96,24 @@ pub unsafe fn recv_outside(
 }
 
 impl State {
+    /// A non-blocking receive. One of no process receives nothing.
+    ///
+    /// # Safety
+    /// `request` is the call's.
+    unsafe fn receiving_later(
+        &mut self,
+        call: Call,
+        message: &Message,
+        request: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> c_int {
+        let shape = message.shape(call, self);
+        let is_message = message.peer != self.mpi.numbers.proc_null;
+        let target = if is_message { message.target(self) } else { Target::Nothing };
+        // SAFETY: by the caller's promise.
+        unsafe { self.starting(shape, target, is_message, request, real) }
+    }
+
     /// A real call has begun a request.
     ///
     /// # Safety
