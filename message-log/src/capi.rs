@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::deferred::Kind;
+use crate::divergence;
 use crate::parts::{self, Fault, Parts};
 use crate::refuse;
 use crate::state::{self, State};
@@ -154,11 +155,18 @@ fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c
             state.replay_ended(ended);
         }
         release(state);
-        done
+        done.map_err(|fault| match fault {
+            Fault::Text(text) => text,
+            Fault::Early { part, made, logged } => format!(
+                "the replay of part {part} ends too early: {} was not called again ({made} calls \
+                 before it were)",
+                divergence::describe(&state.mpi, &logged)
+            ),
+        })
     });
     match done {
         Ok(Ok(())) => VELOC_SUCCESS,
-        Ok(Err(fault)) => fail(call, &fault.0),
+        Ok(Err(text)) => fail(call, &text),
         Err(text) => fail(call, &text),
     }
 }

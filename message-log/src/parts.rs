@@ -8,8 +8,6 @@
 //! The logged instances of one id are a stack too: a loop that runs a part many times is replayed
 //! in reverse.
 
-use std::fmt;
-
 use crate::log::{Event, Log, Outcome, Position, Shape};
 
 /// `VELOC_PART_RESEND`: messages closed inside the part may be sent again instead of kept.
@@ -92,12 +90,18 @@ pub enum Source {
 
 /// Why a call of the application's on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(pub String);
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+pub enum Fault {
+    /// This is why.
+    Text(String),
+    /// A replay ends too early.
+    Early {
+        /// The part's id.
+        part: i32,
+        /// How many calls were made again, equal polls counted as one.
+        made: u64,
+        /// The logged call that was not.
+        logged: Shape,
+    },
 }
 
 /// A call that the replayed part did not make when it was recorded.
@@ -175,7 +179,7 @@ impl Parts {
     /// Flags that are none.
     pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
         if flags & !(RESEND | KEEP) != 0 {
-            return Err(Fault(format!("part {id} begins with unknown flags: {flags:#x}")));
+            return Err(Fault::Text(format!("part {id} begins with unknown flags: {flags:#x}")));
         }
         self.can_repeat = false;
         let number = self.numbers;
@@ -237,7 +241,7 @@ impl Parts {
         let Some(instance) = here.or_else(newest) else {
             let open = self.instances.iter().any(|instance| instance.id == id);
             let why = if open { "it is still open" } else { "no run of it is logged" };
-            return Err(Fault(format!("part {id} cannot be replayed: {why}")));
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
         let since = self.numbers;
@@ -261,15 +265,13 @@ impl Parts {
             return Err(self.not_innermost("ends its replay", id));
         };
         if let Some(text) = &instance.broken {
-            return Err(Fault(text.clone()));
+            return Err(Fault::Text(text.clone()));
         }
         if instance.end.is_some_and(|end| cursor < end) {
-            let next = self.log.get(cursor).map_or("?", |event| event.shape.call.0);
-            return Err(Fault(format!(
-                "part {id} ends its replay too early: the logged {next} was not called again \
-                 ({} calls before it were)",
-                cursor.event - instance.begin.event
-            )));
+            let made = cursor.event - instance.begin.event;
+            if let Some(event) = self.log.get(cursor) {
+                return Err(Fault::Early { part: id, made, logged: event.shape });
+            }
         }
         let keep = instance.flags & KEEP != 0;
         self.open.pop();
@@ -287,10 +289,10 @@ impl Parts {
     pub fn free(&mut self, id: i32) -> Result<(), Fault> {
         let inner = self.open.len().saturating_sub(1);
         if self.open[..inner].iter().any(|open| self.is(open.number(), id)) {
-            return Err(Fault(format!("part {id} is open, and others are open inside it")));
+            return Err(Fault::Text(format!("part {id} is open, and others are open inside it")));
         }
         if !self.instances.iter().any(|instance| instance.id == id) {
-            return Err(Fault(format!("no run of part {id} is logged")));
+            return Err(Fault::Text(format!("no run of part {id} is logged")));
         }
         if self.open.last().is_some_and(|open| self.is(open.number(), id)) {
             self.open.pop();
@@ -459,7 +461,7 @@ impl Parts {
             (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
             _ => "none is".to_owned(),
         };
-        Fault(format!("part {id} {what} but is not the innermost open part: {inner}"))
+        Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
     /// A run that begins inside a replay takes the place of the one that began there, inside the

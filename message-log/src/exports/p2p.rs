@@ -172,7 +172,7 @@ macro_rules! receives {
                 let count = i64::from(recvcount);
                 let (buf, datatype, peer, tag) = (recvbuf, recvtype, source, recvtag);
                 let received = Message { buf, count, datatype, peer, tag, comm };
-                nonblocking::recv_outside(call, &received, request, real)
+                nonblocking::sendrecv_outside(call, &received, request, real)
             }, inside |call, real| {
                 let count = i64::from(sendcount);
                 let (buf, datatype, peer, tag) = (sendbuf, sendtype, dest, sendtag);
@@ -196,7 +196,7 @@ macro_rules! receives {
             ) outside |call, real| {
                 let count = i64::from(count);
                 let received = Message { buf, count, datatype, peer: source, tag: recvtag, comm };
-                nonblocking::recv_outside(call, &received, request, real)
+                nonblocking::sendrecv_outside(call, &received, request, real)
             }, inside |call, real| {
                 let count = i64::from(count);
                 let sent = Message { buf, count, datatype, peer: dest, tag: sendtag, comm };

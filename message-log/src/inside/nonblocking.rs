@@ -39,11 +39,15 @@ pub unsafe fn recv(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { state.receiving_later(call, message, request, real) })
+    with(|state| {
+        let is_message = message.peer != state.mpi.numbers.proc_null;
+        // SAFETY: by the caller's promise.
+        unsafe { state.receiving_later(call, message, is_message, request, real) }
+    })
 }
 
-/// A send and a receive in one, which are two events: one for the shape of each.
+/// A send and a receive in one, which are two events: one for the shape of each. How much has come
+/// MPICH does not say, so all that there is room for is logged.
 ///
 /// # Safety
 /// `request` is the call's.
@@ -61,7 +65,7 @@ pub unsafe fn sendrecv(
             return code;
         }
         // SAFETY: by the caller's promise.
-        unsafe { state.receiving_later(call, received, request, real) }
+        unsafe { state.receiving_later(call, received, false, request, real) }
     })
 }
 
@@ -95,6 +99,27 @@ pub unsafe fn recv_outside(
     })
 }
 
+/// The same outside parts: it may be waited for inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn sendrecv_outside(
+    call: Call,
+    received: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS && received.peer != state.mpi.numbers.proc_null {
+            let target = received.target(state);
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            unsafe { state.begun(Shape::new(call), target, false, 0, request) };
+        }
+        code
+    })
+}
+
 impl State {
     /// A non-blocking receive. One of no process receives nothing.
     ///
@@ -104,12 +129,15 @@ impl State {
         &mut self,
         call: Call,
         message: &Message,
+        is_message: bool,
         request: Ptr,
         real: impl FnOnce() -> c_int,
     ) -> c_int {
         let shape = message.shape(call, self);
-        let is_message = message.peer != self.mpi.numbers.proc_null;
-        let target = if is_message { message.target(self) } else { Target::Nothing };
+        let target = match message.peer == self.mpi.numbers.proc_null {
+            true => Target::Nothing,
+            false => message.target(self),
+        };
         // SAFETY: by the caller's promise.
         unsafe { self.starting(shape, target, is_message, request, real) }
     }
