@@ -16,6 +16,8 @@ pub enum Life {
     Replayed(u64),
     /// As a generalized one that no replayed call has under way.
     Idle,
+    /// As one whose result could not be given again.
+    Foreign,
 }
 
 /// A request under way, or a persistent one.

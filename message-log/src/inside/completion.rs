@@ -222,6 +222,10 @@ unsafe fn record(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let before = unsafe { Handles::read(state, call) };
+    let mut handles = (0..before.len()).filter_map(|n| before.get(n));
+    if let Some(of) = handles.find_map(|handle| state.foreign(handle)) {
+        return super::refuse_on(state, call.call, of);
+    }
     let numbers = state.mpi.numbers;
     let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
     let mut one = Status::default();

@@ -120,6 +120,32 @@ pub unsafe fn sendrecv_outside(
     })
 }
 
+/// A call outside parts whose request must not be completed inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(request) };
+            let foreign = Request {
+                shape: Shape::new(call),
+                target: Target::Nothing,
+                is_message: false,
+                began: 0,
+                made: 0,
+                persistent: false,
+                life: Life::Foreign,
+                cancelled: false,
+            };
+            state.requests.insert(handle, foreign);
+        }
+        code
+    })
+}
+
 impl State {
     /// A non-blocking receive. One of no process receives nothing.
     ///
@@ -222,6 +248,12 @@ impl State {
                 code
             }
         }
+    }
+
+    /// The call that gave one of these requests, if its result could not be given again.
+    pub fn foreign(&self, handle: usize) -> Option<Call> {
+        let request = self.requests.get(handle)?;
+        (request.life == Life::Foreign).then_some(request.shape.call)
     }
 
     /// A replayed request is done: the generalized one is used again.

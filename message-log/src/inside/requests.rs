@@ -97,6 +97,13 @@ pub unsafe fn start(
 ) -> c_int {
     with(|state| {
         let mut shape = Shape::of_requests(call, i64::from(count));
+        for n in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
+            if let Some(of) = state.foreign(handle) {
+                return super::refuse_on(state, call, of);
+            }
+        }
         if count == 1 {
             // SAFETY: by the caller's promise.
             let handle = unsafe { state.mpi.read_handle(requests) };
