@@ -155,19 +155,25 @@ fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c
             state.replay_ended(ended);
         }
         release(state);
-        done.map_err(|fault| divergence::explain(&state.mpi, &fault))
+        done.map_err(|fault| match fault {
+            Fault::Text(text) => text,
+            Fault::Early { part, made, logged } => format!(
+                "the replay of part {part} ends too early: {} was not called again ({made} calls \
+                 before it were)",
+                divergence::describe(&state.mpi, &logged)
+            ),
+        })
     });
     match done {
         Ok(Ok(())) => VELOC_SUCCESS,
-        Ok(Err(text)) | Err(text) => fail(call, &text),
+        Ok(Err(text)) => fail(call, &text),
+        Err(text) => fail(call, &text),
     }
 }
 
 /// Frees what no part needs any more.
 fn release(state: &mut State) {
-    // To find the oldest takes as long as there are instances, and there may be many. The first one
-    // is hardly ever younger.
-    if !state.deferred.is_due(state.parts.first()) {
+    if state.deferred.is_empty() {
         return;
     }
     let oldest = state.parts.oldest();

@@ -91,16 +91,16 @@ pub enum Source {
 /// Why a call of the application's on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// In words.
+    /// This is why.
     Text(String),
-    /// A replay ends before its part did.
-    Missing {
+    /// A replay ends too early.
+    Early {
         /// The part's id.
         part: i32,
         /// How many calls were made again, equal polls counted as one.
-        place: u64,
-        /// The next one.
-        next: Option<Shape>,
+        made: u64,
+        /// The logged call that was not.
+        logged: Shape,
     },
 }
 
@@ -166,11 +166,6 @@ impl Parts {
     /// The oldest first run that some instance has events of. `None` if none is live.
     pub fn oldest(&self) -> Option<u64> {
         self.instances.iter().map(|instance| instance.since).min()
-    }
-
-    /// The same of the first instance that is live, which others may share older events with.
-    pub fn first(&self) -> Option<u64> {
-        self.instances.first().map(|instance| instance.since)
     }
 
     /// The id of the innermost open part.
@@ -273,9 +268,10 @@ impl Parts {
             return Err(Fault::Text(text.clone()));
         }
         if instance.end.is_some_and(|end| cursor < end) {
-            let place = cursor.event - instance.begin.event;
-            let next = self.log.get(cursor).map(|event| event.shape);
-            return Err(Fault::Missing { part: id, place, next });
+            let made = cursor.event - instance.begin.event;
+            if let Some(event) = self.log.get(cursor) {
+                return Err(Fault::Early { part: id, made, logged: event.shape });
+            }
         }
         let keep = instance.flags & KEEP != 0;
         self.open.pop();
