@@ -1,6 +1,8 @@
 /*
  * Messages of checkpointed parts of adjoint codes, logged and replayed.
  *
+ * Generated from message-log/src/capi.rs by `cargo xtask header`. Do not edit.
+ *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 
@@ -10,28 +12,120 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "veloc/defs.h"
 
+/**
+ * Messages closed inside the part may be sent again instead of kept.
+ */
 #define VELOC_PART_RESEND 1
+
+/**
+ * The log stays after a replay, for further ones, until `VELOC_Part_free`.
+ */
 #define VELOC_PART_KEEP 2
 
+/**
+ * What the log holds. Grows at its end only.
+ */
 typedef struct VELOC_Part_figures {
-    uint64_t logged, peak, dropped, resent;
-    uint64_t events, parts;
+    /**
+     * Bytes received that are kept now.
+     */
+    uint64_t logged;
+    /**
+     * The most bytes that were kept at once.
+     */
+    uint64_t peak;
+    /**
+     * Bytes that were given up because their messages are sent again.
+     */
+    uint64_t dropped;
+    /**
+     * Bytes that were sent again.
+     */
+    uint64_t resent;
+    /**
+     * Calls that are kept now, equal polls counted as one.
+     */
+    uint64_t events;
+    /**
+     * Runs of parts that are logged or being logged.
+     */
+    uint64_t parts;
 } VELOC_Part_figures;
 
+#ifdef __cplusplus
+extern "C" {
+#endif /* __cplusplus */
+
+/**
+ * Begins to log a part of the program: what its calls of MPI receive is kept, so that the part can
+ * be replayed. Parts may be nested to any depth.
+ *
+ * @param id what the part is called; the same part may be logged many times, and is then replayed
+ * in reverse order
+ * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
+ * `MPI_THREAD_MULTIPLE`; unknown flags
+ */
 int VELOC_Part_begin(int id, int flags);
+
+/**
+ * Ends the logging of a part.
+ *
+ * @param id the innermost open part, which `VELOC_Part_begin` began
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part
+ */
 int VELOC_Part_end(int id);
+
+/**
+ * Begins to replay the last run of a part that is logged and was not replayed: until
+ * `VELOC_Part_replay_end`, calls of MPI send nothing, and give what they gave then. They have to be
+ * the same calls in the same order, with the same communicators, peers, tags and counts.
+ *
+ * @param id the part
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
+ */
 int VELOC_Part_replay_begin(int id);
+
+/**
+ * Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`.
+ *
+ * @param id the innermost open part, which `VELOC_Part_replay_begin` began
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it
+ * differed from the logged one, or calls are missing
+ */
 int VELOC_Part_replay_end(int id);
+
+/**
+ * Drops what is logged of all runs of a part, and gives the part up if it is the innermost open
+ * one.
+ *
+ * @param id the part
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or others are open inside it
+ */
 int VELOC_Part_free(int id);
+
+/**
+ * Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
+ *
+ * @return a text, valid until the next failure; empty if there was none
+ */
 const char *VELOC_Part_error(void);
-int VELOC_Part_get_figures(VELOC_Part_figures *figures, size_t size);
+
+/**
+ * Reads what the log holds.
+ *
+ * @param figures where it is written
+ * @param size `sizeof(VELOC_Part_figures)`, so that the struct can grow
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, or MPI is not running
+ *
+ * @pre `figures` is null or has room for `size` bytes.
+ */
+int VELOC_Part_get_figures(struct VELOC_Part_figures *figures, size_t size);
 
 #ifdef __cplusplus
-}
-#endif
+}  // extern "C"
+#endif /* __cplusplus */
 
-#endif
+#endif  /* VELOC_MPI_H */

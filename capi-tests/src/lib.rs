@@ -12,6 +12,7 @@ pub mod checkpoint_file;
 pub mod cxx;
 pub mod ground;
 pub mod job;
+pub mod mpi;
 pub mod program;
 pub mod random;
 pub mod run;

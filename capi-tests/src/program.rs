@@ -112,6 +112,44 @@ fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
     executable
 }
 
+/// The executable of a program in `parts/`, made with MPI by the compiler of an installation. It is
+/// linked with the library that logs messages, or finds it if it is preloaded.
+pub fn parts_program(compiler: &str, name: &str, linked: bool) -> PathBuf {
+    static COMPILED: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    compiled
+        .get_or_insert_with(HashMap::new)
+        .entry(format!("{compiler} {name} {linked}"))
+        .or_insert_with(|| compile_with_parts(compiler, name, linked))
+        .clone()
+}
+
+fn compile_with_parts(compiler: &str, name: &str, linked: bool) -> PathBuf {
+    let stage = staged();
+    let folder = stage.folder.join("capi-tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    let how = if linked { "linked" } else { "alone" };
+    let executable = folder.join(format!("parts-{compiler}-{name}-{how}-{}", std::process::id()));
+    let mut command = Command::new(compiler);
+    command
+        .args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-g"])
+        // MPICH declares as an array what MPI_STATUSES_IGNORE is not.
+        .args(["-Wno-stringop-overflow", "-I"])
+        .arg(stage.include())
+        .arg(sources().join(format!("../parts/{name}.c")))
+        .arg("-o")
+        .arg(&executable);
+    if linked {
+        command
+            .args(["-DPARTS_LINKED", "-L"])
+            .arg(stage.lib())
+            .args(["-lveloc-mpi", "-lveloc-client"]);
+    }
+    command.arg("-lm");
+    finish(command);
+    executable
+}
+
 /// The executable of the Fortran program `name`, a path below `fortran/` or from the root, made with
 /// these modules of the library's by a compiler that a user may have, and with the user's own flags.
 pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&str]) -> PathBuf {

@@ -1,22 +1,28 @@
 //! `VELOC_Part_*`: the C interface of parts.
 
+#![allow(non_snake_case)] // C's names.
+
 use std::ffi::{c_char, c_int};
 
-use crate::parts::{Fault, Parts};
+use crate::deferred::Kind;
+use crate::divergence;
+use crate::parts::{self, Fault, Parts};
 use crate::refuse;
 use crate::state::{self, State};
 
-/// The call did what it says.
-pub const VELOC_SUCCESS: c_int = 0;
+/// The call did what it says; as in `veloc/defs.h`.
+const VELOC_SUCCESS: c_int = 0;
 
-/// The call failed, and changed nothing; `VELOC_Part_error` has the reason.
-pub const VELOC_FAILURE: c_int = -1;
+/// The call failed, and changed nothing; as in `veloc/defs.h`.
+const VELOC_FAILURE: c_int = -1;
 
 /// Messages closed inside the part may be sent again instead of kept.
 pub const VELOC_PART_RESEND: c_int = 1;
 
 /// The log stays after a replay, for further ones, until `VELOC_Part_free`.
 pub const VELOC_PART_KEEP: c_int = 2;
+
+const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == parts::KEEP);
 
 /// Begins to log a part of the program: what its calls of MPI receive is kept, so that the part can
 /// be replayed. Parts may be nested to any depth.
@@ -26,7 +32,7 @@ pub const VELOC_PART_KEEP: c_int = 2;
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
 /// `MPI_THREAD_MULTIPLE`; unknown flags
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |parts| parts.begin(id, flags))
 }
@@ -35,7 +41,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
 ///
 /// @param id the innermost open part, which `VELOC_Part_begin` began
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
     on_parts("VELOC_Part_end", |parts| parts.end(id))
 }
@@ -46,7 +52,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |parts| parts.replay_begin(id))
 }
@@ -56,7 +62,7 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
 /// @param id the innermost open part, which `VELOC_Part_replay_begin` began
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it
 /// differed from the logged one, or calls are missing
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_end", |parts| parts.replay_end(id))
 }
@@ -66,7 +72,7 @@ pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or others are open inside it
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
     on_parts("VELOC_Part_free", |parts| parts.free(id))
 }
@@ -74,7 +80,7 @@ pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
 /// Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
 ///
 /// @return a text, valid until the next failure; empty if there was none
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub extern "C" fn VELOC_Part_error() -> *const c_char {
     refuse::last()
 }
@@ -106,7 +112,7 @@ pub struct VELOC_Part_figures {
 ///
 /// # Safety
 /// `figures` is null or has room for `size` bytes.
-#[cfg_attr(not(test), no_mangle)]
+#[no_mangle]
 pub unsafe extern "C" fn VELOC_Part_get_figures(
     figures: *mut VELOC_Part_figures,
     size: usize,
@@ -142,22 +148,41 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut Parts) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
+        state.requests.know_all();
+        let replayed = state.parts.replayed();
         let done = body(&mut state.parts);
+        if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {
+            state.replay_ended(ended);
+        }
         release(state);
-        done
+        done.map_err(|fault| match fault {
+            Fault::Text(text) => text,
+            Fault::Early { part, made, logged } => format!(
+                "the replay of part {part} ends too early: {} was not called again ({made} calls \
+                 before it were)",
+                divergence::describe(&state.mpi, &logged)
+            ),
+        })
     });
     match done {
         Ok(Ok(())) => VELOC_SUCCESS,
-        Ok(Err(fault)) => fail(call, &fault.0),
+        Ok(Err(text)) => fail(call, &text),
         Err(text) => fail(call, &text),
     }
 }
 
 /// Frees what no part needs any more.
 fn release(state: &mut State) {
+    if state.deferred.is_empty() {
+        return;
+    }
     let oldest = state.parts.oldest();
-    for datatype in state.deferred.free(&state.mpi, oldest) {
-        state.types.forget(datatype);
+    for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
+        match kind {
+            Kind::Type => state.types.forget(handle),
+            Kind::Request => drop(state.gone(handle)),
+            Kind::Comm => {}
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Communicators and types that the application has freed and that a replay still uses: they are
+//! Communicators, types and persistent requests that the application has freed and that a replay still uses: they are
 //! freed when no instance is left that was recorded before.
 
 use crate::mpi::Mpi;
@@ -11,6 +11,8 @@ pub enum Kind {
     Comm,
     /// A type.
     Type,
+    /// A persistent request.
+    Request,
 }
 
 #[derive(Debug)]
@@ -33,15 +35,20 @@ impl Deferred {
         self.freed.push(Freed { kind, handle, at });
     }
 
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.freed.is_empty()
+    }
+
     /// Whether the application has freed this.
     pub fn has(&self, kind: Kind, handle: usize) -> bool {
         self.freed.iter().any(|freed| (freed.kind, freed.handle) == (kind, handle))
     }
 
     /// Frees what no instance needs, of which the oldest one that is left began as number `oldest`.
-    /// The types that went.
-    pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<usize> {
-        let mut types = Vec::new();
+    /// What went.
+    pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<(Kind, usize)> {
+        let mut gone = Vec::new();
         let mut free = |freed: &Freed| {
             let mut handle = 0usize;
             let place = (&raw mut handle).cast();
@@ -52,11 +59,10 @@ impl Deferred {
                 match freed.kind {
                     Kind::Comm => pmpi::comm_free(place),
                     Kind::Type => pmpi::type_free(place),
+                    Kind::Request => pmpi::request_free(place),
                 };
             }
-            if freed.kind == Kind::Type {
-                types.push(freed.handle);
-            }
+            gone.push((freed.kind, freed.handle));
         };
         self.freed.retain(|freed| {
             let stays = oldest.is_some_and(|oldest| oldest < freed.at);
@@ -65,6 +71,6 @@ impl Deferred {
             }
             stays
         });
-        types
+        gone
     }
 }

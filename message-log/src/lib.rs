@@ -11,6 +11,7 @@
 //! - [`log`]: the one sequence of [`log::Event`]s and the memory that their payloads are in;
 //! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with
 //!   the log it is a model of its own, without MPI;
+//! - `copy`: bytes between the application's memory and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
 //!   where received bytes lie;
 //! - `requests`, `pool`, `deferred`: what the application has under way, the requests that a replay
@@ -20,9 +21,17 @@
 //! - `divergence`, `refuse`: how a call fails;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
 //!
-//! Fortran's symbols call those of [`exports`], with handles translated.
+//! What builds on this has its seams here:
+//!
+//! - Fortran's symbols translate handles and call those of [`exports`];
+//! - a restart inside a part stores and loads [`parts::Parts`] (the log, the open parts and how far
+//!   their replays are), with `state::State::requests`, which says what is under way;
+//! - messages that are sent again instead of kept: `parts::Parts::end` is where the processes begin
+//!   to agree, an event whose message is closed gives up the payloads of its [`log::Items`], and
+//!   `State::plain` and `State::receiving` (in `inside`) are where a replay sends and receives.
 
 pub mod capi;
+mod copy;
 mod deferred;
 mod divergence;
 pub mod exports;

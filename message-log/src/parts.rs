@@ -8,8 +8,6 @@
 //! The logged instances of one id are a stack too: a loop that runs a part many times is replayed
 //! in reverse.
 
-use std::fmt;
-
 use crate::log::{Event, Log, Outcome, Position, Shape};
 
 /// `VELOC_PART_RESEND`: messages closed inside the part may be sent again instead of kept.
@@ -30,10 +28,21 @@ pub struct Instance {
     /// replay. In numbers of instances.
     pub since: u64,
     begin: Position,
+    /// What its first run had begun before, in numbers of [`Outcome::began`].
+    begun: u64,
     /// Where it ended; `None` while it is recorded.
     end: Option<Position>,
+    /// The instances that were open around it when it began, recorded or replayed.
+    around: Box<[u64]>,
     /// Why it cannot be replayed any further.
     broken: Option<String>,
+}
+
+impl Instance {
+    /// Whether it began at this place, inside what this replay is of, and before that replay.
+    fn was_at(&self, at: Position, replay: &Replay) -> bool {
+        self.begin == at && self.number < replay.since && self.around.contains(&replay.instance)
+    }
 }
 
 /// An open part.
@@ -41,8 +50,33 @@ pub struct Instance {
 enum Open {
     /// The instance with this number is recorded.
     Record(u64),
-    /// The instance with this number is replayed, up to the cursor.
-    Replay(u64, Position),
+    /// The instance with this number is replayed.
+    Replay(Replay),
+}
+
+impl Open {
+    /// The instance's number.
+    fn number(&self) -> u64 {
+        match self {
+            Open::Record(number) => *number,
+            Open::Replay(replay) => replay.instance,
+        }
+    }
+}
+
+/// How far a replay is.
+#[derive(Clone, Copy, Debug)]
+struct Replay {
+    /// The instance's number.
+    instance: u64,
+    /// The next event.
+    cursor: Position,
+    /// What the first run had begun at that place, in numbers of [`Outcome::began`].
+    begun: u64,
+    /// The replay around it goes on with it: the first run had the part at that place, too.
+    is_step: bool,
+    /// The number that instances have from its beginning on.
+    since: u64,
 }
 
 /// Where a call's result comes from.
@@ -56,12 +90,18 @@ pub enum Source {
 
 /// Why a call of the application's on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(pub String);
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+pub enum Fault {
+    /// This is why.
+    Text(String),
+    /// A replay ends too early.
+    Early {
+        /// The part's id.
+        part: i32,
+        /// How many calls were made again, equal polls counted as one.
+        made: u64,
+        /// The logged call that was not.
+        logged: Shape,
+    },
 }
 
 /// A call that the replayed part did not make when it was recorded.
@@ -81,9 +121,12 @@ pub struct Divergence {
 #[derive(Debug, Default)]
 pub struct Parts {
     log: Log,
+    /// By number.
     instances: Vec<Instance>,
     open: Vec<Open>,
     numbers: u64,
+    /// Of what was begun, the highest number.
+    begun: u64,
     /// No part has begun or ended since the last event.
     can_repeat: bool,
 }
@@ -127,10 +170,7 @@ impl Parts {
 
     /// The id of the innermost open part.
     pub fn innermost(&self) -> Option<i32> {
-        let number = match self.open.last()? {
-            Open::Record(number) | Open::Replay(number, _) => *number,
-        };
-        self.instance(number).map(|instance| instance.id)
+        self.instance(self.open.last()?.number()).map(|instance| instance.id)
     }
 
     /// Begins to record a part.
@@ -139,25 +179,24 @@ impl Parts {
     /// Flags that are none.
     pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
         if flags & !(RESEND | KEEP) != 0 {
-            return Err(Fault(format!("part {id} begins with unknown flags: {flags:#x}")));
+            return Err(Fault::Text(format!("part {id} begins with unknown flags: {flags:#x}")));
         }
         self.can_repeat = false;
         let number = self.numbers;
-        let (begin, since) = match self.replay() {
-            Some((replayed, cursor)) => {
-                let since = self.instance(replayed).map_or(number, |instance| instance.since);
-                // The first run recorded it too, and this one takes its place.
-                self.drop_instances(|instance| {
-                    (instance.id, instance.begin) == (id, cursor)
-                        && instance.end.is_some()
-                        && instance.number != replayed
-                });
-                (cursor, since)
+        let around = self.open.iter().map(Open::number).collect();
+        let (begin, since, begun) = match self.replay() {
+            Some(replay) => {
+                self.replace(id, replay.cursor);
+                let replayed = self.instance(replay.instance);
+                let since = replayed.map_or(number, |instance| instance.since);
+                (replay.cursor, since, replay.begun)
             }
-            None => (self.log.end(), number),
+            None => (self.log.end(), number, self.begun),
         };
         self.numbers += 1;
-        self.instances.push(Instance { id, flags, number, since, begin, end: None, broken: None });
+        let (end, broken) = (None, None);
+        let instance = Instance { id, flags, number, since, begin, begun, end, around, broken };
+        self.instances.push(instance);
         self.open.push(Open::Record(number));
         Ok(())
     }
@@ -173,31 +212,40 @@ impl Parts {
         };
         self.open.pop();
         self.can_repeat = false;
-        let end = self.replay().map_or(self.log.end(), |(_, cursor)| cursor);
+        let end = self.replay().map_or(self.log.end(), |replay| replay.cursor);
         if let Some(instance) = self.instance_mut(number) {
             instance.end = Some(end);
         }
         Ok(())
     }
 
-    /// Begins to replay the newest instance of a part.
+    /// Begins to replay the newest instance of a part; inside another replay, the one that the first
+    /// run had at this place, if it had one.
     ///
     /// # Errors
     /// There is none.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
-        let is_replayed = |number| {
-            self.open.iter().any(|open| matches!(open, Open::Replay(other, _) if *other == number))
+        let is_ready = |instance: &&Instance| {
+            instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
         };
-        let newest = self.instances.iter().rev().find(|instance| {
-            instance.id == id && instance.end.is_some() && !is_replayed(instance.number)
+        let here = self.replay().and_then(|around| {
+            let end = self.instance(around.instance)?.end;
+            self.instances
+                .iter()
+                .rev()
+                .filter(is_ready)
+                .find(|instance| instance.was_at(around.cursor, &around) && instance.end <= end)
         });
-        let Some(instance) = newest else {
+        let is_step = here.is_some();
+        let newest = || self.instances.iter().rev().find(is_ready);
+        let Some(instance) = here.or_else(newest) else {
             let open = self.instances.iter().any(|instance| instance.id == id);
             let why = if open { "it is still open" } else { "no run of it is logged" };
-            return Err(Fault(format!("part {id} cannot be replayed: {why}")));
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
-        let open = Open::Replay(instance.number, instance.begin);
-        self.open.push(open);
+        let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
+        let since = self.numbers;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
         self.can_repeat = false;
         Ok(())
     }
@@ -208,28 +256,28 @@ impl Parts {
     /// It is not the innermost open part, it went wrong, or calls of it were not made again.
     pub fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
         let (number, cursor) = match self.open.last() {
-            Some(Open::Replay(number, cursor)) if self.is(*number, id) => (*number, *cursor),
+            Some(Open::Replay(replay)) if self.is(replay.instance, id) => {
+                (replay.instance, replay.cursor)
+            }
             _ => return Err(self.not_innermost("ends its replay", id)),
         };
         let Some(instance) = self.instance(number) else {
             return Err(self.not_innermost("ends its replay", id));
         };
         if let Some(text) = &instance.broken {
-            return Err(Fault(text.clone()));
+            return Err(Fault::Text(text.clone()));
         }
         if instance.end.is_some_and(|end| cursor < end) {
-            let next = self.log.get(cursor).map_or("?", |event| event.shape.call.0);
-            return Err(Fault(format!(
-                "part {id} ends its replay too early: the logged {next} was not called again \
-                 ({} calls before it were)",
-                cursor.event - instance.begin.event
-            )));
+            let made = cursor.event - instance.begin.event;
+            if let Some(event) = self.log.get(cursor) {
+                return Err(Fault::Early { part: id, made, logged: event.shape });
+            }
         }
         let keep = instance.flags & KEEP != 0;
         self.open.pop();
         self.can_repeat = false;
         if !keep {
-            self.drop_instances(|instance| instance.number == number);
+            self.drop_instance(number);
         }
         Ok(())
     }
@@ -239,28 +287,42 @@ impl Parts {
     /// # Errors
     /// It is open, with others inside it, or nothing of it is logged.
     pub fn free(&mut self, id: i32) -> Result<(), Fault> {
-        let number = |open: &Open| match open {
-            Open::Record(number) | Open::Replay(number, _) => *number,
-        };
         let inner = self.open.len().saturating_sub(1);
-        if self.open[..inner].iter().any(|open| self.is(number(open), id)) {
-            return Err(Fault(format!("part {id} is open, and others are open inside it")));
+        if self.open[..inner].iter().any(|open| self.is(open.number(), id)) {
+            return Err(Fault::Text(format!("part {id} is open, and others are open inside it")));
         }
         if !self.instances.iter().any(|instance| instance.id == id) {
-            return Err(Fault(format!("no run of part {id} is logged")));
+            return Err(Fault::Text(format!("no run of part {id} is logged")));
         }
-        if self.open.last().is_some_and(|open| self.is(number(open), id)) {
+        if self.open.last().is_some_and(|open| self.is(open.number(), id)) {
             self.open.pop();
         }
         self.can_repeat = false;
-        self.drop_instances(|instance| instance.id == id);
+        let of_id = self.instances.iter().filter(|instance| instance.id == id);
+        for number in of_id.map(|instance| instance.number).collect::<Vec<_>>() {
+            self.drop_instance(number);
+        }
         Ok(())
+    }
+
+    /// A number for something that begins now.
+    pub fn begin_number(&mut self) -> u64 {
+        self.begin_numbers(1)
+    }
+
+    /// As many numbers, of which this is the first.
+    pub fn begin_numbers(&mut self, count: u64) -> u64 {
+        let first = self.begun + 1;
+        self.begun += count;
+        first
     }
 
     /// Drops everything, as at the end of the job.
     pub fn clear(&mut self) {
         self.open.clear();
-        self.drop_instances(|_| true);
+        while let Some(last) = self.instances.last() {
+            self.drop_instance(last.number);
+        }
     }
 
     /// Logs what a real call gave.
@@ -268,6 +330,7 @@ impl Parts {
         if self.can_repeat && self.log.repeat(&shape, &outcome) {
             return;
         }
+        self.begun = self.begun.max(outcome.began);
         let owners = self.open.len() as u32;
         self.log.push(shape, outcome, owners);
         self.can_repeat = true;
@@ -279,7 +342,7 @@ impl Parts {
     /// # Errors
     /// It is not, or the part has ended there, or the replay had gone wrong before.
     pub fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
-        let Some((number, cursor)) = self.replay() else {
+        let Some(Replay { instance: number, cursor, .. }) = self.replay() else {
             return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
         };
         let Some(instance) = self.instance(number) else {
@@ -296,12 +359,16 @@ impl Parts {
         if instance.broken.is_some() || event.is_none_or(|event| event.shape != *shape) {
             return Err(divergence(event.map(|event| event.shape)));
         }
+        let began = event.map_or(0, |event| event.outcome.began);
         let after = self.log.after(cursor);
         for open in self.open.iter_mut().rev() {
             match open {
-                Open::Replay(_, cursor) => {
-                    *cursor = after;
-                    break;
+                Open::Replay(replay) => {
+                    replay.cursor = after;
+                    replay.begun = replay.begun.max(began);
+                    if !replay.is_step {
+                        break;
+                    }
                 }
                 Open::Record(number) => {
                     let begin = self
@@ -327,27 +394,60 @@ impl Parts {
 
     /// The innermost replay cannot go on.
     pub fn break_off(&mut self, text: &str) {
-        if let Some((number, _)) = self.replay() {
-            if let Some(instance) = self.instance_mut(number) {
+        if let Some(replay) = self.replay() {
+            if let Some(instance) = self.instance_mut(replay.instance) {
                 instance.broken.get_or_insert_with(|| text.to_owned());
             }
         }
     }
 
-    /// The innermost replay: the instance's number and the cursor.
-    fn replay(&self) -> Option<(u64, Position)> {
+    /// The number of the instance that is replayed: of the outermost replay that goes on with what
+    /// is called now.
+    pub fn replayed(&self) -> Option<u64> {
+        let mut replays = self.open.iter().rev().filter_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
+        });
+        let innermost = replays.next()?;
+        let mut replay = innermost;
+        while replay.is_step {
+            let Some(around) = replays.next() else { break };
+            replay = around;
+        }
+        Some(replay.instance)
+    }
+
+    /// Whether the instance with this number is being replayed.
+    pub fn is_replayed(&self, number: u64) -> bool {
+        self.open
+            .iter()
+            .any(|open| matches!(open, Open::Replay(replay) if replay.instance == number))
+    }
+
+    /// What was begun before the part that is replayed: what has a higher number is begun again.
+    pub fn replayed_since(&self) -> u64 {
+        let replayed = self.replayed().and_then(|number| self.instance(number));
+        replayed.map_or(0, |instance| instance.begun)
+    }
+
+    /// The innermost replay.
+    fn replay(&self) -> Option<Replay> {
         self.open.iter().rev().find_map(|open| match open {
-            Open::Replay(number, cursor) => Some((*number, *cursor)),
+            Open::Replay(replay) => Some(*replay),
             Open::Record(_) => None,
         })
     }
 
+    fn place(&self, number: u64) -> Option<usize> {
+        self.instances.binary_search_by_key(&number, |instance| instance.number).ok()
+    }
+
     fn instance(&self, number: u64) -> Option<&Instance> {
-        self.instances.iter().rev().find(|instance| instance.number == number)
+        self.place(number).map(|place| &self.instances[place])
     }
 
     fn instance_mut(&mut self, number: u64) -> Option<&mut Instance> {
-        self.instances.iter_mut().rev().find(|instance| instance.number == number)
+        self.place(number).map(|place| &mut self.instances[place])
     }
 
     fn is(&self, number: u64, id: i32) -> bool {
@@ -361,29 +461,40 @@ impl Parts {
             (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
             _ => "none is".to_owned(),
         };
-        Fault(format!("part {id} {what} but is not the innermost open part: {inner}"))
+        Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
-    /// Drops the instances that `goes` picks, and what nobody needs after that.
-    fn drop_instances(&mut self, goes: impl Fn(&Instance) -> bool) {
-        let end = self.replay().map_or(self.log.end(), |(_, cursor)| cursor);
-        let log = &mut self.log;
-        self.instances.retain(|instance| {
-            let stays = !goes(instance);
-            if !stays {
-                log.disown(instance.begin, instance.end.unwrap_or(end));
-            }
-            stays
+    /// A run that begins inside a replay takes the place of the one that began there, inside the
+    /// same part, in the first run.
+    fn replace(&mut self, id: i32, at: Position) {
+        let replays = self.open.iter().filter_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
         });
-        let instances = &self.instances;
-        let floor = self.open.iter().filter_map(|open| match open {
-            Open::Record(number) => instances
-                .iter()
-                .find(|instance| instance.number == *number)
-                .map(|instance| instance.begin),
-            Open::Replay(_, cursor) => Some(*cursor),
+        let replays: Vec<Replay> = replays.copied().collect();
+        let Some(oldest) = replays.iter().map(|replay| replay.instance).min() else { return };
+        let later = self.instances.iter().rev().take_while(|instance| instance.number > oldest);
+        let same = later.filter(|instance| {
+            instance.id == id
+                && instance.end.is_some()
+                && replays.iter().all(|replay| replay.instance != instance.number)
+                && replays.iter().any(|replay| instance.was_at(at, replay))
         });
-        let floor = floor.max();
-        self.log.trim(floor);
+        for number in same.map(|instance| instance.number).collect::<Vec<_>>() {
+            self.drop_instance(number);
+        }
+    }
+
+    /// Drops an instance, and what nobody needs after that.
+    fn drop_instance(&mut self, number: u64) {
+        let Some(place) = self.place(number) else { return };
+        let cursor = self.replay().map_or(self.log.end(), |replay| replay.cursor);
+        let instance = self.instances.remove(place);
+        self.log.disown(instance.begin, instance.end.unwrap_or(cursor));
+        self.log.trim();
     }
 }
+
+#[cfg(test)]
+#[path = "parts_tests.rs"]
+mod tests;

@@ -82,6 +82,8 @@ macro_rules! functions {
             ///
             /// # Safety
             /// As MPI says of the function.
+            // They are said below, and the lint looks for them where the macro is used.
+            #[allow(clippy::undocumented_unsafe_blocks)]
             pub unsafe fn $rust($($arg: $type),*) -> c_int {
                 static FUNCTION: Function = Function::new($name);
                 // SAFETY: MPI declares the function of that name like this; handles are in
@@ -131,15 +133,15 @@ functions! {
     /// From the first byte that an element has to the last.
     type_get_true_extent = c"PMPI_Type_get_true_extent"
         (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
-    /// How a type was made.
-    type_get_envelope = c"PMPI_Type_get_envelope"
-        (datatype: Handle, ints: *mut c_int, addresses: *mut c_int, types: *mut c_int, combiner: *mut c_int);
     /// A copy of a type.
     type_dup = c"PMPI_Type_dup" (datatype: Handle, copy: Ptr);
+    /// Blocks of a type at displacements in bytes.
+    type_create_hindexed = c"PMPI_Type_create_hindexed"
+        (count: c_int, lengths: *const c_int, places: *const Aint, datatype: Handle, made: Ptr);
+    /// Makes a type ready for use.
+    type_commit = c"PMPI_Type_commit" (datatype: Ptr);
     /// Frees a type.
     type_free = c"PMPI_Type_free" (datatype: Ptr);
-    /// Room for elements when packed.
-    pack_size = c"PMPI_Pack_size" (count: c_int, datatype: Handle, comm: Handle, size: *mut c_int);
     /// Packs elements.
     pack = c"PMPI_Pack"
         (from: Ptr, count: c_int, datatype: Handle, to: Ptr, size: c_int, at: *mut c_int, comm: Handle);

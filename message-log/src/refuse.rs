@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CString};
+use std::io::Write;
 
 use crate::mpi::Mpi;
 use crate::pmpi;
@@ -24,7 +25,9 @@ pub fn last() -> *const c_char {
 
 /// Says a text, with who says it.
 pub fn say(mpi: &Mpi, text: &str) {
-    eprintln!("[veloc-mpi rank {}] {text}", mpi.rank);
+    // In one piece, as other processes write there too. Who cannot be told is not told.
+    let _ =
+        std::io::stderr().write_all(format!("[veloc-mpi rank {}] {text}\n", mpi.rank).as_bytes());
 }
 
 /// Says and keeps why a call of MPI's fails, and calls the communicator's error handler, which may

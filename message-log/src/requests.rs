@@ -1,97 +1,435 @@
 //! What each request of the application is: what it receives, and what began it.
+//!
+//! Libraries give the same handle to several requests that are done when they begin (small sends,
+//! messages of `MPI_PROC_NULL`, collective calls of one process). These stand in a queue; which of
+//! them a handle means makes no difference then.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-use crate::log::Shape;
+use crate::log::{Call, Shape};
 use crate::target::Target;
+
+/// Whether MPI knows a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// As what it is.
+    Real,
+    /// As a generalized one: the replay of the instance with this number has begun it.
+    Replayed(u64),
+    /// As a generalized one that no replayed call has under way.
+    Idle,
+    /// As one whose result could not be given again.
+    Foreign,
+}
 
 /// A request under way, or a persistent one.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What began it; for a persistent one, what made it.
+    /// The call that began it or, if it is persistent, made it.
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
-    /// The number of the event that began it, 0 if that was outside parts.
+    /// It receives one message, and the status says how much.
+    pub is_message: bool,
+    /// The number of what began it, 0 if that was outside parts. See
+    /// [`Outcome::began`](crate::log::Outcome::began).
     pub began: u64,
-    /// The number of the event that made it, if it is persistent.
+    /// The number of what made it, if it is persistent; 0 if that was outside parts.
     pub made: u64,
     /// It stays when it is done.
     pub persistent: bool,
-    /// A replay began it: MPI knows it as a generalized request, or as inactive.
-    pub replayed: bool,
+    /// Whether MPI knows it.
+    pub life: Life,
     /// The application asked for its end.
     pub cancelled: bool,
 }
 
-/// By handle.
+impl Request {
+    /// Whether its handle is its own. Only a receive from another process can be sure of that.
+    fn is_unique(&self) -> bool {
+        self.persistent || self.life != Life::Real || self.is_message
+    }
+}
+
+/// A receive that has begun outside parts: as much as is needed if it ends inside one.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain {
+    /// The call that began it.
+    pub call: Call,
+    /// The communicator's handle.
+    pub comm: usize,
+    /// Where it receives.
+    pub buf: usize,
+    /// How many elements.
+    pub count: i64,
+    /// Their type's handle.
+    pub datatype: usize,
+}
+
+impl Plain {
+    fn known(self) -> Request {
+        let Plain { call, comm, buf, count, datatype } = self;
+        Request {
+            shape: Shape { comm, ..Shape::new(call) },
+            target: Target::Plain { buf, count, datatype },
+            is_message: true,
+            began: 0,
+            made: 0,
+            persistent: false,
+            life: Life::Real,
+            cancelled: false,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+enum Slot {
+    #[default]
+    Free,
+    Plain(Plain),
+    Known(Box<Known>),
+}
+
+#[derive(Debug)]
+struct Known {
+    request: Request,
+    /// Others with the same handle, later ones behind.
+    more: Vec<Request>,
+}
+
+/// By handle: a table with open addressing, in which a request outside parts costs a few
+/// nanoseconds.
 #[derive(Debug, Default)]
 pub struct Requests {
-    table: HashMap<usize, Request, BuildHasherDefault<Spread>>,
+    /// The handles, 0 where there is none. No library has 0 for a request. As many places as a power
+    /// of two, at most half of them taken, or none at all.
+    handles: Vec<usize>,
+    /// What is at the same places.
+    slots: Vec<Slot>,
+    taken: usize,
+    /// How many of them are plain.
+    plain: usize,
 }
 
 impl Requests {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.taken == 0
     }
 
-    /// A request has begun or was made. What had this handle before is gone.
+    /// A receive has begun outside parts. What had its handle before is gone, unseen.
+    #[inline]
+    pub fn insert_plain(&mut self, handle: usize, plain: Plain) {
+        let place = self.place_for(handle);
+        self.plain += usize::from(!matches!(self.slots[place], Slot::Plain(_)));
+        self.slots[place] = Slot::Plain(plain);
+    }
+
+    /// A request has begun or was made.
     pub fn insert(&mut self, handle: usize, request: Request) {
-        self.table.insert(handle, request);
+        let place = self.place_for(handle);
+        match &mut self.slots[place] {
+            Slot::Known(known) if !request.is_unique() && !known.request.is_unique() => {
+                known.more.push(request);
+            }
+            // What had this handle before is gone, unseen.
+            slot => {
+                self.plain -= usize::from(matches!(slot, Slot::Plain(_)));
+                *slot = Slot::Known(Box::new(Known { request, more: Vec::new() }));
+            }
+        }
     }
 
-    /// The request with this handle.
+    /// The request with this handle, unless it is plain.
     pub fn get(&self, handle: usize) -> Option<&Request> {
-        self.table.get(&handle)
+        if self.taken == 0 {
+            return None;
+        }
+        match &self.slots[self.find(handle)] {
+            Slot::Known(known) => Some(&known.request),
+            Slot::Free | Slot::Plain(_) => None,
+        }
     }
 
     /// The request with this handle.
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
-        self.table.get_mut(&handle)
+        if self.taken == 0 {
+            return None;
+        }
+        let place = self.find(handle);
+        if self.plain > 0 {
+            self.know(place);
+        }
+        match &mut self.slots[place] {
+            Slot::Known(known) => Some(&mut known.request),
+            Slot::Free | Slot::Plain(_) => None,
+        }
     }
 
     /// The request is gone.
     pub fn remove(&mut self, handle: usize) -> Option<Request> {
-        if self.table.is_empty() {
+        if self.taken == 0 {
             return None;
         }
-        self.table.remove(&handle)
+        let place = self.find(handle);
+        self.know(place);
+        match &mut self.slots[place] {
+            Slot::Known(known) if !known.more.is_empty() => {
+                let next = known.more.remove(0);
+                Some(std::mem::replace(&mut known.request, next))
+            }
+            slot => match std::mem::take(slot) {
+                Slot::Known(known) => {
+                    self.close(place);
+                    Some(known.request)
+                }
+                Slot::Free | Slot::Plain(_) => None,
+            },
+        }
     }
 
-    /// All of them.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&usize, &mut Request)> {
-        self.table.iter_mut()
+    /// Where the requests receive that have this handle too and are done as well, which the caller
+    /// sees to from now on; and what began each.
+    pub fn take_alike(&mut self, handle: usize) -> Vec<(u64, Target)> {
+        if self.taken == 0 {
+            return Vec::new();
+        }
+        let place = self.find(handle);
+        let Slot::Known(known) = &mut self.slots[place] else { return Vec::new() };
+        if known.request.is_unique() {
+            return Vec::new();
+        }
+        let all = std::iter::once(&mut known.request).chain(&mut known.more);
+        all.map(|request| (request.began, std::mem::take(&mut request.target)))
+            .filter(|(_, target)| !matches!(target, Target::Nothing))
+            .collect()
+    }
+
+    /// The target of what a replay has begun with this number, if it is not a message: then its
+    /// handle may be another's.
+    pub fn target_alike(&self, began: u64) -> Option<&Target> {
+        self.slots.iter().find_map(|slot| match slot {
+            Slot::Known(known)
+                if known.request.began == began
+                    && !known.request.is_message
+                    && matches!(known.request.life, Life::Replayed(_)) =>
+            {
+                Some(&known.request.target)
+            }
+            _ => None,
+        })
+    }
+
+    /// The request is gone, if it is plain. Whether it was.
+    #[inline]
+    pub fn remove_plain(&mut self, handle: usize) -> bool {
+        if self.plain == 0 {
+            return false;
+        }
+        let place = self.find(handle);
+        if !matches!(self.slots[place], Slot::Plain(_)) {
+            return false;
+        }
+        self.slots[place] = Slot::Free;
+        self.plain -= 1;
+        self.close(place);
+        true
+    }
+
+    /// A part begins: none is plain any more.
+    pub fn know_all(&mut self) {
+        let mut places = 0..self.slots.len();
+        while self.plain > 0 {
+            let Some(place) = places.next() else { break };
+            self.know(place);
+        }
+    }
+
+    /// All that are not plain.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
+        self.handles.iter().zip(&mut self.slots).flat_map(|(handle, slot)| {
+            let known = match slot {
+                Slot::Known(known) => Some(known),
+                Slot::Free | Slot::Plain(_) => None,
+            };
+            known
+                .into_iter()
+                .flat_map(|known| std::iter::once(&mut known.request).chain(&mut known.more))
+                .map(|request| (*handle, request))
+        })
+    }
+
+    fn know(&mut self, place: usize) {
+        if let Slot::Plain(plain) = self.slots[place] {
+            self.slots[place] =
+                Slot::Known(Box::new(Known { request: plain.known(), more: Vec::new() }));
+            self.plain -= 1;
+        }
+    }
+
+    /// The place of a handle, which is taken from now on.
+    #[inline]
+    fn place_for(&mut self, handle: usize) -> usize {
+        if 2 * self.taken >= self.handles.len() {
+            self.grow();
+        }
+        let place = self.find(handle);
+        self.taken += usize::from(self.handles[place] == 0);
+        self.handles[place] = handle;
+        place
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.table.clear();
+        *self = Requests::default();
+    }
+
+    /// Where a handle would be best: they are addresses or small numbers, and one multiplication
+    /// spreads them.
+    fn home(&self, handle: usize) -> usize {
+        let spread = (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (spread >> 32) as usize & (self.handles.len() - 1)
+    }
+
+    /// The place of a handle, or the free one where it belongs. The table has free places.
+    fn find(&self, handle: usize) -> usize {
+        let mut place = self.home(handle);
+        while self.handles[place] != handle && self.handles[place] != 0 {
+            place = (place + 1) & (self.handles.len() - 1);
+        }
+        place
+    }
+
+    /// Frees a place, and moves those behind it that would not be found any more.
+    fn close(&mut self, mut hole: usize) {
+        self.taken -= 1;
+        let mask = self.handles.len() - 1;
+        let mut place = hole;
+        loop {
+            place = (place + 1) & mask;
+            let handle = self.handles[place];
+            if handle == 0 {
+                break;
+            }
+            // Found from its best place on, if the hole is not between.
+            let home = self.home(handle);
+            if (place.wrapping_sub(home) & mask) >= (place.wrapping_sub(hole) & mask) {
+                self.handles[hole] = handle;
+                self.slots[hole] = std::mem::take(&mut self.slots[place]);
+                hole = place;
+            }
+        }
+        self.handles[hole] = 0;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let len = (2 * self.handles.len()).max(64);
+        let handles = std::mem::replace(&mut self.handles, vec![0; len]);
+        let slots = std::mem::take(&mut self.slots);
+        self.slots.resize_with(len, Slot::default);
+        for (handle, slot) in handles.into_iter().zip(slots) {
+            if handle != 0 {
+                let place = self.find(handle);
+                self.handles[place] = handle;
+                self.slots[place] = slot;
+            }
+        }
     }
 }
 
-/// Handles are addresses or small numbers: one multiplication spreads them.
-#[derive(Default)]
-pub struct Spread(u64);
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
 
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
+    use proptest::prelude::*;
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
+    use super::*;
+
+    /// A request that can be told from others by its number.
+    fn request(began: u64, is_message: bool) -> Request {
+        Request {
+            shape: Shape::new(Call("MPI_Irecv")),
+            target: Target::Nothing,
+            is_message,
+            began,
+            made: 0,
+            persistent: false,
+            life: Life::Real,
+            cancelled: false,
         }
     }
 
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 ^= self.0 >> 32;
+    /// The number of a request, or the buffer of one that was plain.
+    fn number_of(request: Request) -> u64 {
+        match request.target {
+            Target::Plain { buf, .. } => buf as u64,
+            _ => request.began,
+        }
     }
 
-    fn write_usize(&mut self, value: usize) {
-        self.write_u64(value as u64);
+    proptest! {
+        /// The table does as the standard library's, with few handles, so that places collide.
+        #[test]
+        fn is_a_table(steps in prop::collection::vec((0..5, 1..200usize), 0..400)) {
+            let (mut table, mut model) = (Requests::default(), HashMap::new());
+            for (number, (what, handle)) in steps.into_iter().enumerate() {
+                // Like addresses.
+                let handle = handle << 7;
+                let number = number as u64;
+                match what {
+                    0 | 1 => {
+                        table.insert(handle, request(number, true));
+                        model.insert(handle, (number, false));
+                    }
+                    2 => {
+                        let call = Call("MPI_Irecv");
+                        let buf = number as usize;
+                        table.insert_plain(handle, Plain { call, comm: 0, buf, count: 1, datatype: 2 });
+                        model.insert(handle, (number, true));
+                    }
+                    3 => {
+                        let was_plain = model.get(&handle).is_some_and(|(_, plain)| *plain);
+                        prop_assert_eq!(table.remove_plain(handle), was_plain);
+                        if was_plain {
+                            model.remove(&handle);
+                        }
+                    }
+                    _ => {
+                        let gone = table.remove(handle).map(number_of);
+                        prop_assert_eq!(gone, model.remove(&handle).map(|(number, _)| number));
+                    }
+                }
+                prop_assert_eq!(table.is_empty(), model.is_empty());
+                for handle in (1..200).map(|handle| handle << 7) {
+                    let found = table.get(handle).cloned().map(number_of);
+                    let known = model.get(&handle).filter(|(_, plain)| !plain);
+                    prop_assert_eq!(found, known.map(|(number, _)| *number));
+                }
+                let known = model.values().filter(|(_, plain)| !plain).count();
+                prop_assert_eq!(table.iter_mut().count(), known);
+            }
+            table.know_all();
+            for (handle, request) in table.iter_mut() {
+                prop_assert_eq!(number_of(request.clone()), model[&handle].0);
+            }
+        }
+    }
+
+    #[test]
+    fn requests_that_are_done_at_once_may_share_a_handle() {
+        let mut table = Requests::default();
+        for began in 1..=3 {
+            table.insert(8, request(began, false));
+        }
+        assert_eq!(table.iter_mut().count(), 3);
+        for began in 1..=3 {
+            assert_eq!(table.remove(8).map(|request| request.began), Some(began));
+        }
+        assert!(table.remove(8).is_none() && table.is_empty());
+        // A receive has its handle for itself: what had it before went unseen.
+        table.insert(8, request(4, false));
+        table.insert(8, request(5, true));
+        table.insert(8, request(6, false));
+        assert_eq!(table.remove(8).map(|request| request.began), Some(6));
+        assert!(table.is_empty());
     }
 }

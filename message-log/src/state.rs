@@ -52,8 +52,6 @@ pub struct State {
     pub pool: Pool,
     /// What it has freed and replays still use.
     pub deferred: Deferred,
-    /// Counts what was begun; each has a number of its own.
-    pub begun: u64,
 }
 
 impl State {
@@ -66,14 +64,7 @@ impl State {
             types: Types::default(),
             pool: Pool::default(),
             deferred: Deferred::default(),
-            begun: 0,
         }
-    }
-
-    /// A number for what is begun now.
-    pub fn begin(&mut self) -> u64 {
-        self.begun += 1;
-        self.begun
     }
 }
 

@@ -1,6 +1,5 @@
 //! Where the bytes that a call receives lie in the application's memory.
 
-use std::ffi::c_void;
 use std::rc::Rc;
 
 use crate::log::{Arena, Payload};
@@ -51,6 +50,35 @@ impl Target {
         match self {
             Target::Plain { buf, count, datatype } => {
                 Target::One(Block { buf: *buf, count: *count, datatype: types.get(*datatype) })
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it has elements of this type, or says so.
+    pub fn uses(&self, handle: usize) -> bool {
+        match self {
+            Target::Plain { datatype, .. } => *datatype == handle,
+            _ => self.blocks().iter().any(|block| block.datatype.handle() == handle),
+        }
+    }
+
+    /// The same with another type in the place of one that the application frees.
+    pub fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
+        let datatype = Rc::clone(copy);
+        match self {
+            Target::Plain { buf, count, datatype: plain } if *plain == handle => {
+                Target::One(Block { buf: *buf, count: *count, datatype })
+            }
+            Target::One(block) if block.datatype.handle() == handle => {
+                Target::One(Block { datatype, ..block.clone() })
+            }
+            Target::Many(blocks) => {
+                let one = |block: &Block| match block.datatype.handle() == handle {
+                    true => Block { datatype: Rc::clone(&datatype), ..block.clone() },
+                    false => block.clone(),
+                };
+                Target::Many(blocks.iter().map(one).collect())
             }
             other => other.clone(),
         }
@@ -116,13 +144,4 @@ impl Target {
         }
         true
     }
-}
-
-/// Copies bytes between the application's memory and the log.
-///
-/// # Safety
-/// Both ranges are there and do not overlap.
-pub unsafe fn copy(to: *mut c_void, from: *const c_void, len: usize) {
-    // SAFETY: by the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len) };
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
+use crate::copy;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 
@@ -60,6 +61,11 @@ impl Datatype {
         }
     }
 
+    /// Its handle.
+    pub fn handle(&self) -> usize {
+        self.handle
+    }
+
     /// Bytes that whole elements with at least `received` bytes have when packed.
     pub fn whole(&self, received: i64) -> i64 {
         match self.size {
@@ -76,17 +82,18 @@ impl Datatype {
         if self.is_dense {
             let from = (buf as i64 + self.lb) as *const c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            unsafe { crate::target::copy(to.as_mut_ptr().cast(), from, to.len()) };
+            unsafe { copy::into_log(to.as_mut_ptr().cast(), from, to.len()) };
             return;
         }
         self.by_pieces(to.len() as i64, |first, count, at, len| {
-            let from = (buf as i64 + first * self.extent) as Ptr;
-            let mut position = 0;
-            // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
-            unsafe {
-                let to = to.as_mut_ptr().add(at).cast();
-                pmpi::pack(from, count, self.handle, to, len, &mut position, mpi.comm_self);
-            }
+            self.at(mpi, buf as i64 + first * self.extent, count, |from, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
+                unsafe {
+                    let to = to.as_mut_ptr().add(at).cast();
+                    pmpi::pack(from, count, handle, to, len, &mut position, mpi.comm_self);
+                }
+            });
         });
     }
 
@@ -98,18 +105,39 @@ impl Datatype {
         if self.is_dense {
             let to = (buf as i64 + self.lb) as *mut c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            unsafe { crate::target::copy(to, from.as_ptr().cast(), from.len()) };
+            unsafe { copy::from_log(to, from.as_ptr().cast(), from.len()) };
             return;
         }
         self.by_pieces(from.len() as i64, |first, count, at, len| {
-            let to = (buf as i64 + first * self.extent) as Ptr;
-            let mut position = 0;
-            // SAFETY: by the caller's promise; MPI only reads what it unpacks.
-            unsafe {
-                let from = from.as_ptr().add(at).cast_mut().cast();
-                pmpi::unpack(from, len, &mut position, to, count, self.handle, mpi.comm_self);
-            }
+            self.at(mpi, buf as i64 + first * self.extent, count, |to, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; MPI only reads what it unpacks.
+                unsafe {
+                    let from = from.as_ptr().add(at).cast_mut().cast();
+                    pmpi::unpack(from, len, &mut position, to, count, handle, mpi.comm_self);
+                }
+            });
         });
+    }
+
+    /// Calls `body` with the place of elements, their number and their type. MPICH packs nothing at
+    /// `MPI_BOTTOM`, which is null: then with another place, and a type that makes up for it.
+    fn at(&self, mpi: &Mpi, place: i64, count: c_int, body: impl FnOnce(Ptr, c_int, usize)) {
+        const ELSEWHERE: i64 = 4096;
+        if place != 0 {
+            return body(place as Ptr, count, self.handle);
+        }
+        let mut made = 0usize;
+        let moved = (&raw mut made).cast();
+        // SAFETY: numbers of ours, a type, and room for the widest handle.
+        let handle = unsafe {
+            pmpi::type_create_hindexed(1, &count, &-(ELSEWHERE as isize), self.handle, moved);
+            pmpi::type_commit(moved);
+            mpi.read_handle(moved)
+        };
+        body(ELSEWHERE as Ptr, 1, handle);
+        // SAFETY: the type made above.
+        unsafe { pmpi::type_free(moved) };
     }
 
     /// Calls `piece` with the first element, how many, the offset of their packed bytes, and how

@@ -1,4 +1,5 @@
-//! `include/veloc.h` and `include/veloc/defs.h`, made from `src/capi`.
+//! `include/veloc.h` and `include/veloc/defs.h`, made from `src/capi`, and `include/veloc-mpi.h`, made
+//! from `message-log/src/capi.rs`.
 //!
 //! cbindgen translates; what it cannot say is put right in `header/text.rs`: `VELOC_Init` takes an
 //! `MPI_Comm`, and only where there is MPI.
@@ -39,6 +40,9 @@ const MODULES: [&str; 10] = [
 /// The module with the constants.
 const CONSTANTS: &str = "mod";
 
+/// What `libveloc-mpi.so` offers to C, beside MPI's own functions.
+const PARTS: &str = "message-log/src/capi.rs";
+
 /// Modules that offer nothing to C.
 const INTERNAL: [&str; 3] = ["boundary", "cxx", "fortran"];
 
@@ -56,15 +60,29 @@ pub fn headers() -> Result<Vec<Header>> {
         config.export.item_types =
             vec![ItemType::Functions, ItemType::Structs, ItemType::OpaqueItems];
     };
+    let parts = |config: &mut Config| {
+        config.header = Some(text::MPI_HEADER.into());
+        config.include_guard = Some("VELOC_MPI_H".into());
+        config.after_includes = Some(text::MPI_INCLUDES.into());
+        config.export.item_types =
+            vec![ItemType::Constants, ItemType::Functions, ItemType::Structs];
+    };
     let include = root().join("include");
+    let capi = |modules: &[&str]| -> Vec<PathBuf> {
+        modules.iter().map(|module| sources().join(format!("{module}.rs"))).collect()
+    };
     Ok(vec![
         Header {
             path: include.join("veloc/defs.h"),
-            text: text::defs(&translate(&[CONSTANTS], constants)?),
+            text: text::defs(&translate(&capi(&[CONSTANTS]), constants)?),
         },
         Header {
             path: include.join("veloc.h"),
-            text: text::veloc(&translate(&MODULES, functions)?)?,
+            text: text::veloc(&translate(&capi(&MODULES), functions)?)?,
+        },
+        Header {
+            path: include.join("veloc-mpi.h"),
+            text: text::veloc_mpi(&translate(&[root().join(PARTS)], parts)?),
         },
     ])
 }
@@ -83,7 +101,7 @@ pub fn check() -> Result<()> {
         }
         let line = kept.lines().zip(text.lines()).take_while(|(kept, text)| kept == text).count();
         return Err(Error::new(format!(
-            "{} is not what src/capi says, from line {} on (`{}` should be `{}`); run cargo xtask \
+            "{} is not what its sources say, from line {} on (`{}` should be `{}`); run cargo xtask \
              header",
             path.display(),
             line + 1,
@@ -94,20 +112,21 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// cbindgen's translation of what the modules offer. The settings that the headers do not share
+/// cbindgen's translation of what the files offer. The settings that the headers do not share
 /// come from `own`.
-fn translate(modules: &[&str], own: impl FnOnce(&mut Config)) -> Result<String> {
+fn translate(sources: &[PathBuf], own: impl FnOnce(&mut Config)) -> Result<String> {
     let path = root().join("cbindgen.toml");
     let mut config = Config::from_file(&path).when(|| format!("reading {}", path.display()))?;
     config.header = Some(text::HEADER.into());
     own(&mut config);
-    let folder = sources();
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for module in modules {
-        builder = builder.with_src(folder.join(format!("{module}.rs")));
+    for source in sources {
+        builder = builder.with_src(source);
     }
-    let bindings: Bindings =
-        builder.generate().when(|| format!("translating {}", folder.display()))?;
+    let bindings: Bindings = builder.generate().when(|| {
+        let sources: Vec<_> = sources.iter().map(|source| source.display().to_string()).collect();
+        format!("translating {}", sources.join(", "))
+    })?;
     let mut text = Vec::new();
     bindings.write(&mut text);
     String::from_utf8(text).when(|| "reading cbindgen's text".into())

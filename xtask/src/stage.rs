@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! <target>/stage/<profile>/
-//!     lib/        libveloc-client.so, libveloc-client.a
+//!     lib/        libveloc-client.so, libveloc-client.a, libveloc-mpi.so
 //!     bin/        veloc-backend, which the library starts
-//!     include/    veloc.h, veloc/defs.h, softcuda.h
+//!     include/    veloc.h, veloc/defs.h, veloc-mpi.h, softcuda.h
 //!     fortran/    the sources of the Fortran module, for the user's compiler
 //!     softcuda/   libcuda.so, libcuda.so.1: the software device, for LD_LIBRARY_PATH
 //! ```
@@ -80,6 +80,11 @@ impl Stage {
         self.lib().join("libveloc-client.so")
     }
 
+    /// The library that logs messages.
+    pub fn message_log(&self) -> PathBuf {
+        self.lib().join("libveloc-mpi.so")
+    }
+
     /// The static library.
     pub fn static_library(&self) -> PathBuf {
         self.lib().join("libveloc-client.a")
@@ -94,12 +99,13 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
     // The program is named for its dependencies, and not built: with them in view, cargo selects the
     // same features as for the other builds, and so need not build the library again for those.
-    let packages = ["veloc", "softcuda", "veloc-cli"];
+    let packages = ["veloc", "softcuda", "veloc-cli", "veloc-mpi"];
     let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
 
     let stage = Stage { folder: stages.join(profile.name()) };
     copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
     copy(built.find("libveloc_client.a")?, &stage.static_library())?;
+    copy(built.find("libveloc_mpi.so")?, &stage.message_log())?;
     copy(built.find("veloc-backend")?, &stage.bin().join("veloc-backend"))?;
     copy_folder(&root().join("include"), &stage.include())?;
     copy_folder(&root().join("fortran"), &stage.fortran())?;

@@ -11,39 +11,7 @@ use capi_tests::run::Run;
 
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
-/// An MPI installation as Debian names its commands.
-pub(crate) struct Mpi {
-    pub(crate) compiler: &'static str,
-    starter: &'static str,
-    arguments: &'static str,
-}
-
-pub(crate) const OPEN_MPI: Mpi = Mpi {
-    compiler: "mpicc.openmpi",
-    starter: "mpirun.openmpi",
-    arguments: "--allow-run-as-root --oversubscribe",
-};
-pub(crate) const MPICH: Mpi =
-    Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "" };
-
-impl Mpi {
-    /// What starts so many processes, if this MPI is installed.
-    pub(crate) fn start(&self, processes: usize) -> Option<Run> {
-        let (Some(_), Some(starter)) = (found(self.compiler), found(self.starter)) else {
-            println!("skipped: {} is not installed", self.compiler);
-            return None;
-        };
-        Some(Run::new(&starter).args(self.arguments).arg("-n").arg(processes.to_string()))
-    }
-}
-
-impl Mpi {
-    /// A run of the script program on three processes.
-    pub(crate) fn script(&self, job: &Job, commands: &str) -> Option<Run> {
-        let run = self.start(3)?.arg(mpi_program(self.compiler, "script.c"));
-        Some(run.arg(job.path("veloc.cfg")).args(commands))
-    }
-}
+pub(crate) use capi_tests::mpi::{Mpi, MPICH, OPEN_MPI};
 
 fn under(mpi: &Mpi) {
     if mpi.start(1).is_none() {

@@ -4,12 +4,18 @@
 //! real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](State::next) gives what it gave in the first run.
 
+pub mod collective;
+pub mod completion;
+pub mod nonblocking;
+pub mod objects;
 pub mod p2p;
+pub mod probe;
+pub mod requests;
 
 use std::ffi::c_int;
 
 use crate::divergence;
-use crate::log::{Item, Items, Outcome, Shape};
+use crate::log::{Call, Item, Items, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::refuse;
@@ -41,12 +47,7 @@ impl State {
     ///
     /// # Safety
     /// MPI has completed what writes to `target`.
-    pub unsafe fn received(
-        &mut self,
-        target: &Target,
-        status: Option<&Status>,
-        began: u64,
-    ) -> Item {
+    pub unsafe fn received(&mut self, target: &Target, status: Option<&Status>) -> Item {
         let bytes = match (target, status) {
             (Target::Nothing, _) => Some(0),
             (_, Some(status)) => Some(status.bytes(&self.mpi)),
@@ -61,7 +62,7 @@ impl State {
             std::process::abort()
         });
         let status = status.copied().unwrap_or_default();
-        Item { index: 0, began, persistent: false, status, target, payload }
+        Item { index: 0, began: 0, persistent: false, status, target, payload }
     }
 
     /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
@@ -113,7 +114,7 @@ impl State {
                 let mut outcome = Outcome::of(code);
                 if code == SUCCESS {
                     // SAFETY: the call has returned.
-                    let item = unsafe { self.received(target, status.map(|_| &own), 0) };
+                    let item = unsafe { self.received(target, status.map(|_| &own)) };
                     outcome.items = Items::One(item);
                 }
                 if let Some(status) = status {
@@ -146,4 +147,24 @@ impl State {
             }
         }
     }
+}
+
+/// A call on a request that `of` gave: it fails, with both names.
+pub fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
+    let part = state.parts.innermost().unwrap_or_default();
+    let text = format!(
+        "{} cannot be called inside part {part} on a request of {}: it cannot be replayed",
+        call.0, of.0
+    );
+    refuse::fail(&state.mpi, 0, &text)
+}
+
+/// A call that cannot be replayed: it fails, with its name.
+pub fn refuse(call: Call, comm: usize) -> c_int {
+    with(|state| {
+        let part = state.parts.innermost().unwrap_or_default();
+        let text = format!("{} cannot be called inside part {part}: it cannot be replayed", call.0);
+        let comm = state.mpi.abi.truncate(comm);
+        refuse::fail(&state.mpi, comm, &text)
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::with;
+use super::{with, SUCCESS};
 use crate::log::{Call, Shape};
 use crate::pmpi::{Handle, Ptr};
 use crate::state::State;
@@ -14,7 +14,7 @@ pub struct Message {
     /// Where it lies.
     pub buf: Ptr,
     /// How many elements.
-    pub count: c_int,
+    pub count: i64,
     /// Their type.
     pub datatype: Handle,
     /// Where to, or where from.
@@ -34,7 +34,7 @@ impl Message {
             comm: state.mpi.abi.truncate(self.comm),
             peer: Some(self.peer),
             tag: Some(self.tag),
-            count: i64::from(self.count),
+            count: self.count,
             size: state.types.get(datatype).size,
         }
     }
@@ -43,7 +43,7 @@ impl Message {
     pub fn target(&self, state: &State) -> Target {
         Target::Plain {
             buf: self.buf as usize,
-            count: i64::from(self.count),
+            count: self.count,
             datatype: state.mpi.abi.truncate(self.datatype),
         }
     }
@@ -70,6 +70,31 @@ pub unsafe fn recv(
     with(|state| {
         let shape = message.shape(call, state);
         let target = message.target(state);
+        // SAFETY: by the caller's promise.
+        unsafe { state.receiving(shape, &target, Some(status), real) }
+    })
+}
+
+/// A send and a receive in one, which are two events: one for the shape of each. `real` gets the
+/// place for the status.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn sendrecv(
+    call: Call,
+    sent: &Message,
+    received: &Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = sent.shape(call, state);
+        let code = state.plain(shape, || SUCCESS);
+        if code != SUCCESS {
+            return code;
+        }
+        let shape = received.shape(call, state);
+        let target = received.target(state);
         // SAFETY: by the caller's promise.
         unsafe { state.receiving(shape, &target, Some(status), real) }
     })

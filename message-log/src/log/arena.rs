@@ -1,8 +1,9 @@
-//! The memory that payloads are in: chunks that are used again, so that a copy into the log meets
-//! no page fault once chunks are there.
+//! The memory that payloads are in: chunks that are used again. A thread touches the next one ahead
+//! of its use, so that a copy into the log meets no page fault.
 
 use std::fmt;
 use std::rc::Rc;
+use std::sync::mpsc::{self, Receiver, Sender};
 
 /// Bytes of a chunk. A payload that is longer gets one of its own.
 const CHUNK: usize = 32 << 20;
@@ -106,6 +107,19 @@ impl Chunk {
     }
 }
 
+// SAFETY: the mapping is nobody else's, and not bound to a thread.
+unsafe impl Send for Chunk {}
+
+impl Chunk {
+    /// Makes its pages.
+    fn touch(&self) {
+        for at in (0..self.len).step_by(4096) {
+            // SAFETY: in the mapping, which nobody else knows yet.
+            unsafe { self.base.add(at).write_volatile(0) };
+        }
+    }
+}
+
 impl Drop for Chunk {
     fn drop(&mut self) {
         // SAFETY: the mapping is this chunk's, and no payload has it any more.
@@ -120,6 +134,35 @@ pub struct Arena {
     current: Option<(Rc<Chunk>, usize)>,
     /// Chunks that were full. One that no payload holds is used again.
     full: Vec<Rc<Chunk>>,
+    /// Who makes chunks ahead, once the first one is half full.
+    maker: Option<Maker>,
+}
+
+/// The thread that makes chunks ahead. It ends with the arena.
+struct Maker {
+    orders: Sender<()>,
+    chunks: Receiver<Chunk>,
+    /// One is on its way.
+    is_ordered: bool,
+}
+
+impl Maker {
+    fn start() -> Option<Maker> {
+        let (orders, to_do) = mpsc::channel();
+        let (done, chunks) = mpsc::channel();
+        let work = move || {
+            while to_do.recv().is_ok() {
+                let Some(chunk) = Chunk::map(CHUNK) else { continue };
+                chunk.touch();
+                if done.send(chunk).is_err() {
+                    break;
+                }
+            }
+        };
+        // Without it the application's thread meets the page faults.
+        std::thread::Builder::new().name("veloc-mpi log".into()).spawn(work).ok()?;
+        Some(Maker { orders, chunks, is_ordered: false })
+    }
 }
 
 impl fmt::Debug for Arena {
@@ -154,7 +197,11 @@ impl Arena {
             Some((chunk, used)) if CHUNK - *used >= room => {
                 let at = *used;
                 *used += room;
-                Some(Payload(Place::Chunk { chunk: Rc::clone(chunk), at, len }))
+                let payload = Payload(Place::Chunk { chunk: Rc::clone(chunk), at, len });
+                if at < CHUNK / 2 && at + room >= CHUNK / 2 {
+                    self.order();
+                }
+                Some(payload)
             }
             _ => {
                 let chunk = self.free_chunk()?;
@@ -166,11 +213,40 @@ impl Arena {
         }
     }
 
-    /// A chunk that no payload holds.
+    /// A chunk that no payload holds: used before, made ahead, or made now.
     fn free_chunk(&mut self) -> Option<Rc<Chunk>> {
-        match self.full.iter().position(|chunk| Rc::strong_count(chunk) == 1) {
-            Some(index) => Some(self.full.swap_remove(index)),
-            None => Chunk::map(CHUNK).map(Rc::new),
+        if let Some(index) = self.unused() {
+            return Some(self.full.swap_remove(index));
+        }
+        if let Some(maker) = &mut self.maker {
+            if let Ok(chunk) = maker.chunks.try_recv() {
+                maker.is_ordered = false;
+                return Some(Rc::new(chunk));
+            }
+        }
+        Chunk::map(CHUNK).map(Rc::new)
+    }
+
+    /// A full chunk whose payloads are gone.
+    fn unused(&self) -> Option<usize> {
+        self.full.iter().position(|chunk| Rc::strong_count(chunk) == 1)
+    }
+
+    /// Has a chunk made, if the next one would not be there.
+    #[cold]
+    fn order(&mut self) {
+        if self.unused().is_some() {
+            return;
+        }
+        let maker = match &mut self.maker {
+            Some(maker) => maker,
+            none => match Maker::start() {
+                Some(maker) => none.insert(maker),
+                None => return,
+            },
+        };
+        if !maker.is_ordered && maker.orders.send(()).is_ok() {
+            maker.is_ordered = true;
         }
     }
 }

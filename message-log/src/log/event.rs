@@ -126,6 +126,8 @@ pub struct Event {
     pub shape: Shape,
     /// What it gave.
     pub outcome: Outcome,
+    /// Its place in the sequence.
+    pub(super) number: u64,
     /// How many parts need it.
     pub(super) owners: u32,
     /// How many times in a row the same call gave the same.

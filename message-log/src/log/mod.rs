@@ -35,9 +35,10 @@ pub struct Figures {
 /// The sequence.
 #[derive(Debug, Default)]
 pub struct Log {
+    /// By number. The range of a part that is left has no gap; events between parts may be gone.
     events: VecDeque<Event>,
-    /// The number of the first event.
-    first: u64,
+    /// The number of the next event: none is used twice.
+    next: u64,
     figures: Figures,
 }
 
@@ -59,25 +60,34 @@ impl Log {
 
     /// The place behind the last event.
     pub fn end(&self) -> Position {
-        Position { event: self.first + self.events.len() as u64, nth: 0 }
+        Position { event: self.next, nth: 0 }
+    }
+
+    /// Where the event with a number is.
+    fn index(&self, number: u64) -> Option<usize> {
+        let offset = usize::try_from(number.checked_sub(self.events.front()?.number)?).ok()?;
+        // Without a gap before it.
+        if self.events.get(offset).is_some_and(|event| event.number == number) {
+            return Some(offset);
+        }
+        self.events.binary_search_by_key(&number, |event| event.number).ok()
     }
 
     /// The event behind a place.
     pub fn get(&self, at: Position) -> Option<&Event> {
-        let index = usize::try_from(at.event.checked_sub(self.first)?).ok()?;
-        self.events.get(index)
+        self.index(at.event).map(|index| &self.events[index])
     }
 
-    fn get_mut(&mut self, event: u64) -> Option<&mut Event> {
-        let index = usize::try_from(event.checked_sub(self.first)?).ok()?;
-        self.events.get_mut(index)
+    fn get_mut(&mut self, number: u64) -> Option<&mut Event> {
+        self.index(number).map(|index| &mut self.events[index])
     }
 
     /// Adds an event that `owners` parts need.
     pub fn push(&mut self, shape: Shape, outcome: Outcome, owners: u32) {
         self.figures.bytes += outcome.bytes();
         self.figures.peak = self.figures.peak.max(self.figures.bytes);
-        self.events.push_back(Event { shape, outcome, owners, repeats: 1 });
+        self.events.push_back(Event { number: self.next, shape, outcome, owners, repeats: 1 });
+        self.next += 1;
     }
 
     /// Counts one more of the last event instead of adding an equal one. Whether it could: only
@@ -116,7 +126,8 @@ impl Log {
 
     /// A part with this range does not need its events any more.
     pub fn disown(&mut self, begin: Position, end: Position) {
-        let last = if end.nth > 0 { end.event + 1 } else { end.event };
+        // Without a result of the first or the last event it has not come to own that.
+        let last = if end.nth > 0 && begin < end { end.event + 1 } else { end.event };
         for number in begin.event..last {
             let Some(event) = self.get_mut(number) else { continue };
             event.owners = event.owners.saturating_sub(1);
@@ -128,17 +139,14 @@ impl Log {
         }
     }
 
-    /// Drops events that nobody needs at both ends of the sequence, but none before `floor`, where
-    /// an open part stands, at its end.
-    pub fn trim(&mut self, floor: Option<Position>) {
+    /// Drops events that nobody needs at both ends of the sequence.
+    pub fn trim(&mut self) {
         let dead = |event: Option<&Event>| event.is_some_and(|event| event.owners == 0);
-        let floor = floor.map_or(0, |floor| floor.event);
-        while self.end().event > floor && dead(self.events.back()) {
+        while dead(self.events.back()) {
             self.events.pop_back();
         }
         while dead(self.events.front()) {
             self.events.pop_front();
-            self.first += 1;
         }
     }
 }

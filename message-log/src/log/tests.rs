@@ -1,1 +1,110 @@
-//! Tests of the log.
+//! The sequence on its own.
+
+use super::*;
+
+fn event(tag: i32, len: usize, arena: &mut Arena) -> (Shape, Outcome) {
+    let shape = Shape { tag: Some(tag), ..Shape::new(Call("MPI_Recv")) };
+    let mut outcome = Outcome::of(0);
+    if len > 0 {
+        outcome.items = Items::One(Item {
+            index: 0,
+            began: 0,
+            persistent: false,
+            status: crate::status::Status::default(),
+            target: crate::target::Target::Nothing,
+            payload: arena.room(len).unwrap(),
+        });
+    }
+    (shape, outcome)
+}
+
+fn at(event: u64) -> Position {
+    Position { event, nth: 0 }
+}
+
+#[test]
+fn the_last_owner_frees_the_bytes() {
+    let (mut log, mut arena) = (Log::default(), Arena::default());
+    let (shape, outcome) = event(1, 1000, &mut arena);
+    log.push(shape, outcome, 2);
+    log.disown(at(0), at(1));
+    assert_eq!(log.figures().bytes, 1000);
+    log.disown(at(0), at(1));
+    assert_eq!(log.figures(), Figures { bytes: 0, peak: 1000 });
+    log.trim();
+    assert!(log.is_empty());
+}
+
+#[test]
+fn numbers_stay_with_events_when_the_first_ones_go() {
+    let (mut log, mut arena) = (Log::default(), Arena::default());
+    for tag in 0..4 {
+        let (shape, outcome) = event(tag, 10, &mut arena);
+        log.push(shape, outcome, 1);
+    }
+    log.disown(at(0), at(2));
+    log.trim();
+    assert_eq!(log.len(), 2);
+    assert_eq!(log.get(at(2)).unwrap().shape.tag, Some(2));
+    assert!(log.get(at(1)).is_none());
+    assert_eq!(log.end(), at(4));
+}
+
+#[test]
+fn no_number_is_used_twice() {
+    let (mut log, mut arena) = (Log::default(), Arena::default());
+    for tag in 0..4 {
+        let (shape, outcome) = event(tag, 10, &mut arena);
+        log.push(shape, outcome, 1);
+    }
+    log.disown(at(2), at(4));
+    log.trim();
+    assert_eq!((log.len(), log.end()), (2, at(4)));
+    let (shape, outcome) = event(9, 10, &mut arena);
+    log.push(shape, outcome, 1);
+    assert_eq!(log.get(at(4)).unwrap().shape.tag, Some(9));
+    assert_eq!(log.get(at(1)).unwrap().shape.tag, Some(1));
+    assert!(log.get(at(2)).is_none() && log.get(at(3)).is_none() && log.get(at(5)).is_none());
+    // What has gone is nobody's to give up again.
+    log.disown(at(2), at(4));
+    assert_eq!(log.figures().bytes, 30);
+}
+
+#[test]
+fn equal_polls_are_one_event() {
+    let (mut log, mut arena) = (Log::default(), Arena::default());
+    let (shape, outcome) = event(1, 0, &mut arena);
+    log.push(shape, outcome, 1);
+    let (_, again) = event(1, 0, &mut arena);
+    assert!(log.repeat(&shape, &again));
+    let (other, again) = event(2, 0, &mut arena);
+    assert!(!log.repeat(&other, &again));
+    let (_, received) = event(1, 5, &mut arena);
+    assert!(!log.repeat(&shape, &received));
+    assert_eq!(log.len(), 1);
+    assert_eq!(log.after(at(0)), Position { event: 0, nth: 1 });
+    assert_eq!(log.after(Position { event: 0, nth: 1 }), at(1));
+}
+
+/// Payloads of all sizes at once keep their bytes, and the memory of those that went is used again.
+#[test]
+fn memory_is_used_again() {
+    let mut arena = Arena::default();
+    let mut held = Vec::new();
+    for round in 0..3u8 {
+        for len in [1usize, 22, 23, 4096, 1 << 20, (32 << 20) + 1] {
+            let mut payload = arena.room(len).unwrap();
+            payload.as_bytes_mut().fill(round);
+            assert_eq!(payload.len(), len);
+            held.push((round, payload));
+        }
+        for (round, payload) in &held {
+            assert!(payload.as_bytes().iter().all(|byte| byte == round));
+        }
+    }
+    held.clear();
+    let first = arena.room(1 << 20).unwrap().as_bytes().as_ptr();
+    for _ in 0..100 {
+        assert_eq!(arena.room(1 << 20).unwrap().as_bytes().as_ptr(), first);
+    }
+}

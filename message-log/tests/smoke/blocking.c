@@ -1,21 +1,6 @@
 /* A part with one blocking message in a ring, replayed: the values and statuses are those of the
  * first run, and nothing is sent. Exits with 1 and says why otherwise. */
-#include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "veloc-mpi.h"
-
-#define CHECK(condition)                                                                          \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition,                   \
-                    VELOC_Part_error());                                                          \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                         \
-        }                                                                                         \
-    } while (0)
+#include "check.h"
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
@@ -31,7 +16,7 @@ int main(int argc, char **argv) {
             out[i] = run == 0 ? rank + i : -1;
         }
         memset(in, 0, sizeof in);
-        CHECK((run == 0 ? VELOC_Part_begin(7, 0) : VELOC_Part_replay_begin(7)) == 0);
+        begin(7, run);
         if (rank % 2 == 0) {
             MPI_Send(out, COUNT, MPI_DOUBLE, next, 5, MPI_COMM_WORLD);
         }
@@ -40,7 +25,7 @@ int main(int argc, char **argv) {
         if (rank % 2 == 1) {
             MPI_Send(out, COUNT, MPI_DOUBLE, next, 5, MPI_COMM_WORLD);
         }
-        CHECK((run == 0 ? VELOC_Part_end(7) : VELOC_Part_replay_end(7)) == 0);
+        end(7, run);
         for (int i = 0; i < COUNT; i++) {
             CHECK(in[i] == last + i);
         }

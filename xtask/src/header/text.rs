@@ -12,6 +12,23 @@ pub(super) const HEADER: &str = "\
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */";
 
+/// The first lines of `veloc-mpi.h`.
+pub(super) const MPI_HEADER: &str = "\
+/*
+ * Messages of checkpointed parts of adjoint codes, logged and replayed.
+ *
+ * Generated from message-log/src/capi.rs by `cargo xtask header`. Do not edit.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */";
+
+/// What `veloc-mpi.h` includes.
+pub(super) const MPI_INCLUDES: &str = "\
+#include <stddef.h>
+#include <stdint.h>
+
+#include \"veloc/defs.h\"";
+
 /// What `veloc.h` includes. A compiler that cannot look for a file is taken to have MPI, as
 /// programs for VELOC expect.
 pub(super) const INCLUDES: &str = "\
@@ -123,10 +140,18 @@ pub(super) fn veloc(translated: &str) -> Result<String> {
     };
     let text =
         format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}\n#endif{after}{CXX}{END}\n");
-    // Such comments are not in every C.
-    Ok(text
-        .replace("  // __cplusplus", " /* __cplusplus */")
-        .replace("// __cplusplus", "/* __cplusplus */"))
+    Ok(comments(&text))
+}
+
+/// `veloc-mpi.h` of cbindgen's text.
+pub(super) fn veloc_mpi(translated: &str) -> String {
+    comments(&preconditions(translated))
+}
+
+/// The text without comments that are not in every C.
+fn comments(text: &str) -> String {
+    text.replace("  // __cplusplus", " /* __cplusplus */")
+        .replace("// __cplusplus", "/* __cplusplus */")
 }
 
 /// What Rust's comments call "Safety" is what the caller has to see to.

@@ -1,0 +1,41 @@
+//! Installations of MPI: their compilers, and how they start a job.
+
+use crate::job::Job;
+use crate::program::{found, mpi_program};
+use crate::run::Run;
+
+/// An MPI installation as Debian names its commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Mpi {
+    /// Its C compiler.
+    pub compiler: &'static str,
+    starter: &'static str,
+    arguments: &'static str,
+}
+
+/// Open MPI, by root, on any number of cores. Who waits gives its core to others.
+pub const OPEN_MPI: Mpi = Mpi {
+    compiler: "mpicc.openmpi",
+    starter: "mpirun.openmpi",
+    arguments: "--allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1",
+};
+
+/// MPICH.
+pub const MPICH: Mpi = Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "" };
+
+impl Mpi {
+    /// What starts so many processes, if this MPI is installed.
+    pub fn start(&self, processes: usize) -> Option<Run> {
+        let (Some(_), Some(starter)) = (found(self.compiler), found(self.starter)) else {
+            println!("skipped: {} is not installed", self.compiler);
+            return None;
+        };
+        Some(Run::new(&starter).args(self.arguments).arg("-n").arg(processes.to_string()))
+    }
+
+    /// A run of the script program on three processes.
+    pub fn script(&self, job: &Job, commands: &str) -> Option<Run> {
+        let run = self.start(3)?.arg(mpi_program(self.compiler, "script.c"));
+        Some(run.arg(job.path("veloc.cfg")).args(commands))
+    }
+}

@@ -1,0 +1,68 @@
+//! What checkpointing does to a program whose parts communicate, if nobody logs messages: each of
+//! these programs fails without the library. A change that made one pass would leave its test with
+//! nothing to show.
+
+use crate::under::{run, Library, EVERY_MPI};
+
+/// How a program fails.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    /// A check finds another value than without parts.
+    Wrong,
+    /// It waits for ever.
+    Hangs,
+    /// In a way that depends on the MPI library.
+    Somehow,
+}
+
+fn fails(how: Failure, processes: usize, name: &str, arguments: &str) {
+    for mpi in &EVERY_MPI {
+        // A program that hangs says so after these seconds. One that is slower than that is not
+        // taken for wrong.
+        let watchdog = if matches!(how, Failure::Wrong) { 60 } else { 1 };
+        let arguments = format!("{arguments} watchdog={watchdog}");
+        let Some(run) = run(mpi, Library::None, processes, name, &arguments) else { continue };
+        let ended = run.end();
+        let (stdout, stderr) = (&ended.stdout, &ended.stderr);
+        let so = match how {
+            Failure::Wrong => stdout.contains("there is no library"),
+            Failure::Hangs => stdout.lines().any(|line| line == "hangs"),
+            Failure::Somehow => true,
+        };
+        let failed = !ended.status.success() && !stdout.lines().any(|line| line == "done");
+        assert!(failed && so, "{name} {arguments}: {how:?}\n{stdout}{stderr}");
+    }
+}
+
+/// An eager send that is repeated is received in the next iteration, and nobody notices.
+#[test]
+fn figure_3a_has_a_wrong_value() {
+    fails(Failure::Wrong, 2, "figures", "figure=3a");
+}
+
+#[test]
+fn figures_hang() {
+    for figure in ["3a", "3b", "6a", "6b", "8", "10"] {
+        fails(Failure::Hangs, 2, "figures", &format!("figure={figure} synchronous=1"));
+    }
+}
+
+/// A wait for a request that is no more: of an irecv it brings no value.
+#[test]
+fn figure_3c_fails() {
+    fails(Failure::Wrong, 2, "figures", "figure=3c-receive");
+    let arguments = "figure=3c synchronous=1 snapshot_has_requests=1";
+    fails(Failure::Somehow, 2, "figures", arguments);
+}
+
+#[test]
+fn others_fail() {
+    fails(Failure::Wrong, 4, "bisect", "");
+    fails(Failure::Hangs, 4, "halo", "");
+    fails(Failure::Somehow, 3, "random", "seed=1");
+    fails(Failure::Somehow, 4, "farm", "");
+    fails(Failure::Somehow, 3, "steered", "case=iprobe");
+    fails(Failure::Somehow, 4, "collectives", "case=allreduce");
+    fails(Failure::Wrong, 4, "collectives", "case=ibcast");
+    fails(Failure::Somehow, 3, "exchanges", "case=sendrecv");
+}

@@ -1,0 +1,47 @@
+//! Programs that do with parts what cannot be right: each is told what, by the names of the calls.
+
+use capi_tests::job::Job;
+
+use crate::under::{passes, run, Library, EVERY_MPI};
+
+/// Catches a divergence that goes unnoticed or is not described, and a process that cannot go on.
+#[test]
+fn divergences() {
+    passes(2, "diverge", "");
+}
+
+/// Catches an error handler that is not called: by default a divergence ends the job.
+#[test]
+fn a_divergence_ends_the_job() {
+    ends_the_job("diverge", &["MPI_Recv", "peer 0", "tag 5", "tag 6", "3 elements", "part 3"]);
+}
+
+/// Catches calls that would go wrong silently.
+#[test]
+fn refusals() {
+    let job = Job::new("");
+    for mpi in &EVERY_MPI {
+        let arguments = format!("file={}", job.path("file").display());
+        let Some(run) = run(mpi, Library::Preloaded, 2, "refused", &arguments) else { continue };
+        let _ = run.succeed();
+    }
+    ends_the_job("refused", &["MPI_Win_create", "part 5"]);
+}
+
+/// Catches a state that several threads would use at once.
+#[test]
+fn threads() {
+    passes(2, "refused", "case=threads");
+}
+
+/// The program must not come to its end, and what it says must have these words.
+fn ends_the_job(name: &str, words: &[&str]) {
+    for mpi in &EVERY_MPI {
+        let Some(run) = run(mpi, Library::Preloaded, 2, name, "case=fatal") else { continue };
+        let ended = run.end();
+        assert!(!ended.status.success(), "{name} goes on");
+        let said = &ended.stderr;
+        let missing: Vec<_> = words.iter().filter(|word| !said.contains(**word)).collect();
+        assert!(missing.is_empty(), "{name}: no {missing:?} in\n{said}");
+    }
+}

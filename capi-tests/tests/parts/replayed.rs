@@ -1,0 +1,100 @@
+//! Programs whose replays are right with the library.
+
+use capi_tests::job::Job;
+
+use crate::under::{passes, run, Library, EVERY_MPI};
+
+/// The figures of the paper, with standard and synchronous sends, with requests in the snapshots and
+/// without, with inner parts that the first run has and that it has not. Catches a send that is
+/// repeated, a receive or a wait that is not answered from the log, messages sent again by a part
+/// that is not right-tight, and bytes that stay in the log.
+#[test]
+fn figures() {
+    passes(2, "figures", "");
+}
+
+/// Catches, in programs nobody thought of, what the figures catch in theirs: a hundred parts that
+/// begin and end anywhere between messages of every kind.
+#[test]
+fn random_programs() {
+    passes(2, "random", "seed=1 seeds=16");
+    passes(3, "random", "seed=100 seeds=6");
+    passes(4, "random", "seed=200 seeds=2 messages=40");
+}
+
+/// The same with parts that all processes have in common, so that messages may be sent again.
+#[test]
+fn random_programs_with_common_parts() {
+    passes(2, "random", "seed=1 seeds=16 common=1");
+    passes(3, "random", "seed=100 seeds=6 common=1");
+}
+
+/// Catches an order of completion, an index or a status that is another in the replay.
+#[test]
+fn a_farm() {
+    passes(4, "farm", "");
+}
+
+/// Catches persistent requests that a replay starts or loses, types packed wrongly, and halos that
+/// are not delivered.
+#[test]
+fn a_halo_exchange() {
+    for arguments in ["", "known=0"] {
+        passes(4, "halo", arguments);
+    }
+}
+
+/// Catches instances of a part that are replayed in the wrong order, or dropped with another one.
+#[test]
+fn bisection() {
+    passes(4, "bisect", "");
+}
+
+/// Catches a replay that asks more or less often than the first run.
+#[test]
+fn loops_steered_by_messages() {
+    passes(3, "steered", "");
+}
+
+/// Catches a collective operation that is called again in a replay, computed anew, or delivered into
+/// the gaps between its blocks.
+#[test]
+fn collectives() {
+    passes(4, "collectives", "");
+}
+
+/// Catches bytes logged twice, bytes not received that are logged, and what stays.
+#[test]
+fn bytes() {
+    passes(3, "bytes", "");
+}
+
+/// Catches statuses, errors and elements of unusual messages that are others in the replay.
+#[test]
+fn exchanges_of_every_kind() {
+    passes(3, "exchanges", "");
+}
+
+/// Catches requests that a replay takes for others: cancelled, freed, persistent and shared ones, and
+/// those that begin or end beyond the part.
+#[test]
+fn requests_across_borders() {
+    passes(3, "requests", "");
+}
+
+/// Catches handles that a replay needs and that are gone, and communicators made twice.
+#[test]
+fn handles_that_come_and_go() {
+    passes(3, "handles", "");
+}
+
+/// Catches checkpoints whose messages are taken for the part's.
+#[test]
+fn checkpoints_within_a_part() {
+    for mpi in &EVERY_MPI {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\nmax_versions = 2\n");
+        let configuration = job.path("veloc.cfg").display().to_string();
+        let Some(run) = run(mpi, Library::Linked, 2, "stored", &configuration) else { continue };
+        let _ = run.succeed();
+    }
+}

@@ -1,0 +1,440 @@
+//! Calls that complete requests. What a request received is logged here, wherever it began.
+
+use std::ffi::c_int;
+
+use super::{with, SUCCESS};
+use crate::divergence;
+use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::requests::Life;
+use crate::state::State;
+use crate::status::Status;
+use crate::target::Target;
+
+/// The index of what was completed under the handle of another request.
+const ALIKE: c_int = c_int::MIN;
+
+/// What a call completes of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The only one: `MPI_Wait`, `MPI_Test`.
+    One,
+    /// The only one, which stays: `MPI_Request_get_status`.
+    Look,
+    /// One of several.
+    Any,
+    /// All or none.
+    All,
+    /// Those that are done.
+    Some,
+}
+
+/// The arguments of such a call; null where it has none.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// The function.
+    pub call: Call,
+    /// What it completes.
+    pub kind: Kind,
+    /// The requests.
+    pub requests: Ptr,
+    /// How many.
+    pub count: c_int,
+    /// The flag.
+    pub flag: *mut c_int,
+    /// The index, or how many are completed.
+    pub number: *mut c_int,
+    /// The indices of those.
+    pub indices: *mut c_int,
+    /// The status or statuses, which may be ignored.
+    pub statuses: Ptr,
+}
+
+impl Completion {
+    /// Of a call without any of them.
+    pub fn new(call: Call, kind: Kind, requests: Ptr, count: c_int, statuses: Ptr) -> Completion {
+        let null = std::ptr::null_mut();
+        Completion {
+            call,
+            kind,
+            requests,
+            count,
+            flag: null,
+            number: null,
+            indices: null,
+            statuses,
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(0)
+    }
+
+    /// Whether it gives an array of statuses.
+    fn has_many(&self) -> bool {
+        matches!(self.kind, Kind::All | Kind::Some)
+    }
+
+    /// What the call says of how much it did: its flag, and its index or count.
+    ///
+    /// # Safety
+    /// It has returned.
+    unsafe fn said(&self) -> (c_int, c_int) {
+        let read = |from: *mut c_int, default| match from.is_null() {
+            true => default,
+            // SAFETY: the application's, by the caller's promise.
+            false => unsafe { from.read() },
+        };
+        (read(self.flag, 1), read(self.number, 0))
+    }
+
+    /// The indices of the requests that it completed.
+    ///
+    /// # Safety
+    /// It has returned.
+    unsafe fn completed(&self, undefined: c_int) -> Completed<'_> {
+        // SAFETY: by the caller's promise.
+        let (flag, number) = unsafe { self.said() };
+        match self.kind {
+            _ if flag == 0 => Completed::None,
+            Kind::One | Kind::Look => Completed::One(0),
+            // No request was active; the status says so.
+            Kind::Any if number == undefined => Completed::One(-1),
+            Kind::Any => Completed::One(number),
+            Kind::All => Completed::All(self.count),
+            Kind::Some if number == undefined || number <= 0 => Completed::None,
+            // SAFETY: by the caller's promise, MPI has written that many.
+            Kind::Some => Completed::Some(unsafe {
+                std::slice::from_raw_parts(self.indices, number as usize)
+            }),
+        }
+    }
+}
+
+/// Indices.
+enum Completed<'a> {
+    None,
+    One(c_int),
+    All(c_int),
+    Some(&'a [c_int]),
+}
+
+impl Completed<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Completed::None => 0,
+            Completed::One(_) => 1,
+            Completed::All(count) => *count as usize,
+            Completed::Some(indices) => indices.len(),
+        }
+    }
+
+    fn get(&self, n: usize) -> c_int {
+        match self {
+            Completed::None => -1,
+            Completed::One(index) => *index,
+            Completed::All(_) => n as c_int,
+            Completed::Some(indices) => indices.get(n).copied().unwrap_or(-1),
+        }
+    }
+}
+
+/// The handles of a call before MPI changes them: one, which most calls have, without an allocation.
+enum Handles {
+    One(usize),
+    Many(Vec<usize>),
+}
+
+impl Handles {
+    unsafe fn read(state: &State, call: &Completion) -> Handles {
+        // SAFETY: as many handles as the call says, by the promise of `complete`.
+        let nth = |n| unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+        match call.len() {
+            1 => Handles::One(nth(0)),
+            len => Handles::Many((0..len).map(nth).collect()),
+        }
+    }
+
+    fn get(&self, n: usize) -> Option<usize> {
+        match self {
+            Handles::One(handle) => (n == 0).then_some(*handle),
+            Handles::Many(handles) => handles.get(n).copied(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Handles::One(_) => 1,
+            Handles::Many(handles) => handles.len(),
+        }
+    }
+}
+
+/// A call outside parts: what it ends is gone.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        if state.requests.is_empty() {
+            return real();
+        }
+        // SAFETY: by the caller's promise.
+        let before = unsafe { Handles::read(state, call) };
+        let code = real();
+        for n in 0..before.len() {
+            let Some(handle) = before.get(n) else { continue };
+            // SAFETY: by the caller's promise.
+            let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+            let is_gone = after == state.mpi.request_null && handle != after;
+            if is_gone && !state.requests.remove_plain(handle) {
+                state.gone(handle);
+            }
+        }
+        code
+    })
+}
+
+/// A call inside parts. `real` gets the place for the status or statuses.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn complete(call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+    with(|state| {
+        let shape = Shape::of_requests(call.call, i64::from(call.count));
+        match state.source() {
+            // SAFETY: by the caller's promise.
+            Source::Mpi => unsafe { record(state, shape, call, real) },
+            // SAFETY: as above.
+            Source::Log => unsafe { replay(state, shape, call) },
+        }
+    })
+}
+
+/// # Safety
+/// As for [`complete`].
+unsafe fn record(
+    state: &mut State,
+    shape: Shape,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    let before = unsafe { Handles::read(state, call) };
+    let mut handles = (0..before.len()).filter_map(|n| before.get(n));
+    if let Some(of) = handles.find_map(|handle| state.foreign(handle)) {
+        return super::refuse_on(state, call.call, of);
+    }
+    let numbers = state.mpi.numbers;
+    let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
+    let mut one = Status::default();
+    let mut many = Vec::new();
+    let statuses = match (call.statuses as usize == ignored, call.has_many()) {
+        (false, _) => call.statuses,
+        (true, false) => one.as_mut_ptr(),
+        (true, true) => {
+            many.resize(call.len() + 1, Status::default());
+            many.as_mut_ptr().cast()
+        }
+    };
+    let code = real(statuses);
+    let mut outcome = Outcome::of(code);
+    // SAFETY: the call has returned.
+    (outcome.number, outcome.index) = unsafe { call.said() };
+    if code == SUCCESS || call.kind == Kind::One || code == numbers.err_in_status {
+        // SAFETY: as above.
+        let completed = unsafe { call.completed(numbers.undefined) };
+        let item = |n: usize| {
+            let index = completed.get(n);
+            // SAFETY: MPI has written a status for each that it has completed.
+            let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
+            let failed = match code == numbers.err_in_status {
+                true => status.error(&state.mpi) != SUCCESS,
+                false => code != SUCCESS,
+            };
+            // SAFETY: as above.
+            unsafe { ended(state, call, &before, index, status, failed) }
+        };
+        outcome.items = match completed.len() {
+            0 => Items::None,
+            1 => Items::One({ item }(0)),
+            len => Items::Many((0..len).map(item).collect()),
+        };
+        // SAFETY: MPI has completed what these handles are of.
+        unsafe { add_alike(state, &before, &mut outcome.items) };
+    }
+    state.parts.record(shape, outcome);
+    code
+}
+
+/// Adds to what was completed the data of other requests with the same handles: they are done too,
+/// and which of them the call was made for cannot be told.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
+    let mut alike = Vec::new();
+    for item in items.as_slice() {
+        let handle = usize::try_from(item.index).ok().and_then(|n| before.get(n));
+        let Some(handle) = handle.filter(|_| !item.persistent) else { continue };
+        for (began, target) in state.requests.take_alike(handle) {
+            // SAFETY: by the caller's promise.
+            let mut other = unsafe { state.received(&target, None) };
+            (other.began, other.index) = (began, ALIKE);
+            alike.push(other);
+        }
+    }
+    if !alike.is_empty() {
+        let own = match std::mem::replace(items, Items::None) {
+            Items::None => Vec::new(),
+            Items::One(item) => vec![item],
+            Items::Many(items) => items.into_vec(),
+        };
+        *items = Items::Many(own.into_iter().chain(alike).collect());
+    }
+}
+
+/// One request that MPI has completed.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn ended(
+    state: &mut State,
+    call: &Completion,
+    before: &Handles,
+    index: c_int,
+    status: Status,
+    failed: bool,
+) -> Item {
+    let nothing = |stays| Item {
+        index,
+        began: 0,
+        persistent: stays,
+        status,
+        target: Target::Nothing,
+        payload: Payload::default(),
+    };
+    let Some((n, handle)) = usize::try_from(index).ok().and_then(|n| Some((n, before.get(n)?)))
+    else {
+        return nothing(true);
+    };
+    // SAFETY: by the caller's promise.
+    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+    let stays = after != state.mpi.request_null;
+    let known = match stays {
+        true => state.requests.get(handle).cloned(),
+        false => state.gone(handle),
+    };
+    let Some(known) = known.filter(|request| request.life == Life::Real) else {
+        return nothing(stays);
+    };
+    let is_void = failed || known.cancelled && status.is_cancelled();
+    let target = if is_void { Target::Nothing } else { known.target };
+    let message = known.is_message.then_some(&status);
+    // SAFETY: MPI has completed the request.
+    let mut item = unsafe { state.received(&target, message) };
+    item.status = status;
+    item.index = index;
+    item.began = known.began;
+    item.persistent = stays;
+    item
+}
+
+/// # Safety
+/// As for [`complete`].
+unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
+    let at = match state.parts.next(&shape) {
+        Ok(at) => at,
+        Err(divergence) => return divergence::stop(state, &shape, &divergence),
+    };
+    let first = state.parts.replayed_since();
+    let Some(event) = state.parts.event(at) else { return SUCCESS };
+    let outcome = &event.outcome;
+    let write = |to: *mut c_int, value| {
+        if !to.is_null() {
+            // SAFETY: the application's, by the caller's promise.
+            unsafe { to.write(value) };
+        }
+    };
+    write(call.flag, outcome.number);
+    write(call.number, outcome.index);
+    let code = outcome.code;
+    let mut done = Vec::new();
+    let mut wrong = None;
+    for (n, item) in outcome.items.as_slice().iter().enumerate() {
+        if item.index == ALIKE {
+            let target = state.requests.target_alike(item.began).filter(|_| item.began > first);
+            // SAFETY: the application's memory, by the caller's promise.
+            if let Err(text) = unsafe { state.give(item, target) } {
+                wrong = Some(format!("{}: {text}", shape.call.0));
+                break;
+            }
+            continue;
+        }
+        let index = usize::try_from(item.index).ok();
+        if let (Kind::Some, Some(_)) = (call.kind, index) {
+            // SAFETY: the application has room for as many indices as requests.
+            unsafe { call.indices.add(n).write(item.index) };
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { give_status(state, call, n, &item.status) };
+        let Some(place) = index.map(|index| state.mpi.nth_handle(call.requests, index)) else {
+            continue;
+        };
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(place) };
+        // Begun in this part, and so in this replay; otherwise the handle is none any more, whatever
+        // has it now.
+        let own = state.requests.get(handle).filter(|_| item.began > first);
+        let is_other = own.is_none_or(|own| own.began != item.began);
+        let alike = match item.began > first && is_other {
+            true => state.requests.target_alike(item.began),
+            false => None,
+        };
+        if item.began > first && is_other && alike.is_none() && !item.payload.is_empty() {
+            wrong = Some(format!(
+                "request {} of {} is not the one that was completed in the first run",
+                item.index, shape.call.0
+            ));
+            break;
+        }
+        // A replay looks at the types of what it begins at once.
+        let target = own.filter(|_| !is_other).map(|own| &own.target).or(alike);
+        // SAFETY: the application's memory, by the caller's promise.
+        if let Err(text) = unsafe { state.give(item, target) } {
+            wrong = Some(format!("request {} of {}: {text}", item.index, shape.call.0));
+            break;
+        }
+        if !item.persistent {
+            done.push((place, own.is_some().then_some(handle)));
+        }
+    }
+    for (place, handle) in done {
+        if let Some(handle) = handle {
+            state.give_back(handle);
+        }
+        // SAFETY: the application's request, by the caller's promise.
+        unsafe { state.mpi.write_handle(place, state.mpi.request_null) };
+    }
+    match wrong {
+        Some(text) => divergence::broken(state, &shape, &text),
+        None => code,
+    }
+}
+
+/// Writes the status of the `n`th completed request where the application wants it.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn give_status(state: &State, call: &Completion, n: usize, status: &Status) {
+    let mpi = &state.mpi;
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if !call.has_many() {
+            status.write(mpi, call.statuses);
+        } else if call.statuses as usize != mpi.numbers.statuses_ignore {
+            status.write_all(mpi, mpi.nth_status(call.statuses, n));
+        }
+    }
+}

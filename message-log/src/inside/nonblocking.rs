@@ -1,0 +1,290 @@
+//! Calls that begin something and give a request.
+
+use std::ffi::c_int;
+
+use super::p2p::Message;
+use super::{with, SUCCESS};
+use crate::divergence;
+use crate::log::{Call, Outcome, Shape};
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::requests::{Life, Plain, Request};
+use crate::state::State;
+use crate::target::Target;
+
+/// A non-blocking send.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn send(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = message.shape(call, state);
+        // SAFETY: by the caller's promise.
+        unsafe { state.starting(shape, Target::Nothing, false, request, real) }
+    })
+}
+
+/// A non-blocking receive.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn recv(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let is_message = message.peer != state.mpi.numbers.proc_null;
+        // SAFETY: by the caller's promise.
+        unsafe { state.receiving_later(call, message, is_message, request, real) }
+    })
+}
+
+/// A send and a receive in one, which are two events: one for the shape of each. How much has come
+/// MPICH does not say, so all that there is room for is logged.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn sendrecv(
+    call: Call,
+    sent: &Message,
+    received: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = sent.shape(call, state);
+        let code = state.plain(shape, || SUCCESS);
+        if code != SUCCESS {
+            return code;
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { state.receiving_later(call, received, false, request, real) }
+    })
+}
+
+/// A non-blocking receive outside parts: it may be waited for inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn recv_outside(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS && message.peer != state.mpi.numbers.proc_null {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(request) };
+            state.requests.insert_plain(
+                handle,
+                Plain {
+                    call,
+                    comm: state.mpi.abi.truncate(message.comm),
+                    buf: message.buf as usize,
+                    count: message.count,
+                    datatype: state.mpi.abi.truncate(message.datatype),
+                },
+            );
+        }
+        code
+    })
+}
+
+/// The same outside parts: it may be waited for inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn sendrecv_outside(
+    call: Call,
+    received: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS && received.peer != state.mpi.numbers.proc_null {
+            let target = received.target(state);
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            unsafe { state.begun(Shape::new(call), target, false, 0, request) };
+        }
+        code
+    })
+}
+
+/// A call outside parts whose request must not be completed inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(request) };
+            let foreign = Request {
+                shape: Shape::new(call),
+                target: Target::Nothing,
+                is_message: false,
+                began: 0,
+                made: 0,
+                persistent: false,
+                life: Life::Foreign,
+                cancelled: false,
+            };
+            state.requests.insert(handle, foreign);
+        }
+        code
+    })
+}
+
+impl State {
+    /// A non-blocking receive. One of no process receives nothing.
+    ///
+    /// # Safety
+    /// `request` is the call's.
+    unsafe fn receiving_later(
+        &mut self,
+        call: Call,
+        message: &Message,
+        is_message: bool,
+        request: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> c_int {
+        let shape = message.shape(call, self);
+        let target = match message.peer == self.mpi.numbers.proc_null {
+            true => Target::Nothing,
+            false => message.target(self),
+        };
+        // SAFETY: by the caller's promise.
+        unsafe { self.starting(shape, target, is_message, request, real) }
+    }
+
+    /// A real call has begun a request.
+    ///
+    /// # Safety
+    /// A handle is at `request`.
+    pub unsafe fn begun(
+        &mut self,
+        shape: Shape,
+        target: Target,
+        is_message: bool,
+        began: u64,
+        request: Ptr,
+    ) {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        let request = Request {
+            shape,
+            target,
+            is_message,
+            began,
+            made: 0,
+            persistent: false,
+            life: Life::Real,
+            cancelled: false,
+        };
+        self.requests.insert(handle, request);
+    }
+
+    /// A call that begins a request; a replay gives one that is done.
+    ///
+    /// # Safety
+    /// `request` is the call's.
+    pub unsafe fn starting(
+        &mut self,
+        shape: Shape,
+        target: Target,
+        is_message: bool,
+        request: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> c_int {
+        match self.source() {
+            Source::Mpi => {
+                let code = real();
+                let mut outcome = Outcome::of(code);
+                if code == SUCCESS {
+                    outcome.began = self.parts.begin_number();
+                    // SAFETY: by the caller's promise, MPI has written a handle there.
+                    unsafe { self.begun(shape, target, is_message, outcome.began, request) };
+                }
+                self.parts.record(shape, outcome);
+                code
+            }
+            Source::Log => {
+                let (code, began) = match self.parts.next(&shape) {
+                    Ok(at) => match self.parts.event(at) {
+                        Some(event) => (event.outcome.code, event.outcome.began),
+                        None => return SUCCESS,
+                    },
+                    Err(divergence) => return divergence::stop(self, &shape, &divergence),
+                };
+                if code == SUCCESS {
+                    let handle = self.pool.take(&self.mpi);
+                    let target = target.resolved(&mut self.types);
+                    let life = Life::Replayed(self.parts.replayed().unwrap_or_default());
+                    let begun = Request {
+                        shape,
+                        target,
+                        is_message,
+                        began,
+                        made: 0,
+                        persistent: false,
+                        life,
+                        cancelled: false,
+                    };
+                    self.requests.insert(handle, begun);
+                    // SAFETY: by the caller's promise.
+                    unsafe { self.mpi.write_handle(request, handle) };
+                }
+                code
+            }
+        }
+    }
+
+    /// The call that gave one of these requests, if its result could not be given again.
+    pub fn foreign(&self, handle: usize) -> Option<Call> {
+        let request = self.requests.get(handle)?;
+        (request.life == Life::Foreign).then_some(request.shape.call)
+    }
+
+    /// A replayed request is done: the generalized one is used again.
+    pub fn give_back(&mut self, handle: usize) {
+        if let Some(request) = self.requests.get_mut(handle) {
+            if matches!(request.life, Life::Replayed(_)) {
+                request.life = Life::Idle;
+                request.target = Target::Nothing;
+                self.pool.give(handle);
+            }
+        }
+    }
+
+    /// MPI has freed the request with this handle.
+    pub fn gone(&mut self, handle: usize) -> Option<Request> {
+        let request = self.requests.remove(handle)?;
+        if request.life != Life::Real {
+            self.pool.lose(handle);
+        }
+        Some(request)
+    }
+
+    /// The replay of the instance with this number has ended. What it has begun and nobody waited
+    /// for is done, and nobody will: the backward sweep comes next.
+    pub fn replay_ended(&mut self, number: u64) {
+        for (handle, request) in self.requests.iter_mut() {
+            if request.life == Life::Replayed(number) {
+                request.life = Life::Idle;
+                request.target = Target::Nothing;
+                self.pool.give(handle);
+            }
+        }
+    }
+}

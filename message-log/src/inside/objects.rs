@@ -1,0 +1,148 @@
+//! Communicators and types: what a replay may still use is not freed.
+//!
+//! Communicators are made together with other processes, so a replay gives those of the first run.
+//! Types are local: a replay makes and frees its own.
+
+use std::ffi::c_int;
+
+use super::{with, SUCCESS};
+use crate::deferred::Kind;
+use crate::divergence;
+use crate::log::{Call, Outcome, Shape};
+use crate::parts::Source;
+use crate::pmpi::{Handle, Ptr};
+use crate::state::State;
+use crate::types::Types;
+
+/// A call that makes a communicator out of `comm`.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn make_comm(
+    call: Call,
+    comm: Handle,
+    made: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = Shape { comm: state.mpi.abi.truncate(comm), ..Shape::new(call) };
+        match state.source() {
+            Source::Mpi => {
+                let code = real();
+                let mut outcome = Outcome::of(code);
+                if code == SUCCESS {
+                    // SAFETY: by the caller's promise, MPI has written a handle there.
+                    outcome.handle = unsafe { state.mpi.read_handle(made) };
+                }
+                state.parts.record(shape, outcome);
+                code
+            }
+            Source::Log => match state.parts.next(&shape) {
+                Ok(at) => {
+                    let Some(event) = state.parts.event(at) else { return SUCCESS };
+                    if event.outcome.code == SUCCESS {
+                        // SAFETY: by the caller's promise.
+                        unsafe { state.mpi.write_handle(made, event.outcome.handle) };
+                    }
+                    event.outcome.code
+                }
+                Err(divergence) => divergence::stop(state, &shape, &divergence),
+            },
+        }
+    })
+}
+
+/// A call of all processes that changes a communicator: once.
+pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let comm = state.mpi.abi.truncate(comm);
+        state.plain(Shape { comm, ..Shape::new(call) }, real)
+    })
+}
+
+/// A call that frees a communicator outside parts.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn free_comm_outside(comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { state.freeing_comm(comm, real) })
+}
+
+/// A call that frees a communicator.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn free_comm(call: Call, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(comm) };
+        let shape = Shape { comm: handle, ..Shape::new(call) };
+        if state.source() == Source::Mpi {
+            // SAFETY: as above.
+            let code = unsafe { state.freeing_comm(comm, real) };
+            state.parts.record(shape, Outcome::of(code));
+            return code;
+        }
+        let code = state.plain(shape, || SUCCESS);
+        if code == SUCCESS {
+            // The first run has freed it.
+            // SAFETY: as above.
+            unsafe { state.mpi.write_handle(comm, state.mpi.comm_null) };
+        }
+        code
+    })
+}
+
+/// `MPI_Type_free`, anywhere.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(datatype) };
+        let is_freed = state.deferred.has(Kind::Type, handle);
+        if !is_freed && state.parts.live() == 0 {
+            state.keep_type(handle);
+            state.types.forget(handle);
+            return real();
+        }
+        if !is_freed {
+            state.deferred.add(Kind::Type, handle, state.parts.now());
+        }
+        // SAFETY: as above.
+        unsafe { state.mpi.write_handle(datatype, state.mpi.datatype_null) };
+        SUCCESS
+    })
+}
+
+impl State {
+    /// The application frees a communicator.
+    ///
+    /// # Safety
+    /// A handle is at `comm`.
+    unsafe fn freeing_comm(&mut self, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+        if self.parts.live() == 0 {
+            return real();
+        }
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(comm) };
+        self.deferred.add(Kind::Comm, handle, self.parts.now());
+        // SAFETY: as above.
+        unsafe { self.mpi.write_handle(comm, self.mpi.comm_null) };
+        SUCCESS
+    }
+
+    /// The application frees a type: requests under way get a copy.
+    fn keep_type(&mut self, handle: usize) {
+        let mut copy = None;
+        self.requests.know_all();
+        for (_, request) in self.requests.iter_mut() {
+            if request.target.uses(handle) {
+                let copy = copy.get_or_insert_with(|| Types::copy(&self.mpi, handle));
+                request.target = request.target.with(handle, copy);
+            }
+        }
+    }
+}

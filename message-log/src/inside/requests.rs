@@ -1,0 +1,257 @@
+//! Persistent requests, and what is done to requests beside completing them.
+//!
+//! Making a persistent request is local: a replay does it too, and starts nothing. One that the
+//! application frees stays until no replay can start it any more.
+
+use std::ffi::c_int;
+
+use super::p2p::Message;
+use super::{with, SUCCESS};
+use crate::deferred::Kind;
+use crate::divergence;
+use crate::log::{Call, Outcome, Shape};
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::requests::{Life, Request};
+use crate::state::State;
+use crate::target::Target;
+
+/// What a persistent request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It sends.
+    Send,
+    /// It receives.
+    Receive,
+}
+
+/// Makes a persistent request, anywhere.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn make(
+    call: Call,
+    way: Way,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let shape = message.shape(call, state);
+        let began = match state.parts.source() {
+            None => 0,
+            Some(Source::Mpi) => state.parts.begin_number(),
+            Some(Source::Log) => match state.parts.next(&shape) {
+                Ok(at) => state.parts.event(at).map_or(0, |event| event.outcome.began),
+                Err(divergence) => return divergence::stop(state, &shape, &divergence),
+            },
+        };
+        let code = real();
+        if code == SUCCESS {
+            let target = match way {
+                Way::Send => Target::Nothing,
+                Way::Receive => message.target(state),
+            };
+            let made = Request {
+                shape,
+                target,
+                is_message: way == Way::Receive,
+                began: 0,
+                made: began,
+                persistent: true,
+                life: Life::Real,
+                cancelled: false,
+            };
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(request) };
+            state.requests.insert(handle, made);
+        }
+        if state.parts.source() == Some(Source::Mpi) {
+            state.parts.record(shape, Outcome { began, ..Outcome::of(code) });
+        }
+        code
+    })
+}
+
+/// Starts persistent requests outside parts.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn start_outside(requests: Ptr, count: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        // SAFETY: by the caller's promise.
+        unsafe { state.started(requests, count, 0) };
+        real()
+    })
+}
+
+/// Starts persistent requests.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn start(
+    call: Call,
+    requests: Ptr,
+    count: c_int,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let mut shape = Shape::of_requests(call, i64::from(count));
+        for n in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
+            if let Some(of) = state.foreign(handle) {
+                return super::refuse_on(state, call, of);
+            }
+        }
+        if count == 1 {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { state.mpi.read_handle(requests) };
+            if let Some(request) = state.requests.get(handle) {
+                shape = Shape { call, ..request.shape };
+            }
+        }
+        match state.source() {
+            Source::Mpi => {
+                let code = real();
+                let mut outcome = Outcome::of(code);
+                if code == SUCCESS && count > 0 {
+                    outcome.began = state.parts.begin_numbers(count as u64);
+                    // SAFETY: by the caller's promise.
+                    unsafe { state.started(requests, count, outcome.began) };
+                }
+                state.parts.record(shape, outcome);
+                code
+            }
+            Source::Log => match state.parts.next(&shape) {
+                Ok(at) => {
+                    let Some(event) = state.parts.event(at) else { return SUCCESS };
+                    let (code, began) = (event.outcome.code, event.outcome.began);
+                    // SAFETY: by the caller's promise.
+                    unsafe { state.started(requests, count, began) };
+                    code
+                }
+                Err(divergence) => divergence::stop(state, &shape, &divergence),
+            },
+        }
+    })
+}
+
+/// Asks for the end of a request outside parts.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn cancel_outside(request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        // SAFETY: by the caller's promise.
+        unsafe { state.cancelling(request) };
+        real()
+    })
+}
+
+/// Asks for the end of a request.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn cancel(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        if state.source() == Source::Mpi {
+            // SAFETY: by the caller's promise.
+            unsafe { state.cancelling(request) };
+        }
+        state.plain(Shape::new(call), real)
+    })
+}
+
+/// Gives a request up outside parts.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn free_outside(_call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { state.freeing(request, real) })
+}
+
+/// Gives a request up.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn free(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let shape = Shape::new(call);
+        if state.source() == Source::Mpi {
+            // SAFETY: by the caller's promise.
+            let code = unsafe { state.freeing(request, real) };
+            state.parts.record(shape, Outcome::of(code));
+            return code;
+        }
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(request) };
+        let first = state.parts.replayed_since();
+        let code = state.plain(shape, || SUCCESS);
+        if code != SUCCESS {
+            return code;
+        }
+        match state.requests.get(handle) {
+            // Made in this replay, as it was in the first run. What was made before the part has
+            // been freed then.
+            Some(known) if known.persistent && known.made > first => {
+                // SAFETY: as above.
+                return unsafe { state.freeing(request, real) };
+            }
+            Some(known) if matches!(known.life, Life::Replayed(_)) => state.give_back(handle),
+            _ => {}
+        }
+        // SAFETY: as above.
+        unsafe { state.mpi.write_handle(request, state.mpi.request_null) };
+        code
+    })
+}
+
+impl State {
+    /// Requests are started, with numbers from `began` on if that is not 0.
+    ///
+    /// # Safety
+    /// So many handles are at `requests`.
+    unsafe fn started(&mut self, requests: Ptr, count: c_int, began: u64) {
+        for n in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
+            let Some(request) = self.requests.get_mut(handle) else { continue };
+            request.began = if began == 0 { 0 } else { began + n as u64 };
+            request.cancelled = false;
+            // The type may be freed while it is under way.
+            request.target = request.target.resolved(&mut self.types);
+        }
+    }
+
+    /// The request may be cancelled: its status will say so.
+    ///
+    /// # Safety
+    /// A handle is at `request`.
+    unsafe fn cancelling(&mut self, request: Ptr) {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        if let Some(request) = self.requests.get_mut(handle) {
+            request.cancelled = true;
+        }
+    }
+
+    /// The application gives a request up.
+    ///
+    /// # Safety
+    /// A handle is at `request`.
+    unsafe fn freeing(&mut self, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        let persistent = self.requests.get(handle).is_some_and(|known| known.persistent);
+        if persistent && self.parts.live() > 0 {
+            self.deferred.add(Kind::Request, handle, self.parts.now());
+            // SAFETY: as above.
+            unsafe { self.mpi.write_handle(request, self.mpi.request_null) };
+            return SUCCESS;
+        }
+        self.gone(handle);
+        real()
+    }
+}

@@ -1,0 +1,368 @@
+//! The parts and their log against a model that is as plain as can be: every recorded run is a list
+//! of its own of everything that it has seen.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::log::{Arena, Call, Item, Items};
+use crate::status::Status;
+use crate::target::Target;
+
+/// A call: its shape, and what it received. Polls receive nothing, and are the same again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Message {
+    tag: i32,
+    len: usize,
+}
+
+impl Message {
+    const POLL: Message = Message { tag: -1, len: 0 };
+
+    fn shape(self) -> Shape {
+        let call = if self == Message::POLL { Call("MPI_Iprobe") } else { Call("MPI_Recv") };
+        Shape { tag: Some(self.tag), ..Shape::new(call) }
+    }
+
+    fn outcome(self, arena: &mut Arena) -> Outcome {
+        let mut outcome = Outcome::of(0);
+        if self == Message::POLL {
+            return outcome;
+        }
+        let mut payload = arena.room(self.len).unwrap();
+        payload.as_bytes_mut().fill(self.tag as u8);
+        outcome.items = Items::One(Item {
+            index: 0,
+            began: 0,
+            persistent: false,
+            status: Status::default(),
+            target: Target::Nothing,
+            payload,
+        });
+        outcome
+    }
+
+    /// Whether an event is of this call and has its bytes.
+    fn is(self, event: &Event) -> bool {
+        let bytes = event.outcome.items.as_slice().first().map(|item| item.payload.as_bytes());
+        event.shape == self.shape()
+            && bytes.unwrap_or(&[]).iter().all(|byte| *byte == self.tag as u8)
+            && bytes.map_or(0, <[u8]>::len) == self.len
+    }
+}
+
+/// A recorded run, in the model.
+#[derive(Clone, Debug)]
+struct Run {
+    id: i32,
+    keep: bool,
+    /// What it has seen, with the number of the real call that each comes from.
+    seen: Vec<(usize, Message)>,
+    is_closed: bool,
+    /// The real call before which it began.
+    begin: usize,
+    /// The runs that were open around it.
+    around: Vec<usize>,
+}
+
+impl Run {
+    /// Whether it is number `own`, began at this place, and inside one of these replays' first runs.
+    fn was_at(&self, own: usize, place: usize, replays: &[(usize, usize)]) -> bool {
+        let is_inside = |(run, since): &(usize, usize)| own < *since && self.around.contains(run);
+        self.begin == place && replays.iter().any(is_inside)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ModelOpen {
+    Record(usize),
+    /// The run, how much of it was replayed, whether the replay around it goes on with it, and how
+    /// many runs there were before.
+    Replay(usize, usize, bool, usize),
+}
+
+/// Everything, in the model. Runs that are gone are `None`.
+#[derive(Debug, Default)]
+struct Model {
+    runs: Vec<Option<Run>>,
+    open: Vec<ModelOpen>,
+    real: usize,
+}
+
+impl Model {
+    fn replay(&self) -> Option<(usize, usize)> {
+        self.open.iter().rev().find_map(|open| match open {
+            ModelOpen::Replay(run, at, ..) => Some((*run, *at)),
+            ModelOpen::Record(_) => None,
+        })
+    }
+
+    fn run(&self, run: usize) -> &Run {
+        self.runs[run].as_ref().unwrap()
+    }
+
+    /// Bytes that some run needs: each real call once.
+    fn bytes(&self) -> u64 {
+        let mut needed = std::collections::BTreeMap::new();
+        for run in self.runs.iter().flatten() {
+            needed.extend(run.seen.iter().copied());
+        }
+        needed.values().map(|message| message.len as u64).sum()
+    }
+
+    /// The real call before which a replay stands.
+    fn place(&self, run: usize, at: usize) -> usize {
+        let run = self.run(run);
+        match (run.seen.get(at), run.seen.last()) {
+            (Some((real, _)), _) => *real,
+            (None, Some((real, _))) => real + 1,
+            (None, None) => run.begin,
+        }
+    }
+
+    /// The real call behind the last one that a run has seen.
+    fn end(&self, run: usize) -> usize {
+        self.place(run, self.run(run).seen.len())
+    }
+
+    fn number(open: &ModelOpen) -> usize {
+        match open {
+            ModelOpen::Record(run) | ModelOpen::Replay(run, ..) => *run,
+        }
+    }
+}
+
+/// What a test does next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Begin {
+        id: i32,
+        keep: bool,
+    },
+    /// Ends the innermost part: a replay is first brought to its end.
+    End,
+    Replay {
+        id: i32,
+    },
+    Free {
+        id: i32,
+    },
+    Call {
+        tag: i32,
+        len: usize,
+    },
+    Polls {
+        times: usize,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ids = 0..3;
+    let step = prop_oneof![
+        3 => (ids.clone(), any::<bool>()).prop_map(|(id, keep)| Step::Begin { id, keep }),
+        4 => Just(Step::End),
+        3 => ids.clone().prop_map(|id| Step::Replay { id }),
+        1 => ids.prop_map(|id| Step::Free { id }),
+        6 => (0..100, prop_oneof![0..30usize, 100..5000usize])
+            .prop_map(|(tag, len)| Step::Call { tag, len }),
+        2 => (1..5usize).prop_map(|times| Step::Polls { times }),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+struct Test {
+    parts: Parts,
+    arena: Arena,
+    model: Model,
+}
+
+impl Test {
+    /// One call: in a replay it is what the log says, so that it does not diverge.
+    fn call(&mut self, message: Message) {
+        match self.model.replay() {
+            None => {
+                assert_ne!(self.parts.source(), Some(Source::Log));
+                if self.parts.source().is_some() {
+                    let outcome = message.outcome(&mut self.arena);
+                    self.parts.record(message.shape(), outcome);
+                    self.see(self.model.real, message);
+                    self.model.real += 1;
+                }
+            }
+            Some((run, at)) => {
+                assert_eq!(self.parts.source(), Some(Source::Log));
+                let Some((real, logged)) = self.model.run(run).seen.get(at).copied() else {
+                    // The part has ended: whatever is called differs, and nothing changes.
+                    let at_end = self.parts.next(&message.shape()).unwrap_err();
+                    assert_eq!(at_end.logged, None);
+                    return;
+                };
+                // Another call is told from the logged one, and does no harm.
+                let other = Message { tag: logged.tag + 1000, ..logged };
+                let divergence = self.parts.next(&other.shape()).unwrap_err();
+                assert_eq!(divergence.logged, Some(logged.shape()));
+                let place = self.parts.next(&logged.shape()).unwrap();
+                assert!(logged.is(self.parts.event(place).unwrap()));
+                self.see(real, logged);
+            }
+        }
+    }
+
+    /// Replays go on, and what is recorded inside has seen this.
+    fn see(&mut self, real: usize, message: Message) {
+        for open in self.model.open.iter_mut().rev() {
+            match open {
+                ModelOpen::Replay(_, at, is_step, _) => {
+                    *at += 1;
+                    if !*is_step {
+                        break;
+                    }
+                }
+                ModelOpen::Record(run) => {
+                    self.model.runs[*run].as_mut().unwrap().seen.push((real, message));
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Begin { id, keep } => {
+                self.parts.begin(id, if keep { KEEP } else { 0 }).unwrap();
+                let begin = match self.model.replay() {
+                    Some((replayed, at)) => {
+                        let place = self.model.place(replayed, at);
+                        self.replace(id, place);
+                        place
+                    }
+                    None => self.model.real,
+                };
+                let around = self.model.open.iter().map(Model::number).collect();
+                let run = Run { id, keep, seen: Vec::new(), is_closed: false, begin, around };
+                self.model.open.push(ModelOpen::Record(self.model.runs.len()));
+                self.model.runs.push(Some(run));
+            }
+            Step::End => match self.model.open.last().copied() {
+                None => assert!(self.parts.end(0).is_err() && self.parts.replay_end(0).is_err()),
+                Some(ModelOpen::Record(run)) => {
+                    let id = self.model.run(run).id;
+                    assert!(self.parts.replay_end(id).is_err());
+                    assert!(self.parts.end(id + 1).is_err());
+                    self.parts.end(id).unwrap();
+                    self.model.runs[run].as_mut().unwrap().is_closed = true;
+                    self.model.open.pop();
+                }
+                Some(ModelOpen::Replay(run, at, ..)) => {
+                    let (id, len) = (self.model.run(run).id, self.model.run(run).seen.len());
+                    assert!(self.parts.end(id).is_err());
+                    for _ in at..len {
+                        assert!(self.parts.replay_end(id).is_err());
+                        self.call(Message::POLL);
+                    }
+                    self.parts.replay_end(id).unwrap();
+                    self.model.open.pop();
+                    if !self.model.run(run).keep {
+                        self.model.runs[run] = None;
+                    }
+                }
+            },
+            Step::Replay { id } => {
+                let replays = self.replays();
+                let is_replayed = |run: usize| replays.iter().any(|(replayed, _)| *replayed == run);
+                let ready: Vec<usize> = (0..self.model.runs.len())
+                    .rev()
+                    .filter(|run| {
+                        let run_of = self.model.runs[*run].as_ref();
+                        run_of.is_some_and(|r| r.id == id && r.is_closed) && !is_replayed(*run)
+                    })
+                    .collect();
+                let here = self.model.replay().and_then(|(replayed, at)| {
+                    let place = self.model.place(replayed, at);
+                    let end = self.model.end(replayed);
+                    ready.iter().find(|run| {
+                        let innermost = &replays[replays.len() - 1..];
+                        self.model.run(**run).was_at(**run, place, innermost)
+                            && self.model.end(**run) <= end
+                    })
+                });
+                let begun = self.parts.replay_begin(id);
+                assert_eq!(begun.is_ok(), !ready.is_empty(), "{begun:?}");
+                if let Some(run) = here.or(ready.first()) {
+                    let runs = self.model.runs.len();
+                    self.model.open.push(ModelOpen::Replay(*run, 0, here.is_some(), runs));
+                }
+            }
+            Step::Free { id } => self.free(id),
+            Step::Call { tag, len } => self.call(Message { tag, len }),
+            Step::Polls { times } => (0..times).for_each(|_| self.call(Message::POLL)),
+        }
+    }
+
+    /// A run that begins inside a replay takes the place of those that began there in the first run.
+    fn replace(&mut self, id: i32, place: usize) {
+        let replays = self.replays();
+        for (number, run) in self.model.runs.iter_mut().enumerate() {
+            run.take_if(|run| {
+                (run.id, run.is_closed) == (id, true)
+                    && replays.iter().all(|(replayed, _)| *replayed != number)
+                    && run.was_at(number, place, &replays)
+            });
+        }
+    }
+
+    /// The runs that are being replayed, and how many there were before.
+    fn replays(&self) -> Vec<(usize, usize)> {
+        let replay = |open: &ModelOpen| match open {
+            ModelOpen::Replay(run, _, _, since) => Some((*run, *since)),
+            ModelOpen::Record(_) => None,
+        };
+        self.model.open.iter().filter_map(replay).collect()
+    }
+
+    fn free(&mut self, id: i32) {
+        let of = |open: &ModelOpen| self.model.run(Model::number(open)).id;
+        let inner = self.model.open.len().saturating_sub(1);
+        let is_outer = self.model.open[..inner].iter().any(|open| of(open) == id);
+        let is_any = self.model.runs.iter().flatten().any(|run| run.id == id);
+        let freed = self.parts.free(id);
+        assert_eq!(freed.is_ok(), is_any && !is_outer, "{freed:?}");
+        if freed.is_ok() {
+            if self.model.open.last().is_some_and(|open| of(open) == id) {
+                self.model.open.pop();
+            }
+            for run in &mut self.model.runs {
+                run.take_if(|run| run.id == id);
+            }
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.parts.log().figures().bytes, self.model.bytes());
+        assert_eq!(self.parts.live(), self.model.runs.iter().flatten().count());
+        assert_eq!(self.parts.is_any_open(), !self.model.open.is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn are_as_the_model_says(steps in steps()) {
+        let (parts, arena) = (Parts::default(), Arena::default());
+        let mut test = Test { parts, arena, model: Model::default() };
+        for step in steps {
+            test.step(step);
+            test.check();
+        }
+        // Once every part is closed and replayed or freed, nothing is left.
+        while !test.model.open.is_empty() {
+            test.step(Step::End);
+            test.check();
+        }
+        for id in 0..3 {
+            test.step(Step::Free { id });
+        }
+        prop_assert_eq!(test.parts.log().figures().bytes, 0);
+        prop_assert!(test.parts.log().is_empty());
+        prop_assert_eq!(test.parts.live(), 0);
+    }
+}
