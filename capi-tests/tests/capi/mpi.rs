@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use capi_tests::backends::{wait_for_backends, MARK};
 use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{files, names, Job};
-use capi_tests::program::{dying, found, mpi_faults, mpi_program};
+use capi_tests::program::{dying, mpi_faults, mpi_program};
 use capi_tests::run::Run;
 
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
