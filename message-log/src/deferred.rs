@@ -1,11 +1,13 @@
-//! Communicators, types and persistent requests that the application has freed and that a replay still uses: they are
-//! freed when no instance is left that was recorded before.
+//! Communicators, types and persistent requests that the application has freed and that a replay
+//! still uses: they are freed when no instance is left that was recorded before.
+
+use std::collections::{HashSet, VecDeque};
 
 use crate::mpi::Mpi;
 use crate::pmpi;
 
 /// What a handle is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A communicator.
     Comm,
@@ -23,54 +25,54 @@ struct Freed {
     at: u64,
 }
 
-/// What is to be freed, oldest first.
+/// What is to be freed.
 #[derive(Debug, Default)]
 pub struct Deferred {
-    freed: Vec<Freed>,
+    /// In the order in which the application freed it.
+    freed: VecDeque<Freed>,
+    /// The same, to be looked up: types may be freed in every step of a long computation.
+    handles: HashSet<(Kind, usize)>,
 }
 
 impl Deferred {
     /// The application frees this, and `at` instances have begun.
     pub fn add(&mut self, kind: Kind, handle: usize, at: u64) {
-        self.freed.push(Freed { kind, handle, at });
+        self.freed.push_back(Freed { kind, handle, at });
+        self.handles.insert((kind, handle));
     }
 
-    /// Whether there is nothing.
-    pub fn is_empty(&self) -> bool {
-        self.freed.is_empty()
+    /// Whether something may be freed if all instances from this number on are left.
+    pub fn is_due(&self, first: Option<u64>) -> bool {
+        let due = |freed: &Freed| first.is_none_or(|first| freed.at <= first);
+        self.freed.front().is_some_and(due)
     }
 
     /// Whether the application has freed this.
     pub fn has(&self, kind: Kind, handle: usize) -> bool {
-        self.freed.iter().any(|freed| (freed.kind, freed.handle) == (kind, handle))
+        self.handles.contains(&(kind, handle))
     }
 
     /// Frees what no instance needs, of which the oldest one that is left began as number `oldest`.
     /// What went.
     pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<(Kind, usize)> {
         let mut gone = Vec::new();
-        let mut free = |freed: &Freed| {
-            let mut handle = 0usize;
-            let place = (&raw mut handle).cast();
+        while self.is_due(oldest) {
+            let Some(Freed { kind, handle, .. }) = self.freed.pop_front() else { break };
+            self.handles.remove(&(kind, handle));
+            let mut place = 0usize;
+            let at = (&raw mut place).cast();
             // SAFETY: room for the widest handle; the handle is live, since the application's
             // request to free it was not passed on.
             unsafe {
-                mpi.write_handle(place, freed.handle);
-                match freed.kind {
-                    Kind::Comm => pmpi::comm_free(place),
-                    Kind::Type => pmpi::type_free(place),
-                    Kind::Request => pmpi::request_free(place),
+                mpi.write_handle(at, handle);
+                match kind {
+                    Kind::Comm => pmpi::comm_free(at),
+                    Kind::Type => pmpi::type_free(at),
+                    Kind::Request => pmpi::request_free(at),
                 };
             }
-            gone.push((freed.kind, freed.handle));
-        };
-        self.freed.retain(|freed| {
-            let stays = oldest.is_some_and(|oldest| oldest < freed.at);
-            if !stays {
-                free(freed);
-            }
-            stays
-        });
+            gone.push((kind, handle));
+        }
         gone
     }
 }

@@ -168,6 +168,11 @@ impl Parts {
         self.instances.iter().map(|instance| instance.since).min()
     }
 
+    /// The same of the first instance that is live, which others may share older events with.
+    pub fn first(&self) -> Option<u64> {
+        self.instances.first().map(|instance| instance.since)
+    }
+
     /// The id of the innermost open part.
     pub fn innermost(&self) -> Option<i32> {
         self.instance(self.open.last()?.number()).map(|instance| instance.id)
