@@ -1,7 +1,7 @@
 # The Fortran modules, compiled in the project that uses them: what one compiler makes of a module
 # no other can read. Their sources are in VELOC_FORTRAN_DIR.
 
-# The target veloc::<name> with the module `module`, of these sources.
+# The target veloc::<name> with the module `module`, and others of these sources.
 function(_veloc_fortran_module name module)
     set(target veloc_${name})
     add_library(${target} STATIC EXCLUDE_FROM_ALL ${ARGN})
@@ -18,7 +18,9 @@ get_property(_veloc_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
 if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
     if(NOT TARGET veloc_fortran)
         set(_veloc_descriptor "${VELOC_FORTRAN_DIR}/descriptor.c")
-        _veloc_fortran_module(fortran veloc "${VELOC_FORTRAN_DIR}/veloc.f90" "${_veloc_descriptor}")
+        _veloc_fortran_module(fortran veloc
+            "${VELOC_FORTRAN_DIR}/veloc.f90" "${VELOC_FORTRAN_DIR}/veloc_schedules.f90"
+            "${_veloc_descriptor}")
         target_link_libraries(veloc_fortran PUBLIC veloc::client)
         # It includes a header of the Fortran compiler's, which a C compiler of another make lacks.
         if(CMAKE_Fortran_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")

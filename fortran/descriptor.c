@@ -9,37 +9,63 @@
 
 /* The library's. */
 int VELOC_Fortran_protect(int id, void *address, int64_t count, int64_t size, const char *name);
-int VELOC_Fortran_refuse_section(int id);
+int VELOC_Fortran_adjoint_protect(int what, int id, void *address, int64_t count, int64_t size);
+int VELOC_Fortran_refuse_section(const char *call, int id);
 int VELOC_Fortran_refuse_number(const char *what, int64_t number);
 
 void veloc_fortran_protect_array(const int *id, const CFI_cdesc_t *array, int *err);
 void veloc_fortran_protect_own_array(const int *id, const CFI_cdesc_t *array,
                                      const CFI_cdesc_t *name, int *err);
+void veloc_fortran_protect_part(const int *what, const int *id, const CFI_cdesc_t *array, int *err);
 /* For default integers of 64 bits. */
 void veloc_fortran_protect_array_long(const int64_t *id, const CFI_cdesc_t *array, int64_t *err);
 void veloc_fortran_protect_own_array_long(const int64_t *id, const CFI_cdesc_t *array,
                                           const CFI_cdesc_t *name, int64_t *err);
+void veloc_fortran_protect_part_long(const int64_t *what, const int64_t *id,
+                                     const CFI_cdesc_t *array, int64_t *err);
 
 /* Longer than any name: what does not fit is refused by the library, for its length. */
 enum { NAME = 1024 };
 
-static int protect(int64_t long_id, const CFI_cdesc_t *array, const char *name)
+/* Whether the elements lie side by side: no gap in any dimension that has more than one. */
+static int is_range(const CFI_cdesc_t *array, int64_t *count)
 {
-    int id = (int)long_id;
-    int64_t count = 1;
-    int dimension;
-    if (id != long_id)
-        return VELOC_Fortran_refuse_number("id", long_id);
-    /* The elements must lie side by side: no gap in any dimension that has more than one. */
     int64_t stride = (int64_t)array->elem_len;
+    int dimension;
+    *count = 1;
     for (dimension = 0; dimension < array->rank; dimension++) {
         const CFI_dim_t *along = &array->dim[dimension];
         if (along->extent > 1 && along->sm != stride)
-            return VELOC_Fortran_refuse_section(id);
+            return 0;
         stride *= along->extent;
-        count *= along->extent;
+        *count *= along->extent;
     }
+    return 1;
+}
+
+static int protect(int64_t long_id, const CFI_cdesc_t *array, const char *name)
+{
+    int id = (int)long_id;
+    int64_t count;
+    if (id != long_id)
+        return VELOC_Fortran_refuse_number("id", long_id);
+    if (!is_range(array, &count))
+        return VELOC_Fortran_refuse_section("VELOC_Mem_protect", id);
     return VELOC_Fortran_protect(id, array->base_addr, count, (int64_t)array->elem_len, name);
+}
+
+static int protect_part(int64_t long_what, int64_t long_id, const CFI_cdesc_t *array)
+{
+    int what = (int)long_what, id = (int)long_id;
+    int64_t count;
+    if (what != long_what)
+        return VELOC_Fortran_refuse_number("what", long_what);
+    if (id != long_id)
+        return VELOC_Fortran_refuse_number("id", long_id);
+    if (!is_range(array, &count))
+        return VELOC_Fortran_refuse_section("VELOC_Adjoint_protect", id);
+    return VELOC_Fortran_adjoint_protect(what, id, array->base_addr, count,
+                                         (int64_t)array->elem_len);
 }
 
 static int protect_own(int64_t id, const CFI_cdesc_t *array, const CFI_cdesc_t *name)
@@ -77,4 +103,15 @@ void veloc_fortran_protect_own_array_long(const int64_t *id, const CFI_cdesc_t *
                                           const CFI_cdesc_t *name, int64_t *err)
 {
     *err = protect_own(*id, array, name);
+}
+
+void veloc_fortran_protect_part(const int *what, const int *id, const CFI_cdesc_t *array, int *err)
+{
+    *err = protect_part(*what, *id, array);
+}
+
+void veloc_fortran_protect_part_long(const int64_t *what, const int64_t *id,
+                                     const CFI_cdesc_t *array, int64_t *err)
+{
+    *err = protect_part(*what, *id, array);
 }

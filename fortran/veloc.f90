@@ -11,8 +11,8 @@
 ! same kind of default integers (gfortran and flang: -fdefault-integer-8). Where these have 64 bits, a
 ! number that C's int cannot hold is refused.
 module veloc
-  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_f_pointer, c_int, c_int64_t, c_loc, &
-      c_null_char, c_ptr, c_size_t
+  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_funloc, &
+      c_funptr, c_int, c_int64_t, c_loc, c_null_char, c_null_funptr, c_ptr, c_size_t, c_sizeof
   implicit none
   private
 
@@ -20,6 +20,8 @@ module veloc
   integer, parameter, public :: VELOC_SCES = 0
   ! The call failed, and changed nothing that it does not say.
   integer, parameter, public :: VELOC_NSCS = -1
+  ! Characters of a variable for what VELOC_Route_file gives.
+  integer, parameter, public :: VELOC_MAX_NAME = 1024
   ! Which regions a selective call is about: all, those listed, those not listed.
   integer, parameter, public :: VELOC_CKPT_ALL = 0, VELOC_CKPT_SOME = 1, VELOC_CKPT_REST = 2
   integer, parameter, public :: VELOC_RECOVER_ALL = 0, VELOC_RECOVER_SOME = 1, &
@@ -93,8 +95,9 @@ module veloc
       integer(c_int64_t), value :: count, size
       character(kind=c_char), intent(in) :: name(*)
     end function
-    integer(c_int) function c_refuse_section(id) bind(c, name='VELOC_Fortran_refuse_section')
-      import :: c_int
+    integer(c_int) function c_refuse_section(call, id) bind(c, name='VELOC_Fortran_refuse_section')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: call(*)
       integer(c_int), value :: id
     end function
     ! Keeps the reason why a number is refused.
@@ -246,10 +249,128 @@ module veloc
     end function
   end interface
 
-  ! Bytes of the longest name or path, the end of the text included.
-  integer, parameter :: LONGEST = 1024
   ! The name of no checkpoint: the regions of any.
   character(kind=c_char), parameter :: ANY_NAME(1) = [c_null_char]
+
+  ! --- adjoint computations -------------------------------------------------------------------
+
+  ! The run stopped as it was asked to; the same call goes on, also in a later job.
+  integer, parameter, public :: VELOC_STOPPED = 1
+  ! What memory is part of: each stored state, or each stored adjoint.
+  integer, parameter, public :: VELOC_ADJOINT_STATE = 0, VELOC_ADJOINT_GRADIENT = 1
+  ! Flags: none, or to compare each state that is computed again with what it was.
+  integer, parameter, public :: VELOC_DEFAULT = 0, VELOC_VERIFY_REPLAY = 1
+
+  public :: VELOC_Adjoint, VELOC_Adjoint_protects, VELOC_Adjoint_forwards, &
+      VELOC_Adjoint_reverses, VELOC_Adjoint_hashes
+  public :: VELOC_Adjoint_run, VELOC_Adjoint_protect, VELOC_Adjoint_stop
+
+  ! The program's procedures. `err` is VELOC_SCES when they are called; any other number ends the run.
+  abstract interface
+    ! Protects the memory of the state and of the adjoint, by VELOC_Adjoint_protect. Called first.
+    subroutine VELOC_Adjoint_protects(err)
+      integer, intent(inout) :: err
+    end subroutine
+    ! Computes the states from `from`, which the program has, to `to`, which it has then, without
+    ! recording. The same states each time.
+    subroutine VELOC_Adjoint_forwards(from, to, err)
+      import :: c_int64_t
+      integer(c_int64_t), intent(in) :: from, to
+      integer, intent(inout) :: err
+    end subroutine
+    ! Computes step `step` from state `step - 1`, which the program has, recording it, and takes the
+    ! adjoint's step from state `step` to state `step - 1`. The last step of all begins the adjoint
+    ! before that. The state may be anything then.
+    subroutine VELOC_Adjoint_reverses(step, err)
+      import :: c_int64_t
+      integer(c_int64_t), intent(in) :: step
+      integer, intent(inout) :: err
+    end subroutine
+    ! A hash of the state that the program has.
+    subroutine VELOC_Adjoint_hashes(hash, err)
+      import :: c_int64_t
+      integer(c_int64_t), intent(out) :: hash
+      integer, intent(inout) :: err
+    end subroutine
+  end interface
+
+  ! An adjoint computation: what veloc.h says of VELOC_Adjoint. States are numbered from 0 to
+  ! `steps`, and step i goes from state i - 1 to state i. What is not given has the meaning of zero.
+  ! The procedures are those of a module, or external.
+  type :: VELOC_Adjoint
+    ! The name of the states in the store; that of stored adjoints is <name>.adjoint.
+    character(len=256) :: name = ''
+    ! Steps, and states that are stored at a time; both 1 or more.
+    integer(c_int64_t) :: steps = 0, slots = 0
+    ! How many steps stored states may be apart; 0: any number.
+    integer(c_int64_t) :: resilience_distance = 0
+    ! After how many of its steps the adjoint is stored; 0: as the resilience distance.
+    integer(c_int64_t) :: adjoint_distance = 0
+    ! Where states are stored: one of VELOC_RULE_* of veloc.h, 0 for the least number of steps.
+    integer :: rule = 0
+    ! VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
+    integer :: flags = VELOC_DEFAULT
+    ! After so many seconds the run stops, so that a later one can go on; 0: it does not.
+    real(c_double) :: time_limit = 0
+    ! Tells this computation from others of the same name: the iteration of an optimisation, say.
+    integer(c_int64_t) :: tag = 0
+    procedure(VELOC_Adjoint_protects), pointer, nopass :: protect => null()
+    procedure(VELOC_Adjoint_forwards), pointer, nopass :: forward => null()
+    procedure(VELOC_Adjoint_reverses), pointer, nopass :: adjoint => null()
+    ! For VELOC_VERIFY_REPLAY; without one, the memory of the state is hashed.
+    procedure(VELOC_Adjoint_hashes), pointer, nopass :: hash => null()
+  end type
+
+  ! Protects an array or scalar of any type and rank: (what, id, array, err), or so many elements at
+  ! an address: (what, id, c_ptr, count, size, err); see VELOC_Mem_protect. `what` is
+  ! VELOC_ADJOINT_STATE or VELOC_ADJOINT_GRADIENT, each with ids of its own.
+  interface VELOC_Adjoint_protect
+    procedure protect_part, protect_part_long
+    procedure protect_part_address, protect_part_address_size, protect_part_address_count, &
+        protect_part_address_both
+  end interface
+
+  ! VELOC_Adjoint of veloc.h.
+  type, bind(c) :: c_adjoint
+    integer(c_size_t) :: size
+    type(c_ptr) :: name
+    integer(c_int64_t) :: steps, slots, resilience_distance, adjoint_distance
+    integer(c_int) :: rule, flags
+    real(c_double) :: time_limit
+    integer(c_int64_t) :: tag
+    type(c_ptr) :: user
+    type(c_funptr) :: protect, forward, adjoint, hash
+  end type
+
+  interface
+    integer(c_int) function c_adjoint_run(what) bind(c, name='VELOC_Adjoint_run')
+      import :: c_int, c_adjoint
+      type(c_adjoint), intent(in) :: what
+    end function
+    integer(c_int) function c_adjoint_protect(what, id, address, count, size) &
+        bind(c, name='VELOC_Fortran_adjoint_protect')
+      import :: c_int, c_ptr, c_int64_t
+      integer(c_int), value :: what, id
+      type(c_ptr), value :: address
+      integer(c_int64_t), value :: count, size
+    end function
+    integer(c_int) function c_adjoint_stop() bind(c, name='VELOC_Adjoint_stop')
+      import :: c_int
+    end function
+    ! In descriptor.c, as protect_array.
+    subroutine protect_part(what, id, array, err) bind(c, name='veloc_fortran_protect_part')
+      import :: c_int
+      integer(c_int), intent(in) :: what, id
+      type(*), dimension(..), target :: array
+      integer(c_int), intent(out) :: err
+    end subroutine
+    subroutine protect_part_long(what, id, array, err) bind(c, name='veloc_fortran_protect_part_long')
+      import :: c_int64_t
+      integer(c_int64_t), intent(in) :: what, id
+      type(*), dimension(..), target :: array
+      integer(c_int64_t), intent(out) :: err
+    end subroutine
+  end interface
 
 contains
 
@@ -473,13 +594,13 @@ contains
     character(len=*), intent(in) :: original
     character(len=*), intent(out) :: routed
     integer, intent(out) :: err
-    character(kind=c_char) :: path(LONGEST)
+    character(kind=c_char) :: path(VELOC_MAX_NAME)
     integer :: i
     routed = ''
     path(1) = c_null_char
     err = c_route_file(c_text(original), path)
     if (err /= VELOC_SCES) return
-    do i = 1, LONGEST
+    do i = 1, VELOC_MAX_NAME
       if (path(i) == c_null_char) return
       if (i > len(routed)) then
         ! Half a path would be the path of something else.
@@ -630,6 +751,137 @@ contains
     if (.not. fits('version', version, err)) return
     if (.not. fits('id', id, err)) return
     bytes = int(c_recover_ckpt_size(c_text(name), int(version, c_int), int(id, c_int)), c_int64_t)
+  end subroutine
+
+  ! --- adjoint computations -------------------------------------------------------------------
+
+  ! Computes an adjoint from beginning to end, or goes on from what is left of it. `err` is
+  ! VELOC_SCES: it is finished; VELOC_STOPPED: the same call goes on, also in a later job; else it
+  ! failed. Collective under MPI. The program has state 0 when it calls this.
+  subroutine VELOC_Adjoint_run(what, err)
+    type(VELOC_Adjoint), intent(in), target :: what
+    integer, intent(out) :: err
+    character(kind=c_char), allocatable, target :: name(:)
+    type(c_adjoint) :: as_c
+    if (.not. fits('rule', what%rule, err)) return
+    if (.not. fits('flags', what%flags, err)) return
+    name = c_text(what%name)
+    as_c = c_adjoint(size=c_sizeof(as_c), name=c_loc(name), steps=what%steps, slots=what%slots, &
+        resilience_distance=what%resilience_distance, adjoint_distance=what%adjoint_distance, &
+        rule=int(what%rule, c_int), flags=int(what%flags, c_int), time_limit=what%time_limit, &
+        tag=what%tag, user=c_loc(what), protect=c_null_funptr, forward=c_null_funptr, &
+        adjoint=c_null_funptr, hash=c_null_funptr)
+    if (associated(what%protect)) as_c%protect = c_funloc(run_protect)
+    if (associated(what%forward)) as_c%forward = c_funloc(run_forward)
+    if (associated(what%adjoint)) as_c%adjoint = c_funloc(run_adjoint)
+    if (associated(what%hash)) as_c%hash = c_funloc(run_hash)
+    err = c_adjoint_run(as_c)
+  end subroutine
+
+  ! Asks the run under way, or the next one, to stop as soon as a later one can go on from there. Of
+  ! several processes it is enough that one asks. May be called from anywhere, a handler of signals
+  ! included.
+  subroutine VELOC_Adjoint_stop(err)
+    integer, intent(out) :: err
+    err = c_adjoint_stop()
+  end subroutine
+
+  ! What the library calls: the same with Fortran's arguments.
+
+  integer(c_int) function run_protect(user) bind(c, name='veloc_fortran_run_protect')
+    type(c_ptr), value :: user
+    type(VELOC_Adjoint), pointer :: what
+    integer :: err
+    call c_f_pointer(user, what)
+    err = VELOC_SCES
+    call what%protect(err)
+    run_protect = code(err)
+  end function
+
+  integer(c_int) function run_forward(user, from, to) bind(c, name='veloc_fortran_run_forward')
+    type(c_ptr), value :: user
+    integer(c_int64_t), value :: from, to
+    type(VELOC_Adjoint), pointer :: what
+    integer :: err
+    call c_f_pointer(user, what)
+    err = VELOC_SCES
+    call what%forward(from, to, err)
+    run_forward = code(err)
+  end function
+
+  integer(c_int) function run_adjoint(user, step) bind(c, name='veloc_fortran_run_adjoint')
+    type(c_ptr), value :: user
+    integer(c_int64_t), value :: step
+    type(VELOC_Adjoint), pointer :: what
+    integer :: err
+    call c_f_pointer(user, what)
+    err = VELOC_SCES
+    call what%adjoint(step, err)
+    run_adjoint = code(err)
+  end function
+
+  integer(c_int) function run_hash(user, hash) bind(c, name='veloc_fortran_run_hash')
+    type(c_ptr), value :: user
+    integer(c_int64_t), intent(out) :: hash
+    type(VELOC_Adjoint), pointer :: what
+    integer :: err
+    call c_f_pointer(user, what)
+    err = VELOC_SCES
+    call what%hash(hash, err)
+    run_hash = code(err)
+  end function
+
+  ! What C's int has of a number of the program's that says what failed.
+  pure integer(c_int) function code(err)
+    integer, intent(in) :: err
+    integer, parameter :: MOST = int(huge(0_c_int))
+    code = int(max(-MOST, min(MOST, err)), c_int)
+  end function
+
+  subroutine protect_part_address(what, id, address, count, base_size, err)
+    integer, intent(in) :: what, id
+    type(c_ptr), value :: address
+    integer(c_int), intent(in) :: count
+    integer(c_int), intent(in) :: base_size
+    integer, intent(out) :: err
+    call protect_at(what, id, address, int(count, c_int64_t), int(base_size, c_int64_t), err)
+  end subroutine
+
+  subroutine protect_part_address_size(what, id, address, count, base_size, err)
+    integer, intent(in) :: what, id
+    type(c_ptr), value :: address
+    integer(c_int), intent(in) :: count
+    integer(c_int64_t), intent(in) :: base_size
+    integer, intent(out) :: err
+    call protect_at(what, id, address, int(count, c_int64_t), base_size, err)
+  end subroutine
+
+  subroutine protect_part_address_count(what, id, address, count, base_size, err)
+    integer, intent(in) :: what, id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count
+    integer(c_int), intent(in) :: base_size
+    integer, intent(out) :: err
+    call protect_at(what, id, address, count, int(base_size, c_int64_t), err)
+  end subroutine
+
+  subroutine protect_part_address_both(what, id, address, count, base_size, err)
+    integer, intent(in) :: what, id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count
+    integer(c_int64_t), intent(in) :: base_size
+    integer, intent(out) :: err
+    call protect_at(what, id, address, count, base_size, err)
+  end subroutine
+
+  subroutine protect_at(what, id, address, count, base_size, err)
+    integer, intent(in) :: what, id
+    type(c_ptr), value :: address
+    integer(c_int64_t), intent(in) :: count, base_size
+    integer, intent(out) :: err
+    if (.not. fits('what', what, err)) return
+    if (.not. fits('id', id, err)) return
+    err = c_adjoint_protect(int(what, c_int), int(id, c_int), address, count, base_size)
   end subroutine
 
 end module

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use veloc_client::adjoint::course::Course;
+use veloc_client::adjoint::schedule::Action;
 use veloc_client::config::{Config, KEYS};
 use veloc_client::format::aggregate::{self, Offsets};
 use veloc_client::format::checksum::{self, Checksum};
@@ -14,12 +16,13 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[allow(dead_code, reason = "a fuzzer is linked with one of them")]
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     ("header", header),
     ("names", file_names),
     ("table", table),
     ("checksum", checksums),
     ("configuration", configuration),
+    ("schedule", schedule),
 ];
 
 /// The length that a file is said to have, and the rest of the input.
@@ -132,6 +135,33 @@ pub fn configuration(input: &[u8]) {
                 assert!(config.watchdog_interval > 0);
             }
             Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+/// Where a schedule stands: there is one way to write what is read, and it goes on.
+pub fn schedule(input: &[u8]) {
+    let mut course = match Course::unpack(input) {
+        Ok(course) => course,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert_eq!(course.pack(), input);
+    // Longer ones are as right, but may take long.
+    if course.steps() > 2000 {
+        return;
+    }
+    let mut fine = u64::MAX;
+    for _ in 0..500 {
+        match course.next_action() {
+            Ok(Action::Advance { from, to }) => assert!(from < to && to < fine),
+            Ok(Action::Firsturn { step, .. } | Action::Youturn { step, .. }) => {
+                assert!(step == fine || fine == u64::MAX);
+                fine = step - 1;
+            }
+            Ok(Action::Takeshot { state, .. } | Action::Restore { state, .. }) => {
+                assert!(state < fine);
+            }
+            Ok(Action::Terminate) | Err(_) => break,
         }
     }
 }

@@ -217,7 +217,7 @@ typedef struct VELOC_Action {
     int64_t to;
     /**
      * The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or read by VELOC_ACTION_RESTORE;
-     * else -1.
+     * else -1. Slots on disk have the numbers from the number of slots in memory on.
      */
     int64_t slot;
 } VELOC_Action;
@@ -247,6 +247,86 @@ typedef struct VELOC_Cost {
      */
     int64_t max_gap;
 } VELOC_Cost;
+
+/**
+ * An adjoint computation. Set everything to zero first, then `size`, and what is needed; what is
+ * zero has the meaning that is said. States are numbered from 0 to `steps`, and step `i` goes from
+ * state `i - 1` to state `i`.
+ *
+ * The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
+ * the run, and may call the library. They must not end by an exception or `longjmp`.
+ */
+typedef struct VELOC_Adjoint {
+    /**
+     * The size of this structure, `sizeof(VELOC_Adjoint)`.
+     */
+    size_t size;
+    /**
+     * The name of the states in the store, as VELOC_Checkpoint; `<name>.adjoint` is that of stored
+     * adjoints. What else is stored under them is refused.
+     */
+    const char *name;
+    /**
+     * Steps of the forward sweep; 1 or more.
+     */
+    int64_t steps;
+    /**
+     * States that are stored at a time, state 0 among them; 1 or more.
+     */
+    int64_t slots;
+    /**
+     * The resilience distance: how many steps stored states may be apart, so that no crash in the
+     * first forward sweep costs more; 0: any number.
+     */
+    int64_t resilience_distance;
+    /**
+     * The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
+     * distance, and never if that is 0, too.
+     */
+    int64_t adjoint_distance;
+    /**
+     * Where states are stored: one of VELOC_RULE_*.
+     */
+    int rule;
+    /**
+     * VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
+     */
+    unsigned int flags;
+    /**
+     * After so many seconds the run stops, so that a later one can go on; 0: it does not.
+     */
+    double time_limit;
+    /**
+     * A number of the application's, by which it tells this computation from others of the same name:
+     * a store with another one is refused. The iteration of an optimisation, for example.
+     */
+    uint64_t tag;
+    /**
+     * What the callbacks get.
+     */
+    void *user;
+    /**
+     * Protects the memory of the state and of the adjoint, by VELOC_Adjoint_protect. Called once,
+     * first.
+     */
+    int (*protect)(void *user);
+    /**
+     * Computes the states from `from`, which the application has, to `to`, which it has then,
+     * without recording. The same states each time.
+     */
+    int (*forward)(void *user, int64_t from, int64_t to);
+    /**
+     * Computes step `step` from state `step - 1`, which the application has, recording it, and takes
+     * the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it begins the
+     * adjoint before that. The state may be anything then.
+     */
+    int (*adjoint)(void *user, int64_t step);
+    /**
+     * A hash of the state that the application has, for VELOC_VERIFY_REPLAY. NULL: the protected
+     * memory of the state, which must be the host's, is hashed (SHA-256).
+     */
+    int (*hash)(void *user, uint64_t *hash);
+} VELOC_Adjoint;
 
 #ifdef __cplusplus
 extern "C" {
@@ -369,7 +449,8 @@ int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
  * @param release    called once for each checkpoint that the region is captured into, as soon as
  *         the library needs it no more, also if the checkpoint is given up or its copy fails; by
  *         any thread; what it returns is ignored; NULL: nothing is called. Its calls of the library
- *         fail, and it must not end by an exception or `longjmp`
+ *         fail, and it must not end by an exception or `longjmp`; VELOC_Mem_protect_guarded is for
+ *         routines that may throw
  * @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
  *
  * Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and
@@ -381,6 +462,33 @@ int VELOC_Mem_protect_flags(int id,
                             size_t base_size,
                             unsigned int flags,
                             int (*release)(void));
+
+/**
+ * Protects a region of memory as VELOC_Mem_protect_flags does, with a release routine of a language
+ * that has exceptions. C++ programs need not call it: `veloc.h` gives them VELOC_Mem_protect with six
+ * arguments.
+ *
+ * @param id         as VELOC_Mem_protect
+ * @param ptr        as VELOC_Mem_protect
+ * @param count      as VELOC_Mem_protect
+ * @param base_size  as VELOC_Mem_protect
+ * @param flags      as VELOC_Mem_protect_flags
+ * @param release    as VELOC_Mem_protect_flags, but that `guard` calls it
+ * @param guard      calls `release` and catches what it throws: then it returns another value than
+ *         VELOC_SUCCESS, and may write why, with a NUL, to the `room` bytes at `reason`. That is a
+ *         failure in the background, which is reported once, by the next VELOC_Checkpoint_begin, _wait
+ *         or _finished; the checkpoint is as good as any. NULL: as VELOC_Mem_protect_flags
+ * @return as VELOC_Mem_protect_flags
+ *
+ * Source: an addition of this library.
+ */
+int VELOC_Mem_protect_guarded(int id,
+                              void *ptr,
+                              size_t count,
+                              size_t base_size,
+                              unsigned int flags,
+                              int (*release)(void),
+                              int (*guard)(int (*release)(void), char *reason, size_t room));
 
 /**
  * Ends the protection of a region. Checkpoints that have it keep it.
@@ -471,8 +579,8 @@ int VELOC_Checkpoint(const char *name, int version);
  *
  * @param name     as VELOC_Checkpoint
  * @param version  as VELOC_Checkpoint
- * @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint or restart is open, or an earlier
- *         checkpoint failed in the background (reported once)
+ * @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, or an earlier checkpoint failed in
+ *         the background (reported once). A restart that is open ends, as by VELOC_Restart_end(0)
  *
  * Source: VELOC_Checkpoint_begin of VELOC 1.8.
  *
@@ -608,8 +716,8 @@ int VELOC_Restart(const char *name, int version);
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the version
- * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint or restart
- *         is open
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint is open. A
+ *         restart that is open ends, as by VELOC_Restart_end(0)
  *
  * Source: VELOC_Restart_begin of VELOC 1.8.
  *
@@ -754,50 +862,43 @@ int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
 int VELOC_Schedule_create(int64_t steps, int64_t slots, struct VELOC_Schedule **schedule);
 
 /**
- * Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
- * first forward pass costs more. Before the first action.
+ * Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
+ * step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is then one step, until
+ * VELOC_Schedule_end says that it was the last. No step is computed more often than with a schedule
+ * that knew of one step more. Has no resilience distance, no disk and no rule to choose.
  *
- * @param schedule  a schedule
- * @param distance  1 or more; times the slots it must not be less than the steps
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ * @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
+ * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
  *
- * Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+ * Source: an addition of this library, after Wang, Moin, Iaccarino, SIAM J. Sci. Comput. 31 (2009).
  *
- * @pre `schedule` is NULL or a schedule.
+ * @pre `schedule` is NULL or has room for a pointer.
  */
-int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule, int64_t distance);
+int VELOC_Schedule_create_online(int64_t slots,
+                                 struct VELOC_Schedule **schedule);
 
 /**
- * Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
- * also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+ * Ends the forward pass of a schedule that VELOC_Schedule_create_online has made: the state to which
+ * the last VELOC_ACTION_ADVANCE went is the last one. The next action begins the way back, and the
+ * schedule is from now on one for so many steps; after a crash, VELOC_Schedule_create makes such a
+ * one for VELOC_Schedule_resume.
  *
  * @param schedule  a schedule
- * @param distance  1 or more
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ * @return VELOC_SUCCESS; VELOC_FAILURE if no step was made, or the number of steps is known
  *
- * Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+ * Source: an addition of this library.
  *
  * @pre `schedule` is NULL or a schedule.
  */
-int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t distance);
-
-/**
- * Chooses where states are stored. Before the first action.
- *
- * @param schedule  a schedule
- * @param rule      one of VELOC_RULE_*
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
- *
- * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
- *
- * @pre `schedule` is NULL or a schedule.
- */
-int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule, int rule);
+int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
 
 /**
  * Goes on after a crash, at the least number of steps, with the states that are left in the slots.
  * In place of the first action. If state 0 is not among them, the application must have it, as at
- * its beginning.
+ * its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
+ * kept, which need not be the least number of steps. A schedule whose end is not known goes on with
+ * its pass; once it was known, a schedule for so many steps is resumed.
  *
  * @param schedule  a schedule with the settings that the one before the crash had
  * @param states    for each slot the state that was stored there last, needed or not; -1: none that
@@ -831,12 +932,14 @@ int VELOC_Schedule_next(struct VELOC_Schedule *schedule, struct VELOC_Action *ac
 
 /**
  * What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
- * the states that are stored in the first sweep.
+ * the states that are stored in the first sweep; with slots on disk, to all actions. After
+ * VELOC_Schedule_end it is what a schedule costs that knew the end.
  *
  * @param schedule  a schedule
  * @param cost      gets the figures
- * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or more than 10,000,000 states can be
- *         stored in the first sweep
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, the number of steps is not known, more
+ *         than 10,000,000 states can be stored in the first sweep, or, with slots on disk, there are
+ *         more than 20,000,000 actions
  *
  * Source: an addition of this library, after numforw and expense of revolve.
  *
@@ -859,6 +962,43 @@ int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule,
 int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Schedule **clone);
 
 /**
+ * Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state.
+ *
+ * @param schedule  a schedule
+ * @param bytes     gets the bytes; or NULL, to ask for their number
+ * @param size      how many bytes there is room for; gets how many they are
+ * @return VELOC_SUCCESS; VELOC_FAILURE if `schedule` or `size` is NULL, or there is too little room
+ *         (then `size` has how much is needed)
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `schedule` is NULL or a schedule, `size` is NULL or has a number, and there is room for so many
+ * bytes at `bytes` unless that is NULL.
+ */
+int VELOC_Schedule_pack(const struct VELOC_Schedule *schedule,
+                        void *bytes,
+                        size_t *size);
+
+/**
+ * Makes a schedule that stands where the one did that VELOC_Schedule_pack has written. That is for
+ * planned stops, after which every slot has what it had; after a crash, VELOC_Schedule_resume goes on
+ * with whatever is left.
+ *
+ * @param bytes     the bytes
+ * @param size      how many they are
+ * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the bytes are not those of a
+ *         schedule
+ *
+ * Source: an addition of this library.
+ *
+ * @pre There are `size` bytes at `bytes` unless that is NULL; `schedule` is NULL or has room for a pointer.
+ */
+int VELOC_Schedule_unpack(const void *bytes,
+                          size_t size,
+                          struct VELOC_Schedule **schedule);
+
+/**
  * Frees a schedule.
  *
  * @param schedule  a schedule, which must not be used any more; or NULL, which has no effect
@@ -869,6 +1009,103 @@ int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Sch
  * @pre `schedule` is NULL or a schedule.
  */
 int VELOC_Schedule_free(struct VELOC_Schedule *schedule);
+
+/**
+ * Adds slots on disk. Those of the schedule are then slots in memory, whose use costs nothing, and
+ * what is stored in which is chosen so that advances, writes and reads take the least time together
+ * (for up to 1024 steps; some per cent more for longer passes). Slots on disk have the numbers from
+ * `slots` of VELOC_Schedule_create on. After a crash VELOC_Schedule_resume goes on with what is on
+ * disk. Before the first action; not together with a resilience distance.
+ *
+ * @param schedule    a schedule
+ * @param disk_slots  states that disk can have at a time; 1 to 2^48
+ * @param write       how long a write to disk takes, in forward steps; 0 to 1,000,000
+ * @param read        how long a read takes
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: an addition of this library, after H-Revolve (Herrmann, Pallez, ACM TOMS 46 (2020)).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_disk(struct VELOC_Schedule *schedule,
+                            int64_t disk_slots,
+                            double write,
+                            double read);
+
+/**
+ * Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
+ * first forward pass costs more. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param distance  1 or more; times the slots it must not be less than the steps
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule, int64_t distance);
+
+/**
+ * Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
+ * also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param distance  1 or more
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t distance);
+
+/**
+ * Has the adjoint stored where the work that a failure would cost outweighs the write, instead of
+ * every so many steps: the work between two steps of the adjoint differs much. It is not stored after
+ * VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
+ * and VELOC_Schedule_set_adjoint_distance counts.
+ *
+ * @param schedule  a schedule
+ * @param mtbf      the mean time between failures
+ * @param write     how long it takes to store the adjoint
+ * @param turn      how long a step takes that is recorded and reversed
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: an addition of this library, after Young, Commun. ACM 17 (1974).
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_failures(struct VELOC_Schedule *schedule,
+                                double mtbf,
+                                double write,
+                                double turn);
+
+/**
+ * Chooses where states are stored. Before the first action.
+ *
+ * @param schedule  a schedule
+ * @param rule      one of VELOC_RULE_*
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+ *
+ * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule, int rule);
+
+/**
+ * Gives the least resilience distance that costs nothing: with any less, more steps are computed.
+ *
+ * @param schedule  a schedule
+ * @param distance  gets the distance
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the number of steps is not known
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `schedule` is NULL or a schedule, `distance` is NULL or has room for a number.
+ */
+int VELOC_Schedule_least_distance(const struct VELOC_Schedule *schedule, int64_t *distance);
 
 /**
  * The next step of an adjoint computation, with the arguments of the original revolve. A loop that
@@ -938,11 +1175,76 @@ double VELOC_Expense(int64_t steps, int64_t snaps);
  */
 int64_t VELOC_Adjust(int64_t steps);
 
+/**
+ * Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
+ * and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or a later
+ * one with as many processes, it goes on from what is left, at the least number of steps. Collective
+ * under MPI.
+ *
+ * The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
+ * protected for it, and the store is as if there had been no run; before that, what is stored stays,
+ * whatever `max_versions` and `scratch_versions` say. What VELOC_Region_protect had for the two
+ * names is not protected afterwards.
+ *
+ * Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
+ * other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
+ * VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
+ * it is first computed, and compared when it is computed or restored again.
+ *
+ * @param what  the computation
+ * @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
+ *         called, everything that was computed is in its files, and the same call goes on from there;
+ *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
+ *         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
+ *         store has what it had. What fails on one process after the beginning the others are not told:
+ *         they wait for it at the end, so it should end the job (MPI_Abort)
+ *
+ * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
+ * checkpointing technique for resilience".
+ *
+ * @pre `what` is NULL or points to what its `size` says, with what its members are to have.
+ */
+int VELOC_Adjoint_run(const struct VELOC_Adjoint *what);
+
+/**
+ * Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks.
+ *
+ * @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
+ *                   is part of each stored adjoint
+ * @param id         names the region, for each of the two by itself
+ * @param ptr        as VELOC_Mem_protect
+ * @param count      as VELOC_Mem_protect
+ * @param base_size  as VELOC_Mem_protect
+ * @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, or `what` is neither
+ *
+ * Source: an addition of this library.
+ */
+int VELOC_Adjoint_protect(int what,
+                          int id,
+                          void *ptr,
+                          size_t count,
+                          size_t base_size);
+
+/**
+ * Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on
+ * from there. Of several processes it is enough that one asks. May be called from any thread, from a
+ * callback, and from a handler of signals.
+ *
+ * @return VELOC_SUCCESS
+ *
+ * Source: an addition of this library.
+ */
+int VELOC_Adjoint_stop(void);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif /* __cplusplus */
 
 #ifdef __cplusplus
+#include <stdio.h>
+
+#include <exception>
+
 /*
  * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
  * VELOC_NO_SHORT_NAMES to do without them.
@@ -952,11 +1254,34 @@ typedef int (*release_routine)();
 enum { DEFAULT = VELOC_DEFAULT, READ_ONLY = VELOC_READ_ONLY };
 #endif
 
-/** As VELOC_Mem_protect_flags. */
-inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, unsigned int flags,
-                             release_routine release = NULL)
+/* Calls a release routine: a guard of VELOC_Mem_protect_guarded. */
+static inline int veloc_call_release(release_routine release, char *reason, size_t room)
 {
-    return VELOC_Mem_protect_flags(id, ptr, count, base_size, flags, release);
+#ifdef __cpp_exceptions
+    try {
+        release();
+        return VELOC_SUCCESS;
+    } catch (const std::exception &error) {
+        (void)snprintf(reason, room, "threw: %s", error.what());
+        return VELOC_FAILURE;
+    } catch (...) {
+        (void)snprintf(reason, room, "threw what is no std::exception");
+        return VELOC_FAILURE;
+    }
+#else
+    (void)reason;
+    (void)room;
+    release();
+    return VELOC_SUCCESS;
+#endif
+}
+
+/** As VELOC_Mem_protect_flags. What `release` throws is reported as VELOC_Mem_protect_guarded says. */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                                    unsigned int flags, release_routine release = NULL)
+{
+    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                     veloc_call_release);
 }
 #endif /* __cplusplus */
 

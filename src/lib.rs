@@ -2,7 +2,8 @@
 //!
 //! `docs/architecture.md` draws the house. In short: [`capi`] checks arguments and calls
 //! [`client`], which knows protected regions and the checkpoint protocol; [`engine`] moves bytes
-//! between the tiers of [`tier`] as [`policy`] decides and [`catalog`] records.
+//! between the tiers of [`tier`] as [`policy`] decides and [`catalog`] records. [`sweep`] drives whole
+//! adjoint computations above the client.
 
 /// The version of this library, and the VELOC whose interfaces and files it has. CMake and pkg-config
 /// know the library by the latter.
@@ -24,6 +25,7 @@ pub mod metrics;
 pub mod mpi;
 pub mod platform;
 pub mod policy;
+pub mod sweep;
 pub mod sync;
 pub mod tier;
 pub mod trace;

@@ -6,6 +6,9 @@
 
 use std::panic::catch_unwind;
 
+use veloc_client::adjoint::course::Course;
+use veloc_client::adjoint::resume::Survivors;
+use veloc_client::adjoint::schedule::Stored;
 use veloc_client::config::KEYS;
 use veloc_client::format::aggregate::Offsets;
 use veloc_client::format::header::Header;
@@ -72,6 +75,35 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
                 .map(|(key, word)| format!("{} = {word}\n", key.name))
                 .collect();
             [small.to_owned(), ephemeral.to_owned(), all].map(String::into_bytes).into()
+        }
+        "schedule" => {
+            let mut courses = Vec::new();
+            for (steps, slots) in [(1, 1), (100, 5), (40, 60)] {
+                courses.push(Course::new(steps, slots).unwrap());
+                let mut course = Course::new(steps, slots).unwrap();
+                course.set_disk(4, 2.0, 1.5).unwrap();
+                course.set_failures(300.0, 2.0, 3.0).unwrap();
+                courses.push(course);
+                courses.push(Course::online(slots).unwrap());
+            }
+            let mut course = Course::new(100, 5).unwrap();
+            course.set_adjoint(12).unwrap();
+            let states = [(0, 0), (30, 1), (44, 2), (51, 3), (56, 4)];
+            let states = states.map(|(state, slot)| Stored { state, slot }).to_vec();
+            course.resume(&Survivors { states, adjoint: Some(64), at_start: false }).unwrap();
+            courses.push(course);
+            let mut seeds = Vec::new();
+            for mut course in courses {
+                for action in 0..80 {
+                    if action % 9 == 0 {
+                        seeds.push(course.pack());
+                    }
+                    let _ = course.next_action();
+                }
+                let _ = course.end();
+                seeds.push(course.pack());
+            }
+            seeds
         }
         other => panic!("{other} has no seeds"),
     }

@@ -1,11 +1,12 @@
 /*
  * The prototype's VELOC_Mem_protect with six arguments: release <configuration> host|device
- * [by=worker|caller] [case=fails]
+ * [by=worker|caller] [case=fails|throws]
  *
  * `by`: who brings the bytes of a READ_ONLY region that is alone in its checkpoint. `fails`: the
- * first copy of the driver's fails.
+ * first copy of the driver's fails. `throws`: the routines throw.
  */
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 
 #define VELOC_NO_MPI
@@ -58,6 +59,53 @@ static void fails(memory &a, size_t size)
     puts("done");
 }
 
+static int throws_an_exception()
+{
+    throw std::runtime_error("no use for it");
+}
+
+static int throws_a_number()
+{
+    throw 7;
+}
+
+/* What a routine throws ends neither the process nor the checkpoint, and is reported once. */
+static void throws(memory &a, memory &b, size_t size)
+{
+    EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, READ_ONLY, throws_an_exception), VELOC_SUCCESS);
+    EQUAL(VELOC_Mem_protect(2, b.address(), size, 1, DEFAULT, throws_a_number), VELOC_SUCCESS);
+    a.fill(1);
+    b.fill(2);
+    EQUAL(VELOC_Checkpoint("x", 1), VELOC_SUCCESS);
+    REFUSED(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "region |its release routine threw|and 1 more");
+    EQUAL(VELOC_Checkpoint_wait(), VELOC_SUCCESS);
+    a.fill(77);
+    b.fill(77);
+    EQUAL(VELOC_Restart("x", 1), VELOC_SUCCESS);
+    CHECK(a.is(1) && b.is(2));
+
+    // One after the other, and by the call that begins the next checkpoint.
+    EQUAL(VELOC_Mem_unprotect(2), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint("x", 2), VELOC_SUCCESS);
+    REFUSED(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "region 1|threw: no use for it");
+    EQUAL(VELOC_Mem_unprotect(1), VELOC_SUCCESS);
+    EQUAL(VELOC_Mem_protect(2, b.address(), size, 1, DEFAULT, throws_a_number), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint("x", 3), VELOC_SUCCESS);
+    REFUSED(VELOC_Checkpoint("x", 4) == VELOC_SUCCESS, "region 2|threw what is no std::exception");
+    EQUAL(VELOC_Restart_test("x", 0), 3);
+
+    // A checkpoint that is given up, and the end of the job.
+    EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, READ_ONLY, throws_an_exception), VELOC_SUCCESS);
+    EQUAL(VELOC_Mem_unprotect(2), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint_begin("x", 5), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint_mem(), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint_end(0), VELOC_SUCCESS);
+    REFUSED(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "region 1|threw: no use for it");
+    EQUAL(VELOC_Checkpoint("x", 6), VELOC_SUCCESS);
+    VELOC_Finalize(0);
+    puts("done");
+}
+
 int main(int argc, char **argv)
 {
     const bool device = std::string(argv[2]) == "device";
@@ -66,6 +114,10 @@ int main(int argc, char **argv)
     EQUAL(VELOC_Init_single(0, argv[1]), VELOC_SUCCESS);
     if (option(argc, argv, "case") == "fails") {
         fails(a, size);
+        return 0;
+    }
+    if (option(argc, argv, "case") == "throws") {
+        throws(a, b, size);
         return 0;
     }
     REFUSED(VELOC_Mem_protect(1, a.address(), size, 1, 2u) == VELOC_SUCCESS,

@@ -52,7 +52,8 @@ program whole
   character(len=12), target :: label
   type(state), target :: now
   real(c_double), target :: raw(10)
-  character(len=1000) :: config, original, routed, text
+  character(len=1000) :: config, original, text
+  character(len=VELOC_MAX_NAME) :: routed
   integer :: err, version, i, bytes, unit, beyond
   integer(c_int64_t) :: size_of_region
   logical :: prefetched

@@ -1,7 +1,7 @@
 /*
  * Erasure coding: each process has a scratch directory of its own, DIR/scratch-<rank>.
  *
- * erasure CONFIGURATION dir=DIR case=... [from=V] [to=V] [expect=V] [pause=MS]
+ * erasure CONFIGURATION dir=DIR case=... [from=V] [to=V] [expect=V] [pause=MS] [seed=N]
  *   take      takes the versions from..to, `pause` milliseconds apart
  *   restore   the newest version that all can restore is `expect`, with the right content
  *   refused   no process can restore version `to`; the reason has `words`
@@ -23,6 +23,7 @@ enum { LARGEST = 3 << 20 };
 static const char *directory;
 static char *data;
 static int rank;
+static int seed; /* Tells contents of one version apart. */
 
 /* Other lengths for every process and version; some of several blocks, one of nothing. */
 static size_t length(int version)
@@ -42,7 +43,7 @@ static void protect(int version)
 static void take(int version)
 {
     protect(version);
-    fill(data, length(version), rank, version);
+    fill(data, length(version), rank, version + seed);
     OK(VELOC_Checkpoint("x", version));
 }
 
@@ -51,7 +52,7 @@ static void restore(int version)
     protect(version);
     memset(data, 0xee, LARGEST);
     OK(VELOC_Restart("x", version));
-    CONTENT(data, length(version), rank, version);
+    CONTENT(data, length(version), rank, version + seed);
 }
 
 static void wait_ms(long milliseconds)
@@ -65,13 +66,13 @@ static void file_of(const char *path, int version, int write)
 {
     FILE *file = fopen(path, write ? "wb" : "rb");
     CHECK(file != NULL);
-    fill(data, length(version), rank, version);
+    fill(data, length(version), rank, version + seed);
     if (write) {
         CHECK(fwrite(data, 1, length(version), file) == length(version));
     } else {
         memset(data, 0xee, LARGEST);
         CHECK(fread(data, 1, LARGEST, file) == length(version));
-        CONTENT(data, length(version), rank, version);
+        CONTENT(data, length(version), rank, version + seed);
     }
     CHECK(fclose(file) == 0);
 }
@@ -115,6 +116,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     data = get_memory(LARGEST);
     directory = option(argc, argv, "dir", ".");
+    seed = (int)number(argc, argv, "seed", 0);
     snprintf(text, sizeof text, "%s/scratch-%d", directory, rank);
     setenv("VELOC_SCRATCH", text, 1);
     snprintf(text, sizeof text, "domain-%d", rank / (int)number(argc, argv, "per_domain", 1));

@@ -117,6 +117,52 @@ static void kept(void)
     EMPTY_LOG();
 }
 
+/* A part that is replayed inside the replay of the one around it, at its place, is a step of it. One
+ * that is recorded there takes the place of the one before, each time. */
+static void within(void)
+{
+    int round;
+    part_begin(1, 0);
+    pass(0);
+    part_begin(2, 0);
+    pass(1);
+    part_end(2);
+    pass(2);
+    part_end(1);
+    replay_begin(1);
+    pass(0);
+    replay_begin(2);
+    pass(1);
+    replay_end(2);
+    pass(2);
+    replay_end(1);
+    EMPTY_LOG();
+    part_begin(1, VELOC_PART_KEEP);
+    pass(3);
+    pass(4);
+    part_end(1);
+    for (round = 0; round < 3; round++) {
+        replay_begin(1);
+        /* An empty one begins at the same place. */
+        part_begin(2, 0);
+        part_end(2);
+        part_begin(2, 0);
+        pass(3);
+        part_end(2);
+        pass(4);
+        replay_end(1);
+        EQUAL(logged().parts, 3);
+        EQUAL(logged().logged, 2 * BYTES);
+    }
+    replay_begin(2);
+    pass(3);
+    replay_end(2);
+    replay_begin(2);
+    replay_end(2);
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+}
+
 /* Of a large receive, only what came; of a type with gaps, only what it has. */
 static void elements(void)
 {
@@ -179,6 +225,7 @@ int main(int argc, char **argv)
     loop();
     nested();
     kept();
+    within();
     elements();
     polls();
     /* A caller with an older header gets what it knows. */

@@ -2,7 +2,8 @@
  * Ends of all sorts, and what the next job finds.
  *
  * ends CONFIGURATION case=...
- *   fork       in a forked child every call fails, and the parent goes on
+ *   fork       in a forked child every call fails, and the parent goes on, also after a child that has
+ *              called nothing has exited
  *   exit       the process ends without VELOC_Finalize, with checkpoints under way
  *   next       a job that must find nothing of the one before
  *   wait       takes checkpoints, prints "taken" and waits to be killed
@@ -46,12 +47,17 @@ static void forked(void)
     int status = 1, version;
     pid_t child;
     take_all();
-    child = fork();
-    CHECK(child >= 0);
-    if (child == 0)
-        in_child();
-    CHECK(waitpid(child, &status, 0) == child);
-    EQUAL(status, 0);
+    fflush(stdout);
+    for (version = 0; version < 2; version++) {
+        child = fork();
+        CHECK(child >= 0);
+        if (child == 0 && version == 0)
+            in_child();
+        if (child == 0)
+            exit(0);
+        CHECK(waitpid(child, &status, 0) == child);
+        EQUAL(status, 0);
+    }
     for (version = VERSIONS - 1; version >= 0; version--) {
         OK(VELOC_Restart("ends", version));
         CONTENT(data, BYTES, 0, version);

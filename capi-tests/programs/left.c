@@ -7,6 +7,7 @@
  *   exit       exits without VELOC_Finalize
  *   finalize   ends with VELOC_Finalize(0)
  *   fork       leaves a child that keeps everything open, and kills itself
+ *   exec       becomes a program that does "read"
  *   stay       prints "taken", takes more checkpoints when there is a line on standard input, and
  *              prints "more"; ends with VELOC_Finalize(1) at the next line
  *   again      ends with VELOC_Finalize(0), starts once more, and restores all
@@ -106,6 +107,12 @@ int main(int argc, char **argv)
         }
         printf("child %d\n", (int)child);
         die();
+    }
+    if (strcmp(how, "exec") == 0) {
+        argv[2] = "read";
+        fflush(stdout);
+        execv("/proc/self/exe", argv);
+        CHECK(0);
     }
     if (strcmp(how, "again") == 0) {
         OK(VELOC_Finalize(0));

@@ -16,8 +16,11 @@
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
  *   ignore=NAME:V[:FILE]     takes one, but writes FILE itself: that fails, and FILE stays; a second
  *                            file cannot be routed
+ *   nameless                 VELOC_Restart_test and VELOC_Restart of no name fail
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
+ *   reads=PERCENT            what was read from files since the last "reads" is at most so much of the
+ *                            protected region; 0: that is not looked at
  *   late=WORDS               VELOC_Checkpoint_wait fails, with these words
  *   finished=N               VELOC_Checkpoint_finished returns N at last, and -1 before only if N is
  *   finalize=DRAIN           VELOC_Finalize(DRAIN) succeeds, or with "DRAIN:fails" does not: the last
@@ -25,6 +28,7 @@
  *   run=COMMAND              a command of a shell, which must succeed
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
  *   sleep=MILLISECONDS, barrier
+ *   end_mpi                  MPI_Finalize: what follows does without
  *   kill                     SIGKILL to itself
  *
  * "@RANK:" before a command: on that rank alone. With MPI if compiled with CHECK_WITH_MPI.
@@ -40,6 +44,9 @@ static unsigned own_rank;
 static unsigned char *memory;
 static size_t bytes = 100000;
 static int finalized;
+#ifdef CHECK_WITH_MPI
+static int mpi_has_ended;
+#endif
 
 static void begin(void)
 {
@@ -134,6 +141,17 @@ static void check_file(const char *path, int version)
     CONTENT(memory, bytes, 1, version);
 }
 
+/* What this process has read with system calls, in bytes. */
+static unsigned long long read_so_far(void)
+{
+    unsigned long long so_far = 0;
+    FILE *io = fopen("/proc/self/io", "r");
+    CHECK(io != NULL);
+    EQUAL(fscanf(io, "rchar: %llu", &so_far), 1);
+    CHECK(fclose(io) == 0);
+    return so_far;
+}
+
 static int is(const char *command, const char *name, const char **value)
 {
     size_t length = strlen(name);
@@ -179,6 +197,9 @@ static void perform(const char *command)
         f = split(value);
         newest = VELOC_Restart_test(f.name, f.rest[0] == '\0' ? 0 : atoi(f.rest));
         EQUAL(newest < 0 ? -1 : newest, f.version);
+    } else if (strcmp(command, "nameless") == 0) {
+        CHECK(VELOC_Restart_test(NULL, 0) < 0);
+        REFUSED(VELOC_Restart(NULL, 1), "name|NULL");
     } else if (is(command, "route", &value)) {
         f = split(value);
         OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
@@ -212,6 +233,11 @@ static void perform(const char *command)
         time.tv_sec = milliseconds / 1000;
         time.tv_nsec = milliseconds % 1000 * 1000000;
         nanosleep(&time, NULL);
+    } else if (is(command, "reads", &value)) {
+        static unsigned long long before;
+        unsigned long long now = read_so_far(), most = bytes / 100 * strtoul(value, NULL, 10);
+        CHECK(most == 0 || now - before <= most);
+        before = now;
     } else if (is(command, "giveup", &value)) {
         f = split(value);
         OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
@@ -220,6 +246,12 @@ static void perform(const char *command)
     } else if (strcmp(command, "barrier") == 0) {
 #ifdef CHECK_WITH_MPI
         MPI_Barrier(MPI_COMM_WORLD);
+#endif
+    } else if (strcmp(command, "end_mpi") == 0) {
+#ifdef CHECK_WITH_MPI
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+        mpi_has_ended = 1;
 #endif
     } else if (is(command, "late", &value)) {
         snprintf(f.rest, sizeof f.rest, "%s", value);
@@ -283,8 +315,10 @@ int main(int argc, char **argv)
     free(memory);
 #ifdef CHECK_WITH_MPI
     /* One line, which no other process's gets into. */
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Finalize();
+    if (!mpi_has_ended) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Finalize();
+    }
     if (own_rank != 0)
         return 0;
 #endif

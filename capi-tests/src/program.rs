@@ -72,7 +72,7 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
         .arg(&unfinished)
         .arg("-L")
         .arg(stage.lib())
-        .args(["-lveloc-client", "-ldl", "-lpthread"]);
+        .args(["-lveloc-client", "-ldl", "-lpthread", "-lm"]);
     finish(command);
     // Another test process may be running the one of before.
     std::fs::rename(&unfinished, &executable).unwrap();
@@ -107,7 +107,7 @@ fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
         .arg(&executable)
         .arg("-L")
         .arg(stage.lib())
-        .arg("-lveloc-client");
+        .args(["-lveloc-client", "-lm"]);
     finish(command);
     executable
 }
@@ -140,23 +140,57 @@ fn compile_with_parts(compiler: &str, name: &str, linked: bool) -> PathBuf {
         .arg("-o")
         .arg(&executable);
     if linked {
-        command.args(["-DPARTS_LINKED", "-L"]).arg(stage.lib()).arg("-lveloc-mpi");
+        command
+            .args(["-DPARTS_LINKED", "-L"])
+            .arg(stage.lib())
+            .args(["-lveloc-mpi", "-lveloc-client"]);
     }
     command.arg("-lm");
     finish(command);
     executable
 }
 
-/// The executable of a Fortran program in `fortran/`, made with these modules of the library's by a
-/// compiler that a user may have, and with the user's own flags.
+/// The executable of the Fortran program `name`, a path below `fortran/` or from the root, made with
+/// these modules of the library's by a compiler that a user may have, and with the user's own flags.
 pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&str]) -> PathBuf {
+    let source = sources().join("../fortran").join(format!("{name}.f90"));
+    compile_fortran(compiler, flags, name, modules, &[source])
+}
+
+/// The executable of the example in Fortran `examples/<name>/<name>.f90`, which has these modules of
+/// its own.
+pub fn fortran_example(compiler: &str, name: &str, own_modules: &[&str]) -> PathBuf {
+    static COMPILED: Mutex<Option<HashMap<(String, String), PathBuf>>> = Mutex::new(None);
+    let folder = sources().join("../../examples").join(name);
+    let files: Vec<PathBuf> =
+        own_modules.iter().chain([&name]).map(|file| folder.join(format!("{file}.f90"))).collect();
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    compiled
+        .get_or_insert_with(HashMap::new)
+        .entry((compiler.to_owned(), name.to_owned()))
+        .or_insert_with(|| {
+            compile_fortran(compiler, &["-O2"], name, &["veloc", "veloc_f08"], &files)
+        })
+        .clone()
+}
+
+fn compile_fortran(
+    compiler: &str,
+    flags: &[&str],
+    name: &str,
+    modules: &[&str],
+    files: &[PathBuf],
+) -> PathBuf {
     let stage = staged();
     // What a compiler makes of a module is of use to itself alone, and with these flags.
     let folder = format!("capi-tests/{compiler}{}-{}", flags.concat(), std::process::id());
     let folder = stage.folder.join(folder);
     std::fs::create_dir_all(&folder).unwrap();
     let interface = stage.fortran();
-    let shim = folder.join("descriptor.o");
+    // Programs may be made at once: what each makes of a module is its own.
+    let own = folder.join(format!("{name}.d"));
+    std::fs::create_dir_all(&own).unwrap();
+    let shim = own.join("descriptor.o");
     let mut command = self::compiler();
     command.args(["-Wall", "-Wextra", "-Werror", "-c", "-o"]);
     command.arg(&shim).arg(interface.join("descriptor.c"));
@@ -173,9 +207,9 @@ pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&s
     if !flang {
         command.args(["-Wall", "-Wextra"]);
     }
-    command.arg("-J").arg(&folder);
+    command.arg("-J").arg(&own);
     command.args(modules.iter().map(|module| interface.join(format!("{module}.f90"))));
-    command.arg(sources().join(format!("../fortran/{name}.f90")));
+    command.args(files);
     command.arg(&shim).arg("-o").arg(&executable);
     command.arg("-L").arg(stage.lib()).arg("-lveloc-client");
     finish(command);
@@ -219,9 +253,19 @@ pub fn dying(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libdying.so"), "../preload/dying.c")
 }
 
+/// A library to be loaded ahead of others, by which calls of MPI fail; made by the compiler of an MPI
+/// installation.
+pub fn mpi_faults(mpi: &str, folder: &Path) -> PathBuf {
+    let library = folder.join("libmpifaults.so");
+    shared_library_by(Command::new(mpi), &library, "../preload/mpi.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
+    shared_library_by(compiler(), library, source)
+}
+
+fn shared_library_by(mut command: Command, library: &Path, source: &str) -> PathBuf {
     let soname = library.file_name().unwrap().to_string_lossy();
-    let mut command = compiler();
     command
         .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
         .arg(format!("-Wl,-soname,{soname}"))

@@ -129,4 +129,24 @@
  */
 #define VELOC_RULE_SHORTEST 3
 
+/**
+ * The call stopped as it was asked to; the same call goes on, also in a later job.
+ */
+#define VELOC_STOPPED 1
+
+/**
+ * Memory of VELOC_Adjoint_protect: the state of the forward steps.
+ */
+#define VELOC_ADJOINT_STATE 0
+
+/**
+ * Memory of VELOC_Adjoint_protect: the state of the adjoint, and what it computes.
+ */
+#define VELOC_ADJOINT_GRADIENT 1
+
+/**
+ * A flag of VELOC_Adjoint: states that are computed again are compared with what they were.
+ */
+#define VELOC_VERIFY_REPLAY 1
+
 #endif  /* VELOC_DEFS_H */

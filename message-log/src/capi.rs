@@ -189,11 +189,19 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
             state.replay_ended(ended);
         }
         release(state);
-        done.map_err(|fault| divergence::explain(&state.mpi, &fault))
+        done.map_err(|fault| match fault {
+            Fault::Text(text) => text,
+            Fault::Early { part, made, logged } => format!(
+                "the replay of part {part} ends too early: {} was not called again ({made} calls \
+                 before it were)",
+                divergence::describe(&state.mpi, &logged)
+            ),
+        })
     });
     match done {
         Ok(Ok(())) => VELOC_SUCCESS,
-        Ok(Err(text)) | Err(text) => fail(call, &text),
+        Ok(Err(text)) => fail(call, &text),
+        Err(text) => fail(call, &text),
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::log::Shape;
 use crate::mpi::Mpi;
-use crate::parts::{Divergence, Fault};
+use crate::parts::Divergence;
 use crate::refuse;
 use crate::state::State;
 
@@ -32,21 +32,6 @@ pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int
 pub fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
     state.parts.break_off(text);
     refuse::fail(&state.mpi, called.comm, text)
-}
-
-/// Why a call on parts failed, in words.
-pub fn explain(mpi: &Mpi, fault: &Fault) -> String {
-    match fault {
-        Fault::Text(text) => text.clone(),
-        Fault::Missing { part, place, next } => {
-            let next =
-                next.as_ref().map_or_else(|| "a call".to_owned(), |next| describe(mpi, next));
-            format!(
-                "part {part} ends its replay too early: after {place} calls the logged {next} was \
-                 not called again"
-            )
-        }
-    }
 }
 
 /// A call in words: its name, with the communicator, the peer, the tag and the count as far as it

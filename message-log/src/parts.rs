@@ -47,9 +47,9 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Whether it began at this place, inside one of these instances.
-    fn was_at(&self, at: Position, inside: &[u64]) -> bool {
-        self.begin == at && self.around.iter().any(|around| inside.contains(around))
+    /// Whether it began at this place, inside what this replay is of, and before that replay.
+    fn was_at(&self, at: Position, replay: &Replay) -> bool {
+        self.begin == at && self.number < replay.since && self.around.contains(&replay.instance)
     }
 }
 
@@ -81,10 +81,10 @@ struct Replay {
     cursor: Position,
     /// What the first run had begun at that place, in numbers of [`Outcome::began`].
     begun: u64,
-    /// The number of the first instance that began in it.
-    inner: u64,
     /// The replay around it goes on with it: the first run had the part at that place, too.
     is_step: bool,
+    /// The number that instances have from its beginning on.
+    since: u64,
 }
 
 /// Where a call's result comes from.
@@ -99,16 +99,16 @@ pub enum Source {
 /// Why a call of the application's on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// In words.
+    /// This is why.
     Text(String),
-    /// A replay ends before its part did.
-    Missing {
+    /// A replay ends too early.
+    Early {
         /// The part's id.
         part: i32,
         /// How many calls were made again, equal polls counted as one.
-        place: u64,
-        /// The next one.
-        next: Option<Shape>,
+        made: u64,
+        /// The logged call that was not.
+        logged: Shape,
     },
 }
 
@@ -137,6 +137,8 @@ pub struct Parts {
     begun: u64,
     /// No part has begun or ended since the last event.
     can_repeat: bool,
+    /// What those get again whose place is not taken yet: the id, the place, the messages.
+    replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
 }
 
 impl Parts {
@@ -200,7 +202,7 @@ impl Parts {
         let around = self.open.iter().map(Open::number).collect();
         let (begin, since, begun) = match self.replay() {
             Some(replay) => {
-                closed = self.replace(id, &replay);
+                closed = self.replace(id, replay.cursor);
                 let replayed = self.instance(replay.instance);
                 let since = replayed.map_or(number, |instance| instance.since);
                 (replay.cursor, since, replay.begun)
@@ -303,9 +305,11 @@ impl Parts {
         };
         let here = self.replay().and_then(|around| {
             let end = self.instance(around.instance)?.end;
-            self.instances.iter().rev().filter(is_ready).find(|instance| {
-                instance.was_at(around.cursor, &[around.instance]) && instance.end <= end
-            })
+            self.instances
+                .iter()
+                .rev()
+                .filter(is_ready)
+                .find(|instance| instance.was_at(around.cursor, &around) && instance.end <= end)
         });
         let is_step = here.is_some();
         let newest = || self.instances.iter().rev().find(is_ready);
@@ -315,8 +319,8 @@ impl Parts {
             return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
-        let inner = self.numbers;
-        self.open.push(Open::Replay(Replay { instance, cursor, begun, inner, is_step }));
+        let since = self.numbers;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
         self.can_repeat = false;
         Ok(())
     }
@@ -339,12 +343,16 @@ impl Parts {
             return Err(Fault::Text(text.clone()));
         }
         if instance.end.is_some_and(|end| cursor < end) {
-            let place = cursor.event - instance.begin.event;
-            let next = self.log.get(cursor).map(|event| event.shape);
-            return Err(Fault::Missing { part: id, place, next });
+            let made = cursor.event - instance.begin.event;
+            if let Some(event) = self.log.get(cursor) {
+                return Err(Fault::Early { part: id, made, logged: event.shape });
+            }
         }
         let keep = instance.flags & KEEP != 0;
         self.open.pop();
+        if self.replay().is_none() {
+            self.replaced.clear();
+        }
         self.can_repeat = false;
         if !keep {
             self.drop_instance(number);
@@ -530,32 +538,31 @@ impl Parts {
         Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
-    /// The numbers of the instances that are being replayed.
-    fn replays(&self) -> Vec<u64> {
-        let is_replay = |open: &&Open| matches!(open, Open::Replay(_));
-        self.open.iter().filter(is_replay).map(Open::number).collect()
-    }
-
     /// A run that begins inside a replay takes the place of the one that began there, inside the
-    /// same part, in the first run; not of one that this replay had there, and that is empty. What
-    /// that one gets again.
-    fn replace(&mut self, id: i32, replay: &Replay) -> Option<Rc<Closed>> {
-        let replays = self.replays();
-        let oldest = replays.iter().min()?;
-        let later = self.instances.iter().rev().take_while(|instance| instance.number > *oldest);
+    /// same part, in the first run. What that one gets again.
+    fn replace(&mut self, id: i32, at: Position) -> Option<Rc<Closed>> {
+        let replays = self.open.iter().filter_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
+        });
+        let replays: Vec<Replay> = replays.copied().collect();
+        let oldest = replays.iter().map(|replay| replay.instance).min()?;
+        let later = self.instances.iter().rev().take_while(|instance| instance.number > oldest);
         let same = later.filter(|instance| {
             instance.id == id
-                && instance.number < replay.inner
                 && instance.end.is_some()
-                && !replays.contains(&instance.number)
-                && instance.was_at(replay.cursor, &replays)
+                && replays.iter().all(|replay| replay.instance != instance.number)
+                && replays.iter().any(|replay| instance.was_at(at, replay))
         });
-        let same: Vec<_> = same.map(|same| (same.number, same.closed.clone())).collect();
-        let closed = same.iter().find_map(|(_, closed)| closed.clone());
-        for (number, _) in same {
+        let mut same: Vec<_> = same.map(|same| (same.number, same.closed.clone())).collect();
+        // Of several that began there all but the last are empty; the replay has them in turn.
+        same.reverse();
+        for (number, closed) in same {
             self.drop_instance(number);
+            self.replaced.push((id, at, closed));
         }
-        closed
+        let first = self.replaced.iter().position(|(of, begin, _)| (*of, *begin) == (id, at))?;
+        self.replaced.remove(first).2
     }
 
     /// Drops an instance, and what nobody needs after that.

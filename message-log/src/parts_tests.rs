@@ -58,17 +58,19 @@ struct Run {
 }
 
 impl Run {
-    fn was_at(&self, place: usize, inside: &[usize]) -> bool {
-        self.begin == place && self.around.iter().any(|around| inside.contains(around))
+    /// Whether it is number `own`, began at this place, and inside one of these replays' first runs.
+    fn was_at(&self, own: usize, place: usize, replays: &[(usize, usize)]) -> bool {
+        let is_inside = |(run, since): &(usize, usize)| own < *since && self.around.contains(run);
+        self.begin == place && replays.iter().any(is_inside)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 enum ModelOpen {
     Record(usize),
-    /// The run, how much of it was replayed, how many runs there were before, and whether the replay
-    /// around it goes on with it.
-    Replay(usize, usize, usize, bool),
+    /// The run, how much of it was replayed, whether the replay around it goes on with it, and how
+    /// many runs there were before.
+    Replay(usize, usize, bool, usize),
 }
 
 /// Everything, in the model. Runs that are gone are `None`.
@@ -202,7 +204,7 @@ impl Test {
     fn see(&mut self, real: usize, message: Message) {
         for open in self.model.open.iter_mut().rev() {
             match open {
-                ModelOpen::Replay(_, at, _, is_step) => {
+                ModelOpen::Replay(_, at, is_step, _) => {
                     *at += 1;
                     if !*is_step {
                         break;
@@ -258,30 +260,28 @@ impl Test {
             },
             Step::Replay { id } => {
                 let replays = self.replays();
+                let is_replayed = |run: usize| replays.iter().any(|(replayed, _)| *replayed == run);
                 let ready: Vec<usize> = (0..self.model.runs.len())
                     .rev()
                     .filter(|run| {
                         let run_of = self.model.runs[*run].as_ref();
-                        run_of.is_some_and(|r| r.id == id && r.is_closed) && !replays.contains(run)
+                        run_of.is_some_and(|r| r.id == id && r.is_closed) && !is_replayed(*run)
                     })
                     .collect();
                 let here = self.model.replay().and_then(|(replayed, at)| {
                     let place = self.model.place(replayed, at);
                     let end = self.model.end(replayed);
                     ready.iter().find(|run| {
-                        self.model.run(**run).was_at(place, &[replayed])
+                        let innermost = &replays[replays.len() - 1..];
+                        self.model.run(**run).was_at(**run, place, innermost)
                             && self.model.end(**run) <= end
                     })
                 });
                 let begun = self.parts.replay_begin(id);
                 assert_eq!(begun.is_ok(), !ready.is_empty(), "{begun:?}");
                 if let Some(run) = here.or(ready.first()) {
-                    self.model.open.push(ModelOpen::Replay(
-                        *run,
-                        0,
-                        self.model.runs.len(),
-                        here.is_some(),
-                    ));
+                    let runs = self.model.runs.len();
+                    self.model.open.push(ModelOpen::Replay(*run, 0, here.is_some(), runs));
                 }
             }
             Step::Free { id } => self.free(id),
@@ -290,27 +290,25 @@ impl Test {
         }
     }
 
-    /// A run that begins inside a replay takes the place of those that began there in the first run,
-    /// not of those that this replay had there.
+    /// A run that begins inside a replay takes the place of those that began there in the first run.
     fn replace(&mut self, id: i32, place: usize) {
         let replays = self.replays();
-        let since = self.model.open.iter().rev().find_map(|open| match open {
-            ModelOpen::Replay(_, _, since, _) => Some(*since),
-            ModelOpen::Record(_) => None,
-        });
-        for (number, run) in self.model.runs.iter_mut().enumerate().take(since.unwrap_or(0)) {
+        for (number, run) in self.model.runs.iter_mut().enumerate() {
             run.take_if(|run| {
                 (run.id, run.is_closed) == (id, true)
-                    && !replays.contains(&number)
-                    && run.was_at(place, &replays)
+                    && replays.iter().all(|(replayed, _)| *replayed != number)
+                    && run.was_at(number, place, &replays)
             });
         }
     }
 
-    /// The runs that are being replayed.
-    fn replays(&self) -> Vec<usize> {
-        let is_replay = |open: &&ModelOpen| matches!(open, ModelOpen::Replay(..));
-        self.model.open.iter().filter(is_replay).map(Model::number).collect()
+    /// The runs that are being replayed, and how many there were before.
+    fn replays(&self) -> Vec<(usize, usize)> {
+        let replay = |open: &ModelOpen| match open {
+            ModelOpen::Replay(run, _, _, since) => Some((*run, *since)),
+            ModelOpen::Record(_) => None,
+        };
+        self.model.open.iter().filter_map(replay).collect()
     }
 
     fn free(&mut self, id: i32) {

@@ -163,13 +163,13 @@ functions! {
     /// From the first byte that an element has to the last.
     type_get_true_extent = c"PMPI_Type_get_true_extent"
         (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
-    /// Blocks of a type at some distances in bytes.
-    type_create_hindexed = c"PMPI_Type_create_hindexed"
-        (count: c_int, lengths: *const c_int, distances: *const Aint, datatype: Handle, made: Ptr);
-    /// Makes a type ready for use.
-    type_commit = c"PMPI_Type_commit" (datatype: Ptr);
     /// A copy of a type.
     type_dup = c"PMPI_Type_dup" (datatype: Handle, copy: Ptr);
+    /// Blocks of a type at displacements in bytes.
+    type_create_hindexed = c"PMPI_Type_create_hindexed"
+        (count: c_int, lengths: *const c_int, places: *const Aint, datatype: Handle, made: Ptr);
+    /// Makes a type ready for use.
+    type_commit = c"PMPI_Type_commit" (datatype: Ptr);
     /// Frees a type.
     type_free = c"PMPI_Type_free" (datatype: Ptr);
     /// Packs elements.
@@ -187,8 +187,6 @@ functions! {
         (query: Ptr, free: Ptr, cancel: Ptr, extra: Ptr, request: Ptr);
     /// Ends a generalized request.
     grequest_complete = c"PMPI_Grequest_complete" (request: Handle);
-    /// Whether a request is done; it stays.
-    request_get_status = c"PMPI_Request_get_status" (request: Handle, flag: *mut c_int, status: Ptr);
     /// Frees a request.
     request_free = c"PMPI_Request_free" (request: Ptr);
 }

@@ -25,10 +25,9 @@ pub fn last() -> *const c_char {
 
 /// Says a text, with who says it.
 pub fn say(mpi: &Mpi, text: &str) {
-    // In one piece: other processes write to the same place.
-    let line = format!("[veloc-mpi rank {}] {text}\n", mpi.rank);
-    // Where there is no standard error, nobody reads it.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    // In one piece, as other processes write there too. Who cannot be told is not told.
+    let _ =
+        std::io::stderr().write_all(format!("[veloc-mpi rank {}] {text}\n", mpi.rank).as_bytes());
 }
 
 /// Says and keeps why a call of MPI's fails, and calls the communicator's error handler, which may

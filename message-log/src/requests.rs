@@ -18,8 +18,8 @@ pub enum Life {
     Replayed(u64),
     /// As a generalized one that no replayed call has under way.
     Idle,
-    /// As what it is, which is none of what can be logged: it must not end inside a part.
-    Unlogged,
+    /// As one whose result could not be given again.
+    Foreign,
 }
 
 /// A request under way, or a persistent one.
@@ -204,6 +204,38 @@ impl Requests {
                 Slot::Free | Slot::Plain(_) => None,
             },
         }
+    }
+
+    /// Where the requests receive that have this handle too and are done as well, which the caller
+    /// sees to from now on; and what began each.
+    pub fn take_alike(&mut self, handle: usize) -> Vec<(u64, Target)> {
+        if self.taken == 0 {
+            return Vec::new();
+        }
+        let place = self.find(handle);
+        let Slot::Known(known) = &mut self.slots[place] else { return Vec::new() };
+        if known.request.is_unique() {
+            return Vec::new();
+        }
+        let all = std::iter::once(&mut known.request).chain(&mut known.more);
+        all.map(|request| (request.began, std::mem::take(&mut request.target)))
+            .filter(|(_, target)| !matches!(target, Target::Nothing))
+            .collect()
+    }
+
+    /// The target of what a replay has begun with this number, if it is not a message: then its
+    /// handle may be another's.
+    pub fn target_alike(&self, began: u64) -> Option<&Target> {
+        self.slots.iter().find_map(|slot| match slot {
+            Slot::Known(known)
+                if known.request.began == began
+                    && !known.request.is_message
+                    && matches!(known.request.life, Life::Replayed(_)) =>
+            {
+                Some(&known.request.target)
+            }
+            _ => None,
+        })
     }
 
     /// The request is gone, if it is plain.

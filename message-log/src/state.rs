@@ -47,8 +47,6 @@ pub struct State {
     pub arena: Arena,
     /// What the application has under way.
     pub requests: Requests,
-    /// Something of that could not be logged, now or before.
-    pub has_unlogged: bool,
     /// The types it uses.
     pub types: Types,
     /// The requests that replays give out.
@@ -68,7 +66,6 @@ impl State {
             parts: Parts::default(),
             arena: Arena::default(),
             requests: Requests::default(),
-            has_unlogged: false,
             types: Types::default(),
             pool: Pool::default(),
             deferred: Deferred::default(),

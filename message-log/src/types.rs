@@ -7,7 +7,6 @@ use std::rc::Rc;
 use crate::copy;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
-use crate::refuse;
 
 /// Bytes that are packed in one call: lengths are `int` there.
 const PACK: i64 = 1 << 30;
@@ -86,13 +85,15 @@ impl Datatype {
             unsafe { copy::into_log(to.as_mut_ptr().cast(), from, to.len()) };
             return;
         }
-        self.by_pieces(mpi, buf, to.len() as i64, |from, count, datatype, at, len| {
-            let mut position = 0;
-            // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
-            unsafe {
-                let to = to.as_mut_ptr().add(at).cast();
-                pmpi::pack(from, count, datatype, to, len, &mut position, mpi.comm_self)
-            }
+        self.by_pieces(to.len() as i64, |first, count, at, len| {
+            self.at(mpi, buf as i64 + first * self.extent, count, |from, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
+                unsafe {
+                    let to = to.as_mut_ptr().add(at).cast();
+                    pmpi::pack(from, count, handle, to, len, &mut position, mpi.comm_self);
+                }
+            });
         });
     }
 
@@ -107,25 +108,41 @@ impl Datatype {
             unsafe { copy::from_log(to, from.as_ptr().cast(), from.len()) };
             return;
         }
-        self.by_pieces(mpi, buf, from.len() as i64, |to, count, datatype, at, len| {
-            let mut position = 0;
-            // SAFETY: by the caller's promise; MPI only reads what it unpacks.
-            unsafe {
-                let from = from.as_ptr().add(at).cast_mut().cast();
-                pmpi::unpack(from, len, &mut position, to, count, datatype, mpi.comm_self)
-            }
+        self.by_pieces(from.len() as i64, |first, count, at, len| {
+            self.at(mpi, buf as i64 + first * self.extent, count, |to, count, handle| {
+                let mut position = 0;
+                // SAFETY: by the caller's promise; MPI only reads what it unpacks.
+                unsafe {
+                    let from = from.as_ptr().add(at).cast_mut().cast();
+                    pmpi::unpack(from, len, &mut position, to, count, handle, mpi.comm_self);
+                }
+            });
         });
     }
 
-    /// Calls `piece` for elements that MPI can pack in one call: with their address, how many and of
-    /// which type, the offset of their packed bytes, and how many bytes.
-    fn by_pieces(
-        &self,
-        mpi: &Mpi,
-        buf: usize,
-        bytes: i64,
-        mut piece: impl FnMut(Ptr, c_int, usize, usize, c_int) -> c_int,
-    ) {
+    /// Calls `body` with the place of elements, their number and their type. MPICH packs nothing at
+    /// `MPI_BOTTOM`, which is null: then with another place, and a type that makes up for it.
+    fn at(&self, mpi: &Mpi, place: i64, count: c_int, body: impl FnOnce(Ptr, c_int, usize)) {
+        const ELSEWHERE: i64 = 4096;
+        if place != 0 {
+            return body(place as Ptr, count, self.handle);
+        }
+        let mut made = 0usize;
+        let moved = (&raw mut made).cast();
+        // SAFETY: numbers of ours, a type, and room for the widest handle.
+        let handle = unsafe {
+            pmpi::type_create_hindexed(1, &count, &-(ELSEWHERE as isize), self.handle, moved);
+            pmpi::type_commit(moved);
+            mpi.read_handle(moved)
+        };
+        body(ELSEWHERE as Ptr, 1, handle);
+        // SAFETY: the type made above.
+        unsafe { pmpi::type_free(moved) };
+    }
+
+    /// Calls `piece` with the first element, how many, the offset of their packed bytes, and how
+    /// many bytes.
+    fn by_pieces(&self, bytes: i64, mut piece: impl FnMut(i64, c_int, usize, c_int)) {
         if self.size == 0 {
             return;
         }
@@ -133,44 +150,10 @@ impl Datatype {
         let most = (PACK / self.size).max(1);
         let mut first = 0;
         while first < all {
-            let count = most.min(all - first) as c_int;
-            let (at, len) = (first * self.size, i64::from(count) * self.size);
-            let (at, len) = (at as usize, len as c_int);
-            let place = buf as i64 + first * self.extent;
-            let code = match place {
-                0 => self.away_from_zero(mpi, count, |datatype, place| {
-                    piece(place, 1, datatype, at, len)
-                }),
-                _ => piece(place as Ptr, count, self.handle, at, len),
-            };
-            if code != 0 {
-                // Nothing that could be kept or given would be right.
-                let text = format!("MPI cannot pack {count} elements of a type: error {code}");
-                refuse::say(mpi, &text);
-                std::process::abort()
-            }
-            first += i64::from(count);
-        }
-    }
-
-    /// Elements at `MPI_BOTTOM`, as one of a type that has the same memory from another address on:
-    /// MPICH 4.0 takes the address 0 for a mistake when it packs.
-    fn away_from_zero(
-        &self,
-        mpi: &Mpi,
-        count: c_int,
-        body: impl FnOnce(usize, Ptr) -> c_int,
-    ) -> c_int {
-        const AWAY: isize = 1 << 20;
-        let mut made = 0usize;
-        let place = (&raw mut made).cast();
-        // SAFETY: a type, and room for the widest handle, which becomes that of a type of ours.
-        unsafe {
-            pmpi::type_create_hindexed(1, &count, &-AWAY, self.handle, place);
-            pmpi::type_commit(place);
-            let code = body(mpi.read_handle(place), AWAY as Ptr);
-            pmpi::type_free(place);
-            code
+            let count = most.min(all - first);
+            let (at, len) = (first * self.size, count * self.size);
+            piece(first, count as c_int, at as usize, len as c_int);
+            first += count;
         }
     }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <veloc.hpp>
+#include <veloc/schedule.hpp>
 
 #include "program.hpp"
 
@@ -21,6 +22,7 @@ void save(const char *config, int rank)
 #else
     veloc::client_t *client = veloc::get_client(0U, config);
 #endif
+    check(veloc::schedule_t(100, 5).cost().advances == VELOC_Numforw(100, 5), "the schedule");
     std::vector<double> state(10000);
     std::string text;
     check(client->mem_protect(0, state.data(), state.size(), sizeof state[0]), "mem_protect");

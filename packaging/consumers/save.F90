@@ -11,9 +11,12 @@ program save_state
 #else
   use veloc
 #endif
+  use veloc_schedules
   implicit none
   double precision, target :: state(100, 100)
   character(len=1000) :: config
+  type(VELOC_Schedule) :: schedule
+  type(VELOC_Cost) :: cost
   integer :: err, rank, version
 
   call get_command_argument(1, config)
@@ -39,6 +42,11 @@ program save_state
   call VELOC_Restart('save', 2, err)
   call check(err == VELOC_SCES, 'VELOC_Restart')
   call check(all(nint(state) == 100 * rank + 2), 'the restored state')
+  call VELOC_Schedule_create(100_VELOC_COUNT, 5_VELOC_COUNT, schedule, err)
+  call check(err == VELOC_SCES, 'VELOC_Schedule_create')
+  call VELOC_Schedule_cost(schedule, cost, err)
+  call check(cost%advances == 316, 'the cost of the schedule')
+  call VELOC_Schedule_free(schedule, err)
   call VELOC_Finalize(1, err)
   call check(err == VELOC_SCES, 'VELOC_Finalize')
 #ifdef WITH_MPI

@@ -13,8 +13,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Status>;
 /// `cuGetErrorName` and `cuGetErrorString` read.
 macro_rules! codes {
     ($($name:ident = $number:literal, $cuda:literal, $meaning:literal;)*) => {
-        // The table below uses every code, the functions only some of the constants.
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "the table has every code, the functions use only some")]
         impl Status {
             $(pub(crate) const $name: Self = Self($number);)*
         }

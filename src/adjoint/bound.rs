@@ -82,6 +82,18 @@ pub fn advances(l: u64, c: u64, d: u64) -> u128 {
     sum
 }
 
+/// The least distance under which `l` steps with `c` slots take no more advances than without one.
+pub fn least_free(l: u64, c: u64) -> u64 {
+    let free = binomial::advances(l, c);
+    // A larger distance never costs more.
+    let (mut too_little, mut enough) = (l.div_ceil(c) - 1, l);
+    while enough - too_little > 1 {
+        let middle = too_little + (enough - too_little) / 2;
+        *(if advances(l, c, middle) > free { &mut too_little } else { &mut enough }) = middle;
+    }
+    enough
+}
+
 /// How long the first piece may be in a sweep with the least number of advances, for `l >= 2` steps
 /// and `c >= 2` slots.
 pub fn first_pieces(l: u64, c: u64, d: u64) -> RangeInclusive<u64> {
@@ -130,6 +142,22 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_least_distance_that_costs_nothing() {
+        for c in 1..=7 {
+            for l in 1..=60 {
+                let costs = |d: u64| !feasible(l, c, d) || advances(l, c, d) > advances(l, c, l);
+                let least = (1..=l).find(|&d| !costs(d)).unwrap();
+                assert_eq!(least_free(l, c), least, "{l} steps, {c} slots");
+            }
+        }
+        // Less than what Table 1 of the paper has, where the first piece is as long as it can be.
+        for (l, c, d) in [(350_000, 52, 20_020), (700_000, 160, 11_473), (1_750_000, 1870, 1822)] {
+            assert_eq!(least_free(l, c), d);
+            assert!(u128::from(d) < beta(c, repetitions(l, c).0 - 1));
         }
     }
 }

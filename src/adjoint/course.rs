@@ -1,51 +1,127 @@
 //! A schedule as applications have it: settings first, then actions, and errors for wrong use.
 
 use super::binomial::MAX_STEPS;
-use super::outlook::{Outlook, MOST_STATES};
+use super::bound;
+use super::disk::{Disk, MAX_COST, UNIT};
+use super::levels::TwoLevel;
+use super::online::Online;
+use super::outlook::{Outlook, MOST_ACTIONS, MOST_STATES};
 use super::resume::{resume, Lost, Survivors};
 use super::rule::Rule;
 use super::schedule::{Action, Plan, Schedule, Unfit};
+use super::upkeep::Threshold;
 use crate::error::{Error, Kind, Result};
 
 /// A plan, and the schedule once it has begun.
 #[derive(Clone, Debug)]
 pub struct Course {
-    plan: Plan,
-    schedule: Option<Schedule>,
+    /// Its steps are 0 as long as they are not known.
+    pub(super) plan: Plan,
+    pub(super) disk: Option<Disk>,
+    /// Has the adjoint stored by the work that would be lost.
+    pub(super) threshold: Option<Threshold>,
+    pub(super) way: Way,
     /// [`Action::Terminate`] was given.
-    ended: bool,
+    pub(super) ended: bool,
+}
+
+/// How far it has come, and by which schedule.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// No action was given.
+    Before,
+    /// All slots are alike.
+    Known(Schedule),
+    /// The number of steps is not known, or was not.
+    Open(Online),
+    /// Some slots are on disk.
+    Levels(TwoLevel),
 }
 
 impl Course {
     /// For `steps` steps and `slots` slots, without distances and with the optimal rule.
     pub fn new(steps: i64, slots: i64) -> Result<Course> {
-        let plan = Plan {
-            steps: u64::try_from(steps).unwrap_or(0),
-            slots: u64::try_from(slots).unwrap_or(0),
-            resilience: u64::MAX,
-            adjoint: None,
-            rule: Rule::default(),
-        };
+        let plan = plan(u64::try_from(steps).unwrap_or(0), slots);
         plan.check().map_err(|unfit| match unfit {
             Unfit::Steps(_) => {
                 Error::invalid(format!("steps = {steps}: 1 to {MAX_STEPS} are possible"))
             }
-            Unfit::Slots(_) => {
-                Error::invalid(format!("slots = {slots}: 1 to {MAX_STEPS} are possible"))
-            }
+            Unfit::Slots(_) => wrong_slots(slots),
             other => refusal(&plan, other),
         })?;
-        Ok(Course { plan, schedule: None, ended: false })
+        Ok(Course::of(plan))
+    }
+
+    /// For a number of steps that is not known, and `slots` slots.
+    pub fn online(slots: i64) -> Result<Course> {
+        let plan = plan(0, slots);
+        match (1..=MAX_STEPS).contains(&plan.slots) {
+            true => Ok(Course::of(plan)),
+            false => Err(wrong_slots(slots)),
+        }
+    }
+
+    fn of(plan: Plan) -> Course {
+        Course { plan, disk: None, threshold: None, way: Way::Before, ended: false }
     }
 
     /// How many steps stored states may be apart.
     pub fn set_resilience(&mut self, distance: i64) -> Result<()> {
+        self.check_known("a resilience distance")?;
+        if self.disk.is_some() {
+            return Err(Error::invalid(
+                "slots on disk and a resilience distance exclude each other",
+            ));
+        }
         self.set(distance, "resilience", |plan, distance| plan.resilience = distance)
     }
 
     /// After how many steps of the adjoint it is stored.
     pub fn set_adjoint(&mut self, distance: i64) -> Result<()> {
-        self.set(distance, "adjoint", |plan, distance| plan.adjoint = Some(distance))
+        self.set(distance, "adjoint", |plan, distance| plan.adjoint = Some(distance))?;
+        self.threshold = None;
+        Ok(())
+    }
+
+    /// Has the adjoint stored where the work that a failure would cost outweighs the write: with `mtbf`
+    /// forward steps between two failures on the average, a write of an adjoint that takes as long as
+    /// `write` of them, and a step that is recorded and reversed as long as `turn`.
+    pub fn set_failures(&mut self, mtbf: f64, write: f64, turn: f64) -> Result<()> {
+        self.check_settings("how often it fails")?;
+        for (what, value) in [("mtbf", mtbf), ("write", write), ("turn", turn)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::invalid(format!("{what} = {value}: it is more than 0 steps")));
+            }
+        }
+        self.threshold = Some(Threshold::new(write, mtbf, turn));
+        self.plan.adjoint = None;
+        Ok(())
+    }
+
+    /// Adds slots on disk, where a write and a read take as long as so many forward steps.
+    pub fn set_disk(&mut self, slots: i64, write: f64, read: f64) -> Result<()> {
+        self.check_settings("disk")?;
+        self.check_known("disk")?;
+        if self.plan.resilience < u64::MAX {
+            return Err(Error::invalid(
+                "a resilience distance and slots on disk exclude each other",
+            ));
+        }
+        let Some(slots) = u64::try_from(slots).ok().filter(|n| (1..=MAX_STEPS).contains(n)) else {
+            return Err(Error::invalid(format!(
+                "{slots} slots on disk: 1 to {MAX_STEPS} are possible"
+            )));
+        };
+        let most = (MAX_COST / UNIT) as f64;
+        let cost = |what: &str, steps: f64| match (0.0..=most).contains(&steps) {
+            // At most MAX_COST.
+            true => Ok((steps * UNIT as f64).round() as u64),
+            false => {
+                Err(Error::invalid(format!("{what} cost {steps}: 0 to {most} steps are possible")))
+            }
+        };
+        self.disk = Some(Disk { slots, write: cost("write", write)?, read: cost("read", read)? });
+        Ok(())
     }
 
     fn set(&mut self, distance: i64, what: &str, set: impl FnOnce(&mut Plan, u64)) -> Result<()> {
@@ -55,7 +131,9 @@ impl Course {
         };
         let mut plan = self.plan;
         set(&mut plan, distance);
-        plan.check().map_err(|unfit| refusal(&plan, unfit))?;
+        if plan.steps > 0 {
+            plan.check().map_err(|unfit| refusal(&plan, unfit))?;
+        }
         self.plan = plan;
         Ok(())
     }
@@ -63,27 +141,58 @@ impl Course {
     /// Where states are stored.
     pub fn set_rule(&mut self, rule: Rule) -> Result<()> {
         self.check_settings("the rule")?;
+        self.check_known("a rule")?;
         self.plan.rule = rule;
         Ok(())
     }
 
     fn check_settings(&self, what: &str) -> Result<()> {
-        match self.schedule {
-            None => Ok(()),
-            Some(_) => Err(Error::invalid(format!("{what} is set before the first action"))),
+        match self.way {
+            Way::Before => Ok(()),
+            _ => Err(Error::invalid(format!("{what} is set before the first action"))),
+        }
+    }
+
+    fn check_known(&self, what: &str) -> Result<()> {
+        match self.plan.steps {
+            0 => Err(Error::invalid(format!("{what}: the number of steps is not known"))),
+            _ => Ok(()),
         }
     }
 
     /// Goes on after a crash with what is left.
     pub fn resume(&mut self, survivors: &Survivors) -> Result<()> {
         self.check_settings("what has survived")?;
-        let schedule = resume(self.plan, survivors).map_err(|lost| match lost {
-            Lost::Start => Error::new(
+        let fine = survivors.adjoint.unwrap_or(self.plan.steps).min(self.plan.steps);
+        let lost = || {
+            Error::new(
                 Kind::NotFound,
                 "state 0 is in none of the slots, and without it the first steps cannot be repeated",
-            ),
-        })?;
-        self.schedule = Some(schedule);
+            )
+        };
+        self.way = match self.disk {
+            _ if self.plan.steps == 0 => {
+                if let Some(adjoint) = survivors.adjoint {
+                    return Err(Error::invalid(format!(
+                        "the adjoint was stored at state {adjoint}, when the number of steps was \
+                         known: go on with a schedule for that number"
+                    )));
+                }
+                Way::Open(Online::resumed(self.plan.slots, &survivors.states).ok_or_else(lost)?)
+            }
+            Some(disk) => {
+                let way = TwoLevel::resumed(self.plan, disk, &survivors.states, fine);
+                if !survivors.at_start && way.on_disk().is_empty() {
+                    return Err(lost());
+                }
+                Way::Levels(way)
+            }
+            None => match resume(self.plan, survivors) {
+                Ok(schedule) => Way::Known(schedule),
+                Err(Lost::Start) => return Err(lost()),
+            },
+        };
+        self.set_threshold();
         Ok(())
     }
 
@@ -92,21 +201,96 @@ impl Course {
         if self.ended {
             return Err(Error::invalid("the schedule has ended: the adjoint has come to state 0"));
         }
-        let plan = self.plan;
-        let action = self.schedule.get_or_insert_with(|| Schedule::new(plan)).next_action();
+        if matches!(self.way, Way::Before) {
+            self.way = match self.disk {
+                _ if self.plan.steps == 0 => Way::Open(Online::new(self.plan.slots)),
+                Some(disk) => Way::Levels(TwoLevel::new(self.plan, disk)),
+                None => Way::Known(Schedule::new(self.plan)),
+            };
+            self.set_threshold();
+        }
+        let action = match &mut self.way {
+            // It was made above.
+            Way::Before => Action::Terminate,
+            Way::Known(schedule) => schedule.next_action(),
+            Way::Levels(schedule) => schedule.next_action(),
+            Way::Open(online) if online.at() >= Some(MAX_STEPS) => {
+                return Err(Error::invalid(format!(
+                    "the pass has come to state {MAX_STEPS}, and cannot go on"
+                )))
+            }
+            Way::Open(online) => online.next_action(),
+        };
         self.ended = action == Action::Terminate;
         Ok(action)
     }
 
-    /// Steps of the sweep.
+    /// The pass has ended at the state that the application has.
+    pub fn end(&mut self) -> Result<()> {
+        let Way::Open(online) = &self.way else {
+            return Err(Error::invalid(match self.plan.steps {
+                0 => "the pass has not begun".to_string(),
+                steps => format!("the number of steps is known: {steps}"),
+            }));
+        };
+        let Some(schedule) = online.end(self.plan.adjoint) else {
+            return Err(Error::invalid("no step was made, so that there is nothing to reverse"));
+        };
+        self.plan = *schedule.plan();
+        self.way = Way::Known(schedule);
+        self.set_threshold();
+        Ok(())
+    }
+
+    fn set_threshold(&mut self) {
+        match (self.threshold, &mut self.way) {
+            (Some(threshold), Way::Known(schedule)) => schedule.store_adjoint_by_work(threshold),
+            (Some(threshold), Way::Levels(schedule)) => schedule.store_adjoint_by_work(threshold),
+            _ => {}
+        }
+    }
+
+    /// Steps of the sweep; 0 if they are not known.
     pub fn steps(&self) -> u64 {
         self.plan.steps
     }
 
-    /// What it costs from beginning to end if nothing goes wrong.
+    /// What it costs from beginning to end if nothing goes wrong, or, if it began as a pass whose end
+    /// was not known, what one costs that knows the end.
     pub fn outlook(&self) -> Result<Outlook> {
-        Outlook::of(&self.plan).ok_or_else(|| too_many(&self.plan))
+        self.check_known("the cost")?;
+        match self.disk {
+            Some(disk) => Outlook::of_levels(&self.plan, disk).ok_or_else(|| {
+                Error::invalid(format!(
+                    "{} steps with slots on disk: figures are for schedules of at most \
+                     {MOST_ACTIONS} actions",
+                    self.plan.steps
+                ))
+            }),
+            None => Outlook::of(&self.plan).ok_or_else(|| too_many(&self.plan)),
+        }
     }
+
+    /// The least resilience distance that costs no advances.
+    pub fn least_distance(&self) -> Result<u64> {
+        self.check_known("the least distance")?;
+        Ok(bound::least_free(self.plan.steps, self.plan.slots))
+    }
+}
+
+/// For so many slots, without distances and with the optimal rule.
+fn plan(steps: u64, slots: i64) -> Plan {
+    Plan {
+        steps,
+        slots: u64::try_from(slots).unwrap_or(0),
+        resilience: u64::MAX,
+        adjoint: None,
+        rule: Rule::default(),
+    }
+}
+
+fn wrong_slots(slots: i64) -> Error {
+    Error::invalid(format!("slots = {slots}: 1 to {MAX_STEPS} are possible"))
 }
 
 /// A plan with more states in the first sweep than are looked at.
@@ -135,33 +319,5 @@ pub fn refusal(plan: &Plan, unfit: Unfit) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
-        result.unwrap_err().to_string()
-    }
-
-    #[test]
-    fn wrong_use_is_refused_and_changes_nothing() {
-        for (steps, slots, value) in
-            [(0, 1, "steps = 0"), (-4, 1, "steps = -4"), (9, 0, "slots = 0")]
-        {
-            assert!(message(Course::new(steps, slots)).contains(value));
-        }
-        let mut course = Course::new(100, 5).unwrap();
-        let before = course.outlook().unwrap();
-        assert!(message(course.set_resilience(-1)).contains("resilience distance -1"));
-        let text = message(course.set_resilience(19));
-        assert!(text.contains("95 of the 100 steps; 6 slots") && text.contains("of 20"), "{text}");
-        assert!(message(course.set_adjoint(0)).contains("adjoint distance 0"));
-        assert_eq!(course.outlook().unwrap(), before);
-
-        let text = message(Course::new(1 << 40, 1 << 40).unwrap().outlook());
-        assert!(text.contains("1099511627776 states"), "{text}");
-
-        while course.next_action().unwrap() != Action::Terminate {}
-        assert!(message(course.next_action()).contains("has ended"));
-        assert!(message(course.set_rule(Rule::Monotone)).contains("before the first action"));
-    }
-}
+#[path = "course_tests.rs"]
+mod tests;

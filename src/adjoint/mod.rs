@@ -6,6 +6,9 @@
 //! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
 //! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
 //! that, one after the other, and [`resume`] goes on after a crash with the slots that are left.
+//! [`online`] is for passes whose end is not known, [`levels`] for slots in memory and on disk.
+//! [`upkeep`] says when the adjoint is stored, [`outlook`], [`strategy`] and [`estimate`] what it costs,
+//! and [`course`] is all of it as applications have it, [`pack`] as bytes.
 //!
 //! Nothing here knows what a state is, where it is stored, or what time it is.
 //!
@@ -16,11 +19,19 @@ pub mod binomial;
 pub mod bound;
 mod convex;
 pub mod course;
+pub mod disk;
+pub mod estimate;
+pub mod levels;
+pub mod online;
 pub mod outlook;
+pub mod pack;
 pub mod resume;
 pub mod revolve;
 pub mod rule;
 pub mod schedule;
+pub mod strategy;
+pub mod unpack;
+pub mod upkeep;
 
 #[cfg(test)]
 mod oracle;

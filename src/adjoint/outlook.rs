@@ -5,8 +5,10 @@
 //! rule. So the sum over the pieces of the first sweep is all there is to be known.
 
 use super::binomial::{self, beta, repetitions};
+use super::disk::Disk;
+use super::levels::TwoLevel;
 use super::rule::Rule;
-use super::schedule::Plan;
+use super::schedule::{Action, Plan};
 
 /// What a plan will cost if nothing goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +28,50 @@ pub struct Outlook {
 /// The most states of a first sweep that are looked at, for 160 MB.
 pub const MOST_STATES: u64 = 10_000_000;
 
+/// The most actions of a schedule with two levels that are gone through.
+pub const MOST_ACTIONS: u64 = 20_000_000;
+
 impl Outlook {
+    /// The same with slots on disk beside those of the plan. Goes through the actions; `None` if there
+    /// are more than [`MOST_ACTIONS`].
+    pub fn of_levels(plan: &Plan, disk: Disk) -> Option<Outlook> {
+        // Each step is reversed by an action of its own.
+        if plan.steps > MOST_ACTIONS {
+            return None;
+        }
+        let mut schedule = TwoLevel::new(*plan, disk);
+        // How many more or fewer advances begin than end at each state.
+        let mut more = vec![0_i64; plan.steps as usize + 1];
+        let mut first_sweep = Vec::new();
+        for action in (&mut schedule).take(MOST_ACTIONS as usize) {
+            match action {
+                Action::Advance { from, to } => {
+                    more[from as usize] += 1;
+                    more[to as usize] -= 1;
+                }
+                Action::Takeshot { state, .. } => first_sweep.push(state),
+                _ => {}
+            }
+        }
+        if schedule.fine() > 0 {
+            return None;
+        }
+        // Later states come before the last of the first sweep.
+        let ascending = first_sweep.windows(2).take_while(|pair| pair[0] < pair[1]).count();
+        first_sweep.truncate(ascending + 1);
+        let times = more.iter().scan(0, |times, more| {
+            *times += more;
+            Some(*times)
+        });
+        Some(Outlook {
+            advances: schedule.done().advances,
+            takeshots: Some(schedule.done().takeshots.into()),
+            repetition: times.max().unwrap_or(0) as u64,
+            max_gap: max_gap(&first_sweep, plan.steps),
+            first_sweep,
+        })
+    }
+
     /// For a plan that [`Plan::check`] accepts. Takes time and memory in proportion to the states of
     /// the first sweep; `None` if these can be more than [`MOST_STATES`].
     pub fn of(plan: &Plan) -> Option<Outlook> {
@@ -56,11 +101,15 @@ impl Outlook {
             outlook.takeshots = outlook.takeshots.zip(more).map(|(sum, more)| sum + more);
             state += length;
         }
-        let ends = outlook.first_sweep.iter().skip(1).chain([&plan.steps]);
-        let gaps = outlook.first_sweep.iter().zip(ends).map(|(from, to)| to - from);
-        outlook.max_gap = gaps.max().unwrap_or(plan.steps);
+        outlook.max_gap = max_gap(&outlook.first_sweep, plan.steps);
         Some(outlook)
     }
+}
+
+/// The largest distance between stored states, or from the last to the end.
+fn max_gap(states: &[u64], steps: u64) -> u64 {
+    let ends = states.iter().skip(1).chain([&steps]);
+    states.iter().zip(ends).map(|(from, to)| to - from).max().unwrap_or(steps)
 }
 
 /// The lengths into which the first sweep cuts the steps.
@@ -80,7 +129,7 @@ fn pieces(plan: &Plan) -> Vec<u64> {
 /// them.
 ///
 /// Source: Griewank, Walther, ACM TOMS 26 (2000), Proposition 2.
-fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> Option<u128> {
+pub(super) fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> Option<u128> {
     match rule {
         _ if l == 1 => Some(u128::from(!is_last)),
         Rule::Optimal | Rule::Resilient => {

@@ -1,6 +1,7 @@
 //! The schedule: which action comes next.
 
 use super::rule::Rule;
+use super::upkeep::{Threshold, Upkeep};
 use super::{binomial, bound};
 
 /// What the application does next.
@@ -116,25 +117,27 @@ pub struct Stored {
 /// those that look for the next state to store, which take the logarithm of the number of steps.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    plan: Plan,
+    pub(super) plan: Plan,
     /// States that are stored and needed, ascending.
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
     /// Slots that were used and are free again; the last is used next. What they have had last may
     /// still be there.
-    free: Vec<Stored>,
+    pub(super) free: Vec<Stored>,
     /// Slots from here on have never been used.
-    unused: u64,
+    pub(super) unused: u64,
     /// The state that the application has.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
     /// States that are stored again farther on before anything is stored behind them, ascending, and
     /// where.
-    moves: Vec<(u64, u64)>,
+    pub(super) moves: Vec<(u64, u64)>,
     /// The state to go to before anything is stored.
-    target: Option<u64>,
+    pub(super) target: Option<u64>,
     /// The state that the adjoint has come to.
-    fine: u64,
+    pub(super) fine: u64,
+    /// When the adjoint is stored.
+    pub(super) upkeep: Upkeep,
     /// What has been done.
-    done: Done,
+    pub(super) done: Done,
 }
 
 /// What a schedule has had its application do.
@@ -162,6 +165,7 @@ impl Schedule {
             moves: Vec::new(),
             target: None,
             fine: plan.steps,
+            upkeep: Upkeep::default(),
             done: Done::default(),
         }
     }
@@ -178,8 +182,13 @@ impl Schedule {
         fine: u64,
     ) -> Schedule {
         let at = (kept.first().is_none_or(|first| first.state > 0)).then_some(0);
-        let done = Done::default();
-        Schedule { plan, stored: kept, free, unused, at, moves, target: None, fine, done }
+        let (upkeep, done) = (Upkeep::default(), Done::default());
+        Schedule { plan, stored: kept, free, unused, at, moves, target: None, fine, upkeep, done }
+    }
+
+    /// Has the adjoint stored by the work that would be lost, and not by its distance.
+    pub fn store_adjoint_by_work(&mut self, threshold: Threshold) {
+        self.upkeep.threshold = Some(threshold);
     }
 
     /// The next action.
@@ -250,11 +259,12 @@ impl Schedule {
         if self.stored.last().is_some_and(|top| top.state == self.fine) {
             self.free.extend(self.stored.pop());
         }
-        let first = step == self.plan.steps;
-        let due = |a| first || (self.plan.steps - self.fine) % a == 0;
-        let check = self.fine > 0 && self.plan.adjoint.is_some_and(due);
+        let top = self.stored.last().map_or(0, |top| top.state);
+        let ahead = self.fine.saturating_sub(top + 1);
+        let place = (self.fine, self.plan.steps);
+        let check = self.upkeep.is_due(self.plan.adjoint, place, self.done, ahead);
         self.done.adjoints += u64::from(check);
-        if first {
+        if step == self.plan.steps {
             Action::Firsturn { step, check }
         } else {
             Action::Youturn { step, check }

@@ -1,19 +1,19 @@
 //! The backend's side: the process `veloc-backend`.
 
-use std::collections::HashMap;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, Word, PROTOCOL};
+use super::clients::{Clients, Entered};
+use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, PROTOCOL};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::affinity;
 use crate::platform::shared::SharedMemory;
-use crate::platform::socket::{listen_as, wait_for, Listener, Socket};
+use crate::platform::socket::{listen_as, Listener, Socket};
 use crate::sync::{Condvar, Mutex};
 
 /// The option that says that standard input is the listening socket.
@@ -26,12 +26,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// it has ended meanwhile; one that comes later finds nobody, and starts another.
 const LONGEST_START: Duration = Duration::from_secs(2);
 
-/// How long a process may take to end that is ending.
-const LONGEST_DEATH: Duration = Duration::from_secs(60);
-
-/// How often a client that waits hears that it is worked for. It gives up after some seconds
-/// without a word.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// How long who connects may say nothing, until a client has told of the `watchdog_interval`.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 /// Set by SIGTERM: end as soon as no client is left.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -141,64 +137,12 @@ fn handle_signals() {
     }
 }
 
-/// One client.
-#[derive(Debug)]
-struct Client {
-    socket: Socket,
-    /// Tells its end also where a forked child keeps the connection open.
-    process: Option<OwnedFd>,
-    /// Kept for messages.
-    number: i32,
-}
-
-impl Client {
-    /// Whether it has ended or says something, waited for at most so long.
-    fn has_ended(&self, at_most: Duration) -> bool {
-        let files: Vec<_> = [Some(self.socket.as_fd()), self.process.as_ref().map(|p| p.as_fd())]
-            .into_iter()
-            .flatten()
-            .collect();
-        wait_for(&files, at_most).contains(&true)
-    }
-
-    /// Waits for its end. Whether there is a will of it: not of one that has given this backend up,
-    /// and not of one that lives without its connection, as its memory is its own.
-    fn await_end(&self, look: Duration) -> Result<bool> {
-        loop {
-            while !self.has_ended(look) {}
-            let message = if self.has_word() { self.socket.receive()? } else { None };
-            let word = message.map(|message| decode(&message.bytes)).transpose()?;
-            return match (word, &self.process) {
-                (Some(Word::Question), _) => {
-                    // One that has ended meanwhile does not hear it.
-                    let _ = self.socket.send(&encode(&Reply::Here)?, &[]);
-                    continue;
-                }
-                (Some(Word::GivenUp), _) => Ok(false),
-                (Some(Word::Goodbye), _) | (None, None) => Ok(true),
-                // The connection of a process that is killed may end before the process does, which
-                // still has files open then that are nobody's a moment later.
-                (None, Some(process)) => Ok(wait_for(&[process.as_fd()], LONGEST_DEATH) == [true]),
-            };
-        }
-    }
-
-    fn has_word(&self) -> bool {
-        wait_for(&[self.socket.as_fd()], Duration::ZERO).contains(&true)
-    }
-}
-
-/// All clients that have not ended, or whose work is not finished, by rank.
-#[derive(Debug, Default)]
-struct Clients {
-    by_number: HashMap<u64, (u32, Arc<Client>)>,
-    next: u64,
-}
-
 #[derive(Debug, Default)]
 struct Backend {
-    clients: Arc<(Mutex<Clients>, Condvar)>,
+    clients: Arc<Clients>,
     writing: Arc<Writing>,
+    /// `watchdog_interval`, which all clients have alike.
+    interval: Arc<OnceLock<Duration>>,
 }
 
 /// How many wills are being executed.
@@ -251,7 +195,7 @@ impl Backend {
                     thread::sleep(TICK);
                 }
             }
-            let nobody = self.clients.0.lock().by_number.is_empty();
+            let nobody = self.clients.are_gone();
             let forgotten = had_clients || started.elapsed() > LONGEST_START;
             let ends = ENDING.load(Ordering::Relaxed) || (on_demand && forgotten);
             if nobody && ends {
@@ -261,41 +205,26 @@ impl Backend {
     }
 
     fn welcome(&self, socket: Socket) {
-        let clients = self.clients.clone();
-        let writing = self.writing.clone();
-        let number = {
-            let mut all = clients.0.lock();
-            all.next += 1;
-            all.next
-        };
-        // In the list before its hello is read: the backend does not end meanwhile.
-        let process = socket.peer();
-        let client = Arc::new(Client { number: socket.peer_number(), socket, process });
-        let entered = clients.clone();
-        entered.0.lock().by_number.insert(number, (u32::MAX, client.clone()));
+        let (writing, interval) = (self.writing.clone(), self.interval.clone());
+        // Before its hello is read: the backend does not end meanwhile.
+        let entered = self.clients.enter(socket);
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
-            if let Err(error) = attend(&clients, &writing, number, &client) {
-                log::error!("process {}: {error}", client.number);
+            if let Err(error) = attend(&entered, &writing, &interval) {
+                log::error!("process {}: {error}", entered.client.number);
             }
-            clients.0.lock().by_number.remove(&number);
-            clients.1.notify_all();
         });
         if let Err(error) = spawned {
             log::error!("a client is turned away: {error}");
-            entered.0.lock().by_number.remove(&number);
         }
     }
 }
 
 /// Attends to one client until its end and its will.
-fn attend(
-    clients: &(Mutex<Clients>, Condvar),
-    writing: &Writing,
-    number: u64,
-    client: &Client,
-) -> Result<()> {
+fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -> Result<()> {
+    let client = &entered.client;
     client.socket.check_user()?;
-    let Some(message) = client.socket.receive()? else {
+    let patience = interval.get().copied().unwrap_or(LONGEST_SILENCE);
+    let Some(message) = client.first_word(patience)? else {
         return Ok(());
     };
     let hello: Hello = decode(&message.bytes)?;
@@ -311,11 +240,12 @@ fn attend(
     let rank = hello.process.rank;
     log::info!("process {}: rank {rank} is here", client.number);
 
-    wait_for_earlier(clients, number, rank, client);
+    entered.wait_for_earlier(rank);
     // One that has ended meanwhile does not hear it.
     let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
-    if !client.await_end(look)? {
+    let look = *interval.get_or_init(|| look);
+    if !client.await_end(look, &ledger)? {
         log::warn!("process {}, rank {rank}, goes on without this backend", client.number);
         return Ok(());
     }
@@ -332,33 +262,6 @@ fn attend(
         );
     }
     Ok(())
-}
-
-/// Waits until what ended clients of this rank have left is written. Those that live are left
-/// alone: two that use one rank at a time are no predecessor and successor.
-fn wait_for_earlier(clients: &(Mutex<Clients>, Condvar), number: u64, rank: u32, client: &Client) {
-    let mut all = clients.0.lock();
-    if let Some(mine) = all.by_number.get_mut(&number) {
-        mine.0 = rank;
-    }
-    let earlier: Vec<u64> = all
-        .by_number
-        .iter()
-        .filter(|(&other, (of, client))| {
-            other < number && *of == rank && client.has_ended(Duration::ZERO)
-        })
-        .map(|(&other, _)| other)
-        .collect();
-    let here = encode(&Reply::Here).unwrap_or_default();
-    while earlier.iter().any(|other| all.by_number.contains_key(other)) {
-        drop(all);
-        // Not with the lock: a client that is stopped hears nothing. One that has ended neither.
-        let _ = client.socket.send(&here, &[]);
-        all = clients.0.lock();
-        if earlier.iter().any(|other| all.by_number.contains_key(other)) {
-            all = clients.1.wait_for(all, SIGN_OF_LIFE);
-        }
-    }
 }
 
 // Not with the locks of the model checks, which are for those alone.

@@ -75,6 +75,7 @@ impl Link {
     /// # Errors
     /// There is none, and none can be started.
     pub fn open(config: &Config, process: Process, estate: Estate) -> Result<Link> {
+        super::log::prepare(config);
         let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process };
         let now = Now {
             socket: None,
@@ -150,9 +151,7 @@ impl Drop for Link {
         let mut now = self.shared.now.lock();
         now.leaving = true;
         if let Some(socket) = &now.socket {
-            // One that has ended already needs no word.
-            let _ = encode(&Word::Goodbye).and_then(|word| socket.send(&word, &[]));
-            socket.close();
+            say_goodbye(socket);
         }
         drop(now);
         self.shared.changed.notify_all();
@@ -162,6 +161,12 @@ impl Drop for Link {
             }
         }
     }
+}
+
+fn say_goodbye(socket: &Socket) {
+    // A backend that has ended already needs no word.
+    let _ = encode(&Word::Goodbye).and_then(|word| socket.send(&word, &[]));
+    socket.close();
 }
 
 impl Shared {
@@ -219,7 +224,7 @@ impl Shared {
                     log::warn!("there is a veloc-backend again");
                     let mut now = self.now.lock();
                     if now.leaving {
-                        again.close();
+                        say_goodbye(&again);
                     }
                     now.socket = Some(again.clone());
                     (socket, child) = (again, started);

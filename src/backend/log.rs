@@ -1,6 +1,6 @@
 //! Where a process without a terminal says what it has to say.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 use ::log::LevelFilter;
 
 use crate::config::Config;
+use crate::error::Error;
 use crate::logging;
+use crate::platform::files;
 
 /// The directory of the file. All clients of a backend have one configuration, so the first one
 /// settles it.
@@ -37,6 +39,17 @@ pub(super) fn start() {
     logging::start(LevelFilter::Warn, |builder| {
         builder.target(env_logger::Target::Pipe(Box::<Lazy>::default()));
     });
+}
+
+/// Has the directory of the file be there, as those of checkpoints are. The job goes on without it.
+pub(super) fn prepare(config: &Config) {
+    let Some(directory) = &config.log_prefix else { return };
+    let made = fs::create_dir_all(directory)
+        .map_err(|error| Error::system(format!("making {}", directory.display()), &error))
+        .and_then(|()| files::check_writable(directory));
+    if let Err(error) = made {
+        ::log::warn!("log_prefix: {error}; what veloc-backend has to say is lost");
+    }
 }
 
 /// The file is to be where this configuration says, unless that is known already.

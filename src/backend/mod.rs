@@ -16,6 +16,7 @@ pub mod daemon;
 pub mod link;
 pub mod usage;
 
+mod clients;
 mod launch;
 mod log;
 mod will;
@@ -32,7 +33,7 @@ use crate::VERSION;
 pub use launch::program;
 
 /// Goes up with every change of the messages or of what lies in shared memory.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 
 /// What the program says to `--version`. A backend of another version serves no client of this one.
 pub fn version() -> String {
@@ -103,7 +104,15 @@ fn portable(config: &Config) -> Result<Config> {
 
 /// The name under which the backend of this user and (portable) configuration is found.
 fn name(config: &Config) -> Result<String> {
-    let digest = Checksum::of(&encode(config)?);
+    // Where paths mean something else, as in another container or another job of a batch system that
+    // gives each its own /tmp, files must not be written by a backend of here.
+    let space = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
+    name_in(&space, config)
+}
+
+/// The same in the mount namespace that the system calls `space`.
+fn name_in(space: &Path, config: &Config) -> Result<String> {
+    let digest = Checksum::of(&encode(&(space, config))?);
     let digits: String = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let user = rustix::process::geteuid().as_raw();
     Ok(format!("veloc-backend-{PROTOCOL}-{user}-{digits}"))
@@ -151,6 +160,9 @@ mod tests {
             let (config, _) = Config::from_text(&text, |_| None).unwrap();
             name(&portable(&config).unwrap()).unwrap()
         };
+        let (here, _) = Config::from_text("mode = async\nscratch = /s\n", |_| None).unwrap();
+        let of = |space: &str| name_in(Path::new(space), &here).unwrap();
+        assert_ne!(of("mnt:[1]"), of("mnt:[2]"), "the same path is another directory there");
         assert_eq!(config(""), config("trace = /t.json\n"));
         assert_ne!(config(""), config("persistent = /p\n"));
         assert!(config("").len() < 100, "the names of sockets are short");

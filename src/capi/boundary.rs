@@ -105,6 +105,16 @@ pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Res
     }
 }
 
+/// Calls the client in a collective call, also where the name is no string: the other processes wait
+/// for this one, and are told by it that it cannot go on. No checkpoint has an empty name.
+pub(super) fn with_name<T>(
+    name: Result<&str>,
+    body: impl FnOnce(&mut Client, &str) -> Result<T>,
+) -> Result<T> {
+    let done = with_client(|client| body(client, name.as_ref().copied().unwrap_or_default()));
+    name.and(done)
+}
+
 /// Makes a client with `start`, unless there is one.
 pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()> {
     static AT_EXIT: std::sync::Once = std::sync::Once::new();

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::boundary::{call_back, guarded, has_client, status, string, with_client};
+use super::boundary::{call_back, guarded, has_client, status, string, with_client, with_name};
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use crate::client::callbacks::{Object, Written};
 use crate::config::Config;
@@ -182,8 +182,9 @@ pub unsafe extern "C" fn VELOC_Cxx_restart(
 ) -> c_int {
     status("restart", || {
         // SAFETY: the caller's promise.
-        let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart(name, version, u32::try_from(target_rank).ok()))
+        let name = unsafe { string("name", name) };
+        let rank = u32::try_from(target_rank).ok();
+        with_name(name, |client, name| client.restart(name, version, rank))
     })
 }
 
@@ -199,8 +200,9 @@ pub unsafe extern "C" fn VELOC_Cxx_restart_begin(
 ) -> c_int {
     status("restart_begin", || {
         // SAFETY: the caller's promise.
-        let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart_begin(name, version, u32::try_from(target_rank).ok()))
+        let name = unsafe { string("name", name) };
+        let rank = u32::try_from(target_rank).ok();
+        with_name(name, |client, name| client.restart_begin(name, version, rank))
     })
 }
 

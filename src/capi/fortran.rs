@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 use std::time::Instant;
 
+use super::adjoint::protect_part;
 use super::boundary::{start_client, status, string, with_client};
 use super::job::{start_logging, start_over};
 use crate::client::regions::Memory;
@@ -53,10 +54,31 @@ pub unsafe extern "C" fn VELOC_Fortran_protect(
     })
 }
 
-/// Refuses a section of an array that has gaps: its bytes are no range of memory.
+/// `VELOC_Adjoint_protect`.
 #[no_mangle]
-pub extern "C" fn VELOC_Fortran_refuse_section(id: c_int) -> c_int {
-    status("VELOC_Mem_protect", || {
+pub extern "C" fn VELOC_Fortran_adjoint_protect(
+    what: c_int,
+    id: c_int,
+    address: *mut c_void,
+    count: i64,
+    base_size: i64,
+) -> c_int {
+    status("VELOC_Adjoint_protect", || {
+        let (count, base_size) = (size(id, "count", count)?, size(id, "base_size", base_size)?);
+        protect_part(what, id, address, count, base_size)
+    })
+}
+
+/// Refuses a section of an array that has gaps, which was given to `call`: its bytes are no range of
+/// memory.
+///
+/// # Safety
+/// `call` is a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Fortran_refuse_section(call: *const c_char, id: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let call = unsafe { string("call", call) }.unwrap_or("the Fortran interface");
+    status(call, || {
         Err(Error::invalid(format!(
             "region {id}: a section of an array with gaps between its elements is no range of \
              memory; protect the whole array, or a copy"

@@ -4,6 +4,7 @@
 //! error for `VELOC_Last_error`, and makes one call into [`crate::client`]. Calls from several
 //! threads are taken one after the other.
 
+mod adjoint;
 mod boundary;
 mod checkpoint;
 mod cxx;
@@ -15,7 +16,9 @@ mod regions;
 mod restart;
 mod revolve;
 mod schedule;
+mod schedule_settings;
 
+pub use adjoint::*;
 pub use checkpoint::*;
 pub use cxx::*;
 pub use fortran::*;
@@ -26,6 +29,7 @@ pub use regions::*;
 pub use restart::*;
 pub use revolve::*;
 pub use schedule::*;
+pub use schedule_settings::*;
 
 /// The call did what it says.
 pub const VELOC_SUCCESS: i32 = 0;
@@ -75,3 +79,11 @@ pub const VELOC_RULE_RESILIENT: i32 = 1;
 pub const VELOC_RULE_MONOTONE: i32 = 2;
 /// The shortest distances that do not repeat more.
 pub const VELOC_RULE_SHORTEST: i32 = 3;
+/// The call stopped as it was asked to; the same call goes on, also in a later job.
+pub const VELOC_STOPPED: i32 = 1;
+/// Memory of VELOC_Adjoint_protect: the state of the forward steps.
+pub const VELOC_ADJOINT_STATE: i32 = 0;
+/// Memory of VELOC_Adjoint_protect: the state of the adjoint, and what it computes.
+pub const VELOC_ADJOINT_GRADIENT: i32 = 1;
+/// A flag of VELOC_Adjoint: states that are computed again are compared with what they were.
+pub const VELOC_VERIFY_REPLAY: u32 = 1;

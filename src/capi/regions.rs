@@ -1,13 +1,16 @@
 //! Protected regions.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::Arc;
 
 use super::boundary::{call_back, status, string, with_client};
-use super::VELOC_READ_ONLY;
+use super::{VELOC_READ_ONLY, VELOC_SUCCESS};
 use crate::client::regions::{Memory, Terms};
 use crate::engine::loan::Release;
-use crate::error::Error;
+use crate::error::{Error, Result};
+
+/// Bytes that a guard has for the reason of a failure, the final NUL included.
+const REASON_BYTES: usize = 256;
 
 /// Protects a region of memory: it is part of checkpoints from here on, except of names that have
 /// regions of their own (`VELOC_Region_protect`).
@@ -56,7 +59,8 @@ pub extern "C" fn VELOC_Mem_protect(
 /// @param release    called once for each checkpoint that the region is captured into, as soon as
 ///         the library needs it no more, also if the checkpoint is given up or its copy fails; by
 ///         any thread; what it returns is ignored; NULL: nothing is called. Its calls of the library
-///         fail, and it must not end by an exception or `longjmp`
+///         fail, and it must not end by an exception or `longjmp`; VELOC_Mem_protect_guarded is for
+///         routines that may throw
 /// @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
 ///
 /// Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and
@@ -70,6 +74,58 @@ pub extern "C" fn VELOC_Mem_protect_flags(
     flags: c_uint,
     release: Option<extern "C" fn() -> c_int>,
 ) -> c_int {
+    protect(
+        id,
+        ptr,
+        (count, base_size),
+        flags,
+        release.map(|routine| Routine { routine, guard: None }),
+    )
+}
+
+/// Protects a region of memory as VELOC_Mem_protect_flags does, with a release routine of a language
+/// that has exceptions. C++ programs need not call it: `veloc.h` gives them VELOC_Mem_protect with six
+/// arguments.
+///
+/// @param id         as VELOC_Mem_protect
+/// @param ptr        as VELOC_Mem_protect
+/// @param count      as VELOC_Mem_protect
+/// @param base_size  as VELOC_Mem_protect
+/// @param flags      as VELOC_Mem_protect_flags
+/// @param release    as VELOC_Mem_protect_flags, but that `guard` calls it
+/// @param guard      calls `release` and catches what it throws: then it returns another value than
+///         VELOC_SUCCESS, and may write why, with a NUL, to the `room` bytes at `reason`. That is a
+///         failure in the background, which is reported once, by the next VELOC_Checkpoint_begin, _wait
+///         or _finished; the checkpoint is as good as any. NULL: as VELOC_Mem_protect_flags
+/// @return as VELOC_Mem_protect_flags
+///
+/// Source: an addition of this library.
+#[no_mangle]
+pub extern "C" fn VELOC_Mem_protect_guarded(
+    id: c_int,
+    ptr: *mut c_void,
+    count: usize,
+    base_size: usize,
+    flags: c_uint,
+    release: Option<extern "C" fn() -> c_int>,
+    guard: Option<
+        extern "C" fn(
+            release: Option<extern "C" fn() -> c_int>,
+            reason: *mut c_char,
+            room: usize,
+        ) -> c_int,
+    >,
+) -> c_int {
+    protect(id, ptr, (count, base_size), flags, release.map(|routine| Routine { routine, guard }))
+}
+
+fn protect(
+    id: c_int,
+    ptr: *mut c_void,
+    (count, base_size): (usize, usize),
+    flags: c_uint,
+    release: Option<Routine>,
+) -> c_int {
     status("VELOC_Mem_protect", || {
         if flags & !VELOC_READ_ONLY != 0 {
             return Err(Error::invalid(format!(
@@ -78,7 +134,7 @@ pub extern "C" fn VELOC_Mem_protect_flags(
         }
         let terms = Terms {
             read_only: flags & VELOC_READ_ONLY != 0,
-            release: release.map(|routine| Arc::new(Routine(routine)) as Arc<dyn Release>),
+            release: release.map(|routine| Arc::new(routine) as Arc<dyn Release>),
         };
         let address = ptr as u64;
         with_client(|client| {
@@ -89,13 +145,30 @@ pub extern "C" fn VELOC_Mem_protect_flags(
     })
 }
 
+/// Calls a release routine.
+type Guard = extern "C" fn(Option<extern "C" fn() -> c_int>, *mut c_char, usize) -> c_int;
+
 /// A release routine.
 #[derive(Debug)]
-struct Routine(extern "C" fn() -> c_int);
+struct Routine {
+    routine: extern "C" fn() -> c_int,
+    guard: Option<Guard>,
+}
 
 impl Release for Routine {
-    fn release(&self) {
-        call_back(|| (self.0)());
+    fn release(&self) -> Result<()> {
+        let Some(guard) = self.guard else {
+            call_back(|| (self.routine)());
+            return Ok(());
+        };
+        let mut reason = [0; REASON_BYTES];
+        let ended =
+            call_back(|| guard(Some(self.routine), reason.as_mut_ptr().cast(), reason.len()));
+        if ended == VELOC_SUCCESS {
+            return Ok(());
+        }
+        let reason = CStr::from_bytes_until_nul(&reason).unwrap_or_default().to_string_lossy();
+        Err(Error::invalid(format!("its release routine {reason}")))
     }
 }
 

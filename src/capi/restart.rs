@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::boundary::{guarded, keep, selection, status, string, with_client};
+use super::boundary::{guarded, keep, selection, status, string, with_client, with_name};
 use super::VELOC_FAILURE;
 use crate::client::Selection;
 use crate::error::Error;
@@ -23,8 +23,8 @@ use crate::error::Error;
 pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int) -> c_int {
     let found = guarded("VELOC_Restart_test", || {
         // SAFETY: the caller's promise.
-        let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart_test(name, version, None))
+        let name = unsafe { string("name", name) };
+        with_name(name, |client, name| client.restart_test(name, version, None))
     });
     match found {
         Ok(Some(version)) => version,
@@ -54,8 +54,8 @@ pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int)
 pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c_int {
     status("VELOC_Restart", || {
         // SAFETY: the caller's promise.
-        let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart(name, version, None))
+        let name = unsafe { string("name", name) };
+        with_name(name, |client, name| client.restart(name, version, None))
     })
 }
 
@@ -63,8 +63,8 @@ pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint or restart
-///         is open
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, or a checkpoint is open. A
+///         restart that is open ends, as by VELOC_Restart_end(0)
 ///
 /// Source: VELOC_Restart_begin of VELOC 1.8.
 ///
@@ -74,8 +74,8 @@ pub unsafe extern "C" fn VELOC_Restart(name: *const c_char, version: c_int) -> c
 pub unsafe extern "C" fn VELOC_Restart_begin(name: *const c_char, version: c_int) -> c_int {
     status("VELOC_Restart_begin", || {
         // SAFETY: the caller's promise.
-        let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart_begin(name, version, None))
+        let name = unsafe { string("name", name) };
+        with_name(name, |client, name| client.restart_begin(name, version, None))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Schedules of adjoint computations. They need no job: they move no bytes.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 use super::boundary::status;
 use super::{
@@ -10,7 +10,6 @@ use super::{
 };
 use crate::adjoint::course::Course;
 use crate::adjoint::resume::Survivors;
-use crate::adjoint::rule::Rule;
 use crate::adjoint::schedule::{Action, Stored};
 use crate::error::{Error, Result};
 
@@ -19,7 +18,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 #[allow(non_camel_case_types)] // C's name.
 pub struct VELOC_Schedule {
-    course: Course,
+    pub(super) course: Course,
 }
 
 /// What the application does next.
@@ -35,7 +34,7 @@ pub struct VELOC_Action {
     /// state from which the adjoint goes to `from`; else `from`.
     pub to: i64,
     /// The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or read by VELOC_ACTION_RESTORE;
-    /// else -1.
+    /// else -1. Slots on disk have the numbers from the number of slots in memory on.
     pub slot: i64,
 }
 
@@ -79,78 +78,56 @@ pub unsafe extern "C" fn VELOC_Schedule_create(
     })
 }
 
-/// Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
-/// first forward pass costs more. Before the first action.
+/// Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
+/// step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is then one step, until
+/// VELOC_Schedule_end says that it was the last. No step is computed more often than with a schedule
+/// that knew of one step more. Has no resilience distance, no disk and no rule to choose.
 ///
-/// @param schedule  a schedule
-/// @param distance  1 or more; times the slots it must not be less than the steps
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+/// @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
+/// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
 ///
-/// Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+/// Source: an addition of this library, after Wang, Moin, Iaccarino, SIAM J. Sci. Comput. 31 (2009).
 ///
 /// # Safety
-/// `schedule` is NULL or a schedule.
+/// `schedule` is NULL or has room for a pointer.
 #[no_mangle]
-pub unsafe extern "C" fn VELOC_Schedule_set_resilience_distance(
-    schedule: *mut VELOC_Schedule,
-    distance: i64,
+pub unsafe extern "C" fn VELOC_Schedule_create_online(
+    slots: i64,
+    schedule: *mut *mut VELOC_Schedule,
 ) -> c_int {
-    status("VELOC_Schedule_set_resilience_distance", || {
+    status("VELOC_Schedule_create_online", || {
+        let course = Course::online(slots)?;
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_resilience(distance)
+        unsafe { give(course, schedule) }
     })
 }
 
-/// Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
-/// also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made: the state to which
+/// the last VELOC_ACTION_ADVANCE went is the last one. The next action begins the way back, and the
+/// schedule is from now on one for so many steps; after a crash, VELOC_Schedule_create makes such a
+/// one for VELOC_Schedule_resume.
 ///
 /// @param schedule  a schedule
-/// @param distance  1 or more
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+/// @return VELOC_SUCCESS; VELOC_FAILURE if no step was made, or the number of steps is known
 ///
-/// Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+/// Source: an addition of this library.
 ///
 /// # Safety
 /// `schedule` is NULL or a schedule.
 #[no_mangle]
-pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
-    schedule: *mut VELOC_Schedule,
-    distance: i64,
-) -> c_int {
-    status("VELOC_Schedule_set_adjoint_distance", || {
+pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_int {
+    status("VELOC_Schedule_end", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_adjoint(distance)
-    })
-}
-
-/// Chooses where states are stored. Before the first action.
-///
-/// @param schedule  a schedule
-/// @param rule      one of VELOC_RULE_*
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
-///
-/// Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
-///
-/// # Safety
-/// `schedule` is NULL or a schedule.
-#[no_mangle]
-pub unsafe extern "C" fn VELOC_Schedule_set_rule(
-    schedule: *mut VELOC_Schedule,
-    rule: c_int,
-) -> c_int {
-    status("VELOC_Schedule_set_rule", || {
-        let known = usize::try_from(rule).ok().and_then(|rule| Rule::ALL.get(rule));
-        let Some((known, _)) = known else {
-            return Err(Error::invalid(format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3")));
-        };
-        // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_rule(*known)
+        unsafe { course(schedule) }?.end()
     })
 }
 
 /// Goes on after a crash, at the least number of steps, with the states that are left in the slots.
 /// In place of the first action. If state 0 is not among them, the application must have it, as at
-/// its beginning.
+/// its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
+/// kept, which need not be the least number of steps. A schedule whose end is not known goes on with
+/// its pass; once it was known, a schedule for so many steps is resumed.
 ///
 /// @param schedule  a schedule with the settings that the one before the crash had
 /// @param states    for each slot the state that was stored there last, needed or not; -1: none that
@@ -225,12 +202,14 @@ pub unsafe extern "C" fn VELOC_Schedule_next(
 }
 
 /// What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
-/// the states that are stored in the first sweep.
+/// the states that are stored in the first sweep; with slots on disk, to all actions. After
+/// VELOC_Schedule_end it is what a schedule costs that knew the end.
 ///
 /// @param schedule  a schedule
 /// @param cost      gets the figures
-/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or more than 10,000,000 states can be
-///         stored in the first sweep
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, the number of steps is not known, more
+///         than 10,000,000 states can be stored in the first sweep, or, with slots on disk, there are
+///         more than 20,000,000 actions
 ///
 /// Source: an addition of this library, after numforw and expense of revolve.
 ///
@@ -285,6 +264,79 @@ pub unsafe extern "C" fn VELOC_Schedule_clone(
     })
 }
 
+/// Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state.
+///
+/// @param schedule  a schedule
+/// @param bytes     gets the bytes; or NULL, to ask for their number
+/// @param size      how many bytes there is room for; gets how many they are
+/// @return VELOC_SUCCESS; VELOC_FAILURE if `schedule` or `size` is NULL, or there is too little room
+///         (then `size` has how much is needed)
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule, `size` is NULL or has a number, and there is room for so many
+/// bytes at `bytes` unless that is NULL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_pack(
+    schedule: *const VELOC_Schedule,
+    bytes: *mut c_void,
+    size: *mut usize,
+) -> c_int {
+    status("VELOC_Schedule_pack", || {
+        if size.is_null() {
+            return Err(Error::invalid("size is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let packed = unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.pack();
+        // SAFETY: not NULL, and the caller's promise.
+        let room = unsafe { size.replace(packed.len()) };
+        if bytes.is_null() {
+            return Ok(());
+        }
+        if room < packed.len() {
+            let needed = packed.len();
+            return Err(Error::invalid(format!(
+                "{needed} bytes are needed, there is room for {room}"
+            )));
+        }
+        // SAFETY: there is room, and the bytes are new.
+        unsafe { std::ptr::copy_nonoverlapping(packed.as_ptr(), bytes.cast(), packed.len()) };
+        Ok(())
+    })
+}
+
+/// Makes a schedule that stands where the one did that VELOC_Schedule_pack has written. That is for
+/// planned stops, after which every slot has what it had; after a crash, VELOC_Schedule_resume goes on
+/// with whatever is left.
+///
+/// @param bytes     the bytes
+/// @param size      how many they are
+/// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the bytes are not those of a
+///         schedule
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// There are `size` bytes at `bytes` unless that is NULL; `schedule` is NULL or has room for a pointer.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_unpack(
+    bytes: *const c_void,
+    size: usize,
+    schedule: *mut *mut VELOC_Schedule,
+) -> c_int {
+    status("VELOC_Schedule_unpack", || {
+        if bytes.is_null() {
+            return Err(Error::invalid("bytes is NULL"));
+        }
+        // SAFETY: not NULL, and the caller's promise.
+        let course = Course::unpack(unsafe { std::slice::from_raw_parts(bytes.cast(), size) })?;
+        // SAFETY: the caller's promise.
+        unsafe { give(course, schedule) }
+    })
+}
+
 /// Frees a schedule.
 ///
 /// @param schedule  a schedule, which must not be used any more; or NULL, which has no effect
@@ -322,13 +374,13 @@ unsafe fn give(course: Course, to: *mut *mut VELOC_Schedule) -> Result<()> {
 ///
 /// # Safety
 /// `schedule` is NULL or a schedule that nobody else uses meanwhile.
-unsafe fn course<'a>(schedule: *mut VELOC_Schedule) -> Result<&'a mut Course> {
+pub(super) unsafe fn course<'a>(schedule: *mut VELOC_Schedule) -> Result<&'a mut Course> {
     // SAFETY: the caller's promise.
     let schedule = unsafe { schedule.as_mut() }.ok_or_else(no_schedule)?;
     Ok(&mut schedule.course)
 }
 
-fn no_schedule() -> Error {
+pub(super) fn no_schedule() -> Error {
     Error::invalid("schedule is NULL")
 }
 

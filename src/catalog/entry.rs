@@ -26,6 +26,10 @@ pub enum Part {
 /// Both parts, for loops.
 pub const PARTS: [Part; 2] = [Part::Device, Part::Host];
 
+/// The id of a region by which a checkpoint says that no limit of versions applies to it: whoever has
+/// taken it says which versions go, also after a crash. No application's.
+pub const MANAGED: i32 = i32::MIN;
+
 /// A memory tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {
@@ -192,6 +196,8 @@ pub struct Entry {
     pub persistent: FileCopy,
     /// For a file-based checkpoint, the path the application asked to have routed.
     pub routed: Option<Arc<str>>,
+    /// It was found on disk: an earlier job has taken it.
+    pub found: bool,
     /// Where it goes in an aggregated file, if it goes there.
     pub place: Option<Place>,
     /// It goes to persistent once it is known where: whoever goes on for this process before that
@@ -237,6 +243,7 @@ impl Entry {
             scratch: FileCopy::Absent,
             persistent: FileCopy::Absent,
             routed: None,
+            found: false,
             place: None,
             awaits_place: false,
             life: Life::Building,
@@ -274,6 +281,12 @@ impl Entry {
     pub fn has_failed(&self) -> bool {
         let files = [self.scratch, self.persistent];
         self.life == Life::Live && (self.flush_failed || files.contains(&FileCopy::Failed))
+    }
+
+    /// Whether somebody above says which of its name's versions stay ([`MANAGED`]).
+    pub fn is_managed(&self) -> bool {
+        // Regions ascend by id.
+        self.regions.first().is_some_and(|region| region.id == MANAGED)
     }
 
     /// The bytes of its regions.

@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
-use super::entry::{FileCopy, FileTier, Id, Part, Region, Stage, Tier, PARTS};
+use super::entry::{FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS};
 use super::state::*;
 use crate::error::{Error, Kind};
 use crate::platform::shared::SharedMemory;
 use crate::policy::order::RestoreOrder;
 use crate::policy::rounds::Fate;
+use crate::tier::files::Place;
 use crate::tier::ledger::{self, Ledger};
 use crate::tier::space::{cut, side_by_side, Extent};
 
@@ -435,6 +436,7 @@ enum Step {
     End(usize, bool),
     Restore(i32),
     Hint(i32),
+    Expect(i32, Option<u64>, bool),
     Start,
     Retry,
     Cleanup,
@@ -451,6 +453,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
         4 => (0..12i32).prop_map(Step::Restore),
         2 => (0..12i32).prop_map(Step::Hint),
+        2 => (0..12i32, prop::option::of(0..20u64), any::<bool>())
+            .prop_map(|(v, place, reads)| Step::Expect(v, place, reads)),
         1 => Just(Step::Start),
         1 => Just(Step::Retry),
         1 => (0..200u64).prop_map(|l| if l < 40 { Step::Limit(l) } else { Step::Begin }),
@@ -504,6 +508,11 @@ proptest! {
                 Step::Hint(version) => {
                     if let Some(id) = world.state.find(NAME, version) {
                         world.state.hint(id);
+                    }
+                }
+                Step::Expect(version, place, reads) => {
+                    if let Some(id) = world.state.find(NAME, version) {
+                        world.state.expect(id, place, reads);
                     }
                 }
                 Step::Start => world.state.start_fetching(),
@@ -657,6 +666,52 @@ fn hints_decide_in_which_order_is_fetched() {
         let id = world.state.find(NAME, version).unwrap();
         assert!(world.state.on_device(id, 0), "version {version}");
     }
+}
+
+/// Catches a state that is kept behind one that is read later, and one that is kept although it will
+/// not be read again.
+#[test]
+fn what_has_a_place_is_fetched_when_its_turn_comes() {
+    let mut world = world(24, 4000, false, true);
+    for version in 0..10 {
+        assert!(world.capture(version, [12, 0]));
+        world.everybody_works();
+    }
+    let first = world.state.reserve_hints(100);
+    let find = |world: &World, version| world.state.find(NAME, version).unwrap();
+    let on_device = |world: &World| -> Vec<i32> {
+        (0..10).filter(|&version| world.state.on_device(find(world, version), 0)).collect()
+    };
+    // The order of taking has nothing to do with it.
+    for version in [2, 7, 5, 3] {
+        world.state.expect(find(&world, version), Some(first + 99 - version as u64), true);
+    }
+    for _ in 0..4 {
+        world.everybody_works();
+    }
+    assert_eq!(on_device(&world), [5, 7]);
+    world.restore(7);
+    world.state.expect(find(&world, 7), None, true);
+    for _ in 0..4 {
+        world.everybody_works();
+    }
+    assert_eq!(on_device(&world), [3, 5]);
+    world.state.check().unwrap();
+}
+
+/// Catches a file that comes to its place after its checkpoint was given up.
+#[test]
+fn what_was_withdrawn_is_waited_for_and_never_comes() {
+    let mut world = world(0, 100, true, false);
+    assert!(world.capture(3, [0, 20]));
+    world.begin_jobs();
+    world.state.withdraw(NAME, 3);
+    assert_eq!(world.state.find(NAME, 3), None);
+    assert!(!world.state.is_withdrawn(NAME) && world.state.is_withdrawn("other"));
+    world.end_job(0, false);
+    assert!(world.state.is_withdrawn(NAME));
+    assert!(!world.scratch.contains_key(&(NAME.to_string(), 3)));
+    world.state.check().unwrap();
 }
 
 #[test]
@@ -884,6 +939,99 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
         world.state.persist_done(job.id, Ok(()));
     }
     assert!(world.state.forget_file(NAME, 1, FileTier::Persistent));
+}
+
+/// What is owed of a version: the size of its region, whether it goes to persistent, and where.
+type Owed = BTreeMap<i32, (u64, bool, Option<Place>)>;
+
+/// A job that is killed after so many stores to its ledger: the ledger, and what was owed before the
+/// first and after each step of the job, with the stores that the ledger had seen by then.
+fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
+    let place = |attempt| Some(Place { offset: 9, ranks: 4, job: 7, attempt });
+    let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
+    let ledger = Ledger::new(&memory).unwrap();
+    ledger.kill_after(stores);
+    let mut state = a_state();
+    state.note_to(ledger);
+    let take = |state: &mut State, version: i32, size: u64, awaits: bool| {
+        let id = state.open(NAME, version);
+        if awaits {
+            state.await_place(id);
+        }
+        assert!(matches!(state.reserve(id, Part::Host, size, Tier::Host), Reserve::Got { .. }));
+        state.commit(id, vec![Region { id: 0, size, part: Part::Host, offset: 0 }], false);
+        id
+    };
+    let mut ids = Vec::new();
+    let mut steps = vec![(0, Owed::new())];
+    for step in 0..9 {
+        match step {
+            0 => ids.push(take(&mut state, 1, 4, false)),
+            1 => state.want_persistent(ids[0], place(1)),
+            // Another one of that version, and one whose place comes later.
+            2 => ids.push(take(&mut state, 1, 8, false)),
+            3 => ids.push(take(&mut state, 2, 12, true)),
+            4 => state.want_persistent(ids[2], place(2)),
+            5 => state.want_persistent(ids[1], None),
+            6 => {
+                let job = state.next_write().unwrap();
+                state.write_done(&job, Ok(()));
+            }
+            7 => drop(state.cleanup(NAME)),
+            _ => {
+                let job = state.next_persist().unwrap();
+                state.persist_done(job.id, Ok(()));
+            }
+        }
+        let owed = |id: &Id| {
+            let entry = state.entry(*id).filter(|entry| entry.life == Life::Live)?;
+            let persist = entry.persistent.is_due() || entry.awaits_place;
+            let due = entry.scratch.is_due() || persist;
+            due.then(|| (entry.version, (entry.bytes(), persist, entry.place)))
+        };
+        steps.push((state.ledger_stores(), ids.iter().filter_map(owed).collect()));
+    }
+    (memory, steps)
+}
+
+fn a_state() -> State {
+    State::new(Shape {
+        device: 0,
+        host: 400,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+        device_granule: GRANULE,
+        host_granule: GRANULE,
+    })
+}
+
+/// Whoever goes on finds of each version what was owed before a step of the job or after it, wherever
+/// the job is killed. Catches two records of one checkpoint, the first of which keeps the other one's
+/// will from being done, and a version that is replaced and is for a moment in none.
+#[test]
+fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
+    let (_, steps) = killed_after(u64::MAX);
+    let stores = steps.last().unwrap().0;
+    assert!(stores > 20, "{stores}");
+    for killed in 0..=stores {
+        let (memory, _) = killed_after(killed);
+        let mut heir = a_state();
+        for (record, standing) in ledger::read(&memory).unwrap() {
+            heir.inherit(&record, standing).unwrap();
+        }
+        let found = |version: i32| {
+            let entry = heir.entry(heir.find(NAME, version)?).unwrap();
+            Some((entry.bytes(), entry.persistent.is_due(), entry.place))
+        };
+        let step = steps.windows(2).find(|pair| pair[1].0 >= killed).unwrap();
+        for version in [1, 2] {
+            let either = [&step[0].1, &step[1].1].map(|owed| owed.get(&version).copied());
+            let found = found(version);
+            assert!(either.contains(&found), "{killed} stores: {found:?}, not one of {either:?}");
+        }
+    }
 }
 
 #[test]

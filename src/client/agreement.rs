@@ -5,17 +5,20 @@
 //! of their lengths. All calls of MPI are made from the application's own calls, and none waits
 //! before the end of the job, unless the application waits for an aggregated file. A failure ends
 //! the agreement, and nothing else: then no version is removed any more, and every checkpoint is
-//! copied to a file of its own.
+//! copied to a file of its own. A process on which MPI has failed goes on to begin as many calls as the
+//! others (`mpi/series.rs`), which learn by them that it has given up.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Display;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
+use super::farewell::Farewell;
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::State;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::mpi::{Comm, Pending};
-use crate::policy::rounds::{Common, Fate, Rounds, Values, PARITIES};
+use crate::error::Result;
+use crate::mpi::{Comm, Series};
+use crate::policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES, VALUES};
 use crate::tier::files::Place;
 
 /// How often a result is asked for before the application's wait goes on without it.
@@ -27,11 +30,11 @@ const NOT_TAKEN: i64 = -1;
 /// The agreement, as this process sees it.
 #[derive(Debug)]
 pub struct Agreement {
-    comm: Comm,
     rank: u32,
     ranks: u32,
     rounds: Rounds,
-    posted: VecDeque<Pending>,
+    /// The reductions of the rounds.
+    calls: Series,
     aggregation: Option<Aggregation>,
     /// Checkpoints of which it is not known whether or where they are copied to persistent.
     deferred: BTreeMap<Id, Deferred>,
@@ -40,14 +43,28 @@ pub struct Agreement {
     failed: bool,
 }
 
+/// How far a process has come, or how far one of all has at the most.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// Rounds that were begun.
+    pub rounds: u64,
+    /// Gatherings of lengths that were begun.
+    pub gathered: u64,
+    /// It still agrees, or all do.
+    pub agrees: bool,
+}
+
+/// Takes the next result of a series.
+type Next = fn(&mut Series) -> Result<Option<Box<[i64]>>>;
+
 /// The lengths that the processes tell each other.
 #[derive(Debug)]
 struct Aggregation {
-    comm: Comm,
+    calls: Series,
     /// Tells this job's files from others'.
     job: u32,
-    begun: u64,
-    posted: VecDeque<(Pending, u64, Option<Id>)>,
+    /// The checkpoints whose gatherings are under way, and the numbers of these.
+    awaited: VecDeque<(u64, Option<Id>)>,
     /// The checkpoint that was begun and whose length was not told yet.
     owed: Option<i64>,
 }
@@ -77,11 +94,10 @@ impl Agreement {
         }
         let aggregation = aggregated.then(|| Aggregation::start(comm, rank)).transpose()?;
         Ok(Some(Agreement {
-            comm: comm.dup()?,
             rank,
             ranks,
             rounds: Rounds::default(),
-            posted: VecDeque::new(),
+            calls: Series::of_least(comm.dup()?, &GIVEN_UP),
             aggregation,
             deferred: BTreeMap::new(),
             open: None,
@@ -137,16 +153,15 @@ impl Agreement {
         let Some(aggregation) = &mut self.aggregation else {
             return;
         };
-        let Some(key) = aggregation.owed.take().filter(|_| !self.failed) else {
+        let Some(key) = aggregation.owed.take() else {
             return;
         };
         let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
-        aggregation.begun += 1;
-        match aggregation.comm.begin_gather(&[key, len]) {
-            Ok(pending) => {
-                let id = taken.map(|(id, _)| id);
-                aggregation.posted.push_back((pending, aggregation.begun, id));
-            }
+        let begun = aggregation.calls.begin(&[key, len]);
+        let awaited = (aggregation.calls.count(), taken.map(|(id, _)| id));
+        match begun {
+            Ok(()) if self.failed => {}
+            Ok(()) => aggregation.awaited.push_back(awaited),
             Err(error) => self.fail(engine, &error),
         }
     }
@@ -159,34 +174,37 @@ impl Agreement {
     }
 
     fn post(&mut self, engine: &Engine, values: &Values) {
-        if self.failed {
-            return;
-        }
-        match self.comm.begin_least(values) {
-            Ok(pending) => self.posted.push_back(pending),
-            Err(error) => self.fail(engine, &error),
+        if let Err(error) = self.calls.begin(values) {
+            self.fail(engine, &error);
         }
     }
 
     /// Takes the results that have come.
     pub fn hear(&mut self, engine: &Engine) {
-        while let Some(first) = self.posted.front_mut() {
-            match first.poll() {
+        self.take(engine, Series::poll);
+    }
+
+    /// Waits for all results.
+    fn hear_all(&mut self, engine: &Engine) {
+        self.take(engine, Series::wait);
+    }
+
+    /// Takes results as `next` gives them, until it gives none.
+    fn take(&mut self, engine: &Engine, next: Next) {
+        loop {
+            match next(&mut self.calls) {
                 Ok(None) => break,
-                Ok(Some(least)) => {
-                    self.posted.pop_front();
-                    self.apply(engine, &least);
-                }
-                Err(error) => return self.fail(engine, &error),
+                Ok(Some(least)) => self.apply(engine, &least),
+                Err(error) => self.fail(engine, &error),
             }
         }
-        while let Some((first, ..)) =
-            self.aggregation.as_mut().and_then(|aggregation| aggregation.posted.front_mut())
+        while let Some(found) =
+            self.aggregation.as_mut().map(|aggregation| next(&mut aggregation.calls))
         {
-            match first.poll() {
+            match found {
                 Ok(None) => break,
                 Ok(Some(all)) => self.apply_gathered(engine, &all),
-                Err(error) => return self.fail(engine, &error),
+                Err(error) => self.fail(engine, &error),
             }
         }
     }
@@ -196,12 +214,14 @@ impl Agreement {
             return;
         };
         let outcome = self.rounds.end(least);
-        if outcome.broke {
-            engine.degrade(
+        match outcome.broke {
+            None => {}
+            Some(Breach::Different) => engine.degrade(
                 "agreement",
                 "the processes take different checkpoints: old versions are not removed any more \
                  (max_versions, scratch_versions), because they may be the last that all have",
-            );
+            ),
+            Some(Breach::GivenUp) => self.fail(engine, "MPI has failed on another process"),
         }
         for (common, learned) in engine.common.iter().zip(outcome.common) {
             common.lock().learn(learned);
@@ -216,7 +236,7 @@ impl Agreement {
     /// Takes the lengths of the first gathering: each process's key and length.
     fn apply_gathered(&mut self, engine: &Engine, all: &[i64]) {
         let first = self.aggregation.as_mut().and_then(|aggregation| {
-            let (_, attempt, id) = aggregation.posted.pop_front()?;
+            let (attempt, id) = aggregation.awaited.pop_front()?;
             Some((aggregation.job, attempt, id?))
         });
         let Some((job, attempt, id)) = first else {
@@ -256,12 +276,13 @@ impl Agreement {
         }
     }
 
-    fn fail(&mut self, engine: &Engine, error: &Error) {
-        engine.degrade("agreement", format!("the processes agree on nothing any more: {error}"));
+    fn fail(&mut self, engine: &Engine, why: impl Display) {
+        engine.degrade("agreement", format!("the processes agree on nothing any more: {why}"));
         self.failed = true;
-        self.posted.clear();
+        self.calls.give_up();
         if let Some(aggregation) = &mut self.aggregation {
-            aggregation.posted.clear();
+            aggregation.calls.give_up();
+            aggregation.awaited.clear();
         }
         self.decide_alone(engine);
     }
@@ -283,14 +304,11 @@ impl Agreement {
     /// aggregated files have no other way: they are waited for.
     pub fn settle(&mut self, engine: &Engine) {
         if self.aggregation.is_some() {
-            if let Err(error) = self.hear_all(engine) {
-                self.fail(engine, &error);
-            }
-            return;
+            return self.hear_all(engine);
         }
         for _ in 0..POLLS {
             self.hear(engine);
-            if self.posted.is_empty() {
+            if !self.calls.is_waiting() {
                 break;
             }
             std::thread::yield_now();
@@ -298,57 +316,85 @@ impl Agreement {
         self.decide_alone(engine);
     }
 
-    /// Waits for all results.
-    fn hear_all(&mut self, engine: &Engine) -> Result<()> {
-        while let Some(mut pending) = self.posted.pop_front() {
-            if let Some(least) = pending.wait()? {
-                self.apply(engine, &least);
-            }
-        }
-        while let Some((first, ..)) =
-            self.aggregation.as_mut().and_then(|aggregation| aggregation.posted.front_mut())
-        {
-            if let Some(all) = first.wait()? {
-                self.apply_gathered(engine, &all);
-            }
-        }
-        Ok(())
-    }
-
     /// Whether files are aggregated.
     pub fn aggregates(&self) -> bool {
         self.aggregation.is_some()
     }
 
-    /// Ends all rounds, so that everything is decided. Collective: at the end of the job.
-    pub fn conclude(&mut self, engine: &Engine) -> Result<()> {
+    /// How many rounds and gatherings this process has begun, and whether it still agrees: what
+    /// [`Agreement::conclude`] needs to know of all.
+    pub fn standing(&self) -> Standing {
+        let gathered = self.aggregation.as_ref().map_or(0, |aggregation| aggregation.calls.count());
+        Standing { rounds: self.calls.count(), gathered, agrees: !self.failed }
+    }
+
+    /// Ends all rounds, so that everything is decided. `most` is the most that a process has begun, if
+    /// that is known, and whether all of them agree. Collective: at the end of the job.
+    pub fn conclude(
+        &mut self,
+        engine: &Engine,
+        farewell: &mut Farewell<'_>,
+        most: Result<Standing>,
+    ) {
+        match &most {
+            Ok(Standing { agrees: true, .. }) => {}
+            Ok(_) => self.fail(engine, "MPI has failed on another process"),
+            Err(error) => self.fail(engine, error),
+        }
+        let most = most.unwrap_or_else(|_| self.standing());
         // A process that took fewer checkpoints begins the rounds that the others wait for.
-        let most = -self.comm.allreduce_min_i64(-(self.rounds.begun() as i64))?;
-        while (self.rounds.begun() as i64) < most {
+        while self.calls.count() < most.rounds {
             let values = self.rounds.begin_last(fate(engine));
             self.post(engine, &values);
+        }
+        while self.standing().gathered < most.gathered {
             if let Some(aggregation) = &mut self.aggregation {
                 aggregation.owed = Some(0);
             }
             self.taken(engine, None);
         }
-        self.hear_all(engine)
+        // Only now is it certain that results come.
+        let whole = farewell.least([i64::from(self.is_whole())]);
+        match whole {
+            Ok([1]) => self.hear_all(engine),
+            Ok(_) => self.fail(engine, "MPI has failed on another process"),
+            Err(error) => self.fail(engine, error),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        let gathers = self.aggregation.as_ref().map(|aggregation| &aggregation.calls);
+        self.calls.is_whole() && gathers.is_none_or(Series::is_whole)
     }
 
     /// Learns what all have in the end; `drained`: this process has no file under way any more.
     /// Collective.
-    pub fn finish(mut self, engine: &Engine, drained: bool) -> Result<()> {
-        let values = self.rounds.begin_last(fate(engine));
-        self.post(engine, &values);
-        self.hear_all(engine)?;
-        if let Some(aggregation) = self.aggregation {
-            let all = aggregation.comm.allreduce_min_i64(i64::from(drained))? == 1;
-            if all && self.rank == 0 {
-                engine.files.remove_incomplete(aggregation.job)?;
-            }
-            aggregation.comm.free()?;
+    pub fn finish(
+        mut self,
+        engine: &Engine,
+        farewell: &mut Farewell<'_>,
+        drained: bool,
+    ) -> Result<()> {
+        let values = if self.failed { GIVEN_UP } else { self.rounds.begin_last(fate(engine)) };
+        let mut told = [0; VALUES + 2];
+        told[..VALUES].copy_from_slice(&values);
+        told[VALUES..].copy_from_slice(&[i64::from(drained), i64::from(self.is_whole())]);
+        let least = farewell.least(told)?;
+        let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
+        let job = self.aggregation.as_ref().map(|aggregation| aggregation.job);
+        let tidied = match job.filter(|_| drained) {
+            // Some have copied their parts to where the others have not.
+            Some(_) if !agrees => engine.files.rescue_parts(),
+            Some(job) if self.rank == 0 => engine.files.remove_incomplete(job),
+            _ => Ok(()),
+        };
+        // Otherwise calls may be under way, which keep the communicators.
+        if agrees {
+            self.apply(engine, &least[..VALUES]);
+            self.aggregation.map_or(Ok(()), |aggregation| aggregation.calls.free())?;
+            self.calls.free()?;
         }
-        self.comm.free()
+        tidied
     }
 }
 
@@ -357,7 +403,8 @@ impl Aggregation {
         let random = RandomState::new().build_hasher().finish();
         let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
         let job = comm.allreduce_min_i64(mine)? as u32;
-        Ok(Aggregation { comm: comm.dup()?, job, begun: 0, posted: VecDeque::new(), owed: None })
+        let calls = Series::of_all(comm.dup()?, &[GIVEN_UP[0], NOT_TAKEN]);
+        Ok(Aggregation { calls, job, awaited: VecDeque::new(), owed: None })
     }
 }
 

@@ -26,10 +26,11 @@ impl Client {
         captured.and_then(|()| self.close(true))
     }
 
-    /// Opens a checkpoint. A background failure that was not reported yet is reported here, and
-    /// then nothing is opened.
+    /// Opens a checkpoint; a restart that is open has ended. A background failure that was not reported
+    /// yet is reported here, and then nothing is opened.
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version)?;
+        self.end_open_restart();
         self.must_be_idle()?;
         if let Some(agreement) = &mut self.agreement {
             // Also if it does not begin here: it does on the other processes.
@@ -37,7 +38,7 @@ impl Client {
         }
         let failure = self.engine.catalog.step(State::take_failure);
         let failure = failure
-            .map(|failure| failure.within("an earlier checkpoint failed in the background"))
+            .map(|failure| failure.within("failed in the background"))
             .or_else(|| self.engine.catalog.broken());
         if let Some(failure) = failure {
             self.not_taken();
@@ -258,6 +259,22 @@ impl Client {
                 "the restart of \"{}\" version {} is open",
                 restoring.name, restoring.version
             ))),
+        }
+    }
+
+    /// Ends a restart that is still open. Upstream's has no end: `VELOC_Restart_end` does nothing there,
+    /// and who leaves it out must not be left without checkpoints.
+    pub(super) fn end_open_restart(&mut self) {
+        if let Phase::Restart { restoring } = &self.phase {
+            let (name, version) = (&restoring.name, restoring.version);
+            self.engine.degrade(
+                "restart",
+                format!(
+                    "the restart of \"{name}\" version {version} was not ended \
+                     (VELOC_Restart_end): it ends with the next one, or with a checkpoint"
+                ),
+            );
+            self.leave_phase();
         }
     }
 

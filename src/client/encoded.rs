@@ -5,18 +5,17 @@ use std::path::Path;
 
 use super::Client;
 use crate::erasure::encoding::Member;
-use crate::erasure::parity;
 use crate::error::Kind;
 use crate::platform::files;
+use crate::tier::files::Files;
 
 impl Client {
     /// Whether this process's scratch file of a version is what its parity file says, if there are
-    /// both. It reads all of the file, unless that is what this job has written, or checksums are kept
-    /// and were compared. A file that is bad goes if persistent has a good one, which is then nearest.
+    /// both. It reads all of the file once, unless that is what this job has written, or checksums are
+    /// kept and were compared. A file that is bad goes if persistent has a good one, which is then nearest.
     pub(super) fn is_as_encoded(&self, name: &str, version: i32) -> bool {
         let store = &self.engine.files;
-        let own = self.engine.catalog.look(|state| state.find(name, version).is_some());
-        if own || store.wants_digest() {
+        if self.is_known(name, version) || store.wants_digest() {
             return true;
         }
         let Some(node) = self.engine.erasure.get() else { return true };
@@ -25,13 +24,13 @@ impl Client {
         let Some(place) = encoding.place(node.own()) else { return true };
         let member = &encoding.members[place];
         let Ok(scratch) = store.scratch_path(name, version) else { return true };
-        if is_member(&scratch, member).unwrap_or(true) {
+        if is_member(store, &scratch, member).unwrap_or(true) {
             return true;
         }
         let path = scratch.display();
         store.warn_once(format!("{path}: this is not what its parities were made of"));
         let persistent = store.persistent_path(name, version);
-        if persistent.is_none_or(|path| is_member(&path, member) != Some(true)) {
+        if persistent.is_none_or(|path| is_member(store, &path, member) != Some(true)) {
             return false;
         }
         let _naming = self.engine.naming.lock();
@@ -44,9 +43,9 @@ impl Client {
 }
 
 /// Whether a file has the length and the digest of a member's. `None`: there is none.
-fn is_member(path: &Path, member: &Member) -> Option<bool> {
-    match files::open(path).and_then(|file| parity::digest(&file, path)) {
-        Ok(found) => Some(found == (member.len, member.digest)),
+fn is_member(store: &Files, path: &Path, member: &Member) -> Option<bool> {
+    match store.has_content(path, member.len, member.digest) {
+        Ok(is_one) => Some(is_one),
         Err(error) if error.kind() == Kind::NotFound => None,
         Err(error) => {
             log::warn!("{error}");

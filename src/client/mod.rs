@@ -4,11 +4,13 @@
 //! engine. [`regions`] knows what is protected, [`callbacks`] what the application does for it.
 
 pub mod callbacks;
+pub mod managed;
 pub mod regions;
 
 mod agreement;
 mod checkpoint;
 mod encoded;
+mod farewell;
 mod protect;
 mod relocate;
 mod restart;
@@ -31,8 +33,9 @@ use crate::format::names;
 use crate::mpi::Comm;
 use crate::platform::access;
 use crate::trace::{Activity, Recorder, Span};
-use agreement::Agreement;
+use agreement::{Agreement, Standing};
 use callbacks::Object;
+use farewell::Farewell;
 use regions::{Memory, Protected, Regions};
 use routed::Routed;
 
@@ -132,7 +135,12 @@ impl Client {
             joined?;
             return Err(Error::new(Kind::Internal, "another process could not start its client"));
         }
-        client.agreement = Agreement::start(&comm, &client.engine)?;
+        let agreement = Agreement::start(&comm, &client.engine);
+        if !agree(&comm, agreement.is_ok())? {
+            agreement?;
+            return Err(Error::new(Kind::Internal, "another process could not start its client"));
+        }
+        client.agreement = agreement?;
         client.comm = Some(comm);
         Ok(client)
     }
@@ -140,35 +148,53 @@ impl Client {
     /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
-        let drain = self.anybody_drains(drain);
+        let comm = self.comm.take();
+        let erasure = self.engine.erasure.get().is_some();
+        let meets = self.agreement.is_some() || erasure;
+        let mut farewell = comm.as_ref().filter(|_| meets).map(Farewell::over);
+        let drain = farewell.as_mut().map_or(drain, |farewell| self.conclude(farewell, drain));
         let engine = &self.engine;
-        // Nothing is lost by a failure of this; old versions may stay.
-        let warn = |result: Result<()>| result.unwrap_or_else(|error| log::warn!("{error}"));
-        if let Some(agreement) = &mut self.agreement {
-            warn(agreement.conclude(engine));
-        }
         let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
             engine.await_parities();
+            engine.await_owed();
         }
-        if let Some(agreement) = self.agreement.take() {
-            warn(agreement.finish(engine, drain && drained.is_ok()));
+        if let (Some(agreement), Some(farewell)) = (self.agreement.take(), &mut farewell) {
+            let finished = agreement.finish(engine, farewell, drain && drained.is_ok());
+            // Nothing is lost by a failure of this; old versions may stay.
+            finished.unwrap_or_else(|error| log::warn!("{error}"));
             engine.prune_all();
         }
         let finished = self.engine.finish();
-        let freed = self.comm.map_or(Ok(()), Comm::free);
+        let certain = farewell.is_none_or(|farewell| farewell.is_certain());
+        let freed = comm.filter(|_| certain).map_or(Ok(()), Comm::free);
         drained.and(finished).and(freed)
     }
 
-    /// Whether the job ends with a drain. Parities are made by all members of a group or by none, so
-    /// with erasure coding it is enough that one process asks for it.
-    fn anybody_drains(&self, drain: bool) -> bool {
-        let Some(comm) = self.comm.as_ref().filter(|_| self.engine.erasure.get().is_some()) else {
-            return drain;
-        };
-        // Without MPI nobody can be asked: then a process that does not drain hangs up, and whoever
-        // waits for its parities ends.
-        comm.allreduce_min_i64(-i64::from(drain)).map_or(drain, |least| least < 0)
+    /// Has everything decided that the processes agree on. Whether the job ends with a drain: parities
+    /// are made by all members of a group or by none, so with erasure coding it is enough that one
+    /// process asks for it. Collective.
+    fn conclude(&mut self, farewell: &mut Farewell<'_>, drain: bool) -> bool {
+        let standing = self.agreement.as_ref().map(Agreement::standing);
+        let own = standing.unwrap_or(Standing { rounds: 0, gathered: 0, agrees: true });
+        let told = [own.rounds, own.gathered, u64::from(drain)].map(|most| -(most as i64));
+        let least = farewell.least([told[0], told[1], told[2], i64::from(own.agrees)]);
+        // Where nobody can be asked, a process that does not drain hangs up, and whoever waits for its
+        // parities ends.
+        let anybody = least.as_ref().map_or(drain, |least| least[2] < 0);
+        let most = least.map(|[rounds, gathered, _, agrees]| Standing {
+            rounds: rounds.unsigned_abs(),
+            gathered: gathered.unsigned_abs(),
+            agrees: agrees == 1,
+        });
+        if let Some(agreement) = &mut self.agreement {
+            agreement.conclude(&self.engine, farewell, most);
+        }
+        if self.engine.erasure.get().is_some() {
+            anybody
+        } else {
+            drain
+        }
     }
 
     /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
@@ -373,6 +399,7 @@ impl Client {
         }
         self.engine.files.clean_scratch(name, |version| {
             self.engine.catalog.look(|state| state.find(name, version).is_some())
+                || self.engine.leaves_later(name, version)
         })
     }
 

@@ -12,7 +12,7 @@ use crate::erasure::encoding::Encoding;
 use crate::erasure::layout::Whole;
 use crate::erasure::node::{Node, Prepared};
 use crate::erasure::offers::{Offer, Source};
-use crate::erasure::parity::{self, ParityFile};
+use crate::erasure::parity::{self, Header, ParityFile};
 use crate::erasure::remote::Remote;
 use crate::erasure::roster::{self, Card, Settings};
 use crate::erasure::stream;
@@ -74,8 +74,13 @@ impl Client {
 
     /// Whether this process has a copy of a version that it can restore.
     pub(super) fn has(&self, name: &str, version: i32) -> bool {
-        self.engine.catalog.look(|state| state.find(name, version).is_some())
+        self.is_known(name, version)
             || (self.engine.settle() && self.engine.files.look(name, version).is_ok())
+    }
+
+    /// Whether this job has taken or restored a version here.
+    pub(super) fn is_known(&self, name: &str, version: i32) -> bool {
+        self.engine.catalog.look(|state| state.find(name, version).is_some())
     }
 
     /// Has every process without a file of a version, which says so by `restorable`, rebuild it in
@@ -92,19 +97,28 @@ impl Client {
         let (Some(comm), Some(node)) = (&self.comm, self.engine.erasure.get()) else {
             return Ok(Some(Error::new(Kind::NotFound, "there is no erasure coding")));
         };
-        let restorable = self.relocate(comm, node, name, version, restorable)?;
-        let standing = Standing { restorable, parity: self.own_header(node, name, version) };
+        let relocated = self.relocate(comm, node, name, version, restorable)?;
+        let restorable = relocated.restorable;
+        let standing = Standing {
+            restorable,
+            known: self.is_known(name, version),
+            parity: self.own_header(node, name, version),
+        };
         let standings = gather(comm, &standing)?;
+        let because = |error: Error| match &relocated.disputed {
+            Some(disputed) => error.followed_by(disputed),
+            None => error,
+        };
         let survey = match Survey::new(standings) {
             Ok(survey) => survey,
-            Err(error) => return Ok(Some(error)),
+            Err(error) => return Ok(Some(because(error))),
         };
         let mut offers = Vec::new();
         let own = self.verify(node, &survey, restorable, &mut offers);
         let verified: Vec<Vec<Whole>> = gather(comm, &own)?;
         let plan = match survey.plan(&verified) {
             Ok(plan) => plan,
-            Err(error) => return Ok(Some(error)),
+            Err(error) => return Ok(Some(because(error))),
         };
         let rebuilt = match plan.get(&node.own()) {
             Some(rebuild) => self.rebuild_own(node, rebuild),
@@ -128,12 +142,7 @@ impl Client {
     }
 
     /// What this process's parity file of a version says, if it has one.
-    pub(super) fn own_header(
-        &self,
-        node: &Node,
-        name: &str,
-        version: i32,
-    ) -> Option<crate::erasure::parity::Header> {
+    pub(super) fn own_header(&self, node: &Node, name: &str, version: i32) -> Option<Header> {
         let path = self.engine.files.parity_path(name, version).ok()?;
         let found = match ParityFile::read(&path) {
             Ok(found) => found.header,
@@ -251,11 +260,11 @@ pub(super) fn gather<T: Serialize + DeserializeOwned + Default>(
     Ok(all.iter().map(|bytes| decode(bytes).unwrap_or_default()).collect())
 }
 
-fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|error| {
         Error::new(Kind::Corrupt, format!("what another process passed over MPI: {error}"))
     })

@@ -1,6 +1,6 @@
 //! What the application has protected: ranges of memory, and objects that it writes itself.
 
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::Selection;
 use crate::catalog::entry::Part;
 use crate::engine::loan::Release;
 use crate::error::{Error, Kind, Result};
-use crate::platform::access;
+use crate::platform::access::{self, Mappings};
 
 /// The name that stands for the regions of any checkpoint.
 const COMMON: &str = "default";
@@ -83,16 +83,18 @@ impl Memory {
         })
     }
 
-    /// Whether the first `len` bytes, of the host's memory, are mapped to be written to. Looked at
-    /// once.
-    fn is_writable(&self, len: u64) -> bool {
-        if self.writable.get() < len {
-            if !access::is_mapped_writable(self.address, len) {
-                return false;
-            }
+    /// Whether its first `len` bytes, of the host's memory, were found to be writable before.
+    pub fn was_writable(&self, len: u64) -> bool {
+        self.writable.get() >= len
+    }
+
+    /// Whether the first `len` bytes, of the host's memory, are mapped to be written to.
+    fn is_writable(&self, len: u64, mappings: &Mappings) -> bool {
+        let writable = mappings.have_writable(self.address, len);
+        if writable {
             self.writable.set(len);
         }
-        true
+        writable
     }
 }
 
@@ -101,8 +103,13 @@ impl Memory {
 /// these are looked at once, their ends every time.
 pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
     let ranges: Vec<_> = regions.iter().map(|(_, memory, len)| (memory.address, *len)).collect();
-    let bad = access::first_unwritable(&ranges)
-        .or_else(|| regions.iter().position(|(_, memory, len)| !memory.is_writable(*len)));
+    let bad = access::first_unwritable(&ranges).or_else(|| {
+        // Read at most once, and not at all for memory that was looked at before.
+        let mappings = LazyCell::new(Mappings::now);
+        regions.iter().position(|(_, memory, len)| {
+            !memory.was_writable(*len) && !memory.is_writable(*len, &mappings)
+        })
+    });
     match bad {
         None => Ok(()),
         Some(place) => {

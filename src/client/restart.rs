@@ -3,14 +3,29 @@
 use std::sync::Arc;
 
 use super::callbacks::Object;
-use super::regions::{check_writable, Protected};
+use super::protect::gather;
+use super::regions::{check_writable, Memory, Protected};
 use super::{agree, check_name, Client, Phase, Selection};
 use crate::catalog::entry::Part;
 use crate::engine::place::Place;
+use crate::engine::restore::Restoring;
+use crate::erasure::encoding::Encoding;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::mpi::Comm;
 use crate::tier::files::Files;
 use crate::trace::Activity;
+
+/// How a checkpoint was opened for recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Opened {
+    /// It was not.
+    Not = 0,
+    /// By its header alone: it is compared with its checksum when it is read.
+    Unread = 1,
+    /// It is known to be good, as far as that can be known.
+    Compared = 2,
+}
 
 impl Client {
     /// The newest version that is not above `version` (0: the newest of all), on every process if
@@ -21,14 +36,28 @@ impl Client {
         version: i32,
         of: Option<u32>,
     ) -> Result<Option<i32>> {
+        let bound = if version == 0 { i32::MAX } else { version };
         let checked = check_name(name, version);
-        let mut bound = if version == 0 { i32::MAX } else { version };
-        if of.is_some() {
-            checked?;
-            return match self.other(of) {
-                Some(rank) => newest_file(&self.engine.files.of_rank(rank), name, bound, None),
-                None => self.newest(name, bound),
-            };
+        if let (Some(rank), Ok(())) = (self.other(of), &checked) {
+            return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
+        }
+        let found = self.newest_of_all(name, bound, checked, of.is_some());
+        if let Ok(Some(newest)) = found {
+            self.engine.asks_for(name, newest, false);
+        }
+        found
+    }
+
+    /// The newest version that this process has, if it is `alone` concerned; or that all have.
+    fn newest_of_all(
+        &mut self,
+        name: &str,
+        mut bound: i32,
+        checked: Result<()>,
+        alone: bool,
+    ) -> Result<Option<i32>> {
+        if alone {
+            return checked.and_then(|()| self.newest(name, bound));
         }
         if !self.all_agree(checked.is_ok())? {
             checked?;
@@ -103,11 +132,18 @@ impl Client {
         }
     }
 
-    /// Whether all processes have parities of a version, or none has: a job that rebuilt it may have
-    /// ended before it had made them again.
+    /// Whether all processes have parities of a version, each of them the same as those that it is in
+    /// a group with, or none has: a job that rebuilt it may have ended before it had made them again,
+    /// and a directory that was away may have old ones.
     fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
-        let there = self.engine.files.has_parities(name, version);
-        Ok(agree(comm, there)? || agree(comm, !there)?)
+        let Some(node) = self.engine.erasure.get() else { return Ok(true) };
+        let own = self.own_header(node, name, version).map(|header| header.encoding);
+        let id = own.as_ref().map(Encoding::id);
+        let all: Vec<Option<Checksum>> = gather(comm, &id)?;
+        let of_rank = |rank: u32| all.get(rank as usize).copied().flatten();
+        let alike = own.is_none_or(|own| own.ranks().into_iter().all(|rank| of_rank(rank) == id));
+        let there = all.iter().filter(|id| id.is_some()).count();
+        agree(comm, alike && (there == 0 || there == all.len()))
     }
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
@@ -125,75 +161,99 @@ impl Client {
         rank.filter(|&rank| rank != self.engine.files.rank())
     }
 
-    /// Restores a whole checkpoint (`VELOC_Restart`); of another rank, if `of` says so.
+    /// Restores a whole checkpoint (`VELOC_Restart`); of another rank, if `of` says so. One of an earlier
+    /// job is compared with its checksum while it is read, so that it is read once.
     pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
-        if let Some(restarted) = self.restart_unproven(name, version, of) {
-            return restarted;
-        }
-        self.restart_begin(name, version, of)?;
+        let (own, least) = self.open_restart(name, version, of, true)?;
         let recovered = self.recover_selected(&Selection::All);
-        let ended = self.restart_end(recovered.is_ok());
-        recovered.and(ended)
-    }
-
-    /// Restores a checkpoint of an earlier job by reading its file once, where that would otherwise be
-    /// read before to compare it with its checksum. `None`: this is no such case.
-    fn restart_unproven(
-        &mut self,
-        name: &str,
-        version: i32,
-        of: Option<u32>,
-    ) -> Option<Result<()>> {
-        // Processes of a job open it all or none, and a file is good only when it was read.
-        if self.comm.is_some() || self.other(of).is_some() {
-            return None;
+        if least == Opened::Compared {
+            let ended = self.restart_end(recovered.is_ok());
+            return recovered.and(ended);
         }
-        check_name(name, version).and_then(|()| self.must_be_idle()).ok()?;
-        let part_of = |id| self.regions.of(name).part(id);
-        let restoring = self.engine.begin_restore_unproven(name, version, part_of)?;
-        self.phase = Phase::Restart { restoring };
-        let recovered = self.recover_selected(&Selection::All);
-        let ended = self.restart_end(recovered.is_ok());
-        if recovered.is_ok() {
+        // Processes restore it all or none, and a file is good only when it was read.
+        let all = self.all_agree(recovered.is_ok());
+        let ended = self.restart_end(recovered.is_ok() && matches!(all, Ok(true)));
+        if !all? {
+            if self.comm.is_none() {
+                return recovered.and(ended);
+            }
+            // Somebody's file may be one that can be rebuilt: that is for who looks before he reads.
+            ended?;
+            self.restart_begin(name, version, of)?;
+            let recovered = self.recover_selected(&Selection::All);
+            let ended = self.restart_end(recovered.is_ok());
+            return recovered.and(ended);
+        }
+        if own == Opened::Unread {
             // From here on it is known, and known to be good.
             let part_of = |id| self.regions.of(name).part(id);
             if let Ok(known) = self.engine.begin_restore(name, version, part_of) {
                 self.engine.end_restore(known, true);
             }
         }
-        Some(recovered.and(ended))
+        ended
     }
 
-    /// Opens a checkpoint for recovery. Collective under MPI: opened on every process or on none,
-    /// whichever rank's each of them wants.
+    /// Opens a checkpoint for recovery; a restart that is open has ended. Collective under MPI: opened
+    /// on every process or on none, whichever rank's each of them wants.
     pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
+        self.open_restart(name, version, of, false).map(drop)
+    }
+
+    /// The same. With `unread`, a file of an earlier job need not be read before to compare it with its
+    /// checksum. How it was opened here, and how on the process that knows least.
+    fn open_restart(
+        &mut self,
+        name: &str,
+        version: i32,
+        of: Option<u32>,
+        unread: bool,
+    ) -> Result<(Opened, Opened)> {
         let other = self.other(of);
+        self.end_open_restart();
         let proper = check_name(name, version).and_then(|()| self.must_be_idle());
         let part_of = |id| self.regions.of(name).part(id);
-        let begin = || match other {
-            Some(rank) => self.engine.begin_restore_of(rank, name, version, part_of),
-            None => self.engine.begin_restore(name, version, part_of),
+        let begin = || {
+            if let Some(rank) = other {
+                let begun = self.engine.begin_restore_of(rank, name, version, part_of);
+                return begun.map(|restoring| (restoring, Opened::Compared));
+            }
+            let begun = if unread {
+                self.engine.begin_restore_unproven(name, version, part_of)
+            } else {
+                None
+            };
+            match begun {
+                Some(restoring) => Ok((restoring, Opened::Unread)),
+                None => {
+                    let begun = self.engine.begin_restore(name, version, part_of);
+                    begun.map(|restoring| (restoring, Opened::Compared))
+                }
+            }
         };
         let mut begun = proper.clone().and_then(|()| begin());
-        let mut all = self.all_agree(begun.is_ok());
+        let mut least = self.least(&begun);
         let mut why = None;
         // Each process rebuilds its own file, and none that of another.
         let own = proper.is_ok() && other.is_none();
-        if self.can_rebuild() && matches!(all, Ok(false)) && self.all_agree(own)? {
+        if self.can_rebuild() && matches!(least, Ok(Opened::Not)) && self.all_agree(own)? {
             why = self.rebuild(name, version, begun.is_ok())?;
             if why.is_none() {
                 begun = begun.or_else(|_| begin());
             }
-            all = self.all_agree(begun.is_ok());
+            least = self.least(&begun);
         }
-        match (begun, all) {
-            (Ok(restoring), Ok(true)) => {
+        match (begun, least) {
+            (Ok((restoring, opened)), Ok(least)) if least > Opened::Not => {
                 self.phase = Phase::Restart { restoring };
-                Ok(())
+                if other.is_none() {
+                    self.engine.asks_for(name, version, true);
+                }
+                Ok((opened, least))
             }
-            (Ok(restoring), other) => {
+            (Ok((restoring, _)), other) => {
                 self.engine.end_restore(restoring, false);
                 other?;
                 Err(Error::new(
@@ -206,6 +266,17 @@ impl Client {
                 None => error,
             }),
         }
+    }
+
+    /// How the process that knows least has opened a checkpoint. Collective.
+    fn least(&self, begun: &Result<(Restoring, Opened)>) -> Result<Opened> {
+        let own = begun.as_ref().map_or(Opened::Not, |(_, opened)| *opened);
+        let Some(comm) = &self.comm else { return Ok(own) };
+        Ok(match comm.allreduce_min_i64(own as i64)? {
+            0 => Opened::Not,
+            1 => Opened::Unread,
+            _ => Opened::Compared,
+        })
     }
 
     /// Bytes of a region in the checkpoint that is open for recovery.
@@ -251,6 +322,15 @@ impl Client {
     }
 
     fn recover_selected(&mut self, selection: &Selection) -> Result<()> {
+        self.recover_checked(selection, |_, _| false)
+    }
+
+    /// Copies regions back. Memory that is `known` to be writable for so many bytes is not looked at.
+    pub(super) fn recover_checked(
+        &mut self,
+        selection: &Selection,
+        known: impl Fn(&Memory, u64) -> bool,
+    ) -> Result<()> {
         let Phase::Restart { restoring } = &self.phase else {
             return Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"));
         };
@@ -296,7 +376,7 @@ impl Client {
             }
             let place = self.place(region.id, memory, region.size);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
-            if place.part() == Part::Host {
+            if place.part() == Part::Host && !known(memory, region.size) {
                 of_host.push((region.id, memory, region.size));
             }
             places.push(place);

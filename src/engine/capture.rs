@@ -15,7 +15,7 @@ use super::shared::Shared;
 use super::spool::Spool;
 use super::storage;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
-use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
+use crate::catalog::state::{Cleared, Destination, PersistJob, Reserve, State, WaitFor};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
@@ -69,13 +69,12 @@ impl Shared {
         releases: Vec<(i32, Arc<dyn Release>)>,
     ) -> Result<()> {
         self.capture_places(open, places)?;
+        let mut ended = Loan::default();
         for (id, release) in releases {
-            if open.loan.has(id) {
-                open.loan.until(release);
-            } else {
-                release.release();
-            }
+            let loan = if open.loan.has(id) { &mut open.loan } else { &mut ended };
+            loan.until(id, release);
         }
+        self.end(ended);
         Ok(())
     }
 
@@ -176,6 +175,7 @@ impl Shared {
 
     /// Gives a checkpoint under way up.
     pub fn abort(&self, open: Open) {
+        self.end(open.loan);
         if let Some(spool) = open.spool {
             spool.discard();
         }
@@ -259,7 +259,11 @@ impl Shared {
             .collect();
         let is_lent = |run: &Run| run.place.lent && run.tier == Tier::Host;
         let (lent, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_lent);
-        self.copy(open.id, Way::In, &now).map_err(Some)?;
+        self.copy(open.id, Way::In, &now).map_err(|error| {
+            // The system may refuse memory to the host buffer. A file needs none.
+            let refused = error.kind() == Kind::NoRoom && self.files.has_scratch();
+            (!refused).then_some(error)
+        })?;
         self.lend(open, lent).map_err(Some)?;
         open.regions.append(&mut regions);
         Ok(())
@@ -361,19 +365,26 @@ impl Shared {
             None => {
                 let captured = open.regions.iter().map(|region| (region.id, region.size));
                 let now = places.iter().map(|place| (place.id, place.len));
-                let expected = captured.chain(now).collect();
-                let mut spool = Box::new(Spool::create(self, &open.name, open.version, expected)?);
+                let expected: Vec<_> = captured.chain(now).collect();
                 self.end_loan(open)?;
-                if let Err(error) = self.spool_memory(open.id, &open.regions, &mut spool) {
-                    spool.discard();
-                    return Err(error);
-                }
-                spool
+                self.with_room_in_scratch(&open.name, self.spool_waits(), || {
+                    let (name, expected) = (&open.name, expected.clone());
+                    let mut spool = Box::new(Spool::create(self, name, open.version, expected)?);
+                    match self.spool_memory(open.id, &open.regions, &mut spool) {
+                        Ok(()) => Ok(spool),
+                        Err(error) => {
+                            spool.discard();
+                            Err(error)
+                        }
+                    }
+                })?
             }
         };
         let mut places = places.to_vec();
         places.sort_by_key(|place| place.id);
-        let result = self.spool_places(&mut spool, &places);
+        let result = self.with_room_in_scratch(&open.name, self.spool_waits(), || {
+            self.spool_places(&mut spool, &places)
+        });
         open.spool = Some(spool);
         result?;
         open.regions.extend(places.iter().map(|place| Region {
@@ -384,6 +395,13 @@ impl Shared {
         }));
         Ok(())
     }
+
+    /// How the application waits for room in scratch.
+    fn spool_waits(&self) -> impl Fn(Cleared, bool) -> bool + '_ {
+        |since, limited| {
+            self.catalog.wait(|state| state.scratch_room(since, limited)).unwrap_or(false)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -392,6 +410,36 @@ mod tests {
     use crate::backend::Process;
     use crate::config::Config;
     use crate::engine::Engine;
+    use crate::platform::mapping::Mapping;
+    use crate::platform::shared::SharedMemory;
+    use crate::tier::host_buffer::HostBuffer;
+
+    /// Where the system refuses a page, a write to it would end the process. Catches a capture that
+    /// writes without having asked.
+    #[test]
+    fn what_the_system_has_no_memory_for_goes_to_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("mode = async\nscratch = {}\n", directory.path().display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let memory = SharedMemory::create_refusing("veloc-test", 4 << 20).unwrap();
+        let host = HostBuffer::over(Mapping::of(&memory).unwrap(), 1 << 20, false);
+        let host = Some(host.may_be_refused());
+        memory.refuse_from(1 << 20).unwrap();
+        let engine = Engine::inherit(config, Process::alone(0), host, &[]).unwrap();
+        let bytes = vec![7u8; 3 << 20];
+        let mut open = engine.begin("x", 1);
+        let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+        engine.capture(&mut open, &[place], Vec::new()).unwrap();
+        engine.commit(open).unwrap();
+        let file = std::fs::read(directory.path().join("x-0-1.dat")).unwrap();
+        assert!(file.ends_with(&bytes));
+        // What there is memory for is not written to a file by the application.
+        let mut open = engine.begin("x", 2);
+        engine.capture(&mut open, &[Place { len: 1 << 19, ..place }], Vec::new()).unwrap();
+        assert!(open.spool.is_none());
+        engine.commit(open).unwrap();
+        engine.drain().unwrap();
+    }
 
     /// Catches a checkpoint that is refused because memory became short while it waited for room,
     /// although a file could take it.

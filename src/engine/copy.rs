@@ -89,6 +89,9 @@ impl Shared {
                 let untouched: u64 = own.iter().map(|run| host.untouched(&run.extents)).sum();
                 // Looked at by those who touch: it costs more than a checkpoint may wait for.
                 self.guard.count(untouched);
+                if untouched > 0 {
+                    own.iter().try_for_each(|run| host.ensure(&run.extents))?;
+                }
                 own.iter().for_each(|run| host.writing(&run.extents));
                 let flushing = self.pace.flush();
                 own.iter().for_each(|run| copy_run(host, way, run));

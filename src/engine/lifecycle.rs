@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use super::shared::{DeviceSide, Shared};
-use super::{encode, loan, prepare, storage, transfer};
+use super::{encode, loan, owed, prepare, storage, transfer};
 use crate::backend::link::{Estate, Link};
 use crate::backend::Process;
 use crate::catalog::monitor::Catalog;
@@ -39,7 +39,7 @@ const HOST_DEFAULT: u64 = 1 << 30;
 /// The same of an ephemeral job, which keeps everything in it.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 /// Workers that the others can do without, as long as they end between two transfers.
-const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
+const OPTIONAL: [&str; 6] = ["fetch", "read", "touch", "pin", "encode", "owed"];
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
@@ -165,6 +165,17 @@ impl Engine {
             self.lending.store(false, Ordering::Release);
         }
         started
+    }
+
+    /// The application has been told that this is the newest version of a name, or `restores` it: what
+    /// earlier jobs have not copied to persistent of those up to it is copied in the background.
+    pub fn asks_for(&self, name: &str, newest: i32, restores: bool) {
+        if self.shared.asks_for(name, newest, restores) {
+            if let Err(error) = self.spawn("owed", owed::copy) {
+                log::warn!("what earlier jobs have left is not copied to persistent: {error}");
+                self.shared.owes_on();
+            }
+        }
     }
 
     /// Uses this device from here on: called once the application has one.

@@ -18,7 +18,7 @@ use crate::catalog::entry::{Id, Tier};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{Arrival, MoveEnd, State};
 use crate::device::PLAIN;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::Hop;
 use crate::sync::Mutex;
 use crate::tier::space::Extent;
@@ -27,7 +27,10 @@ use crate::trace::Activity;
 /// Tells the application that a region's bytes are not needed any more.
 pub trait Release: Debug + Send + Sync {
     /// The library needs the bytes no more: the application may change its memory.
-    fn release(&self);
+    ///
+    /// # Errors
+    /// The application's routine has failed, which changes nothing of that.
+    fn release(&self) -> Result<()>;
 }
 
 /// What a checkpoint has still to fetch from the application's memory. Its end releases the
@@ -35,7 +38,7 @@ pub trait Release: Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub struct Loan {
     runs: Vec<Run>,
-    releases: Vec<Arc<dyn Release>>,
+    releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
 impl Loan {
@@ -44,9 +47,17 @@ impl Loan {
         self.runs.iter().any(|run| run.place.id == id)
     }
 
-    /// The routine to call when the loan ends.
-    pub fn until(&mut self, release: Arc<dyn Release>) {
-        self.releases.push(release);
+    /// The routine to call for a region when the loan ends.
+    pub fn until(&mut self, region: i32, release: Arc<dyn Release>) {
+        self.releases.push((region, release));
+    }
+
+    /// Releases the regions. What has failed in that.
+    fn release(&mut self) -> Vec<Error> {
+        let failed = |(region, release): (i32, Arc<dyn Release>)| {
+            release.release().err().map(|error| error.within(format!("region {region}")))
+        };
+        self.releases.drain(..).filter_map(failed).collect()
     }
 
     /// The parts of the checkpoint that have bytes in it, indexed by `Part`.
@@ -61,7 +72,10 @@ impl Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.releases.drain(..).for_each(|release| release.release());
+        for error in self.release() {
+            // There is no call any more that it could be reported by.
+            log::error!("{error}");
+        }
     }
 }
 
@@ -105,7 +119,17 @@ impl Shared {
     /// Copies at once what a checkpoint under way was to fetch later.
     pub(super) fn end_loan(&self, open: &mut Open) -> Result<()> {
         let loan = std::mem::take(&mut open.loan);
-        self.copy(open.id, Way::In, &loan.runs)
+        let copied = self.copy(open.id, Way::In, &loan.runs);
+        self.end(loan);
+        copied
+    }
+
+    /// Releases the regions of a loan. A routine that fails is reported as what fails in the
+    /// background is, by whichever thread it was called.
+    pub(super) fn end(&self, mut loan: Loan) {
+        for error in loan.release() {
+            self.catalog.step(|state| state.report(error));
+        }
     }
 
     /// Commits a checkpoint whose loan, if it has one, is left to the worker.
@@ -125,7 +149,7 @@ pub fn arrive(shared: &Shared) -> Result<()> {
         let Some(loan) = shared.loans.take(arrival.id) else { continue };
         let end = bring(shared, &mut queue, &arrival, &loan);
         // Before anybody hears that all is done.
-        drop(loan);
+        shared.end(loan);
         shared.catalog.step(|state| state.arrived(arrival.id, end));
     }
     Ok(())

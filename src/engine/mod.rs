@@ -11,6 +11,8 @@
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
+//! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
+//! | `scratch_room` | who writes to scratch | waits where that is full and files in it are about to go |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
@@ -23,6 +25,7 @@ pub mod encode;
 pub mod gate;
 pub mod guard;
 pub mod loan;
+pub mod owed;
 pub mod pace;
 pub mod place;
 pub mod prepare;
@@ -34,5 +37,6 @@ pub mod transfer;
 
 mod lifecycle;
 mod prune;
+mod scratch_room;
 
 pub use lifecycle::Engine;

@@ -1,9 +1,12 @@
 //! Removing the files of versions that are more than a tier is to keep.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
+use crate::catalog::state::State;
+use crate::error::Result;
 use crate::policy::rounds::{Fate, PARITIES};
 
 /// How many of the oldest versions are looked at to find one that can go. Where none of them can,
@@ -19,6 +22,10 @@ impl Shared {
         }
         if tier == FileTier::Scratch {
             self.protect(name, version);
+            self.owed.is_taken_again(name, version);
+        }
+        if self.catalog.look(|state| state.is_managed(id)) {
+            return;
         }
         {
             let mut kept = self.retention[tier as usize].lock();
@@ -37,30 +44,32 @@ impl Shared {
             }
             kept.put(name, version, id);
         }
-        self.prune(tier, name);
+        self.prune_others(tier, name, Some(version));
     }
 
     /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
     pub(super) fn prune(&self, tier: FileTier, name: &str) {
+        self.prune_others(tier, name, None);
+    }
+
+    /// The same, but for the version that has just `arrived`: the catalog does not know yet that its
+    /// file is there, and would take it for that of an older checkpoint. One that comes late, behind
+    /// younger ones, goes the next time.
+    fn prune_others(&self, tier: FileTier, name: &str, arrived: Option<i32>) {
         loop {
             let excess = self.excess(tier, name);
             let mut removed = 0;
-            for &version in &excess {
-                // What is being restored or persisted goes with the next one.
-                if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
+            for &version in excess.iter().filter(|version| Some(**version) != arrived) {
+                if tier == FileTier::Scratch && self.owed.holds(name, version) {
                     continue;
                 }
-                let removed_one = match tier {
-                    FileTier::Scratch => {
-                        // An aggregated file is removed for all by one process, perhaps later.
-                        let persistent = FileTier::Persistent as usize;
-                        let persistent = self.retention[persistent].lock().has(name, version);
-                        self.files.remove_scratch(name, version, persistent)
+                match self.remove_from(tier, name, version) {
+                    Ok(true) => {}
+                    // What is being restored or persisted goes with the next one.
+                    Ok(false) => continue,
+                    Err(error) => {
+                        return self.degrade("prune", format!("an old version stays: {error}"));
                     }
-                    FileTier::Persistent => self.files.remove_persistent(name, version),
-                };
-                if let Err(error) = removed_one {
-                    return self.degrade("prune", format!("an old version stays: {error}"));
                 }
                 self.retention[tier as usize].lock().remove(name, version);
                 removed += 1;
@@ -69,6 +78,51 @@ impl Shared {
                 return;
             }
         }
+    }
+
+    /// Removes a version's file from a tier, unless it is in use: then false. The caller holds the
+    /// lock of names.
+    fn remove_from(&self, tier: FileTier, name: &str, version: i32) -> Result<bool> {
+        if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
+            return Ok(false);
+        }
+        match tier {
+            FileTier::Scratch => {
+                // An aggregated file is removed for all by one process, perhaps later.
+                let persistent = FileTier::Persistent as usize;
+                let persistent = self.retention[persistent].lock().has(name, version);
+                self.files.remove_scratch(name, version, persistent)?;
+                self.catalog.step(State::scratch_cleared);
+            }
+            FileTier::Persistent => self.files.remove_persistent(name, version)?,
+        }
+        Ok(true)
+    }
+
+    /// Removes a version that its owner does not need any more from a tier, unless it is in use.
+    /// Whether it is gone.
+    pub fn retire(&self, tier: FileTier, name: &str, version: i32) -> Result<bool> {
+        let _naming = self.naming.lock();
+        self.remove_from(tier, name, version)
+    }
+
+    /// Removes versions of a name from every place. What of it is being written is waited for.
+    pub fn remove_everywhere(&self, name: &str, versions: &BTreeSet<i32>) -> Result<()> {
+        self.settle();
+        self.catalog.step(|state| {
+            versions.iter().for_each(|version| state.withdraw(name, *version));
+        });
+        self.catalog.wait(|state| state.is_withdrawn(name).then_some(()))?;
+        let _naming = self.naming.lock();
+        for &version in versions {
+            if self.files.has_persistent() {
+                self.files.remove_persistent(name, version)?;
+            }
+            if self.files.has_scratch() {
+                self.files.remove_scratch(name, version, Some(false))?;
+            }
+        }
+        Ok(())
     }
 
     /// The oldest versions of a name that are more than a tier is to keep.
@@ -105,6 +159,18 @@ impl Shared {
             for name in names {
                 self.prune(tier, &name);
             }
+        }
+    }
+
+    /// A version of an earlier job has come to a tier.
+    pub(super) fn found_again(&self, tier: FileTier, name: &str) {
+        let mut kept = self.retention[tier as usize].lock();
+        if !kept.is_limited() || !kept.knows(name) {
+            return;
+        }
+        match self.files.oldest_first(tier, name) {
+            Ok(found) => kept.found(name, found),
+            Err(error) => self.degrade("prune", format!("an old version may stay: {error}")),
         }
     }
 

@@ -172,6 +172,18 @@ impl Shared {
         self.pace.call_ends();
     }
 
+    /// Ends a restore of this job's own. `next` is the place in the order of hints at which it will
+    /// be read again.
+    pub fn end_restore_expecting(&self, restoring: Restoring, success: bool, next: Option<u64>) {
+        if let Owner::Own(id) = restoring.owner {
+            self.catalog.step(|state| {
+                state.end_restore(id, success);
+                state.expect(id, next, true);
+            });
+        }
+        self.pace.call_ends();
+    }
+
     /// Restores regions to where the application has them now. Every place must name a region of
     /// the checkpoint and be large enough for it.
     pub fn recover(&self, restoring: &Restoring, places: &[Place]) -> Result<()> {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::gate::Gate;
 use super::guard::Guard;
 use super::loan::Loans;
+use super::owed::Owed;
 use super::pace::{Flushing, Pace};
 use crate::backend::link::Link;
 use crate::catalog::entry::{FileTier, Id};
@@ -71,6 +72,8 @@ pub struct Shared {
     /// persistent: no others are counted among those to keep; and those of which all have made
     /// parities. Taken after `retention`, and before the locks of `erasure`.
     pub common: [Mutex<Common>; TIERS],
+    /// What earlier jobs owe to persistent.
+    pub owed: Owed,
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     /// Which checkpoints are copied to persistent.
@@ -123,6 +126,7 @@ impl Shared {
             guard: Guard::default(),
             loans: Loans::default(),
             naming: Mutex::new(()),
+            owed: Owed::default(),
             stream: Mutex::new(None),
             interval,
             rescued: OnceLock::new(),

@@ -22,7 +22,12 @@ pub fn write(shared: &Shared) -> Result<()> {
         return Ok(());
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
-        let written = write_temporary(shared, &job);
+        let wait = |since, limited| {
+            let room = |state: &mut State| state.await_scratch_room(since, limited);
+            shared.catalog.next(Worker::Write, room).unwrap_or(false)
+        };
+        let written =
+            shared.with_room_in_scratch(&job.name, wait, || write_temporary(shared, &job));
         let naming = shared.naming.lock();
         let result = written
             .and_then(|written| give_name(shared, &job, written))
@@ -54,6 +59,7 @@ pub fn persist(shared: &Shared) -> Result<()> {
 pub(super) fn persist_one(shared: &Shared, job: &PersistJob) {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
+    shared.make_room(FileTier::Persistent, &job.name);
     let result = shared
         .files
         .persist(&job.name, job.version, job.routed.as_deref(), job.place.as_ref())
@@ -73,6 +79,7 @@ pub(super) fn persist_one(shared: &Shared, job: &PersistJob) {
     if after == After::Unlink {
         unlink(shared, &job.name, job.version);
     }
+    shared.catalog.step(State::persist_settled_down);
 }
 
 /// Reads files ahead until the engine stops.
@@ -179,7 +186,8 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 
 fn unlink(shared: &Shared, name: &str, version: i32) {
     shared.left_scratch(name, version);
-    if let Err(error) = shared.files.remove_scratch(name, version, None) {
-        log::warn!("{error}");
+    match shared.files.remove_scratch(name, version, None) {
+        Ok(()) => shared.catalog.step(State::scratch_cleared),
+        Err(error) => log::warn!("{error}"),
     }
 }

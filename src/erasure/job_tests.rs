@@ -1,9 +1,11 @@
 //! Several processes of a job in one: engines with their workers and connections, without MPI.
 
 use std::fs;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::encoding::Member;
 use super::node::{Node, Prepared};
@@ -160,6 +162,43 @@ fn a_job_can_end_while_it_waits_for_an_answer() {
     drop(silent);
 }
 
+/// A host that does not answer: the end of the job ends the call, and no other is made. Catches a wait
+/// for a connection that nobody can end, and tries that go on after the end.
+#[test]
+fn a_job_can_end_while_it_connects() {
+    // Who has as many callers as it takes drops those that come after them.
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&deaf, 0).unwrap();
+    let address = deaf.local_addr().unwrap();
+    let mut callers = Vec::new();
+    let timed_out = loop {
+        match TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
+            Ok(caller) => callers.push(caller),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(timed_out.kind(), std::io::ErrorKind::TimedOut);
+    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let own = prepared.card.clone();
+    let cards = vec![own.clone(), Card { addresses: vec![address], ..own }];
+    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
+    let place = roster::place(&known, 0).unwrap().0.unwrap();
+    let node = Node::start(prepared, 0, cards, place).unwrap();
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| node.call(1).unwrap_err().to_string());
+        let since = Instant::now();
+        while node.open_calls() == 0 {
+            assert!(since.elapsed() < Duration::from_secs(60), "nobody can end this call");
+            thread::yield_now();
+        }
+        node.stop();
+        let error = calling.join().unwrap();
+        assert!(!error.contains("timed out"), "{error}");
+    });
+    let error = node.call(1).unwrap_err().to_string();
+    assert!(error.contains("the job ends"), "{error}");
+}
+
 /// Strangers are neither heard nor answered, and members only within their group.
 #[test]
 fn strangers_are_turned_away() {
@@ -171,9 +210,9 @@ fn strangers_are_turned_away() {
     let cards = vec![here.clone(), here.clone()];
     let called = Node::start(prepared, 0, cards, place).unwrap();
     card.token[5] ^= 1;
-    let error = Peer::call(0, &card, 1, &here, |_| {}).unwrap_err().to_string();
+    let error = Peer::call(0, &card, 1, &here, |_| Ok(())).unwrap_err().to_string();
     assert!(error.contains("hung up"), "{error}");
-    Peer::call(0, &here, 1, &here, |_| {}).unwrap();
+    Peer::call(0, &here, 1, &here, |_| Ok(())).unwrap();
     // A file that nobody offers is refused, and the call goes on.
     let mut call = nodes[0].call(1).unwrap();
     let id = FileId { name: "../x".to_owned(), version: 1, digest: Checksum::from_bytes([0; 32]) };

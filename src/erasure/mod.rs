@@ -15,6 +15,7 @@
 //! | [`peer`], [`server`] | the calling and the called end of a connection |
 //! | [`offers`] | the files that a process serves |
 //! | [`remote`] | the pieces of an encoding, wherever they are |
+//! | [`testimony`] | what parity files say the files of a version are |
 //! | [`survey`] | what is left of a version, and who has to rebuild what |
 //! | [`node`] | one process, with all of this |
 
@@ -32,6 +33,7 @@ pub mod roster;
 pub mod server;
 pub mod stream;
 pub mod survey;
+pub mod testimony;
 pub mod wire;
 
 #[cfg(test)]

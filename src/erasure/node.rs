@@ -2,7 +2,7 @@
 //! is to be done is given to the engine's worker ([`Node::next_job`]).
 
 use std::collections::BTreeSet;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,11 @@ use super::progress::{Choice, Key, Progress, Task};
 use super::roster::{Card, Place, Settings};
 use super::server::Server;
 use super::wire::Word;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
 use crate::format::names;
-use crate::platform::network;
+use crate::platform::fork::Private;
+use crate::platform::network::{self, Connection};
 use crate::policy::rounds::Fate;
 use crate::sync::{Condvar, Mutex};
 
@@ -26,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A process that can be called, and does not answer yet.
 #[derive(Debug)]
 pub struct Prepared {
-    listener: TcpListener,
+    listener: Private<TcpListener>,
     /// What the others need to know.
     pub card: Card,
 }
@@ -48,7 +49,7 @@ struct Known {
     now: Mutex<Now>,
     changed: Condvar,
     /// The calls that this process has made.
-    calls: Mutex<Vec<Weak<TcpStream>>>,
+    calls: Mutex<Vec<Weak<Connection>>>,
 }
 
 #[derive(Debug)]
@@ -159,8 +160,9 @@ impl Node {
     /// Calls another process of the job.
     ///
     /// # Errors
-    /// As [`Peer::call`].
+    /// As [`Peer::call`]; and if the job ends.
     pub fn call(&self, rank: u32) -> Result<Peer> {
+        self.known.check_going_on()?;
         let card = self.known.cards.get(rank as usize);
         let card = card.ok_or_else(|| Error::invalid(format!("there is no number {rank}")))?;
         let here = &self.known.cards[self.own() as usize];
@@ -169,10 +171,15 @@ impl Node {
             calls.retain(|call| call.strong_count() > 0);
             calls.push(Arc::downgrade(stream));
             drop(calls);
-            if self.known.now.lock().stopping {
-                self.known.hang_up();
-            }
+            // Whoever ends it from here on hangs up on this call.
+            self.known.check_going_on()
         })
+    }
+
+    /// How many calls of this process are open, or being opened.
+    #[cfg(test)]
+    pub(super) fn open_calls(&self) -> usize {
+        self.known.calls.lock().iter().filter(|call| call.strong_count() > 0).count()
     }
 
     /// The files that are served to others.
@@ -303,6 +310,14 @@ impl Node {
 }
 
 impl Known {
+    /// An error once the job ends.
+    fn check_going_on(&self) -> Result<()> {
+        if self.now.lock().stopping {
+            return Err(Error::new(Kind::System, "the job ends"));
+        }
+        Ok(())
+    }
+
     /// Ends the calls that this process has made, also for threads that wait for an answer.
     fn hang_up(&self) {
         for call in self.calls.lock().iter().filter_map(Weak::upgrade) {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::Read as _;
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use super::roster::Card;
 use super::wire::{receive, send, FileId, Reply, Word, PROTOCOL};
 use crate::error::{Error, Kind, Result};
-use crate::platform::network;
+use crate::platform::network::{self, Connection};
 
 /// Nobody who lives takes so long for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -22,7 +21,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Peer {
     rank: u32,
-    stream: Arc<TcpStream>,
+    stream: Arc<Connection>,
     /// The lengths that were asked for and not taken.
     asked: VecDeque<usize>,
     /// Why it is of no use any more.
@@ -30,24 +29,32 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Calls the process number `rank`, as the process `own` with the card `here`. `opened` is
-    /// told of each connection before anything is waited for on it: to shut it down ends any wait.
+    /// Calls the process number `rank`, as the process `own` with the card `here`. `begun` is told of
+    /// each connection before anything is waited for on it, to be established to begin with: to shut
+    /// it down ends any wait.
     ///
     /// # Errors
-    /// It is at none of its addresses.
+    /// It is at none of its addresses; those of `begun`.
     pub fn call(
         rank: u32,
         card: &Card,
         own: u32,
         here: &Card,
-        opened: impl Fn(&Arc<TcpStream>),
+        begun: impl Fn(&Arc<Connection>) -> Result<()>,
     ) -> Result<Peer> {
         let mut last = Error::new(Kind::NotFound, "it has no address");
         for address in card.reached_from(here) {
-            match connect(address) {
+            let begins = network::begin_connection(address).map(Arc::new);
+            if let Ok(stream) = &begins {
+                begun(stream)?;
+            }
+            let stands = begins.and_then(|stream| {
+                network::await_connection(&stream, CONNECT)?;
+                network::watch(&stream, Some(PATIENCE))?;
+                Ok(stream)
+            });
+            match stands {
                 Ok(stream) => {
-                    let stream = Arc::new(stream);
-                    opened(&stream);
                     let hello = Word::Hello { protocol: PROTOCOL, token: card.token, from: own };
                     let mut peer = Peer { rank, stream, asked: VecDeque::new(), broken: None };
                     // Whoever does not know the token hangs up; so does a stranger.
@@ -63,7 +70,7 @@ impl Peer {
     }
 
     fn greeted(&mut self) -> Result<()> {
-        match receive(&*self.stream)? {
+        match receive(&**self.stream)? {
             Some(Reply::Bytes) => Ok(()),
             Some(Reply::Refused(why)) => Err(Error::new(Kind::System, why)),
             None => Err(hung_up()),
@@ -80,7 +87,7 @@ impl Peer {
     /// # Errors
     /// The connection is lost.
     pub fn tell(&mut self, word: &Word) -> Result<()> {
-        let sent = send(&*self.stream, word);
+        let sent = send(&**self.stream, word);
         sent.map_err(|error| self.fails(error))
     }
 
@@ -106,8 +113,8 @@ impl Peer {
     }
 
     fn answer(&mut self, into: &mut [u8]) -> Result<()> {
-        match receive(&*self.stream)? {
-            Some(Reply::Bytes) => (&*self.stream)
+        match receive(&**self.stream)? {
+            Some(Reply::Bytes) => (&**self.stream)
                 .read_exact(into)
                 .map_err(|error| Error::system("receiving bytes of a file", &error)),
             Some(Reply::Refused(why)) => Err(Error::new(Kind::NotFound, why)),
@@ -151,10 +158,4 @@ impl Peer {
 
 fn hung_up() -> Error {
     Error::new(Kind::System, "it has hung up")
-}
-
-fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, CONNECT)?;
-    network::watch(&stream, Some(PATIENCE))?;
-    Ok(stream)
 }

@@ -12,7 +12,8 @@ use super::offers::Offers;
 use super::peer::PATIENCE;
 use super::wire::{frame, receive, send, Reply, Token, Word, LONGEST_READ, PROTOCOL};
 use crate::error::{Error, Result};
-use crate::platform::network;
+use crate::platform::fork::Private;
+use crate::platform::network::{self, Connection};
 use crate::sync::Mutex;
 
 /// Who does not say who it is within this time is not of this job.
@@ -31,7 +32,7 @@ pub struct Server {
 }
 
 struct Desk {
-    listener: TcpListener,
+    listener: Private<TcpListener>,
     token: Token,
     offers: Arc<Offers>,
     hear: Box<Hear>,
@@ -41,7 +42,7 @@ struct Desk {
 /// The calls that are open.
 #[derive(Debug, Default)]
 struct Open {
-    calls: Vec<(TcpStream, JoinHandle<()>)>,
+    calls: Vec<(Arc<Connection>, JoinHandle<()>)>,
     closed: bool,
 }
 
@@ -57,7 +58,7 @@ impl Server {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(
-        listener: TcpListener,
+        listener: Private<TcpListener>,
         token: Token,
         offers: Arc<Offers>,
         hear: Box<Hear>,
@@ -98,7 +99,7 @@ impl Drop for Server {
 impl Desk {
     fn accept(self: &Arc<Self>) {
         loop {
-            let accepted = self.listener.accept();
+            let accepted = network::accept(&self.listener);
             let mut open = self.open.lock();
             if open.closed {
                 return;
@@ -106,12 +107,11 @@ impl Desk {
             open.calls.retain(|(_, thread)| !thread.is_finished());
             let answering = accepted
                 .map_err(|error| Error::system("accepting a call", &error))
-                .and_then(|(stream, _)| {
-                    let clone = stream.try_clone();
-                    let clone = clone.map_err(|error| Error::system("a call", &error))?;
-                    let desk = self.clone();
-                    let thread = spawn("veloc-ec-answer", move || desk.answer(&stream))?;
-                    Ok((clone, thread))
+                .and_then(|stream| {
+                    let stream = Arc::new(stream);
+                    let (desk, answered) = (self.clone(), stream.clone());
+                    let thread = spawn("veloc-ec-answer", move || desk.answer(&answered))?;
+                    Ok((stream, thread))
                 });
             match answering {
                 Ok(call) => open.calls.push(call),

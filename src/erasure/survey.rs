@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::encoding::Encoding;
 use super::layout::Whole;
 use super::parity::Header;
+use super::testimony::{Content, Testimony, Verdict};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
 
@@ -16,6 +17,8 @@ use crate::format::checksum::Checksum;
 pub struct Standing {
     /// A copy that it can restore.
     pub restorable: bool,
+    /// This job has taken or restored the version here: the copy is the right one.
+    pub known: bool,
     /// A parity file, which says this.
     pub parity: Option<Header>,
 }
@@ -44,22 +47,28 @@ pub struct Rebuild {
 }
 
 impl Survey {
-    /// Chooses for each process without a file the encoding of which most parities are there.
+    /// Chooses for each process without a file the encoding of which most parities are there. One
+    /// whose file most parity files know as another is without: its directory was away for a while.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is none for one of them.
+    /// [`Kind::NotFound`] if there is none for one of them; [`Kind::Corrupt`] if it cannot be told
+    /// which of two files of a process is the right one.
     pub fn new(standings: Vec<Standing>) -> Result<Survey> {
         let mut count: BTreeMap<&Encoding, usize> = BTreeMap::new();
+        let mut said = Testimony::default();
         for header in standings.iter().filter_map(|standing| standing.parity.as_ref()) {
             *count.entry(&header.encoding).or_default() += 1;
+            said.hear(&header.encoding, true);
         }
         let mut chosen: Vec<Encoding> = Vec::new();
         let mut lost = BTreeMap::new();
-        for (rank, _) in standings.iter().enumerate().filter(|(_, s)| !s.restorable) {
-            let rank = rank as u32;
+        for (rank, standing) in (0..).zip(&standings) {
+            if standing.restorable && !is_outdated(rank, standing, &said)? {
+                continue;
+            }
             let best = count
                 .iter()
-                .filter(|(encoding, _)| encoding.place(rank).is_some())
+                .filter(|(encoding, _)| encoding.place(rank).is_some() && said.admits(encoding))
                 .max_by_key(|(encoding, count)| (**count, **encoding));
             let Some((&best, _)) = best else {
                 return Err(Error::new(
@@ -133,6 +142,28 @@ impl Survey {
     }
 }
 
+/// Whether most parity files know a process's file, which its own one describes, as another.
+fn is_outdated(rank: u32, standing: &Standing, said: &Testimony) -> Result<bool> {
+    let own = standing.parity.as_ref().filter(|_| !standing.known);
+    let Some(own) = own.and_then(|own| own.encoding.members.get(own.own as usize)) else {
+        // Without parities it may be newer than those of the others.
+        return Ok(false);
+    };
+    match said.judge(rank, Content::of(own)) {
+        Verdict::Right => Ok(false),
+        Verdict::Wrong => Ok(true),
+        Verdict::Disputed => Err(Error::new(
+            Kind::Corrupt,
+            format!(
+                "the parity file of number {rank} has its file as {}, and as many others as another \
+                 one: it was taken again while its directory was away, and which is the right one \
+                 cannot be told",
+                own.digest
+            ),
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +186,7 @@ mod tests {
             own,
             payload: Checksum::from_bytes([own as u8; 32]),
         };
-        Standing { restorable, parity: parity.map(header) }
+        Standing { restorable, known: false, parity: parity.map(header) }
     }
 
     const WHOLE: Whole = Whole { data: true, parity: true };
@@ -215,6 +246,27 @@ mod tests {
         let verified = [NOTHING, NOTHING, WHOLE, WHOLE].map(|whole| vec![whole]);
         let survey = Survey::new(standings).unwrap();
         assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
+    }
+
+    /// Catches an old file that is restored because it and its own parity file are of one mind.
+    #[test]
+    fn a_file_that_the_others_know_as_another_is_lost() {
+        let (old, new) = (encoding(&[0, 1, 2], 1), encoding(&[0, 1, 2], 0));
+        let mut standings = vec![
+            standing(true, Some((&old, 0))),
+            standing(true, Some((&new, 1))),
+            standing(true, Some((&new, 2))),
+        ];
+        let survey = Survey::new(standings.clone()).unwrap();
+        let verified = [NOTHING, WHOLE, WHOLE].map(|whole| vec![whole]);
+        assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
+        // What this job itself has taken is right, whatever has not been encoded again yet.
+        standings[0].known = true;
+        assert_eq!(Survey::new(standings.clone()).unwrap().chosen(), []);
+        standings[0].known = false;
+        standings.truncate(2);
+        let error = Survey::new(standings).unwrap_err().to_string();
+        assert!(error.contains("number 0") && error.contains(&"01".repeat(32)), "{error}");
     }
 
     /// Parities of an encoding that was overtaken are left behind by those that were killed.

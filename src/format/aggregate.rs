@@ -141,6 +141,33 @@ impl Offsets {
 }
 
 impl Offsets {
+    /// Finds the parts of the aggregated file `file` of `file_len` bytes, which messages call `path`: by
+    /// the table at `table`, or, if that is missing, by their headers, and then says so in words.
+    ///
+    /// # Errors
+    /// As [`Offsets::read`]; as [`Offsets::walk`], with the table that is missing.
+    pub fn find(
+        table: &Path,
+        file: &File,
+        file_len: u64,
+        path: &Path,
+    ) -> Result<(Offsets, Option<String>)> {
+        match Offsets::read(table, file_len) {
+            Err(error) if error.kind() == Kind::NotFound => {
+                let missing = format!("its table {} is missing", table.display());
+                let offsets = Offsets::walk(file, file_len, path);
+                let offsets = offsets.map_err(|error| error.followed_by(&missing))?;
+                let found = format!(
+                    "{}: {missing}; its {} parts are found by their headers",
+                    path.display(),
+                    offsets.ranks()
+                );
+                Ok((offsets, Some(found)))
+            }
+            read => Ok((read?, None)),
+        }
+    }
+
     /// Finds the parts of an aggregated file of `file_len` bytes without its table, by their headers:
     /// each tells where the next one begins, and the last must end with the file. `path` is for
     /// messages.

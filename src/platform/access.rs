@@ -43,12 +43,27 @@ pub fn first_unwritable(ranges: &[(u64, u64)]) -> Option<usize> {
     })
 }
 
-/// Whether each of `len` bytes at `address` is in a mapping that can be written. This reads the list
-/// of all mappings, tens of microseconds for some hundred of them.
-pub fn is_mapped_writable(address: u64, len: u64) -> bool {
-    // Without /proc nothing is known, and nothing refused. The names of files need not be UTF-8.
-    let Ok(maps) = fs::read("/proc/self/maps") else { return true };
-    writable_in(&String::from_utf8_lossy(&maps), address..address.saturating_add(len))
+/// The mappings of this process, as they were when it was asked for them.
+#[derive(Debug)]
+pub struct Mappings {
+    /// Ascending, and whether each may be written to. `None`: they are not known.
+    all: Option<Vec<(Range<u64>, bool)>>,
+}
+
+impl Mappings {
+    /// Reads the list of all mappings: tens of microseconds for some hundred of them.
+    pub fn now() -> Mappings {
+        // The names of files need not be UTF-8.
+        let text = fs::read("/proc/self/maps").ok();
+        Mappings { all: text.map(|text| listed(&String::from_utf8_lossy(&text))) }
+    }
+
+    /// Whether each of `len` bytes at `address` is in a mapping that can be written. Without /proc
+    /// nothing is known, and nothing refused.
+    pub fn have_writable(&self, address: u64, len: u64) -> bool {
+        let wanted = address..address.saturating_add(len);
+        self.all.as_ref().is_none_or(|all| writable_in(all, wanted))
+    }
 }
 
 /// The place of the first range whose ends do not `pass`: that tells how many addresses do before one
@@ -94,21 +109,25 @@ fn passing(transfer: Transfer, local: &[u64], remote: &[u64]) -> usize {
     usize::try_from(copied).unwrap_or(0)
 }
 
-/// Whether the mappings of `/proc/self/maps`, which ascend, have all of `wanted` writable.
-fn writable_in(maps: &str, wanted: Range<u64>) -> bool {
+/// Whether these mappings, which ascend, have all of `wanted` writable.
+fn writable_in(mappings: &[(Range<u64>, bool)], wanted: Range<u64>) -> bool {
     let mut reached = wanted.start;
-    for (range, writable) in maps.lines().filter_map(mapping) {
+    let first = mappings.partition_point(|(range, _)| range.end <= reached);
+    for (range, writable) in &mappings[first..] {
         if reached >= wanted.end {
             break;
         }
-        if range.end > reached {
-            if range.start > reached || !writable {
-                return false;
-            }
-            reached = range.end;
+        if range.start > reached || !writable {
+            return false;
         }
+        reached = range.end;
     }
     reached >= wanted.end
+}
+
+/// The mappings in the text of `/proc/self/maps`.
+fn listed(maps: &str) -> Vec<(Range<u64>, bool)> {
+    maps.lines().filter_map(mapping).collect()
 }
 
 /// The addresses of a line such as `7f0000000000-7f0000200000 rw-p ...`, and whether they may be
@@ -140,13 +159,14 @@ mod tests {
         let constant = TABLE.as_ptr() as u64;
         assert!(is_readable(constant, 64));
         assert_eq!(first_unwritable(&[(constant, 64)]), Some(0));
-        assert!(!is_mapped_writable(constant, 64));
+        assert!(!Mappings::now().have_writable(constant, 64));
         let mut bytes = [7u8; 64];
         let at = bytes.as_mut_ptr() as u64;
         assert_eq!(first_unwritable(&[(at, 64)]), None);
-        assert!(is_mapped_writable(at, 64));
         assert_eq!(bytes, [7; 64]);
-        assert!(is_mapped_writable(0, 0) && !is_mapped_writable(8, 64));
+        let now = Mappings::now();
+        assert!(now.have_writable(at, 64));
+        assert!(now.have_writable(0, 0) && !now.have_writable(8, 64));
         // Among others, ranges without bytes, and more than one call can ask for.
         assert_eq!(first_unwritable(&[(0, 0), (at, 64), (8, 64), (constant, 1)]), Some(2));
         let mut wide = vec![7u8; 3 * LEAST_PAGE as usize];
@@ -169,13 +189,13 @@ mod tests {
         };
         assert_ne!(start, libc::MAP_FAILED);
         let (at, len) = (start as u64, 3 * page as u64);
-        assert!(is_mapped_writable(at, len));
+        assert!(Mappings::now().have_writable(at, len));
         // SAFETY: the page in the middle of that mapping.
         let status = unsafe { libc::mprotect(start.byte_add(page), page, libc::PROT_READ) };
         assert_eq!(status, 0);
         assert_eq!(first_unwritable(&[(at, len)]), None);
-        assert!(!is_mapped_writable(at, len));
-        assert!(is_mapped_writable(at, page as u64));
+        let now = Mappings::now();
+        assert!(!now.have_writable(at, len) && now.have_writable(at, page as u64));
         // SAFETY: that mapping, which nobody uses.
         unsafe { libc::munmap(start, 3 * page) };
     }
@@ -194,7 +214,7 @@ mod tests {
             (0x5000..0x6001, false),
             (0x0fff..0x1001, false),
         ] {
-            assert_eq!(writable_in(maps, range.clone()), expected, "{range:x?}");
+            assert_eq!(writable_in(&listed(maps), range.clone()), expected, "{range:x?}");
         }
     }
 }

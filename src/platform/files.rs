@@ -24,9 +24,9 @@ pub enum Durability {
     Unsynced,
 }
 
-/// The most bytes that one system call is asked to copy, so that a signal or an error is noticed
-/// in reasonable time.
-const COPY_STEP: u64 = 256 << 20;
+/// The most bytes that one system call is asked to copy, so that a signal, an error or an end of the
+/// job is noticed in reasonable time.
+const COPY_STEP: u64 = 64 << 20;
 
 /// The buffer of a copy by reading and writing, in bytes.
 const COPY_BUFFER: usize = 1 << 20;
@@ -351,7 +351,7 @@ pub fn free_space(path: &Path) -> Result<u64> {
 pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Result<u64> {
     let from = open(source)?;
     let to = create(temporary)?;
-    let copied = copy_all(&from, &to, source, temporary).and_then(|bytes| {
+    let copied = copy_all(&from, &to, (source, temporary), || Ok(())).and_then(|bytes| {
         if durability == Durability::Synced {
             sync(&to, temporary)?;
         }
@@ -364,42 +364,57 @@ pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Res
     copied
 }
 
-/// Copies all of `source`, open at its start, to `offset` (in bytes) of `target`, and gives the bytes
-/// copied.
+/// Copies all of the open file `from` to `offset` (in bytes) of `to`, and gives the bytes copied.
+/// `paths` are for messages; `go_on` is called now and then, and ends it by an error.
 ///
 /// # Errors
-/// As [`copy_file`].
-pub fn copy_to_offset(
+/// As [`copy_file`]; those of `go_on`.
+pub fn copy_between(
     mut from: &File,
     mut to: &File,
     offset: u64,
-    source: &Path,
-    target: &Path,
+    paths: (&Path, &Path),
+    go_on: impl FnMut() -> Result<()>,
 ) -> Result<u64> {
     let seek = |file: &mut &File, at: u64, path: &Path| {
         file.seek(SeekFrom::Start(at))
             .map_err(|e| Error::system(format!("seek {at} in {}", path.display()), &e))
     };
-    seek(&mut from, 0, source)?;
-    seek(&mut to, offset, target)?;
-    copy_all(from, to, source, target)
+    seek(&mut from, 0, paths.0)?;
+    seek(&mut to, offset, paths.1)?;
+    copy_all(from, to, paths, go_on)
 }
 
 /// Copies from the position of `from` (its start) to that of `to`.
-fn copy_all(from: &File, to: &File, source: &Path, temporary: &Path) -> Result<u64> {
+fn copy_all(
+    from: &File,
+    to: &File,
+    (source, temporary): (&Path, &Path),
+    mut go_on: impl FnMut() -> Result<()>,
+) -> Result<u64> {
     let total = len(from, source)?;
     let failed = |e: &io::Error| {
         write_error(format!("copy {} to {}", source.display(), temporary.display()), e)
     };
-    let mut copied = copy_in_kernel(from, to, total).map_err(|e| failed(&e))?;
-    if copied < total {
-        copied += copy_by_buffer(from, to, total - copied).map_err(|e| failed(&e))?;
-    }
-    if copied < total {
-        return Err(Error::new(
-            Kind::Corrupt,
-            format!("{} ended after {copied} of {total} bytes", source.display()),
-        ));
+    let (mut copied, mut in_kernel) = (0, true);
+    while copied < total {
+        go_on()?;
+        let step = (total - copied).min(COPY_STEP);
+        let mut done = 0;
+        if in_kernel {
+            done = copy_in_kernel(from, to, step).map_err(|e| failed(&e))?;
+            in_kernel = done == step;
+        }
+        if done < step {
+            done += copy_by_buffer(from, to, step - done).map_err(|e| failed(&e))?;
+        }
+        copied += done;
+        if done < step {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!("{} ended after {copied} of {total} bytes", source.display()),
+            ));
+        }
     }
     Ok(copied)
 }
@@ -409,7 +424,7 @@ fn copy_all(from: &File, to: &File, source: &Path, temporary: &Path) -> Result<u
 fn copy_in_kernel(from: &File, to: &File, total: u64) -> io::Result<u64> {
     let mut copied = 0;
     while copied < total {
-        let step = (total - copied).min(COPY_STEP) as usize;
+        let step = (total - copied) as usize;
         // SAFETY: two open files; without offsets the call uses and moves the files' positions.
         let result = unsafe {
             libc::copy_file_range(

@@ -6,6 +6,7 @@ pub mod access;
 pub mod affinity;
 pub mod clock;
 pub mod files;
+pub mod fork;
 pub mod mapping;
 pub mod memory;
 pub mod mounts;
@@ -35,6 +36,17 @@ pub fn is_alive(process: u32) -> bool {
     exists && !matches!(state, Some('Z' | 'X'))
 }
 
+/// Whether a process is ending, or has ended and was not waited for. From the moment it is killed it
+/// may take seconds until its memory and its files are given back.
+pub fn is_ending(process: u32) -> bool {
+    /// The kernel's `PF_EXITING`.
+    const EXITING: u64 = 4;
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name, which may have any letters: the state, five numbers, and the flags.
+    let flags = status.rsplit_once(") ").and_then(|(_, behind)| behind.split(' ').nth(6));
+    flags.and_then(|flags| flags.parse::<u64>().ok()).is_some_and(|flags| flags & EXITING != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,12 +56,13 @@ mod tests {
     fn who_is_alive() {
         assert!(is_alive(std::process::id()));
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        assert!(is_alive(child.id()));
+        assert!(is_alive(child.id()) && !is_ending(child.id()));
         child.kill().unwrap();
         // It has ended, and nobody has waited for it.
         while is_alive(child.id()) {
             std::thread::yield_now();
         }
+        assert!(is_ending(child.id()));
         child.wait().unwrap();
         assert!(!is_alive(child.id()));
     }

@@ -2,11 +2,19 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::net::{bind, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{
+    accept_with, bind, socket_with, sockopt, AddressFamily, SocketFlags, SocketType,
+};
 
+use super::fork::Private;
 use crate::error::{Error, Result};
+
+/// A connection.
+pub type Connection = Private<TcpStream>;
 
 /// How many may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
@@ -22,9 +30,10 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// The system's.
-pub fn listen() -> Result<TcpListener> {
-    listen_at_both()
-        .or_else(|_| TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))))
+pub fn listen() -> Result<Private<TcpListener>> {
+    let version_4 = || TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    Private::new(|| listen_at_both().or_else(|_| version_4()))
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| Error::system("listening for the other processes of the job", &error))
 }
 
@@ -36,6 +45,69 @@ fn listen_at_both() -> io::Result<TcpListener> {
     bind(&socket, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))
+}
+
+/// The next connection.
+///
+/// # Errors
+/// The system's; also if the listener was [stopped](stop).
+pub fn accept(listener: &Private<TcpListener>) -> io::Result<Connection> {
+    loop {
+        let mut waited = [PollFd::new(listener, PollFlags::IN)];
+        match poll(&mut waited, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // It does not wait: processes may be forked meanwhile.
+        let accepted =
+            Private::new(|| Ok(TcpStream::from(accept_with(listener, SocketFlags::CLOEXEC)?)));
+        match accepted {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            accepted => return accepted,
+        }
+    }
+}
+
+/// Begins a connection, for [`await_connection`].
+///
+/// # Errors
+/// The system's.
+pub fn begin_connection(address: SocketAddr) -> io::Result<Connection> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Private::new(|| {
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+/// Waits until a connection stands, at most so long. Another thread ends that by shutting it down.
+///
+/// # Errors
+/// The system's; [`io::ErrorKind::TimedOut`].
+pub fn await_connection(stream: &Connection, at_most: Duration) -> io::Result<()> {
+    let since = Instant::now();
+    loop {
+        let left = at_most.saturating_sub(since.elapsed());
+        let mut waited = [PollFd::new(stream, PollFlags::OUT)];
+        match poll(&mut waited, Some(&timespec(left))) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    sockopt::socket_error(stream)??;
+    // One that was shut down has no other end.
+    stream.peer_addr()?;
+    stream.set_nonblocking(false)
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
 
 /// Has a thread that waits in `accept` return.
@@ -147,7 +219,8 @@ mod tests {
             watch(&stream, Some(Duration::from_secs(60))).unwrap();
             stream.write_all(&[7]).unwrap();
             let mut byte = [0];
-            listener.accept().unwrap().0.read_exact(&mut byte).unwrap();
+            let accepted = accept(&listener).unwrap();
+            (&*accepted).read_exact(&mut byte).unwrap();
             assert_eq!(byte, [7]);
         }
     }
@@ -156,7 +229,7 @@ mod tests {
     fn waiting_for_a_connection_can_be_ended() {
         let listener = listen().unwrap();
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| listener.accept().is_err());
+            let waiting = scope.spawn(|| accept(&listener).is_err());
             stop(&listener);
             assert!(waiting.join().unwrap());
         });

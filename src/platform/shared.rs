@@ -43,6 +43,22 @@ impl SharedMemory {
         Ok(SharedMemory { file, len })
     }
 
+    /// Memory that can refuse pages.
+    #[cfg(test)]
+    pub(crate) fn create_refusing(name: &str, len: u64) -> Result<SharedMemory> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC)
+            .map_err(|error| Error::system("memfd_create", &error.into()))?;
+        ftruncate(&file, len).map_err(|error| Error::system("ftruncate", &error.into()))?;
+        Ok(SharedMemory { file, len })
+    }
+
+    /// Refuses the pages from here on.
+    #[cfg(test)]
+    pub(crate) fn refuse_from(&self, offset: u64) -> Result<()> {
+        let refused = ftruncate(&self.file, offset);
+        refused.map_err(|error| Error::system("ftruncate", &error.into()))
+    }
+
     /// Memory that another process made by [`SharedMemory::create`].
     ///
     /// # Errors
@@ -60,6 +76,17 @@ impl SharedMemory {
             ));
         }
         Ok(SharedMemory { file, len })
+    }
+
+    /// Whether a process has it mapped. `None`: that cannot be seen.
+    pub fn is_mapped_by(&self, process: u32) -> Option<bool> {
+        let own = fstat(&self.file).ok()?.st_ino.to_string();
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+        // Addresses, access, offset, device, inode, path.
+        let mut mapped = maps.lines().map(|line| line.split_ascii_whitespace().skip(4));
+        Some(mapped.any(|mut fields| {
+            fields.next() == Some(&*own) && fields.next().is_some_and(|p| p.starts_with("/memfd:"))
+        }))
     }
 
     /// Its bytes.
@@ -92,6 +119,11 @@ mod tests {
         let second = Mapping::of(&other).unwrap();
         assert_eq!(first.len(), second.len());
         assert_eq!(first.base().as_ptr() as usize % ALIGNMENT, 0);
+        let own = std::process::id();
+        let unmapped = SharedMemory::create("veloc-test", 4096).unwrap();
+        assert_eq!(memory.is_mapped_by(own), Some(true));
+        assert_eq!(unmapped.is_mapped_by(own), Some(false));
+        assert_eq!(memory.is_mapped_by(u32::MAX), None);
         let last = first.len() - 1;
         // SAFETY: within the mappings, which only this test uses.
         unsafe {

@@ -19,6 +19,7 @@ use rustix::net::{
 };
 use rustix::process::{geteuid, pidfd_open, Pid, PidfdFlags};
 
+use super::fork::Private;
 use crate::error::{Error, Kind, Result};
 
 /// The most bytes of a message.
@@ -34,7 +35,7 @@ pub struct Listener(OwnedFd);
 
 /// One end of a connection.
 #[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub struct Socket(Private<OwnedFd>);
 
 /// A message as it was received.
 #[derive(Debug)]
@@ -67,7 +68,9 @@ pub fn listen_as(name: &str) -> Result<Option<Listener>> {
 /// Whoever has it is another user's process.
 pub fn connect_to(name: &str) -> Result<Option<Socket>> {
     let what = |error: Errno| Error::system(format!("connecting to \"{name}\""), &error.into());
-    let socket = new().map_err(what)?;
+    let socket = Private::new(|| Ok(new()?));
+    let socket =
+        socket.map_err(|error| Error::system(format!("connecting to \"{name}\""), &error))?;
     match connect(&socket, &address(name).map_err(what)?) {
         Ok(()) => {}
         Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(None),
@@ -110,10 +113,12 @@ impl Listener {
             Ok(_) => {}
             Err(error) => return Err(what(error)),
         }
-        match accept_with(&self.0, SocketFlags::CLOEXEC) {
+        match Private::new(|| Ok(accept_with(&self.0, SocketFlags::CLOEXEC)?)) {
             Ok(socket) => Ok(Some(Socket(socket))),
-            Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => Ok(None),
-            Err(error) => Err(what(error)),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => Ok(None),
+                _ => Err(Error::system("accepting a connection", &error)),
+            },
         }
     }
 }

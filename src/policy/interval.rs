@@ -1,6 +1,7 @@
-//! Which checkpoints are copied to persistent, if not each (`persistent_interval`).
+//! Which checkpoints are copied to persistent, if not each (`persistent_interval`); and which of those
+//! that an earlier job has left in scratch should have been.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Lets one checkpoint pass, at most, in each interval. The first begins with the job, as upstream
 /// has it.
@@ -37,6 +38,39 @@ impl Interval {
     }
 }
 
+/// A checkpoint that an earlier job has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Left {
+    /// When it was taken, about.
+    pub taken: SystemTime,
+    /// Its version.
+    pub version: i32,
+    /// It has a copy in persistent.
+    pub persistent: bool,
+}
+
+/// The versions that should have a copy in persistent and have none, the newest first: one in each
+/// interval of so many seconds (0: each; `None`: none), as far as that can be told from the times of
+/// their files, and no older ones than persistent keeps (`limit`; 0: all).
+pub fn owed(seconds: Option<u64>, limit: usize, mut left: Vec<Left>) -> Vec<i32> {
+    let Some(interval) = seconds.map(Duration::from_secs) else {
+        return Vec::new();
+    };
+    left.sort_unstable();
+    // The first interval begins with the first of them that is known.
+    let mut last = left.first().map(|first| first.taken).filter(|_| !interval.is_zero());
+    let mut kept = Vec::new();
+    for one in left {
+        let due = last.is_none_or(|last| one.taken >= last + interval);
+        if one.persistent || due {
+            kept.push(one);
+            last = Some(one.taken);
+        }
+    }
+    let too_many = if limit == 0 { 0 } else { kept.len().saturating_sub(limit) };
+    kept[too_many..].iter().rev().filter(|one| !one.persistent).map(|one| one.version).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +88,29 @@ mod tests {
         assert!(at(&mut all, 0.0) && at(&mut all, 0.0) && !all.depends_on_time());
         let mut none = Interval::new(None);
         assert!(!at(&mut none, 1e6) && !none.depends_on_time());
+    }
+    /// Catches copies that nobody asked for, and those that would be removed as soon as they are made.
+    #[test]
+    fn what_earlier_jobs_owe() {
+        let owed = |seconds, limit, left: &[(u64, i32, bool)]| {
+            let one = |&(taken, version, persistent): &(u64, i32, bool)| Left {
+                taken: SystemTime::UNIX_EPOCH + Duration::from_secs(taken),
+                version,
+                persistent,
+            };
+            super::owed(seconds, limit, left.iter().map(one).collect())
+        };
+        // After a rollback: taken in this order.
+        let left = [(0, 7, true), (10, 8, false), (20, 5, true), (30, 6, false), (40, 9, false)];
+        assert_eq!(owed(Some(0), 0, &left), [9, 6, 8]);
+        assert_eq!(owed(None, 0, &left), [0; 0]);
+        assert_eq!(owed(Some(0), 3, &left), [9, 6]);
+        assert_eq!(owed(Some(0), 1, &left), [9]);
+        assert_eq!(owed(Some(20), 0, &left), [9]);
+        assert_eq!(owed(Some(5), 0, &left), [9, 6, 8]);
+        assert_eq!(owed(Some(50), 0, &left), [0; 0]);
+        let nothing = [(0, 1, false), (10, 2, false), (20, 3, false)];
+        assert_eq!(owed(Some(10), 0, &nothing), [3, 2], "the first interval begins with the first");
+        assert_eq!(owed(Some(0), 2, &nothing), [3, 2]);
     }
 }

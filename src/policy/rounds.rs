@@ -27,6 +27,18 @@ pub const VALUES: usize = 3 + 2 * TIERS;
 /// What a process passes to a round, of which the least of all is found.
 pub type Values = [i64; VALUES];
 
+/// Less than any key that is passed, and than any that is passed negated.
+const NO_KEY: i64 = (i64::MIN >> 1) - 1;
+
+/// What a process passes that takes no part in the agreement any more: it ends for all by that.
+pub const GIVEN_UP: Values = {
+    let mut values = [0; VALUES];
+    values[0] = NO_KEY;
+    values[1] = NO_KEY;
+    values[2] = i64::MAX;
+    values
+};
+
 /// What becomes of a checkpoint's file in a tier, or of its parities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -51,6 +63,11 @@ impl Common {
     /// All: of a process that has no others.
     pub fn all() -> Common {
         Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX }
+    }
+
+    /// Whether these are the checkpoints of a process that has no others.
+    pub fn is_alone(&self) -> bool {
+        self.settled == Id::MAX
     }
 
     /// Whether a checkpoint is among them.
@@ -143,6 +160,15 @@ pub struct Rounds {
     broken: bool,
 }
 
+/// Why nothing is agreed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// The processes have taken different checkpoints.
+    Different,
+    /// One of them has given the agreement up.
+    GivenUp,
+}
+
 /// What a result means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -151,8 +177,8 @@ pub struct Outcome {
     /// The checkpoint of the round, if its copy to persistent is still to be decided on, and whether
     /// it is to be made.
     pub persist: Option<(Id, bool)>,
-    /// From here on nothing is agreed: the processes have taken different checkpoints.
-    pub broke: bool,
+    /// From here on nothing is agreed, and why.
+    pub broke: Option<Breach>,
 }
 
 impl Rounds {
@@ -218,7 +244,8 @@ impl Rounds {
     pub fn end(&mut self, least: &Values) -> Outcome {
         self.ended += 1;
         let same = least[0] == -least[1];
-        let broke = !same && !self.broken;
+        let why = if least[0] == NO_KEY { Breach::GivenUp } else { Breach::Different };
+        let broke = (!same && !self.broken).then_some(why);
         self.broken |= !same;
         let of_round = self.undecided.iter().find(|&&(round, _)| round == self.ended);
         // When in doubt, a copy too many.
@@ -446,7 +473,7 @@ mod tests {
                         let process = &mut processes[p];
                         process.taken += 1;
                         let outcome = process.rounds.end(&least);
-                        prop_assert!(!outcome.broke);
+                        prop_assert!(outcome.broke.is_none());
                         process.common.learn(outcome.common[0]);
                         process.protected.learn(outcome.common[PARITIES]);
                     }
@@ -570,9 +597,24 @@ mod tests {
         mine.opened(1, true);
         let other = Rounds::default().begin(4, Some(false), |_, _| Fate::There);
         let outcome = mine.end(&least(&[first, other]));
-        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke: true });
+        let broke = Some(Breach::Different);
+        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
         let second = mine.begin(8, None, |_, _| Fate::There);
         let outcome = mine.end(&second);
-        assert_eq!((outcome.common, outcome.broke), (NOTHING, false));
+        assert_eq!((outcome.common, outcome.broke), (NOTHING, None));
+    }
+
+    /// The same of one that has given up, which is told from them; whatever key the others pass.
+    #[test]
+    fn one_that_has_given_up_ends_the_agreement() {
+        for key in [i64::MIN, -1, 0, 8, i64::MAX] {
+            let mut mine = Rounds::default();
+            let values = mine.begin(key, Some(false), |_, _| Fate::There);
+            mine.opened(1, true);
+            let outcome = mine.end(&least(&[values, GIVEN_UP]));
+            let broke = Some(Breach::GivenUp);
+            assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
+        }
+        assert_eq!(Rounds::default().end(&GIVEN_UP).broke, Some(Breach::GivenUp), "all have");
     }
 }

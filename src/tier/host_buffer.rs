@@ -9,9 +9,10 @@
 //! registered. So whoever copies takes a [`Lease`] of the chunk first.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::pages::{Chunks, Closing, Pages};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::platform::mapping::{supports_populate, Mapping};
 use crate::platform::memory;
 use crate::policy::register::{Next, Pin};
@@ -55,6 +56,8 @@ pub struct HostBuffer {
     len: u64,
     chunks: Chunks,
     mapping: Mapping,
+    /// The system may refuse a page, and would end whoever writes to it.
+    refuses: OnceLock<bool>,
     guarded: Mutex<Guarded>,
     changed: Condvar,
 }
@@ -125,6 +128,7 @@ impl HostBuffer {
             len,
             chunks: pages.layout(),
             mapping,
+            refuses: OnceLock::new(),
             guarded: Mutex::new(Guarded { pages, stopping: false }),
             changed: Condvar::new(),
         }
@@ -186,6 +190,30 @@ impl HostBuffer {
     /// followed by [`HostBuffer::written`] or [`HostBuffer::not_written`].
     pub fn writing(&self, extents: &[Extent]) {
         self.guarded.lock().pages.writing(extents);
+    }
+
+    /// Makes the pages of these bytes, which the processor is about to write, where the system may
+    /// refuse one (`vm.overcommit_memory = 2`): a write would end the process. Elsewhere does nothing.
+    ///
+    /// # Errors
+    /// [`Kind::NoRoom`] if the system refuses.
+    pub fn ensure(&self, extents: &[Extent]) -> Result<()> {
+        if !self.refuses.get_or_init(|| memory::commits_strictly() && supports_populate()) {
+            return Ok(());
+        }
+        extents.iter().try_for_each(|extent| {
+            let bytes = extent.offset as usize..(extent.offset + extent.len) as usize;
+            self.mapping.populate(bytes).map_err(|error| {
+                let what = "the system refuses memory for the host buffer";
+                Error::new(Kind::NoRoom, format!("{what}: {error}"))
+            })
+        })
+    }
+
+    /// As on a system that may refuse a page.
+    #[cfg(test)]
+    pub(crate) fn may_be_refused(self) -> HostBuffer {
+        HostBuffer { refuses: OnceLock::from(true), ..self }
     }
 
     /// The copy has failed: touching comes back for what it has not written.

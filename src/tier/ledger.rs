@@ -5,7 +5,9 @@
 //! memory as well, or in scratch, and which has still to reach a file. The writer changes the
 //! ledger at every step; the reader reads it once, when the writer has ended. So the only question
 //! is what a writer leaves that is ended between any two instructions, and the answer is one word:
-//! a record counts from the moment its state is stored, and the state is stored last.
+//! a record counts from the moment its state is stored, and the state is stored last. For the same
+//! reason a checkpoint has one record, which is changed by one store: where it goes in an aggregated
+//! file, which is known later than the rest, has room beside the state that says so.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,11 +22,15 @@ use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
 
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
-const MAGIC: u64 = 0x0002_0063_6f6c_6576;
-/// Words of a slot: its state, its link, and content.
+const MAGIC: u64 = 0x0003_0063_6f6c_6576;
+/// Words of a slot: its state, its link, a place, and content.
 const SLOT: usize = 32;
+/// The first word of the place, in the first slot of a record.
+const PLACE: usize = 2;
+/// The first word of content in a slot.
+const FIRST: usize = 5;
 /// Words of content in a slot.
-const CONTENT: usize = SLOT - 2;
+const CONTENT: usize = SLOT - FIRST;
 /// Words before the first slot: the magic, and how many slots were ever used.
 const HEAD: usize = SLOT;
 
@@ -39,7 +45,8 @@ pub struct Record<'a> {
     pub version: i32,
     /// For a file-based checkpoint, the path that was routed.
     pub routed: Option<Cow<'a, str>>,
-    /// Where it goes in an aggregated file, if it goes there.
+    /// Where it goes in an aggregated file, if it goes there. Beside the others, as it may come later.
+    #[serde(skip)]
     pub place: Option<Place>,
     /// Its regions, ascending by id.
     pub regions: Cow<'a, [Region]>,
@@ -58,6 +65,8 @@ pub struct Standing {
     pub persist: bool,
     /// Its scratch file goes once it is persistent.
     pub doomed: bool,
+    /// It is known where it goes in an aggregated file.
+    pub placed: bool,
 }
 
 impl Standing {
@@ -74,11 +83,18 @@ impl Standing {
             | u64::from(self.in_scratch) << 2
             | u64::from(self.persist) << 3
             | u64::from(self.doomed) << 4
+            | u64::from(self.placed) << 5
     }
 
     fn of(word: u64) -> Standing {
         let bit = |at: u32| word >> at & 1 == 1;
-        Standing { in_host: bit(1), in_scratch: bit(2), persist: bit(3), doomed: bit(4) }
+        Standing {
+            in_host: bit(1),
+            in_scratch: bit(2),
+            persist: bit(3),
+            doomed: bit(4),
+            placed: bit(5),
+        }
     }
 }
 
@@ -102,15 +118,28 @@ impl Ledger {
     /// The memory cannot be mapped, or has no room for one record.
     pub fn new(memory: &SharedMemory) -> Result<Ledger> {
         let words = Words::map(memory)?;
-        words.get(0).store(MAGIC, Ordering::Relaxed);
+        words.store(words.get(0), MAGIC, Ordering::Relaxed);
         Ok(Ledger { words, free: Vec::new(), used: 0, said_full: false })
+    }
+
+    /// From here on only so many stores are made: the process is killed then, as far as the memory
+    /// shows.
+    #[cfg(test)]
+    pub(crate) fn kill_after(&self, stores: u64) {
+        self.words.left.store(stores, Ordering::Relaxed);
+    }
+
+    /// The stores that were made since, if there was no end to them.
+    #[cfg(test)]
+    pub(crate) fn stores(&self) -> u64 {
+        u64::MAX - self.words.left.load(Ordering::Relaxed)
     }
 
     /// Writes a record down. `None`: there is no room for it, which is said once.
     pub fn put(&mut self, record: &Record<'_>, standing: Standing) -> Option<Slot> {
         let written = postcard::to_stdvec(record)
             .map_err(|error| Error::new(Kind::Internal, error.to_string()))
-            .and_then(|bytes| self.write(&bytes, standing));
+            .and_then(|bytes| self.write(&bytes, record.place.as_ref(), standing));
         match written {
             Ok(slot) => Some(slot),
             Err(error) => {
@@ -127,14 +156,24 @@ impl Ledger {
         }
     }
 
-    /// Changes how far a checkpoint has come.
-    pub fn set(&self, slot: Slot, standing: Standing) {
-        self.words.slot(slot.0, 0).store(standing.word(), Ordering::Release);
+    /// Changes how far a checkpoint has come. Its place is written down with that if it is known only
+    /// now.
+    pub fn set(&self, slot: Slot, standing: Standing, place: Option<&Place>) {
+        let before = Standing::of(self.words.slot(slot.0, 0).load(Ordering::Relaxed));
+        if let Some(place) = place.filter(|_| standing.placed && !before.placed) {
+            self.words.put_place(slot.0, place);
+        }
+        self.put_state(slot.0, standing);
+    }
+
+    /// What was stored before counts from here on.
+    fn put_state(&self, slot: u32, standing: Standing) {
+        self.words.store(self.words.slot(slot, 0), standing.word(), Ordering::Release);
     }
 
     /// Strikes a record out.
     pub fn remove(&mut self, slot: Slot) {
-        self.words.slot(slot.0, 0).store(0, Ordering::Release);
+        self.words.store(self.words.slot(slot.0, 0), 0, Ordering::Release);
         let mut next = Some(slot.0);
         while let Some(index) = next {
             self.free.push(index);
@@ -142,7 +181,7 @@ impl Ledger {
         }
     }
 
-    fn write(&mut self, bytes: &[u8], standing: Standing) -> Result<Slot> {
+    fn write(&mut self, bytes: &[u8], place: Option<&Place>, standing: Standing) -> Result<Slot> {
         let pieces: Vec<&[u8]> = bytes.chunks(CONTENT * 8).collect();
         let missing = pieces.len().saturating_sub(self.free.len());
         if missing > (self.words.slots() - self.used) as usize {
@@ -156,22 +195,25 @@ impl Ledger {
         for piece in pieces.into_iter().rev() {
             let index = self.free.pop().unwrap_or_else(|| {
                 self.used += 1;
-                self.words.get(1).store(u64::from(self.used), Ordering::Relaxed);
+                let used = self.words.get(1);
+                self.words.store(used, u64::from(self.used), Ordering::Relaxed);
                 self.used - 1
             });
             let link = Link { next, len: piece.len() as u32 };
-            self.words.slot(index, 1).store(link.word(), Ordering::Relaxed);
+            self.words.put(index, 1, link.word());
             for (at, word) in piece.chunks(8).enumerate() {
                 let mut whole = [0; 8];
                 whole[..word.len()].copy_from_slice(word);
-                let whole = u64::from_le_bytes(whole);
-                self.words.slot(index, 2 + at).store(whole, Ordering::Relaxed);
+                self.words.put(index, FIRST + at, u64::from_le_bytes(whole));
             }
             next = Some(index);
         }
-        let head = Slot(next.ok_or_else(|| Error::new(Kind::Internal, "an empty record"))?);
-        self.set(head, standing);
-        Ok(head)
+        let head = next.ok_or_else(|| Error::new(Kind::Internal, "an empty record"))?;
+        if let Some(place) = place {
+            self.words.put_place(head, place);
+        }
+        self.put_state(head, standing);
+        Ok(Slot(head))
     }
 }
 
@@ -194,7 +236,11 @@ pub fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
             continue;
         }
         match words.record(index, used) {
-            Ok(record) => found.push((record, Standing::of(state))),
+            Ok(mut record) => {
+                let standing = Standing::of(state);
+                record.place = standing.placed.then(|| words.place(index));
+                found.push((record, standing));
+            }
             Err(error) => log::error!("a checkpoint in the ledger is lost: {error}"),
         }
     }
@@ -223,6 +269,9 @@ impl Link {
 struct Words {
     mapping: Mapping,
     len: usize,
+    /// After so many stores the process is killed, as far as the memory shows.
+    #[cfg(test)]
+    left: AtomicU64,
 }
 
 impl Words {
@@ -232,7 +281,12 @@ impl Words {
         if len < HEAD + SLOT {
             return Err(Error::invalid(format!("{} bytes are no ledger", memory.len())));
         }
-        Ok(Words { mapping, len })
+        Ok(Words {
+            mapping,
+            len,
+            #[cfg(test)]
+            left: AtomicU64::new(u64::MAX),
+        })
     }
 
     fn get(&self, at: usize) -> &AtomicU64 {
@@ -245,6 +299,42 @@ impl Words {
 
     fn slot(&self, index: u32, word: usize) -> &AtomicU64 {
         self.get(HEAD + index as usize * SLOT + word)
+    }
+
+    /// The way of every store.
+    fn store(&self, to: &AtomicU64, word: u64, ordering: Ordering) {
+        #[cfg(test)]
+        if self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+            .is_err()
+        {
+            return;
+        }
+        to.store(word, ordering);
+    }
+
+    /// Stores what counts once a state says so.
+    fn put(&self, index: u32, at: usize, word: u64) {
+        self.store(self.slot(index, at), word, Ordering::Relaxed);
+    }
+
+    fn put_place(&self, index: u32, place: &Place) {
+        let Place { offset, ranks, job, attempt } = *place;
+        self.put(index, PLACE, offset);
+        self.put(index, PLACE + 1, u64::from(ranks) << 32 | u64::from(job));
+        self.put(index, PLACE + 2, attempt);
+    }
+
+    fn place(&self, index: u32) -> Place {
+        let word = |at: usize| self.slot(index, PLACE + at).load(Ordering::Relaxed);
+        let numbers = word(1);
+        Place {
+            offset: word(0),
+            ranks: (numbers >> 32) as u32,
+            job: numbers as u32,
+            attempt: word(2),
+        }
     }
 
     fn slots(&self) -> u32 {
@@ -262,7 +352,7 @@ impl Words {
                 return Err(corrupt("its links lead nowhere"));
             }
             for at in 0..len.div_ceil(8) {
-                let word = self.slot(index, 2 + at).load(Ordering::Relaxed).to_le_bytes();
+                let word = self.slot(index, FIRST + at).load(Ordering::Relaxed).to_le_bytes();
                 bytes.extend_from_slice(&word[..(len - at * 8).min(8)]);
             }
             next = link.next.filter(|&next| next < used);
@@ -293,24 +383,27 @@ mod tests {
     }
 
     const HELD: Standing =
-        Standing { in_host: true, in_scratch: false, persist: true, doomed: false };
+        Standing { in_host: true, in_scratch: false, persist: true, doomed: false, placed: false };
+
+    fn held(record: &Record<'_>) -> Standing {
+        Standing { placed: record.place.is_some(), ..HELD }
+    }
 
     #[test]
     fn what_is_written_is_read_in_the_order_of_age() {
         let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
         let mut ledger = Ledger::new(&memory).unwrap();
-        let young = ledger.put(&record(9, 1, 1), HELD).unwrap();
+        let placed = held(&record(9, 1, 1));
+        let young = ledger.put(&record(9, 1, 1), placed).unwrap();
         ledger.put(&record(4, 500, 70), Standing { doomed: true, ..HELD }).unwrap();
         let found = read(&memory).unwrap();
         assert_eq!(
             found,
-            [(record(4, 500, 70), Standing { doomed: true, ..HELD }), (record(9, 1, 1), HELD)]
+            [(record(4, 500, 70), Standing { doomed: true, ..HELD }), (record(9, 1, 1), placed)]
         );
-        ledger.set(young, Standing { in_host: false, in_scratch: true, ..HELD });
-        assert_eq!(
-            read(&memory).unwrap()[1].1,
-            Standing { in_scratch: true, in_host: false, ..HELD }
-        );
+        let now = Standing { in_host: false, in_scratch: true, ..placed };
+        ledger.set(young, now, None);
+        assert_eq!(read(&memory).unwrap()[1], (record(9, 1, 1), now));
         ledger.remove(young);
         assert_eq!(read(&memory).unwrap().len(), 1);
     }
@@ -331,7 +424,8 @@ mod tests {
         let memory = SharedMemory::create("ledger", 16 << 10).unwrap();
         let mut ledger = Ledger::new(&memory).unwrap();
         for id in 0..1000 {
-            let slot = ledger.put(&record(id, 60, 3), HELD).unwrap();
+            let record = record(id, 60, 3);
+            let slot = ledger.put(&record, held(&record)).unwrap();
             ledger.remove(slot);
         }
         let kept = ledger.put(&record(1, 60, 3), HELD).unwrap();

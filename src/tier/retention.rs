@@ -41,11 +41,14 @@ impl Retention {
         self.names.contains_key(name)
     }
 
-    /// Says what the tier has of a name, oldest first.
+    /// Says what the tier has of a name, oldest first. What this job has taken is known better already.
     pub fn found(&mut self, name: &str, versions: impl IntoIterator<Item = i32>) {
         let kept = self.names.entry(name.to_owned()).or_default();
+        kept.forget_found();
         for (order, version) in versions.into_iter().enumerate() {
-            kept.put(version, (0, order));
+            if kept.ages.get(&version).is_none_or(|(taken, _)| *taken == 0) {
+                kept.put(version, (0, order));
+            }
         }
     }
 
@@ -119,6 +122,13 @@ impl Retention {
 }
 
 impl Kept {
+    fn forget_found(&mut self) {
+        let taken = self.by_age.split_off(&(1, 0));
+        for version in std::mem::replace(&mut self.by_age, taken).into_values() {
+            self.ages.remove(&version);
+        }
+    }
+
     fn put(&mut self, version: i32, age: (Taken, usize)) {
         self.remove(version);
         self.by_age.insert(age, version);
@@ -149,6 +159,20 @@ mod tests {
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [8, 9, 10]);
         kept.put("x", 8, 3);
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [9, 10, 5]);
+    }
+
+    /// What comes late from an earlier job is older than what this job has taken. Catches one that takes
+    /// the place of another in the order, or of a version that was taken again.
+    #[test]
+    fn what_is_found_later_keeps_its_age() {
+        let mut kept = Retention::new(2);
+        kept.found("x", [8, 9]);
+        kept.put("x", 5, 1);
+        kept.put("x", 9, 2);
+        kept.found("x", [7, 8, 9, 5]);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [7, 8]);
+        kept.remove("x", 9);
+        assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [7]);
     }
 
     /// What others may lack keeps nothing from staying; it goes with those that it is older than.

@@ -9,10 +9,7 @@ use crate::error::{Result, While};
 
 /// A file that one process at a time holds. It is let go when this is dropped.
 #[derive(Debug)]
-pub struct Lock(
-    // Held for the lock that goes with it, never read.
-    #[allow(dead_code)] File,
-);
+pub struct Lock(#[allow(dead_code, reason = "held for the lock that goes with it")] File);
 
 impl Lock {
     /// Waits for the file at `path` and takes it.

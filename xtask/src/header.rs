@@ -24,8 +24,18 @@ pub struct Header {
 }
 
 /// The modules with functions, in the order in which the header has them.
-const MODULES: [&str; 8] =
-    ["job", "regions", "checkpoint", "restart", "prefetch", "metrics", "schedule", "revolve"];
+const MODULES: [&str; 10] = [
+    "job",
+    "regions",
+    "checkpoint",
+    "restart",
+    "prefetch",
+    "metrics",
+    "schedule",
+    "schedule_settings",
+    "revolve",
+    "adjoint",
+];
 
 /// The module with the constants.
 const CONSTANTS: &str = "mod";

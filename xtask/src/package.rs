@@ -50,6 +50,7 @@ pub fn check(profile: Profile) -> Result<()> {
     for mpi in mpi::found() {
         consumers::with_cmake(&package, work, "C;CXX;Fortran", Some(mpi))?;
         consumers::with_pkg_config_and_mpi(&package, work, mpi)?;
+        consumers::heat(&package, work, mpi)?;
     }
     Ok(())
 }

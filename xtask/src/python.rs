@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::error::{Result, While};
+use crate::project::{output, target_directory};
+
 /// The system's own, whose modules come from the system's packages; else the first on the path.
 pub fn interpreter() -> PathBuf {
     let own = Path::new("/usr/bin/python3");
@@ -15,4 +18,28 @@ pub fn has_module(name: &str) -> bool {
     command.args(["-c", "import sys, importlib; importlib.import_module(sys.argv[1])", name]);
     command.stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// A folder with a package of some version from the index that pip uses, without what it depends on;
+/// installed below the target directory unless it was before.
+pub fn installed(package: &str, version: &str) -> Result<PathBuf> {
+    let folder = target_directory()?.join("python").join(format!("{package}-{version}"));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    // Under another name, so that a folder of that name is whole.
+    let unfinished = folder.with_file_name(format!("{package}-{}", std::process::id()));
+    let mut command = Command::new(interpreter());
+    command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--retries", "1"]);
+    command
+        .args(["--root-user-action", "ignore", "--target"])
+        .arg(&unfinished)
+        .arg(format!("{package}=={version}"));
+    let _ = output(&mut command)?;
+    match std::fs::rename(&unfinished, &folder) {
+        // Somebody else was faster.
+        Err(_) if folder.is_dir() => {}
+        renamed => renamed.when(|| format!("renaming {}", unfinished.display()))?,
+    }
+    Ok(folder)
 }

@@ -15,3 +15,16 @@ fn schedules_with_crashes() {
         }
     }
 }
+
+/// A pass whose end is not known, and slots on disk, each handed on as bytes at every action. What is
+/// checked stands in `programs/schedules.c`.
+#[test]
+fn schedules_of_other_kinds() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    for plan in ["online 1 1 0", "online 2 9 0", "online 90 1 0", "online 1000 6 0"] {
+        job.run("schedules", plan).succeed();
+    }
+    for plan in ["disk 1 1 1", "disk 2 1 1", "disk 300 1 5", "disk 1000 4 6", "disk 1500 3 50"] {
+        job.run("schedules", plan).succeed();
+    }
+}

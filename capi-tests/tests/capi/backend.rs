@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -97,12 +97,13 @@ fn the_backend_persists_as_well() {
 }
 
 /// The backend has another working directory. Catches a path that it takes for one below its own:
-/// nothing that the job has left was written then.
+/// nothing that the job has left was written then; and a log that is lost because its directory was
+/// not there.
 #[test]
 fn relative_paths_are_those_of_the_job() {
     let job = Job::new(
         "mode = async\nscratch = scratch\npersistent = persistent\nmeta = meta\nchksum = true\n\
-         log_prefix = .\nhost_cache_size = 128M\n",
+         log_prefix = logs\nhost_cache_size = 128M\n",
     );
     let there = |run: Run| {
         run.with(|command| {
@@ -113,6 +114,8 @@ fn relative_paths_are_those_of_the_job() {
     wait_for_backends(&job);
     assert_eq!(names(&job.persistent()).len(), 40);
     assert_eq!(names(&job.path("meta")).len(), 40);
+    // It says that it has written them.
+    assert_eq!(names(&job.path("logs")).len(), 1);
     let _ = there(run(&job, "read")).succeed();
 }
 
@@ -125,6 +128,15 @@ fn a_child_of_the_killed_job_holds_nothing_up() {
     let restored = run(&job, "read").end();
     kill(ended.figure("child") as u32, libc::SIGKILL);
     let _ = restored.succeeded();
+}
+
+/// A process that becomes another program, as those that restart themselves do, lives on and has no
+/// part in the job any more. Catches a backend that discards what such a process has left.
+#[test]
+fn a_job_whose_process_becomes_another_program_loses_nothing() {
+    let job = job("");
+    let ended = run(&job, "exec").succeed();
+    assert_eq!(ended.figure("restored"), 40);
 }
 
 /// A job goes on without its backend, says so, and has another one before long.
@@ -215,6 +227,47 @@ fn a_backend_that_no_client_comes_to_ends() {
     wait_for_backends(&job);
 }
 
+/// A connection to a backend, on which nothing is said.
+fn silent_connection(backend: u32) -> OwnedFd {
+    let table = fs::read_to_string("/proc/net/unix").unwrap();
+    let opened = fs::read_dir(format!("/proc/{backend}/fd")).unwrap().flatten();
+    let links: Vec<_> = opened
+        .filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok())
+        .collect();
+    let name = table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let name = fields.get(7)?.strip_prefix("@veloc-backend")?;
+        links.contains(&format!("socket:[{}]", fields[6])).then(|| format!("veloc-backend{name}"))
+    });
+    let name = name.unwrap();
+    // SAFETY: plain data, for which all zeros are valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let len = size_of::<libc::sa_family_t>() + 1 + name.len();
+    // SAFETY: a socket that nobody else has, and an address that is that long.
+    unsafe {
+        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
+        let address = std::ptr::from_ref(&address).cast();
+        assert_eq!(libc::connect(socket, address, len as libc::socklen_t), 0, "{name}");
+        OwnedFd::from_raw_fd(socket)
+    }
+}
+
+/// Catches a backend that lives as long as somebody is connected who never says what for.
+#[test]
+fn a_backend_waits_for_nobody_who_says_nothing() {
+    let job = job("watchdog_interval = 1\n");
+    let mut running = stays(&job, "");
+    let connection = silent_connection(backends(&job)[0]);
+    running.input().write_all(b"go on\nend\n").unwrap();
+    let _ = running.end().succeeded();
+    wait_for_backends(&job);
+    drop(connection);
+}
+
 #[test]
 fn what_needs_no_backend_has_none() {
     for more in ["mode = sync\n", "threaded = true\n"] {
@@ -290,6 +343,75 @@ fn without_persistent_the_backend_writes_scratch() {
     wait_for_backends(&job);
     fs::remove_file(job.persistent()).unwrap();
     let _ = job.run("script", "size=8000000 newest=x:2 restore=x:2").succeed();
+}
+
+/// What was written while persistent was away is copied there by the next job that asks for it, and by
+/// no job that does not; no more than persistent keeps, and not again what was cleaned up since. Catches
+/// checkpoints that are in scratch for ever.
+#[test]
+fn what_persistent_lacks_is_copied_by_the_next_job() {
+    for (more, copied) in [("", &[1, 2, 3, 4][..]), ("max_versions = 2\n", &[3, 4])] {
+        let text = format!("persistent = DIR/persistent\nwatchdog_interval = 1\n{more}");
+        let job = job(&text);
+        let persistent = job.persistent().display().to_string();
+        let run = job.run("script", "size=1000000 take=x:1 wait");
+        let run = run.arg(format!("run=rm -r {persistent}; touch {persistent}"));
+        let commands = "take=x:2 late=persistent take=x:3 late=persistent take=y:1 \
+                        late=persistent take=x:4 kill";
+        dies(&run.args(commands).end());
+        wait_for_backends(&job);
+        fs::remove_file(job.persistent()).unwrap();
+        let _ = job.run("script", "size=1000000 take=z:1 wait").succeed();
+        assert_eq!(names(&job.persistent()), ["z-0-1.dat"]);
+        // What is not there yet when it is cleaned up stays in scratch until it is.
+        let commands = "size=1000000 newest=x:4 cleanup=x refuse=x:9 finalize=1";
+        let _ = job.run("script", commands).succeed();
+        let mut expected: Vec<_> =
+            copied.iter().map(|version| format!("x-0-{version}.dat")).collect();
+        expected.push("z-0-1.dat".to_owned());
+        assert_eq!(names(&job.persistent()), expected);
+        assert_eq!(names(&job.scratch()), ["y-0-1.dat", "z-0-1.dat"]);
+        for version in copied {
+            let restore = format!("size=1000000 restore=x:{version}");
+            let _ = job.run("script", &restore).succeed();
+        }
+    }
+}
+
+/// Catches a copy of what this job itself has taken, and has not wished to be copied.
+#[test]
+fn what_this_job_has_taken_is_owed_by_nobody() {
+    let interval = "persistent = DIR/persistent\npersistent_interval = 0\n";
+    let job = job(interval);
+    let persistent = job.persistent().display().to_string();
+    // A copy that could not be made is tried again by this job's own worker alone.
+    let run =
+        job.run("script", "size=1000").arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    let run = run.args("take=x:1 late=persistent newest=x:1 restore=x:1");
+    let run = run.arg(format!("run=rm {persistent}; mkdir {persistent}")).args("sleep=300");
+    let run = run.arg(format!("run=rmdir {persistent}; mkdir {persistent}"));
+    let _ = run.succeed();
+    assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
+}
+
+/// Without a wish for persistent copies, or where some are due only, none is made that was not.
+#[test]
+fn what_persistent_need_not_have_stays_in_scratch() {
+    let of =
+        |interval: i32| format!("persistent = DIR/persistent\npersistent_interval = {interval}\n");
+    let job = job(&of(-1));
+    let _ = job.run("script", "take=x:1 take=x:2 take=x:3").succeed();
+    let _ = job.run("script", "newest=x:3 restore=x:2").succeed();
+    assert!(names(&job.persistent()).is_empty());
+    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(3600)));
+    let _ = job.run("script", "newest=x:3").succeed();
+    assert!(names(&job.persistent()).is_empty());
+    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(0)));
+    // What comes after the version that a job goes back to is taken again.
+    let _ = job.run("script", "newest=x:2:2").succeed();
+    assert_eq!(names(&job.persistent()), ["x-0-1.dat", "x-0-2.dat"]);
+    let _ = job.run("script", "newest=x:3").succeed();
+    assert_eq!(names(&job.persistent()), names(&job.scratch()));
 }
 
 /// Catches a backend that writes what is there, however many versions that makes. Each of these jobs

@@ -49,11 +49,27 @@ fn methods() {
     in_every_job("client", "routed original=DIR/original");
 }
 
+/// Catches an exception that passes through the library, or is lost.
+#[test]
+fn adjoint_computations() {
+    in_every_job("adjoint", "");
+}
+
 /// Catches a client that outlives its job as a dangling pointer, as upstream's does, or a job that
 /// is started twice.
 #[test]
 fn beginnings_and_ends() {
     in_every_job("client", "ends");
+}
+
+/// Catches a schedule that is freed twice or never, copied, or left behind by a move, and an error
+/// that is not thrown.
+#[test]
+fn schedules() {
+    for flavour in [Flavour::Plain, Flavour::Sanitized] {
+        let program = cxx_program("schedule", flavour);
+        let _ = Run::new(&program).env("LD_LIBRARY_PATH", library_of(flavour)).succeed();
+    }
 }
 
 /// Catches bytes of objects that are lost, cut, mixed up with memory or read from the wrong place.
@@ -113,6 +129,24 @@ fn release_routines() {
         ("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n", "caller"),
     ] {
         run(&Job::new(configuration), "release", &format!("host by={by}"));
+    }
+}
+
+/// Catches an exception that ends the process, is not heard of, or costs a checkpoint; with the C++
+/// layer, and in the library without it.
+#[test]
+fn release_routines_that_throw() {
+    for configuration in [
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\n",
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
+        "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n",
+    ] {
+        for library in [library(), &staged().lib()] {
+            let run = Run::new(&cxx_program("release", Flavour::Plain));
+            let run = run.env("LD_LIBRARY_PATH", library);
+            let job = Job::new(configuration);
+            let _ = run.arg(job.path("veloc.cfg")).args("host case=throws").succeed();
+        }
     }
 }
 
@@ -255,6 +289,7 @@ fn under_sanitizers() {
         job("objects", &[case]);
     }
     job("release", &["host", "by=worker"]);
+    job("release", &["host", "case=throws"]);
     job("cached", &["DIR/file"]);
 }
 

@@ -3,7 +3,7 @@
 //! once the file system does. On real file systems where they can be had, and always on stand-ins.
 
 use capi_tests::ground::Ground;
-use capi_tests::job::Job;
+use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run};
 
 use crate::mpi::{MPICH, OPEN_MPI};
@@ -95,6 +95,53 @@ fn persistent_fills_up() {
             ];
             script(ground, job.run("script", ""), &commands);
         });
+    }
+}
+
+/// Scratch has room for a few versions and is to keep fewer, and persistent is slower than the
+/// application: what finds no room waits until older versions have gone. Catches a checkpoint that is
+/// refused or lost although room was about to come.
+#[test]
+fn what_is_about_to_leave_scratch_is_waited_for() {
+    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 2\n";
+    for host in ["64M", "0"] {
+        let configuration =
+            format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {host}\n{limits}");
+        on_each(&configuration, "scratch", |job, ground| {
+            let takes: Vec<String> = (1..=24).map(|v| format!("take=x:{v}")).collect();
+            let commands = [
+                "size=1000000".into(),
+                takes.join(" "),
+                "wait".into(),
+                shell(format!("test \"$(ls -A {})\" = x-0-24.dat", job.scratch().display())),
+                "drain newest=x:24 restore=x:24".into(),
+            ];
+            script(ground, job.run("script", ""), &commands);
+            assert_eq!(names(&job.persistent()), ["x-0-23.dat", "x-0-24.dat"]);
+        });
+    }
+}
+
+/// The same for the processes of a job, which learn only later what they may remove; there is room for
+/// three versions of each. Catches one that looks for that only when the next file has come, for which
+/// there is no room: from then on all checkpoints failed.
+#[test]
+fn what_all_have_makes_room() {
+    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 1\n";
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for full in ["scratch", "persistent"] {
+            on_each(&format!("{ASYNC}{limits}"), full, |job, ground| {
+                let Some(run) = mpi.script(job, "") else { return };
+                let takes: Vec<String> =
+                    (1..=12).map(|v| format!("take=x:{v} sleep=100 barrier finished=1")).collect();
+                let commands = [
+                    "size=450000".into(),
+                    takes.join(" "),
+                    "wait barrier drain newest=x:12 restore=x:12".into(),
+                ];
+                script(ground, run, &commands);
+            });
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use capi_tests::run::Run;
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
 /// Catches wrong sizes of elements, addresses of copies, sections with gaps that are taken for
-/// ranges of memory, texts that are not ended or not cut, numbers that are cut to 32 bits, and kinds
-/// of integers for which there is no procedure.
+/// ranges of memory, texts that are not ended or not cut, numbers that are cut to 32 bits, kinds of
+/// integers for which there is no procedure, and procedures of the program's that are called with the
+/// wrong arguments.
 #[test]
 fn without_mpi() {
     without_mpi_by("gfortran");
@@ -37,9 +38,28 @@ fn without_mpi_by(compiler: &str) {
         ("mode = sync\nscratch = DIR/scratch\n", &[]),
         (CONFIGURATION, &["-fdefault-integer-8"]),
     ] {
-        let job = Job::new(configuration);
-        let program = fortran_program(compiler, flags, "whole", &["veloc"]);
-        let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
+        for name in ["whole", "reverse"] {
+            let job = Job::new(configuration);
+            let program = fortran_program(compiler, flags, name, &["veloc"]);
+            let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
+        }
+    }
+}
+
+/// Catches an argument of a schedule that is passed in the wrong way, and a struct with other members.
+#[test]
+fn schedules() {
+    let mut compilers = vec!["gfortran"];
+    compilers.extend(["flang", "flang-new", "flang-22", "flang-new-19"]);
+    let found: Vec<_> = compilers.into_iter().filter(|name| found(name).is_some()).collect();
+    if found.is_empty() {
+        println!("skipped: no Fortran compiler is installed");
+    }
+    for compiler in found {
+        for flags in [&[][..], &["-fdefault-integer-8"]] {
+            let modules = &["veloc", "veloc_schedules"];
+            let _ = Run::new(&fortran_program(compiler, flags, "schedules", modules)).succeed();
+        }
     }
 }
 
@@ -66,4 +86,64 @@ fn over_mpi() {
             let _ = run.arg(job.path("veloc.cfg")).succeed();
         }
     }
+}
+
+/// The adjoint of the guide, with a model. Catches a guide that does not compile, or computes
+/// something else.
+#[test]
+fn the_adjoint_of_the_guide() {
+    let guide = include_str!("../../../docs/guide.md");
+    let mut blocks = guide.split("```fortran\n").skip(1).map(|text| text.split("```").next());
+    let (module, call) = (blocks.next().flatten().unwrap(), blocks.next().flatten().unwrap());
+    let (declared, call) = call.split_once('\n').unwrap();
+    let program = format!(
+        "{module}
+program guide
+  use flow
+  implicit none
+  {declared}
+  character(len=400) :: text
+  integer :: err
+  allocate(u(5, 4), lambda(5, 4))
+  u = 0.5_8
+  call get_command_argument(1, text)
+  call VELOC_Init_single(0, text, err)
+{call}  if (err /= VELOC_SCES) print '(a)', trim(text)
+  call VELOC_Finalize(1, err)
+contains
+  subroutine use_gradient()
+    if (all(abs(lambda - {}_8) < 1e-12_8)) print '(a)', 'done'
+  end subroutine
+end program
+subroutine step(u)
+  real(8), intent(inout) :: u(5, 4)
+  u = u + 1e-3_8 * u * (1 - u)
+end subroutine
+subroutine begin_adjoint()
+  use flow, only: lambda
+  lambda = 1
+end subroutine
+subroutine step_adjoint(u, lambda)
+  real(8), intent(in) :: u(5, 4)
+  real(8), intent(inout) :: lambda(5, 4)
+  lambda = lambda * (1 + 1e-3_8 * (1 - 2 * u))
+end subroutine
+",
+        derivative()
+    );
+    let job = Job::new(CONFIGURATION);
+    std::fs::write(job.path("guide.f90"), program).unwrap();
+    let name = job.path("guide");
+    let program = fortran_program("gfortran", &[], name.to_str().unwrap(), &["veloc"]);
+    let _ = Run::new(&program).arg(job.path("veloc.cfg")).succeed();
+}
+
+/// Of the model's last state by its first.
+fn derivative() -> f64 {
+    let (mut u, mut slope) = (0.5, 1.0);
+    for _ in 0..1000 {
+        slope *= 1.0 + 1e-3 * (1.0 - 2.0 * u);
+        u += 1e-3 * u * (1.0 - u);
+    }
+    slope
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use capi_tests::backends::{wait_for_backends, MARK};
 use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{files, names, Job};
-use capi_tests::program::{dying, mpi_program};
+use capi_tests::program::{dying, mpi_faults, mpi_program};
 use capi_tests::run::Run;
 
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
@@ -41,6 +41,19 @@ fn open_mpi() {
 #[test]
 fn mpich() {
     under(&MPICH);
+}
+
+/// A process that has no name for what it restarts fails together with the others. Catches one that
+/// returns before they meet: they would wait for it for ever.
+#[test]
+fn a_name_that_one_process_lacks() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let job = Job::new(CONFIGURATION);
+        let commands = "take=x:1 wait @1:nameless @0:newest=x:-1 @0:refuse=x:1:another_process \
+                        @2:newest=x:-1 @2:refuse=x:1:another_process newest=x:1 restore=x:1";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        run.succeed();
+    }
 }
 
 /// The program of the guide, by the guide's own lines: a second job goes on where the first has ended,
@@ -442,5 +455,100 @@ fn what_a_killed_job_has_not_aggregated_is_not_lost() {
         mpi.script(&job, "size=3000000 newest=x:2").unwrap().succeed();
         std::fs::remove_dir_all(job.scratch()).unwrap();
         mpi.script(&job, "size=3000000 newest=x:2 restore=x:2 restore=x:1").unwrap().succeed();
+    }
+}
+
+/// A call of MPI that fails on one process alone, at each moment at which one can: no call waits for
+/// ever, each process says what has come of it, and nothing is removed or lost. Catches a process that
+/// is not there for the reductions that the others wait for any more.
+#[test]
+fn an_error_of_one_process_keeps_nobody() {
+    let limits = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+                  max_versions = 2\nscratch_versions = 2\n";
+    let aggregated = AGGREGATED.replace("MODE", "async");
+    // The call that fails, and whether the agreement ends by it: the last reductions are held again.
+    let faults = [
+        (limits, "MPI_Test:0:2:1", true),
+        (limits, "MPI_Iallreduce:1:3:1", true),
+        // Also what is to make up for it fails.
+        (limits, "MPI_Iallreduce:1:3:3", true),
+        // In the round of the last checkpoint, and in each reduction of VELOC_Finalize.
+        (limits, "MPI_Iallreduce:2:6:1", true),
+        (limits, "MPI_Iallreduce:2:7:1", false),
+        (limits, "MPI_Iallreduce:2:8:1", false),
+        (limits, "MPI_Wait:1:1:1", true),
+        (limits, "MPI_Iallreduce:2:9:1", false),
+        (&aggregated, "MPI_Iallgather:1:2:1", true),
+        (&aggregated, "MPI_Iallgather:1:6:1", true),
+        (&aggregated, "MPI_Iallreduce:0:1:2", true),
+        (&aggregated, "MPI_Wait:2:1:1", true),
+    ];
+    // Open MPI takes a second to start: each kind of call once there.
+    for (mpi, every) in [(MPICH, 1), (OPEN_MPI, 3)] {
+        for (configuration, fault, ends) in faults.into_iter().step_by(every) {
+            println!("{} {fault}", mpi.compiler);
+            let job = Job::new(configuration);
+            let commands = "take=x:1 take=x:2 take=x:3 wait take=x:4 take=x:5 take=x:6";
+            let Some(run) = mpi.script(&job, commands) else { return };
+            let run = run.env("LD_PRELOAD", mpi_faults(mpi.compiler, &job.path("")));
+            let ended = run.env("MPI_FAULT", fault).succeed();
+            let said = ended.stderr.contains("agree on nothing any more");
+            assert!(said == ends, "{fault}: {}", ended.stderr);
+            std::fs::remove_dir_all(job.scratch()).unwrap();
+            mpi.script(&job, "newest=x:6 restore=x:6 restore=x:5").unwrap().succeed();
+        }
+    }
+}
+
+/// Catches checkpoints that wait for an agreement that cannot come any more, and never reach
+/// persistent.
+#[test]
+fn what_is_undecided_is_copied_after_mpi_has_ended() {
+    let interval = "mode = async\nthreaded = true\nscratch = DIR/scratch\n\
+                    persistent = DIR/persistent\npersistent_interval = 100000\n";
+    for mpi in [OPEN_MPI, MPICH] {
+        let aggregated = AGGREGATED.replace("MODE", "async") + "threaded = true\n";
+        for configuration in [&aggregated, interval] {
+            let job = Job::new(configuration);
+            let commands = "size=8000000 take=x:1 barrier take=x:2 end_mpi";
+            let Some(run) = mpi.script(&job, commands) else { return };
+            run.succeed();
+            for rank in 0..3 {
+                let version = job.persistent().join(format!("x-{rank}-2.dat"));
+                assert!(version.exists(), "{:?}", names(&job.persistent()));
+            }
+        }
+    }
+}
+
+/// A restart of an earlier job's checkpoint reads each file once, and compares it meanwhile. Catches a
+/// file that is read before, to know that it is good; and one that is not, and restored on some
+/// processes.
+#[test]
+fn restarts_with_checksums_read_once() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(
+            "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nmeta = DIR/meta\n\
+             chksum = true\n",
+        );
+        let script = |commands: &str| mpi.script(&job, &format!("size=8000000 {commands}"));
+        let Some(run) = script("take=x:1 take=x:2") else { return };
+        run.succeed();
+        script("reads=0 restore=x:2 reads=150").unwrap().succeed();
+        let flip = |folder: std::path::PathBuf| {
+            let path = folder.join("x-1-2.dat");
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[1000] ^= 4;
+            std::fs::write(path, bytes).unwrap();
+        };
+        // On one process, the next copy is read in place of the bad one.
+        flip(job.scratch());
+        let ended = script("reads=0 restore=x:2 @0:reads=150 @2:reads=150 restore=x:1").unwrap();
+        let ended = ended.succeed();
+        assert!(ended.stderr.contains("looking for another copy"), "{}", ended.stderr);
+        flip(job.persistent());
+        let commands = "@0:refuse=x:2:another_process @1:refuse=x:2:x-1-2.dat|SHA-256 \
+                        @2:refuse=x:2:another_process newest=x:1 restore=x:1";
+        script(commands).unwrap().succeed();
     }
 }

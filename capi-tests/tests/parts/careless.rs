@@ -64,5 +64,5 @@ fn others_fail() {
     fails(Failure::Somehow, 3, "steered", "case=iprobe");
     fails(Failure::Somehow, 4, "collectives", "case=allreduce");
     fails(Failure::Wrong, 4, "collectives", "case=ibcast");
-    fails(Failure::Somehow, 3, "corners", "case=sendrecv");
+    fails(Failure::Somehow, 3, "exchanges", "case=sendrecv");
 }

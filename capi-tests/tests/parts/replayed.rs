@@ -1,5 +1,7 @@
 //! Programs whose replays are right with the library.
 
+use capi_tests::job::Job;
+
 use crate::under::{passes, run, Library, EVERY_MPI};
 
 /// The figures of the paper, with standard and synchronous sends, with requests in the snapshots and
@@ -67,37 +69,32 @@ fn bytes() {
     passes(3, "bytes", "");
 }
 
-/// Each case by itself, so that one that fails does not hide the others.
+/// Catches statuses, errors and elements of unusual messages that are others in the replay.
 #[test]
-fn corners() {
-    const CASES: [&str; 19] = [
-        "every_send",
-        "sendrecv",
-        "process_null",
-        "empty_messages",
-        "ignored_statuses",
-        "own_and_large",
-        "cancelled",
-        "freed",
-        "persistent",
-        "truncated",
-        "types",
-        "communicators",
-        "intercommunicator",
-        "newer_calls",
-        "requests_alike",
-        "made_communicators",
-        "borders",
-        "begun_before",
-        "stale_handles",
-    ];
-    for case in CASES {
-        for mpi in &EVERY_MPI {
-            let arguments = format!("case={case}");
-            let Some(run) = run(mpi, Library::Preloaded, 3, "corners", &arguments) else {
-                continue;
-            };
-            let _ = run.succeed();
-        }
+fn exchanges_of_every_kind() {
+    passes(3, "exchanges", "");
+}
+
+/// Catches requests that a replay takes for others: cancelled, freed, persistent and shared ones, and
+/// those that begin or end beyond the part.
+#[test]
+fn requests_across_borders() {
+    passes(3, "requests", "");
+}
+
+/// Catches handles that a replay needs and that are gone, and communicators made twice.
+#[test]
+fn handles_that_come_and_go() {
+    passes(3, "handles", "");
+}
+
+/// Catches checkpoints whose messages are taken for the part's.
+#[test]
+fn checkpoints_within_a_part() {
+    for mpi in &EVERY_MPI {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\nmax_versions = 2\n");
+        let configuration = job.path("veloc.cfg").display().to_string();
+        let Some(run) = run(mpi, Library::Linked, 2, "stored", &configuration) else { continue };
+        let _ = run.succeed();
     }
 }

@@ -52,7 +52,8 @@ impl Opened {
         aggregate::parse_name(&self.name)
     }
 
-    /// The table of this aggregated file, from the directory `meta`.
+    /// Where the parts of this aggregated file lie: by its table, from the directory `meta`, or as a
+    /// restart finds them without one, which is said.
     pub fn offsets(&self, meta: Option<&Path>) -> Result<Offsets> {
         let Some(meta) = meta else {
             bail!(
@@ -65,8 +66,13 @@ impl Opened {
         if is_same_file(&table, &self.path) {
             bail!("{} is the table of the aggregated file, not the file", self.path.display());
         }
-        let offsets = Offsets::read(&table, self.len);
-        offsets.with_context(|| format!("the table of {}", self.path.display()))
+        let found = Offsets::find(&table, &self.file, self.len, &self.path);
+        let (offsets, without_table) =
+            found.with_context(|| format!("the parts of {}", self.path.display()))?;
+        if let Some(found) = without_table {
+            eprintln!("{found}");
+        }
+        Ok(offsets)
     }
 
     /// The checkpoint in it: of `rank` if it is an aggregated one.

@@ -3,7 +3,9 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `plan` | options, and what is found: the figures |
+//! | `options` | what is asked |
+//! | `plan` | what is found: the figures |
+//! | `more` | other ways to compare with, and the run time |
 //! | `walk` | goes through a schedule, for crashes and pictures |
 //! | `text` | the figures and the picture on a terminal |
 //! | `picture` | the picture in a file |
@@ -12,9 +14,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 
 use crate::{draw, output};
 
+mod more;
+mod options;
 mod picture;
 mod plan;
 mod text;
@@ -24,10 +29,15 @@ mod walk;
 #[derive(Debug, Args)]
 pub struct Schedule {
     #[command(flatten)]
-    plan: plan::Options,
+    plan: options::Options,
+    #[command(flatten)]
+    taking: options::Taking,
     /// Crash when the adjoint has just come to state K, and go on with what is left
     #[arg(long, value_name = "K")]
     crash_after: Option<u64>,
+    /// Compare with other ways to be safe from failures
+    #[arg(long, conflicts_with_all = ["online", "disk_slots"])]
+    compare: bool,
     /// Draw the plan, to STEM.svg and STEM.png
     #[arg(long, value_name = "STEM")]
     out: Option<PathBuf>,
@@ -36,18 +46,34 @@ pub struct Schedule {
     json: bool,
 }
 
+/// All that is found.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    figures: plan::Figures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compare: Option<Vec<more::Compared>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimate: Option<more::Estimated>,
+}
+
 /// Plans.
 pub fn run(options: &Schedule) -> Result<()> {
-    let plan = options.plan.plan()?;
-    let figures = plan::Figures::of(&plan, options.crash_after)?;
+    let problem = options.plan.problem()?;
+    let times = options.taking.times()?;
+    let figures = plan::Figures::of(&problem, options.crash_after)?;
+    let compare = options.compare.then(|| more::compare(&problem)).transpose()?;
+    let state_size = options.taking.state_size();
+    let estimate = times.map(|times| more::estimate(&problem, &times, state_size)).transpose()?;
+    let report = Report { figures, compare, estimate };
     let drawn = match &options.out {
-        Some(stem) => draw::save(&picture::draw(&plan, &figures)?, stem)?.to_vec(),
+        Some(stem) => draw::save(&picture::draw(&problem, &report.figures)?, stem)?.to_vec(),
         None => Vec::new(),
     };
     if options.json {
-        return output::print_json(&figures);
+        return output::print_json(&report);
     }
-    let mut text = text::show(&plan, &figures);
+    let mut text = text::show(&problem, &report);
     for path in drawn {
         text += &format!("{}\n", path.display());
     }

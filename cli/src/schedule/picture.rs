@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use anyhow::{ensure, Result};
-use veloc_client::adjoint::schedule::{Action, Plan, Schedule};
+use veloc_client::adjoint::schedule::{Action, Plan};
 
-use super::plan::Figures;
-use super::walk;
+use super::plan::{Figures, Problem};
+use super::walk::{self, Walker, Way};
 use crate::draw::svg::{Anchor, Svg};
 
 const WIDTH: f64 = 960.0;
@@ -51,7 +51,8 @@ impl Page {
 }
 
 /// Draws.
-pub fn draw(plan: &Plan, figures: &Figures) -> Result<String> {
+pub fn draw(problem: &Problem, figures: &Figures) -> Result<String> {
+    let plan = &problem.plan;
     ensure!(
         figures.forward_evals <= walk::LONGEST,
         "there are {} forward steps to draw, of which {} are possible",
@@ -62,11 +63,14 @@ pub fn draw(plan: &Plan, figures: &Figures) -> Result<String> {
     let work = (figures.forward_evals + u128::from(plan.steps)) as f64;
     let mut page = Page { svg: Svg::default(), steps: plan.steps as f64, work };
     frame(&mut page, plan, figures);
-    let mut schedule = Schedule::new(*plan);
+    let mut walker = Walker::new(Way::new(problem), plan.steps);
+    // By slot, when it got its state; and the slots that have a state, which may be in memory and on
+    // disk.
     let mut since = HashMap::<u64, (f64, u64)>::new();
+    let mut slots_of = HashMap::<u64, Vec<u64>>::new();
     let (mut now, mut turned) = (0.0, (0.0, plan.steps));
     loop {
-        let action = schedule.next_action();
+        let action = walker.step();
         match action {
             Action::Advance { from, to } => {
                 let then = now + (to - from) as f64;
@@ -74,6 +78,7 @@ pub fn draw(plan: &Plan, figures: &Figures) -> Result<String> {
                 now = then;
             }
             Action::Takeshot { state, slot } => {
+                slots_of.entry(state).or_default().push(slot);
                 if let Some(begun) = since.insert(slot, (now, state)) {
                     page.line(begun, (now, begun.1), STORED, 1.5);
                 }
@@ -87,9 +92,11 @@ pub fn draw(plan: &Plan, figures: &Figures) -> Result<String> {
                 }
                 turned = (now, step - 1);
                 // What is not needed any more ends here.
-                let stale = schedule.stale().last().filter(|stored| stored.state == step - 1);
-                if let Some(begun) = stale.and_then(|stored| since.remove(&stored.slot)) {
-                    page.line(begun, (now, begun.1), STORED, 1.5);
+                for slot in slots_of.remove(&(step - 1)).unwrap_or_default() {
+                    let has_it = since.get(&slot).is_some_and(|(_, state)| *state == step - 1);
+                    if let Some(begun) = since.remove(&slot).filter(|_| has_it) {
+                        page.line(begun, (now, begun.1), STORED, 1.5);
+                    }
                 }
             }
             Action::Terminate => break,

@@ -1,70 +1,28 @@
-//! What is asked, and what is found.
+//! What is found.
 
 use anyhow::{ensure, Context as _, Result};
-use clap::{Args, ValueEnum};
 use serde::Serialize;
-use veloc_client::adjoint::course::{refusal, too_many};
+use veloc_client::adjoint::binomial::advances;
+use veloc_client::adjoint::bound::least_free;
+use veloc_client::adjoint::course::too_many;
+use veloc_client::adjoint::disk::{Disk, UNIT};
+use veloc_client::adjoint::levels::TwoLevel;
 use veloc_client::adjoint::outlook::Outlook;
 use veloc_client::adjoint::resume::{resume, Survivors};
 use veloc_client::adjoint::rule;
-use veloc_client::adjoint::schedule::{Plan, Schedule, Stored};
+use veloc_client::adjoint::schedule::{Action, Plan, Stored};
 
-use super::walk;
+use super::walk::{self, Walker, Way};
 
-/// Where states are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rule {
-    /// The least number of steps under the resilience distance
-    Optimal,
-    /// Revolve's distance, or the resilience distance if that is less (the paper's rule)
-    #[value(aliases = ["paper", "revolve"])]
-    Resilient,
-    /// Distances that never grow (Theorem 4.2)
-    Monotone,
-    /// The shortest distances that repeat no more (section 4.2)
-    #[value(alias = "alternative")]
-    Shortest,
-}
-
-/// The plan that is asked for.
-#[derive(Debug, Args)]
-pub struct Options {
-    /// Steps of the forward pass
-    #[arg(long, value_name = "L")]
-    steps: u64,
-    /// States that can be stored at a time, the first one among them
-    #[arg(long, value_name = "C")]
-    slots: u64,
-    /// Stored states are at most D steps apart [default: any number]
-    #[arg(long, value_name = "D")]
-    resilience: Option<u64>,
-    /// The adjoint is stored every A of its steps [default: never]
-    #[arg(long, value_name = "A")]
-    adjoint: Option<u64>,
-    /// Where states are stored
-    #[arg(long, value_enum, default_value = "optimal")]
-    rule: Rule,
-}
-
-impl Options {
-    /// The plan, if there can be one.
-    pub fn plan(&self) -> Result<Plan> {
-        let plan = Plan {
-            steps: self.steps,
-            slots: self.slots,
-            resilience: self.resilience.unwrap_or(u64::MAX),
-            adjoint: self.adjoint,
-            rule: match self.rule {
-                Rule::Optimal => rule::Rule::Optimal,
-                Rule::Resilient => rule::Rule::Resilient,
-                Rule::Monotone => rule::Rule::Monotone,
-                Rule::Shortest => rule::Rule::Shortest,
-            },
-        };
-        plan.check().map_err(|unfit| refusal(&plan, unfit))?;
-        Ok(plan)
-    }
+/// What a schedule is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem {
+    /// Its steps, slots, distances and rule.
+    pub plan: Plan,
+    /// Slots on disk.
+    pub disk: Option<Disk>,
+    /// Whether the number of steps is not known before the end.
+    pub online: bool,
 }
 
 /// What was asked, in JSON.
@@ -75,6 +33,10 @@ pub struct Asked {
     resilience: Option<u64>,
     adjoint: Option<u64>,
     rule: &'static str,
+    online: bool,
+    disk_slots: Option<u64>,
+    write_cost: Option<f64>,
+    read_cost: Option<f64>,
 }
 
 /// What is found. The names are those of the JSON.
@@ -93,9 +55,28 @@ pub struct Figures {
     pub max_gap: u64,
     /// The states that are stored in the first sweep.
     pub first_sweep: Vec<u64>,
+    /// The least resilience distance that costs nothing.
+    pub least_resilience: u64,
+    /// The advances of a schedule that knows the end and has all slots in memory, if this one has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ideal_advances: Option<u128>,
+    /// What disk is used for.
+    #[serde(flatten)]
+    pub transfers: Option<Transfers>,
     /// What a crash leaves and costs.
     #[serde(flatten)]
     pub crash: Option<Crash>,
+}
+
+/// What disk is used for.
+#[derive(Debug, Serialize)]
+pub struct Transfers {
+    /// States written to disk.
+    pub disk_writes: u64,
+    /// States read from there.
+    pub disk_reads: u64,
+    /// These and the advances, in forward steps.
+    pub cost: f64,
 }
 
 /// A crash.
@@ -114,57 +95,112 @@ pub struct Crash {
 }
 
 impl Figures {
-    /// Of a plan, and of a crash when the adjoint has come to a state.
-    pub fn of(plan: &Plan, crash_after: Option<u64>) -> Result<Figures> {
-        let mut outlook = Outlook::of(plan).ok_or_else(|| too_many(plan))?;
-        if outlook.takeshots.is_none() && walk::is_short(plan, &outlook) {
-            outlook.takeshots = Some(walk::to_the_end(Schedule::new(*plan)).takeshots.into());
-        }
-        let crash = crash_after.map(|state| Crash::at(plan, &outlook, state)).transpose()?;
-        let name = rule::Rule::ALL.iter().find(|(rule, _)| *rule == plan.rule);
+    /// Of a problem, and of a crash when the adjoint has come to a state.
+    pub fn of(problem: &Problem, crash_after: Option<u64>) -> Result<Figures> {
+        let Problem { plan, disk, online } = problem;
+        let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
+        let ideal = advances(plan.steps, slots.min(plan.steps));
+        let outlook = match (disk, online) {
+            (None, false) => {
+                let mut outlook = Outlook::of(plan).ok_or_else(|| too_many(plan))?;
+                if outlook.takeshots.is_none() && walk::is_short(problem, outlook.advances) {
+                    outlook.takeshots = walk::measure(problem).takeshots;
+                }
+                outlook
+            }
+            _ => {
+                ensure!(
+                    walk::is_short(problem, ideal),
+                    "there are {} forward steps to go through, of which {} are possible",
+                    ideal + u128::from(plan.steps),
+                    walk::LONGEST
+                );
+                walk::measure(problem)
+            }
+        };
+        let crash = crash_after.map(|state| Crash::at(problem, &outlook, state)).transpose()?;
         Ok(Figures {
-            plan: Asked {
-                steps: plan.steps,
-                slots: plan.slots,
-                resilience: Some(plan.resilience).filter(|distance| *distance < u64::MAX),
-                adjoint: plan.adjoint,
-                rule: name.map_or("", |(_, name)| name),
-            },
+            plan: Asked::from(problem),
             advances: outlook.advances,
             forward_evals: outlook.advances + u128::from(plan.steps),
             takeshots: outlook.takeshots,
             repetition: outlook.repetition,
             max_gap: outlook.max_gap,
             first_sweep: outlook.first_sweep,
+            least_resilience: least_free(plan.steps, plan.slots),
+            ideal_advances: (*online || disk.is_some()).then_some(ideal),
+            transfers: disk.map(|disk| Transfers::of(plan, disk)),
             crash,
         })
     }
 }
 
+impl From<&Problem> for Asked {
+    fn from(problem: &Problem) -> Asked {
+        let Problem { plan, disk, online } = *problem;
+        let name = rule::Rule::ALL.iter().find(|(rule, _)| *rule == plan.rule);
+        let steps_of = |parts: u64| parts as f64 / UNIT as f64;
+        Asked {
+            steps: plan.steps,
+            slots: plan.slots,
+            resilience: Some(plan.resilience).filter(|distance| *distance < u64::MAX),
+            adjoint: plan.adjoint,
+            rule: name.map_or("", |(_, name)| name),
+            online,
+            disk_slots: disk.map(|disk| disk.slots),
+            write_cost: disk.map(|disk| steps_of(disk.write)),
+            read_cost: disk.map(|disk| steps_of(disk.read)),
+        }
+    }
+}
+
+impl Transfers {
+    fn of(plan: &Plan, disk: Disk) -> Transfers {
+        let mut schedule = TwoLevel::new(*plan, disk);
+        while schedule.next_action() != Action::Terminate {}
+        let done = schedule.transfers();
+        Transfers {
+            disk_writes: done.writes,
+            disk_reads: done.reads,
+            cost: schedule.cost() as f64 / UNIT as f64,
+        }
+    }
+}
+
 impl Crash {
-    fn at(plan: &Plan, outlook: &Outlook, state: u64) -> Result<Crash> {
+    fn at(problem: &Problem, outlook: &Outlook, state: u64) -> Result<Crash> {
+        let plan = problem.plan;
         ensure!(
             state < plan.steps,
             "--crash-after {state}: the adjoint comes to the states from {} to 0",
             plan.steps - 1
         );
         ensure!(
-            walk::is_short(plan, outlook),
+            walk::is_short(problem, outlook.advances),
             "--crash-after: there are {} forward steps to go through, of which {} are possible",
             outlook.advances + u128::from(plan.steps),
             walk::LONGEST
         );
-        let left = walk::until_the_adjoint_is_at(plan, state);
-        let survivors =
-            Survivors { states: left.slots.clone(), adjoint: left.adjoint, at_start: false };
-        let next = resume(*plan, &survivors).ok().context("state 0 is in no slot")?;
-        let mut slots: Vec<Stored> = left.slots;
+        let mut left = Walker::new(Way::new(problem), plan.steps);
+        left.until_the_adjoint_is_at(state);
+        let (mut slots, restart_from) = (left.slots(), left.adjoint.unwrap_or(plan.steps));
+        let next = match problem.disk {
+            // Of a node that is lost, memory is lost as well.
+            Some(disk) => Way::Levels(TwoLevel::resumed(plan, disk, &slots, restart_from)),
+            None => {
+                let states: Vec<Stored> = slots.clone();
+                let survivors = Survivors { states, adjoint: left.adjoint, at_start: false };
+                Way::Known(resume(plan, &survivors).ok().context("state 0 is in no slot")?)
+            }
+        };
+        let mut next = Walker::new(next, restart_from);
+        while next.step() != Action::Terminate {}
         slots.sort_unstable_by_key(|stored| stored.slot);
         Ok(Crash {
             crash_after: state,
             slots: slots.iter().map(|stored| stored.state).collect(),
-            restart_from: left.adjoint.unwrap_or(plan.steps),
-            restart_advances: walk::to_the_end(next).advances,
+            restart_from,
+            restart_advances: next.advances,
             undisturbed_advances: outlook.advances - left.advances,
         })
     }

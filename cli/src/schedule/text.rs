@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use veloc_client::adjoint::schedule::{Action, Plan, Schedule};
+use veloc_client::adjoint::schedule::{Action, Plan};
 
-use super::plan::Figures;
-use super::walk::Walker;
+use super::more::{Compared, Estimated};
+use super::plan::Problem;
+use super::walk::{Walker, Way};
+use super::Report;
 use crate::output;
 
 /// Columns of the picture.
@@ -18,12 +20,17 @@ const LINES: u64 = 25;
 const ACTIONS: u64 = 10_000_000;
 
 /// The figures, and the picture.
-pub fn show(plan: &Plan, figures: &Figures) -> String {
+pub fn show(problem: &Problem, report: &Report) -> String {
+    let (plan, figures) = (&problem.plan, &report.figures);
     let mut table = output::table(&["", ">"]);
     let mut row = |what: &str, number: String| {
         table.add_row([what.to_owned(), number]);
     };
     row("steps that are not recorded", figures.advances.to_string());
+    if let Some(ideal) = figures.ideal_advances {
+        let what = if problem.online { "known end" } else { "all slots in memory" };
+        row(&format!("the same with {what}"), ideal.to_string());
+    }
     row("forward steps, all", figures.forward_evals.to_string());
     let per_step = figures.forward_evals as f64 / plan.steps as f64;
     row("for each step", format!("{per_step:.2}"));
@@ -32,15 +39,29 @@ pub fn show(plan: &Plan, figures: &Figures) -> String {
         "states stored",
         figures.takeshots.map_or("not counted".into(), |number| number.to_string()),
     );
+    if let Some(transfers) = &figures.transfers {
+        row("states written to disk", transfers.disk_writes.to_string());
+        row("states read from disk", transfers.disk_reads.to_string());
+        row("steps not recorded, and disk, in steps", format!("{:.1}", transfers.cost));
+    }
     row("largest distance in the first sweep", figures.max_gap.to_string());
+    if !problem.online && problem.disk.is_none() {
+        row("least distance that costs nothing", figures.least_resilience.to_string());
+    }
     if let Some(crash) = &figures.crash {
         row("crash with the adjoint at state", crash.crash_after.to_string());
         row("restart with the adjoint at state", crash.restart_from.to_string());
         row("steps that are not recorded from there", crash.restart_advances.to_string());
         row("the same without the crash", crash.undisturbed_advances.to_string());
     }
+    if let Some(estimate) = &report.estimate {
+        estimated(estimate, &mut row);
+    }
     let mut text = format!("{table}\n\n");
-    picture(plan, &mut text);
+    if let Some(all) = &report.compare {
+        let _ = writeln!(text, "{}\n", compared(all));
+    }
+    picture(problem, &mut text);
     if let Some(crash) = &figures.crash {
         let _ = writeln!(text, "\nIn the slots at the crash: {}", list(&crash.slots));
     }
@@ -48,24 +69,64 @@ pub fn show(plan: &Plan, figures: &Figures) -> String {
     text
 }
 
+/// The run time.
+fn estimated(estimate: &Estimated, row: &mut impl FnMut(&str, String)) {
+    row("seconds without a failure", format!("{:.1}", estimate.undisturbed));
+    row("seconds to be expected", format!("{:.1}", estimate.expected));
+    row("of these lost", format!("{:.1}", estimate.expected_loss));
+    row("failures to be expected", format!("{:.2}", estimate.failures));
+    row("adjoints stored", estimate.adjoints_stored.to_string());
+    if let Some(storage) = estimate.storage {
+        row("bytes in all slots", storage.to_string());
+    }
+}
+
+/// Other ways, line by line.
+fn compared(all: &[Compared]) -> String {
+    let heads = [
+        "way",
+        ">every",
+        ">not recorded",
+        ">stored",
+        ">lost forward",
+        ">mean",
+        ">lost in reverse",
+        ">mean",
+    ];
+    let mut table = output::table(&heads);
+    let or_dash = |number: Option<String>| number.unwrap_or_else(|| "-".to_string());
+    for way in all {
+        table.add_row([
+            way.strategy.to_string(),
+            or_dash(way.distance.map(|distance| distance.to_string())),
+            way.advances.to_string(),
+            or_dash(way.takeshots.map(|number| number.to_string())),
+            way.first_sweep_most_lost.to_string(),
+            format!("{:.1}", way.first_sweep_mean_lost),
+            or_dash(way.reverse_most_lost.map(|most| most.to_string())),
+            or_dash(way.reverse_mean_lost.map(|mean| format!("{mean:.1}"))),
+        ]);
+    }
+    table.to_string()
+}
+
 /// Where states are stored while the adjoint goes back.
-fn picture(plan: &Plan, text: &mut String) {
+fn picture(problem: &Problem, text: &mut String) {
+    let plan = &problem.plan;
     let _ = writeln!(
         text,
         "{:>15}  states 0 to {}: ● stored, ○ not needed any more, ◀ adjoint",
         "adjoint", plan.steps
     );
     let stride = plan.steps.div_ceil(LINES - 1).max(1);
-    let (mut schedule, mut walker) = (Schedule::new(*plan), Walker::default());
+    let mut walker = Walker::new(Way::new(problem), plan.steps);
     let mut next = plan.steps;
     for _ in 0..ACTIONS {
-        let (Action::Firsturn { step, .. } | Action::Youturn { step, .. }) =
-            walker.step(&mut schedule)
-        else {
+        let (Action::Firsturn { step, .. } | Action::Youturn { step, .. }) = walker.step() else {
             continue;
         };
         if step <= next || step == 1 {
-            line(plan, step, &schedule, &walker, text);
+            line(plan, step, &walker, text);
             next = next.saturating_sub(stride).max(1);
         }
         if step == 1 {
@@ -76,18 +137,16 @@ fn picture(plan: &Plan, text: &mut String) {
 }
 
 /// What is stored before the turn of `step`, which has just been made.
-fn line(plan: &Plan, step: u64, schedule: &Schedule, walker: &Walker, text: &mut String) {
+fn line(plan: &Plan, step: u64, walker: &Walker, text: &mut String) {
     let column =
         |state: u64| (u128::from(state) * (WIDTH as u128 - 1) / u128::from(plan.steps)) as usize;
     let mut letters = vec!['·'; WIDTH];
     letters[column(step)..].fill(' ');
-    for stored in walker.slots() {
-        letters[column(stored.state)] = '○';
-    }
-    // The state from which the step was made is needed up to here.
-    let last = schedule.stale().last().filter(|stored| stored.state == step - 1);
-    for stored in schedule.stored().iter().chain(last) {
-        letters[column(stored.state)] = '●';
+    let mut slots = walker.slots();
+    // What the adjoint has passed is needed no more; what is needed is drawn over it.
+    slots.sort_by_key(|stored| stored.state < step);
+    for stored in slots {
+        letters[column(stored.state)] = if stored.state < step { '●' } else { '○' };
     }
     letters[column(step)] = '◀';
     let letters: String = letters.into_iter().collect();

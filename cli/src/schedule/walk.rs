@@ -2,70 +2,148 @@
 
 use std::collections::BTreeMap;
 
+use veloc_client::adjoint::levels::TwoLevel;
+use veloc_client::adjoint::online::Online;
 use veloc_client::adjoint::outlook::Outlook;
-use veloc_client::adjoint::schedule::{Action, Done, Plan, Schedule, Stored};
+use veloc_client::adjoint::schedule::{Action, Schedule, Stored};
+
+use super::plan::Problem;
 
 /// The longest way that is gone, in forward steps: some seconds, as there are no more actions than
 /// that.
 pub const LONGEST: u128 = 200_000_000;
 
-/// Whether the way to the end is short enough to be gone.
-pub fn is_short(plan: &Plan, outlook: &Outlook) -> bool {
-    outlook.advances + u128::from(plan.steps) <= LONGEST
+/// Whether a way with so many advances is short enough to be gone.
+pub fn is_short(problem: &Problem, advances: u128) -> bool {
+    advances + u128::from(problem.plan.steps) <= LONGEST
 }
 
-/// What is done from here to the end.
-pub fn to_the_end(mut schedule: Schedule) -> Done {
-    while schedule.next_action() != Action::Terminate {}
-    schedule.done()
+/// A schedule of any kind.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// All slots are alike.
+    Known(Schedule),
+    /// Some are on disk.
+    Levels(TwoLevel),
+    /// The end, which is this state, is not known.
+    Open(Online, u64, Option<u64>),
 }
 
-/// What there is at some moment.
-#[derive(Clone, Debug, Default)]
-pub struct Left {
-    /// What was stored in each slot last.
-    pub slots: Vec<Stored>,
+impl Way {
+    /// From the beginning.
+    pub fn new(problem: &Problem) -> Way {
+        let plan = problem.plan;
+        match problem.disk {
+            Some(disk) => Way::Levels(TwoLevel::new(plan, disk)),
+            None if problem.online => Way::Open(Online::new(plan.slots), plan.steps, plan.adjoint),
+            None => Way::Known(Schedule::new(plan)),
+        }
+    }
+
+    /// The next action.
+    pub fn next_action(&mut self) -> Action {
+        if let Way::Open(online, end, adjoint) = self {
+            if online.at() == Some(*end) {
+                if let Some(schedule) = online.end(*adjoint) {
+                    *self = Way::Known(schedule);
+                }
+            }
+        }
+        match self {
+            Way::Known(schedule) => schedule.next_action(),
+            Way::Levels(schedule) => schedule.next_action(),
+            Way::Open(online, ..) => online.next_action(),
+        }
+    }
+}
+
+/// Goes along a way, and keeps what its actions leave.
+#[derive(Clone, Debug)]
+pub struct Walker {
+    way: Way,
+    slots: BTreeMap<u64, u64>,
     /// The state of the adjoint that was stored last.
     pub adjoint: Option<u64>,
+    /// The state that the adjoint has come to.
+    pub fine: u64,
     /// Steps that were not recorded.
     pub advances: u128,
-}
-
-/// Goes on from the beginning until the adjoint has come to `state`.
-pub fn until_the_adjoint_is_at(plan: &Plan, state: u64) -> Left {
-    let mut schedule = Schedule::new(*plan);
-    let mut walker = Walker::default();
-    while schedule.fine() > state {
-        walker.step(&mut schedule);
-    }
-    Left { slots: walker.slots(), adjoint: walker.adjoint, advances: schedule.done().advances }
-}
-
-/// Keeps what actions leave.
-#[derive(Clone, Debug, Default)]
-pub struct Walker {
-    slots: BTreeMap<u64, u64>,
-    adjoint: Option<u64>,
+    /// States that were stored.
+    pub takeshots: u128,
 }
 
 impl Walker {
+    /// At the beginning of a way whose adjoint is at `fine`.
+    pub fn new(way: Way, fine: u64) -> Walker {
+        let slots = BTreeMap::new();
+        Walker { way, slots, adjoint: None, fine, advances: 0, takeshots: 0 }
+    }
+
     /// Does the next action.
-    pub fn step(&mut self, schedule: &mut Schedule) -> Action {
-        let action = schedule.next_action();
+    pub fn step(&mut self) -> Action {
+        let action = self.way.next_action();
         match action {
+            Action::Advance { from, to } => self.advances += u128::from(to - from),
             Action::Takeshot { state, slot } => {
+                self.takeshots += 1;
                 self.slots.insert(slot, state);
             }
-            Action::Firsturn { step, check: true } | Action::Youturn { step, check: true } => {
-                self.adjoint = Some(step - 1);
+            Action::Firsturn { step, check } | Action::Youturn { step, check } => {
+                self.fine = step - 1;
+                self.adjoint = if check { Some(self.fine) } else { self.adjoint };
             }
-            _ => {}
+            Action::Restore { .. } | Action::Terminate => {}
         }
         action
     }
 
-    /// What is in the slots.
+    /// Goes on until the adjoint has come to `state`.
+    pub fn until_the_adjoint_is_at(&mut self, state: u64) {
+        while self.fine > state {
+            self.step();
+        }
+    }
+
+    /// What was stored in each slot last.
     pub fn slots(&self) -> Vec<Stored> {
         self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
+    }
+}
+
+/// Goes the whole way, and gives what it costs; for ways that are [`is_short`].
+pub fn measure(problem: &Problem) -> Outlook {
+    let steps = problem.plan.steps;
+    let mut walker = Walker::new(Way::new(problem), steps);
+    // How many more advances begin than end at each state.
+    let mut more = vec![0_i64; steps as usize + 1];
+    let mut first_sweep = Vec::new();
+    loop {
+        match walker.step() {
+            Action::Advance { from, to } => {
+                more[from as usize] += 1;
+                more[to as usize] -= 1;
+            }
+            Action::Firsturn { .. } => {
+                // What lies beyond was needed no more.
+                first_sweep = walker.slots().iter().map(|stored| stored.state).collect();
+                first_sweep.sort_unstable();
+                first_sweep.dedup();
+            }
+            Action::Terminate => break,
+            _ => {}
+        }
+    }
+    let times = more.iter().scan(0, |times, more| {
+        *times += more;
+        Some(*times)
+    });
+    let ends = first_sweep.iter().skip(1).chain([&steps]);
+    let gaps = first_sweep.iter().zip(ends).map(|(from, to)| to - from);
+    Outlook {
+        advances: walker.advances,
+        takeshots: Some(walker.takeshots),
+        repetition: times.max().unwrap_or(0) as u64,
+        max_gap: gaps.max().unwrap_or(steps),
+        first_sweep,
     }
 }

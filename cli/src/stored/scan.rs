@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 use veloc_client::config::Directories;
-use veloc_client::error::Kind;
 use veloc_client::format::aggregate::{self, Offsets};
 use veloc_client::format::names;
 use veloc_client::platform::files;
@@ -92,17 +91,12 @@ fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, Stri
     let read = || {
         let data = files::open(path)?;
         let len = files::len(&data, path)?;
-        match Offsets::read(&table, len) {
-            // As a restart does.
-            Err(error) if error.kind() == Kind::NotFound => {
-                let missing = format!("its table {} is missing", table.display());
-                let offsets = Offsets::walk(&data, len, path);
-                let offsets = offsets.map_err(|error| error.followed_by(&missing))?;
-                eprintln!("{}: {missing}; its parts are found by their headers", path.display());
-                Ok(offsets)
-            }
-            read => read,
+        // As a restart does.
+        let (offsets, without_table) = Offsets::find(&table, &data, len, path)?;
+        if let Some(found) = without_table {
+            eprintln!("{found}");
         }
+        Ok(offsets)
     };
     read().map_err(|error: veloc_client::error::Error| error.to_string())
 }

@@ -136,7 +136,31 @@ fn parts_of_aggregated_files() {
     job.write("meta/wave-agg-7.dat", &[0xff; 32]);
     job.veloc(&format!("inspect {file}")).failure(&["meta/wave-agg-7.dat", "counts -1 ranks"]);
     fs::remove_file(job.path("meta/wave-agg-7.dat")).unwrap();
-    job.veloc(&format!("inspect {file}")).failure(&["meta/wave-agg-7.dat"]);
+    job.veloc(&format!("inspect {file}")).failure(&["meta/wave-agg-7.dat", "rank 1", "200"]);
+}
+
+/// Without its table, an aggregated file is read as a restart would. Catches a file that is refused
+/// although it can be restored.
+#[test]
+fn parts_without_their_table() {
+    let job = Job::new();
+    let parts = [checkpoint(b"rank 0"), GOLDEN.to_vec(), checkpoint(b"")];
+    job.aggregate("wave", 7, &parts);
+    job.keep_checksum("wave-1-7.dat", &GOLDEN);
+    let file = "persistent/wave-agg-7.dat --config veloc.cfg";
+    let with_table = job.veloc(&format!("inspect {file} --json")).json();
+    fs::remove_file(job.path("meta/wave-agg-7.dat")).unwrap();
+    let ran = job.veloc(&format!("inspect {file} --json"));
+    assert_eq!(ran.json(), with_table);
+    let said = "meta/wave-agg-7.dat is missing; its 3 parts are found by their headers";
+    assert!(ran.stderr().contains(said), "{}", ran.stderr());
+    let found = job.veloc(&format!("inspect {file} --rank 1 --json")).json();
+    assert_eq!(found["checksum"]["matches"], true);
+    let extracted = job.veloc(&format!("inspect {file} --rank 1 --extract 2"));
+    assert_eq!((extracted.code(), extracted.stdout().as_str()), (Some(0), "defgh"));
+    // One that ends too early could be anything.
+    job.write("persistent/wave-agg-7.dat", &parts.concat()[..80]);
+    job.veloc(&format!("inspect {file}")).failure(&["wave-agg-7.dat", "rank 2", "is missing"]);
 }
 
 /// Catches panics, allocations of what a file pretends to have, and waits for what never comes.

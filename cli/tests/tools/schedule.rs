@@ -44,3 +44,85 @@ fn large_plans_and_wrong_ones() {
         job.veloc(&format!("schedule {arguments}")).failure(&[words]);
     }
 }
+
+/// A pass whose end is not known takes at least as much as one that knows it, and stores its states at
+/// places of its own.
+#[test]
+fn an_end_that_is_not_known() {
+    let job = Job::new();
+    let found = job.veloc("schedule --steps 300 --slots 4 --online --json").json();
+    let [advances, ideal] =
+        ["advances", "ideal_advances"].map(|name| found[name].as_u64().unwrap());
+    assert!(ideal < advances && advances < ideal * 11 / 10, "{advances}, {ideal}");
+    assert_eq!((&found["repetition"], &found["plan"]["online"]), (&json!(7), &json!(true)));
+    let text = job.veloc("schedule --steps 300 --slots 4 --online --out pass").success();
+    assert!(text.contains("the same with known end"), "{text}");
+    for (arguments, words) in [
+        ("--steps 10 --slots 3 --online --rule monotone", "rule of its own"),
+        ("--steps 10 --slots 3 --online --step-time 1", "known number of steps"),
+    ] {
+        job.veloc(&format!("schedule {arguments}")).failure(&[words]);
+    }
+}
+
+/// What disk costs is counted in, and what is in memory does not survive a crash.
+#[test]
+fn slots_on_disk() {
+    let job = Job::new();
+    let asked = "schedule --steps 300 --slots 4 --disk-slots 5 --write-cost 5 --read-cost 3";
+    let found = job.veloc(&format!("{asked} --adjoint 20 --crash-after 150 --json")).json();
+    let count = |name: &str| found[name].as_f64().unwrap();
+    let cost = count("advances") + 5.0 * count("disk_writes") + 3.0 * count("disk_reads");
+    assert_eq!(count("cost"), cost);
+    assert!(count("ideal_advances") <= count("advances"));
+    assert!(count("restart_advances") >= count("undisturbed_advances"));
+    let text = job.veloc(&format!("{asked} --out disk")).success();
+    assert!(text.contains("states written to disk") && job.path("disk.png").exists(), "{text}");
+    let wrong = "schedule --steps 9 --slots 3 --disk-slots 2 --read-cost 1e7";
+    job.veloc(wrong).failure(&["--read-cost 10000000"]);
+}
+
+/// The ways of the paper's section 5, with its two-level cost put right.
+#[test]
+fn other_ways() {
+    let job = Job::new();
+    let asked = "schedule --steps 100 --slots 5 --resilience 30 --adjoint 12 --compare";
+    let found = job.veloc(&format!("{asked} --json")).json();
+    let ways = found["compare"].as_array().unwrap();
+    let names: Vec<_> = ways.iter().map(|way| way["strategy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["chosen", "continuous", "single recovery", "two-level"]);
+    // Two-level: 4 pieces of 25 steps, 2 slots for each: 3 · 25 + 4 · (25 · 6 - β(3, 5)) = 75 + 4 · 94.
+    let advances: Vec<_> = ways.iter().map(|way| way["advances"].as_u64().unwrap()).collect();
+    assert_eq!(advances, [321, 316, 374, 451]);
+    let text = job.veloc(asked).success();
+    assert!(text.contains("single recovery") && text.contains("lost in reverse"), "{text}");
+}
+
+/// How long it takes, with failures and without.
+#[test]
+fn estimates() {
+    let job = Job::new();
+    let asked = "schedule --steps 300 --slots 8 --step-time 2 --write-time 4 --state-size 1000";
+    let found = job.veloc(&format!("{asked} --json")).json();
+    // Advances, turns of three steps each, and writes.
+    let (advances, writes) = (found["advances"].as_f64(), found["takeshots"].as_f64());
+    let time = 2.0 * advances.unwrap() + 6.0 * 300.0 + 4.0 * writes.unwrap();
+    let estimate = &found["estimate"];
+    assert_eq!(estimate["undisturbed"].as_f64(), Some(time));
+    assert_eq!((&estimate["expected_loss"], &estimate["storage"]), (&json!(0.0), &json!(8000)));
+    let found = job.veloc(&format!("{asked} --mtbf 2000 --restart-time 30 --json")).json();
+    let estimate = &found["estimate"];
+    assert!(
+        estimate["failures"].as_f64().unwrap() > 1.0 && estimate["adjoints_stored"] != json!(0)
+    );
+    assert!(estimate["expected_loss"].as_f64().unwrap() > 60.0);
+    for (arguments, words) in [
+        ("--step-time 0", "--step-time 0"),
+        ("--step-time 1 --mtbf 0", "--mtbf 0"),
+        ("--step-time 1 --mtbf 1e-9", "never ends"),
+    ] {
+        job.veloc(&format!("schedule --steps 300 --slots 8 {arguments}")).failure(&[words]);
+    }
+    let long = "schedule --steps 1000000000 --slots 50 --step-time 1";
+    job.veloc(long).failure(&["at most 20000000 steps"]);
+}

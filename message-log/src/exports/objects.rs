@@ -97,6 +97,9 @@ exports! {
     ) outside |_call, real| objects::make_comm_outside(made, real),
         inside |call, real| objects::make_comm(call, comm, made, real);
 
+    fn MPI_Comm_set_info(comm: Handle, info: Handle)
+        inside |call, real| objects::set(call, comm, real);
+
     fn MPI_Comm_free(comm: Ptr)
         outside |_call, real| objects::free_comm_outside(comm, real),
         inside |call, real| objects::free_comm(call, comm, real);

@@ -66,7 +66,10 @@ isends! {
 
 /// The calls that receive, with counts of either width.
 macro_rules! receives {
-    ($($count:ident: $recv:ident $irecv:ident $sendrecv:ident $replace:ident;)*) => {
+    (
+        $($count:ident: $recv:ident $irecv:ident $sendrecv:ident $replace:ident $isendrecv:ident
+        $ireplace:ident;)*
+    ) => {
         exports! { $(
             fn $recv(
                 buf: Ptr,
@@ -197,20 +200,8 @@ macro_rules! receives {
                     function(buf, count, datatype, dest, sendtag, source, recvtag, comm, status)
                 })
             };
-        )* }
-    };
-}
 
-receives! {
-    c_int: MPI_Recv MPI_Irecv MPI_Sendrecv MPI_Sendrecv_replace;
-    i64: MPI_Recv_c MPI_Irecv_c MPI_Sendrecv_c MPI_Sendrecv_replace_c;
-}
-
-/// Calls that send and receive, and give a request.
-macro_rules! isendrecvs {
-    ($($count:ident: $sendrecv:ident $replace:ident;)*) => {
-        exports! { $(
-            fn $sendrecv(
+            fn $isendrecv(
                 sendbuf: Ptr,
                 sendcount: $count,
                 sendtype: Handle,
@@ -224,18 +215,21 @@ macro_rules! isendrecvs {
                 comm: Handle,
                 request: Ptr,
             ) outside |call, real| {
-                let (buf, count, datatype) = (recvbuf, i64::from(recvcount), recvtype);
-                let received = Message { buf, count, datatype, peer: source, tag: recvtag, comm };
+                let count = i64::from(recvcount);
+                let (buf, datatype, peer, tag) = (recvbuf, recvtype, source, recvtag);
+                let received = Message { buf, count, datatype, peer, tag, comm };
                 nonblocking::sendrecv_outside(call, &received, request, real)
             }, inside |call, real| {
-                let (buf, count, datatype) = (sendbuf, i64::from(sendcount), sendtype);
-                let sent = Message { buf, count, datatype, peer: dest, tag: sendtag, comm };
-                let (buf, count, datatype) = (recvbuf, i64::from(recvcount), recvtype);
-                let received = Message { buf, count, datatype, peer: source, tag: recvtag, comm };
+                let count = i64::from(sendcount);
+                let (buf, datatype, peer, tag) = (sendbuf, sendtype, dest, sendtag);
+                let sent = Message { buf, count, datatype, peer, tag, comm };
+                let count = i64::from(recvcount);
+                let (buf, datatype, peer, tag) = (recvbuf, recvtype, source, recvtag);
+                let received = Message { buf, count, datatype, peer, tag, comm };
                 nonblocking::sendrecv(call, &sent, &received, request, real)
             };
 
-            fn $replace(
+            fn $ireplace(
                 buf: Ptr,
                 count: $count,
                 datatype: Handle,
@@ -259,7 +253,8 @@ macro_rules! isendrecvs {
     };
 }
 
-isendrecvs! {
-    c_int: MPI_Isendrecv MPI_Isendrecv_replace;
-    i64: MPI_Isendrecv_c MPI_Isendrecv_replace_c;
+receives! {
+    c_int: MPI_Recv MPI_Irecv MPI_Sendrecv MPI_Sendrecv_replace MPI_Isendrecv MPI_Isendrecv_replace;
+    i64: MPI_Recv_c MPI_Irecv_c MPI_Sendrecv_c MPI_Sendrecv_replace_c MPI_Isendrecv_c
+        MPI_Isendrecv_replace_c;
 }

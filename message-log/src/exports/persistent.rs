@@ -48,10 +48,10 @@ inits! {
 
 exports! {
     fn MPI_Start(request: Ptr)
-        outside |call, real| requests::start_outside(call, request, 1, real),
+        outside |_call, real| requests::start_outside(request, 1, real),
         inside |call, real| requests::start(call, request, 1, real);
 
     fn MPI_Startall(count: c_int, requests: Ptr)
-        outside |call, real| requests::start_outside(call, requests, count, real),
+        outside |_call, real| requests::start_outside(requests, count, real),
         inside |call, real| requests::start(call, requests, count, real);
 }

@@ -16,15 +16,12 @@ macro_rules! refused {
     };
 }
 
-/// The same for calls that begin something, for which the last argument is the request.
-macro_rules! unlogged {
-    ($($name:ident($($arg:ident)*) $(on $comm:ident)?;)*) => {
+/// The same for functions that give a request, which must not be completed inside parts either.
+macro_rules! refused_with_request {
+    ($($name:ident($($arg:ident)* ; $request:ident) $(on $comm:ident)?;)*) => {
         exports! { $(
-            fn $name($($arg: usize),*)
-                outside |call, real| {
-                    let request = [$($arg),*].last().copied().unwrap_or_default() as Ptr;
-                    nonblocking::unlogged_outside(call, request, real)
-                },
+            fn $name($($arg: usize,)* $request: Ptr)
+                outside |call, real| nonblocking::foreign(call, $request, real),
                 inside |call, _real| refuse(call, 0 $(| $comm)?);
         )* }
     };
@@ -67,12 +64,18 @@ refused! {
     MPI_Accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8);
     MPI_Get_accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
     MPI_Get_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
-    MPI_Rput(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Rput_c(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Raccumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
-    MPI_Raccumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
     MPI_Fetch_and_op(origin_addr result_addr datatype target_rank target_disp op win);
     MPI_Compare_and_swap(origin_addr compare_addr result_addr datatype target_rank target_disp win);
+}
+refused_with_request! {
+    MPI_Rput(a0 a1 a2 a3 a4 a5 a6 a7; a8);
+    MPI_Rput_c(a0 a1 a2 a3 a4 a5 a6 a7; a8);
+    MPI_Rget(a0 a1 a2 a3 a4 a5 a6 a7; a8);
+    MPI_Rget_c(a0 a1 a2 a3 a4 a5 a6 a7; a8);
+    MPI_Raccumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8; a9);
+    MPI_Raccumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8; a9);
+    MPI_Rget_accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11; a12);
+    MPI_Rget_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11; a12);
 }
 
 // Files.
@@ -88,16 +91,6 @@ refused! {
     MPI_File_get_type_extent(fh datatype extent);
     MPI_File_get_type_extent_c(fh datatype extent);
     MPI_File_get_view(fh disp etype filetype datarep);
-    MPI_File_iwrite(fh buf count datatype request);
-    MPI_File_iwrite_all(fh buf count datatype request);
-    MPI_File_iwrite_all_c(fh buf count datatype request);
-    MPI_File_iwrite_at(fh offset buf count datatype request);
-    MPI_File_iwrite_at_all(fh offset buf count datatype request);
-    MPI_File_iwrite_at_all_c(fh offset buf count datatype request);
-    MPI_File_iwrite_at_c(fh offset buf count datatype request);
-    MPI_File_iwrite_c(fh buf count datatype request);
-    MPI_File_iwrite_shared(fh buf count datatype request);
-    MPI_File_iwrite_shared_c(fh buf count datatype request);
     MPI_File_open(comm filename amode info fh) on comm;
     MPI_File_preallocate(fh size);
     MPI_File_read(fh buf count datatype status);
@@ -149,6 +142,28 @@ refused! {
     MPI_File_write_shared(fh buf count datatype status);
     MPI_File_write_shared_c(fh buf count datatype status);
 }
+refused_with_request! {
+    MPI_File_iread(fh buf count datatype; request);
+    MPI_File_iread_all(fh buf count datatype; request);
+    MPI_File_iread_all_c(fh buf count datatype; request);
+    MPI_File_iread_at(fh offset buf count datatype; request);
+    MPI_File_iread_at_all(fh offset buf count datatype; request);
+    MPI_File_iread_at_all_c(fh offset buf count datatype; request);
+    MPI_File_iread_at_c(fh offset buf count datatype; request);
+    MPI_File_iread_c(fh buf count datatype; request);
+    MPI_File_iread_shared(fh buf count datatype; request);
+    MPI_File_iread_shared_c(fh buf count datatype; request);
+    MPI_File_iwrite(fh buf count datatype; request);
+    MPI_File_iwrite_all(fh buf count datatype; request);
+    MPI_File_iwrite_all_c(fh buf count datatype; request);
+    MPI_File_iwrite_at(fh offset buf count datatype; request);
+    MPI_File_iwrite_at_all(fh offset buf count datatype; request);
+    MPI_File_iwrite_at_all_c(fh offset buf count datatype; request);
+    MPI_File_iwrite_at_c(fh offset buf count datatype; request);
+    MPI_File_iwrite_c(fh buf count datatype; request);
+    MPI_File_iwrite_shared(fh buf count datatype; request);
+    MPI_File_iwrite_shared_c(fh buf count datatype; request);
+}
 
 // Other jobs, and processes that are started.
 refused! {
@@ -166,12 +181,14 @@ refused! {
 
 // Partitioned communication.
 refused! {
-    MPI_Psend_init(buf partitions count datatype dest tag comm info request) on comm;
-    MPI_Precv_init(buf partitions count datatype dest tag comm info request) on comm;
-    MPI_Pready(partition request);
-    MPI_Pready_range(partition_low partition_high request);
-    MPI_Pready_list(length array_of_partitions request);
     MPI_Parrived(request partition flag);
+}
+refused_with_request! {
+    MPI_Psend_init(buf partitions count datatype dest tag comm info; request) on comm;
+    MPI_Precv_init(buf partitions count datatype dest tag comm info; request) on comm;
+    MPI_Pready(partition; request);
+    MPI_Pready_range(partition_low partition_high; request);
+    MPI_Pready_list(length array_of_partitions; request);
 }
 
 // Sessions.
@@ -183,68 +200,54 @@ refused! {
 }
 
 // Persistent collective calls.
-refused! {
-    MPI_Allgather_init(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Allgather_init_c(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Allgatherv_init(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Allgatherv_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Allreduce_init(sendbuf recvbuf count datatype op comm info request) on comm;
-    MPI_Allreduce_init_c(sendbuf recvbuf count datatype op comm info request) on comm;
-    MPI_Alltoall_init(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Alltoall_init_c(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Alltoallv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Alltoallv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Alltoallw_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Alltoallw_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Barrier_init(comm info request) on comm;
-    MPI_Bcast_init(buffer count datatype root comm info request) on comm;
-    MPI_Bcast_init_c(buffer count datatype root comm info request) on comm;
-    MPI_Exscan_init(sendbuf recvbuf count datatype op comm info request) on comm;
-    MPI_Exscan_init_c(sendbuf recvbuf count datatype op comm info request) on comm;
-    MPI_Gather_init(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Gather_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Gatherv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Gatherv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Neighbor_allgather_init(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Neighbor_allgather_init_c(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Neighbor_allgatherv_init(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Neighbor_allgatherv_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Neighbor_alltoall_init(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Neighbor_alltoall_init_c(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Neighbor_alltoallv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Neighbor_alltoallv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Neighbor_alltoallw_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Neighbor_alltoallw_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Reduce_init(sendbuf recvbuf count datatype op root comm info request) on comm;
-    MPI_Reduce_init_c(sendbuf recvbuf count datatype op root comm info request) on comm;
-    MPI_Reduce_scatter_block_init(sendbuf recvbuf recvcount datatype op comm info request) on comm;
-    MPI_Reduce_scatter_block_init_c(a0 a1 a2 a3 a4 comm a6 a7) on comm;
-    MPI_Reduce_scatter_init(sendbuf recvbuf recvcounts datatype op comm info request) on comm;
-    MPI_Reduce_scatter_init_c(sendbuf recvbuf recvcounts datatype op comm info request) on comm;
-    MPI_Scan_init(sendbuf recvbuf count datatype op comm info request) on comm;
-    MPI_Scan_init_c(sendbuf recvbuf count datatype op comm info request) on comm;
-    MPI_Scatter_init(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Scatter_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8 a9) on comm;
-    MPI_Scatterv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
-    MPI_Scatterv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9 a10) on comm;
+refused_with_request! {
+    MPI_Allgather_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Allgather_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Allgatherv_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Allgatherv_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Allreduce_init(sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Allreduce_init_c(sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Alltoall_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Alltoall_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Alltoallv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Alltoallv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Alltoallw_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Alltoallw_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Barrier_init(comm info; request) on comm;
+    MPI_Bcast_init(buffer count datatype root comm info; request) on comm;
+    MPI_Bcast_init_c(buffer count datatype root comm info; request) on comm;
+    MPI_Exscan_init(sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Exscan_init_c(sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Gather_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Gather_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Gatherv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Gatherv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_allgather_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_allgather_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_allgatherv_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Neighbor_allgatherv_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Neighbor_alltoall_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_alltoall_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_alltoallv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_alltoallv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_alltoallw_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_alltoallw_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Reduce_init(sendbuf recvbuf count datatype op root comm info; request) on comm;
+    MPI_Reduce_init_c(sendbuf recvbuf count datatype op root comm info; request) on comm;
+    MPI_Reduce_scatter_block_init(sendbuf recvbuf recvcount datatype op comm info; request) on comm;
+    MPI_Reduce_scatter_block_init_c(a0 a1 a2 a3 a4 comm a6; a7) on comm;
+    MPI_Reduce_scatter_init(sendbuf recvbuf recvcounts datatype op comm info; request) on comm;
+    MPI_Reduce_scatter_init_c(sendbuf recvbuf recvcounts datatype op comm info; request) on comm;
+    MPI_Scan_init(sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Scan_init_c(sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Scatter_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Scatter_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Scatterv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Scatterv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
 }
 
-// Calls whose result is not known when they return. What they begin outside must not end inside.
-unlogged! {
-    MPI_Rget(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Rget_c(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Rget_accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
-    MPI_Rget_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
-    MPI_File_iread(fh buf count datatype request);
-    MPI_File_iread_all(fh buf count datatype request);
-    MPI_File_iread_all_c(fh buf count datatype request);
-    MPI_File_iread_at(fh offset buf count datatype request);
-    MPI_File_iread_at_all(fh offset buf count datatype request);
-    MPI_File_iread_at_all_c(fh offset buf count datatype request);
-    MPI_File_iread_at_c(fh offset buf count datatype request);
-    MPI_File_iread_c(fh buf count datatype request);
-    MPI_File_iread_shared(fh buf count datatype request);
-    MPI_File_iread_shared_c(fh buf count datatype request);
-    MPI_Comm_idup(comm newcomm request) on comm;
-    MPI_Comm_idup_with_info(comm info newcomm request) on comm;
+// Calls whose result is not known when they return.
+refused_with_request! {
+    MPI_Comm_idup(comm newcomm; request) on comm;
+    MPI_Comm_idup_with_info(comm info newcomm; request) on comm;
 }

@@ -8,12 +8,14 @@ use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Position, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::refuse;
 use crate::requests::{Life, Request};
 use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
+
+/// The index of what was completed under the handle of another request.
+const ALIKE: c_int = c_int::MIN;
 
 /// What a call completes of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,8 +284,9 @@ unsafe fn record(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let before = unsafe { Handles::read(state, call) };
-    if let Some(code) = refuse_unlogged(state, call, &before) {
-        return code;
+    let mut handles = (0..before.len()).filter_map(|n| before.get(n));
+    if let Some(of) = handles.find_map(|handle| state.foreign(handle)) {
+        return super::refuse_on(state, call.call, of);
     }
     let mut own = Statuses::default();
     let statuses = own.place(state, call);
@@ -307,6 +310,8 @@ unsafe fn record(
             1 => Items::One({ item }(0)),
             len => Items::Many((0..len).map(item).collect()),
         };
+        // SAFETY: MPI has completed what these handles are of.
+        unsafe { add_alike(state, &before, &mut outcome.items) };
     }
     state.parts.record(shape, outcome);
     code
@@ -366,19 +371,31 @@ unsafe fn request_done(
     Some(Done { stays, request: Some(known), is_void, link })
 }
 
-/// Refuses to complete what began outside and is not logged: its result would be missing in a replay.
-fn refuse_unlogged(state: &State, call: &Completion, handles: &Handles) -> Option<c_int> {
-    if !state.has_unlogged {
-        return None;
+/// Adds to what was completed the data of other requests with the same handles: they are done too,
+/// and which of them the call was made for cannot be told.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
+    let mut alike = Vec::new();
+    for item in items.as_slice() {
+        let handle = usize::try_from(item.index).ok().and_then(|n| before.get(n));
+        let Some(handle) = handle.filter(|_| !item.persistent) else { continue };
+        for (began, target) in state.requests.take_alike(handle) {
+            // SAFETY: by the caller's promise.
+            let mut other = unsafe { state.received(&target, None) };
+            (other.began, other.index) = (began, ALIKE);
+            alike.push(other);
+        }
     }
-    let known = (0..handles.len()).filter_map(|n| state.requests.get(handles.get(n)?));
-    let unlogged = known.rev().find(|request| request.life == Life::Unlogged)?;
-    let part = state.parts.innermost().unwrap_or_default();
-    let text = format!(
-        "{} cannot end inside part {part} what {} began: it cannot be replayed",
-        call.call.0, unlogged.shape.call.0
-    );
-    Some(refuse::fail(&state.mpi, 0, &text))
+    if !alike.is_empty() {
+        let own = match std::mem::replace(items, Items::None) {
+            Items::None => Vec::new(),
+            Items::One(item) => vec![item],
+            Items::Many(items) => items.into_vec(),
+        };
+        *items = Items::Many(own.into_iter().chain(alike).collect());
+    }
 }
 
 /// One request that MPI has completed.
@@ -445,6 +462,15 @@ unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
     let mut done = Vec::new();
     let mut wrong = None;
     for (n, item) in outcome.items.as_slice().iter().enumerate() {
+        if item.index == ALIKE {
+            let target = state.requests.target_alike(item.began).filter(|_| item.began > first);
+            // SAFETY: the application's memory, by the caller's promise.
+            if let Err(text) = unsafe { state.give(item, target) } {
+                wrong = Some(format!("{}: {text}", shape.call.0));
+                break;
+            }
+            continue;
+        }
         let index = usize::try_from(item.index).ok();
         if let (Kind::Some, Some(_)) = (call.kind, index) {
             // SAFETY: the application has room for as many indices as requests.
@@ -461,7 +487,11 @@ unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
         // has it now.
         let own = state.requests.get(handle).filter(|_| item.began > first);
         let is_other = own.is_none_or(|own| own.began != item.began);
-        if item.began > first && is_other && !item.payload.is_empty() {
+        let alike = match item.began > first && is_other {
+            true => state.requests.target_alike(item.began),
+            false => None,
+        };
+        if item.began > first && is_other && alike.is_none() && !item.payload.is_empty() {
             wrong = Some(format!(
                 "request {} of {} is not the one that was completed in the first run",
                 item.index, shape.call.0
@@ -469,7 +499,7 @@ unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
             break;
         }
         // A replay looks at the types of what it begins at once.
-        let target = own.filter(|_| !is_other).map(|own| &own.target);
+        let target = own.filter(|_| !is_other).map(|own| &own.target).or(alike);
         // SAFETY: the application's memory, by the caller's promise.
         if let Err(text) = unsafe { state.give(item, target) } {
             wrong = Some(format!("request {} of {}: {text}", item.index, shape.call.0));

@@ -155,6 +155,16 @@ impl State {
     }
 }
 
+/// A call on a request that `of` gave: it fails, with both names.
+pub fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
+    let part = state.parts.innermost().unwrap_or_default();
+    let text = format!(
+        "{} cannot be called inside part {part} on a request of {}: it cannot be replayed",
+        call.0, of.0
+    );
+    refuse::fail(&state.mpi, 0, &text)
+}
+
 /// A call that cannot be replayed: it fails, with its name.
 pub fn refuse(call: Call, comm: usize) -> c_int {
     with(|state| {

@@ -6,9 +6,9 @@ use super::again::{is_buffered, Counted};
 use super::p2p::Message;
 use super::{with, SUCCESS};
 use crate::divergence;
-use crate::log::{Call, Event, Items, Outcome, Shape};
+use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
-use crate::pmpi::{self, Ptr};
+use crate::pmpi::Ptr;
 use crate::requests::{Life, Plain, Request};
 use crate::resend::closed::Route;
 use crate::state::State;
@@ -56,8 +56,8 @@ pub unsafe fn recv(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
+        let is_message = message.peer != state.mpi.numbers.proc_null;
         let shape = message.shape(call, state);
-        let (target, is_message) = message.received_into(state);
         let route = state.posts_again(&shape);
         let counted = match state.source() {
             Source::Mpi => state.posts(message, true),
@@ -66,7 +66,7 @@ pub unsafe fn recv(
         let counted = counted.map_or(Counted::Nothing, Counted::Receive);
         // SAFETY: by the caller's promise.
         unsafe {
-            let code = state.starting(shape, target, is_message, counted, request, real);
+            let code = state.receiving_later(call, message, is_message, counted, request, real);
             state.goes_again(code, message, route, false, request);
             code
         }
@@ -98,7 +98,8 @@ pub unsafe fn send_outside(
     })
 }
 
-/// A non-blocking receive that sends, too.
+/// A send and a receive in one, which are two events: one for the shape of each. How much has come
+/// MPICH does not say, so all that there is room for is logged.
 ///
 /// # Safety
 /// `request` is the call's.
@@ -115,55 +116,12 @@ pub unsafe fn sendrecv(
         if code != SUCCESS {
             return code;
         }
-        let shape = received.shape(call, state);
-        let (target, _) = received.received_into(state);
-        // MPICH 4.0 does not say in the status how much was received, so all of the target is kept.
         // SAFETY: by the caller's promise.
         unsafe {
-            let code = state.starting(shape, target, false, Counted::Nothing, request, real);
             // MPICH 4.0 does not say what was received.
             state.miscounts();
-            code
+            state.receiving_later(call, received, false, Counted::Nothing, request, real)
         }
-    })
-}
-
-/// The same outside parts: it may be waited for inside one.
-///
-/// # Safety
-/// `request` is the call's.
-pub unsafe fn sendrecv_outside(
-    call: Call,
-    received: &Message,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    with(|state| {
-        let shape = received.shape(call, state);
-        let (target, _) = received.received_into(state);
-        let code = real();
-        if code == SUCCESS {
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(shape, target, false, Counted::Nothing, 0, request) };
-            state.miscounts();
-        }
-        code
-    })
-}
-
-/// What begins outside parts and is not logged.
-///
-/// # Safety
-/// `request` is the call's.
-pub unsafe fn unlogged_outside(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        let code = real();
-        if code == SUCCESS {
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            let handle = unsafe { state.mpi.read_handle(request) };
-            state.begun_unlogged(call, handle, false);
-        }
-        code
     })
 }
 
@@ -186,6 +144,56 @@ pub unsafe fn recv_outside(
             unsafe { state.begun_outside(call, message, counted, request) };
         } else if code != SUCCESS {
             state.miscounts();
+        }
+        code
+    })
+}
+
+/// The same outside parts: it may be waited for inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn sendrecv_outside(
+    call: Call,
+    received: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS && received.peer != state.mpi.numbers.proc_null {
+            let target = received.target(state);
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            unsafe { state.begun(Shape::new(call), target, false, Counted::Nothing, 0, request) };
+            state.miscounts();
+        }
+        code
+    })
+}
+
+/// A call outside parts whose request must not be completed inside one.
+///
+/// # Safety
+/// `request` is the call's.
+pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(request) };
+            let foreign = Request {
+                shape: Shape::new(call),
+                target: Target::Nothing,
+                is_message: false,
+                began: 0,
+                made: 0,
+                persistent: false,
+                life: Life::Foreign,
+                cancelled: false,
+                counted: Counted::Nothing,
+                again: None,
+            };
+            state.requests.insert(handle, foreign);
         }
         code
     })
@@ -221,6 +229,28 @@ impl State {
         }
     }
 
+    /// A non-blocking receive. One of no process receives nothing.
+    ///
+    /// # Safety
+    /// `request` is the call's.
+    unsafe fn receiving_later(
+        &mut self,
+        call: Call,
+        message: &Message,
+        is_message: bool,
+        counted: Counted,
+        request: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> c_int {
+        let shape = message.shape(call, self);
+        let target = match message.peer == self.mpi.numbers.proc_null {
+            true => Target::Nothing,
+            false => message.target(self),
+        };
+        // SAFETY: by the caller's promise.
+        unsafe { self.starting(shape, target, is_message, counted, request, real) }
+    }
+
     /// A real call has begun a request.
     ///
     /// # Safety
@@ -251,54 +281,6 @@ impl State {
         self.requests.insert(handle, request);
     }
 
-    /// A request is under way that must not end inside a part.
-    pub fn begun_unlogged(&mut self, call: Call, handle: usize, persistent: bool) {
-        self.has_unlogged = true;
-        let request = Request {
-            shape: Shape::new(call),
-            target: Target::Nothing,
-            is_message: false,
-            began: 0,
-            made: 0,
-            persistent,
-            life: Life::Unlogged,
-            cancelled: false,
-            counted: Counted::Nothing,
-            again: None,
-        };
-        self.requests.insert(handle, request);
-    }
-
-    /// Brings an operation to its end if nobody else can hold it up: a collective one of this process
-    /// alone. Libraries give several of these the same request, so when one is waited for it cannot
-    /// be told which. Whether it did.
-    ///
-    /// # Safety
-    /// A handle is at `request`, of what writes to `target`.
-    pub unsafe fn ends_alone(&self, target: &Target, shape: Shape, request: Ptr) -> bool {
-        let (mut is_inter, mut processes, mut is_done) = (0, 0, 0);
-        if shape.tag.is_some() || matches!(target, Target::Nothing) {
-            return false;
-        }
-        let mut status = Status::default();
-        // SAFETY: the communicator is the call's; a status and integers of ours.
-        unsafe {
-            pmpi::comm_test_inter(shape.comm, &mut is_inter);
-            pmpi::comm_size(shape.comm, &mut processes);
-            if is_inter != 0 || processes != 1 {
-                return false;
-            }
-            let handle = self.mpi.read_handle(request);
-            while is_done == 0 {
-                let code = pmpi::request_get_status(handle, &mut is_done, status.as_mut_ptr());
-                if code != SUCCESS {
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
     /// A call that begins a request; a replay gives one that is done.
     ///
     /// # Safety
@@ -323,16 +305,6 @@ impl State {
                     outcome.began = self.parts.begin_number();
                     let began = outcome.began;
                     // SAFETY: by the caller's promise, MPI has written a handle there.
-                    let is_ended =
-                        !is_message && unsafe { self.ends_alone(&target, shape, request) };
-                    let target = if is_ended {
-                        // SAFETY: it is done.
-                        outcome.items = Items::One(unsafe { self.received(&target, None) });
-                        Target::Nothing
-                    } else {
-                        target
-                    };
-                    // SAFETY: as above.
                     unsafe { self.begun(shape, target, is_message, counted, began, request) };
                 } else if !matches!(counted, Counted::Nothing) {
                     self.miscounts();
@@ -341,24 +313,16 @@ impl State {
                 code
             }
             Source::Log => {
-                let target = target.resolved(&mut self.types);
-                let (code, began, given) = match self.parts.next(&shape) {
+                let (code, began) = match self.parts.next(&shape) {
                     Ok(at) => match self.parts.event(at) {
-                        Some(Event { outcome, .. }) => {
-                            let ended = outcome.items.as_slice().first();
-                            // SAFETY: the application's memory, by the caller's promise.
-                            let given = ended.map(|item| unsafe { self.give(item, Some(&target)) });
-                            (outcome.code, outcome.began, given.unwrap_or(Ok(())))
-                        }
+                        Some(event) => (event.outcome.code, event.outcome.began),
                         None => return SUCCESS,
                     },
                     Err(divergence) => return divergence::stop(self, &shape, &divergence),
                 };
-                if let Err(text) = given {
-                    return divergence::broken(self, &shape, &text);
-                }
                 if code == SUCCESS {
                     let handle = self.pool.take(&self.mpi);
+                    let target = target.resolved(&mut self.types);
                     let life = Life::Replayed(self.parts.replayed().unwrap_or_default());
                     let begun = Request {
                         shape,
@@ -402,6 +366,12 @@ impl State {
         }
     }
 
+    /// The call that gave one of these requests, if its result could not be given again.
+    pub fn foreign(&self, handle: usize) -> Option<Call> {
+        let request = self.requests.get(handle)?;
+        (request.life == Life::Foreign).then_some(request.shape.call)
+    }
+
     /// A replayed request is done: the generalized one is used again.
     pub fn give_back(&mut self, handle: usize) {
         if let Some(request) = self.requests.get_mut(handle) {
@@ -416,7 +386,7 @@ impl State {
     /// MPI has freed the request with this handle.
     pub fn gone(&mut self, handle: usize) -> Option<Request> {
         let request = self.requests.remove(handle)?;
-        if matches!(request.life, Life::Replayed(_) | Life::Idle) {
+        if request.life != Life::Real {
             self.pool.lose(handle);
         }
         Some(request)

@@ -69,6 +69,14 @@ pub unsafe fn make_comm_outside(made: Ptr, real: impl FnOnce() -> c_int) -> c_in
     })
 }
 
+/// A call of all processes that changes a communicator: once.
+pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let comm = state.mpi.abi.truncate(comm);
+        state.plain(Shape { comm, ..Shape::new(call) }, real)
+    })
+}
+
 /// A call that frees a communicator outside parts.
 ///
 /// # Safety

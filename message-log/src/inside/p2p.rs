@@ -55,14 +55,6 @@ impl Message {
         }
     }
 
-    /// Where a request receives it, and whether it does: from `MPI_PROC_NULL` comes nothing.
-    pub fn received_into(&self, state: &State) -> (Target, bool) {
-        match self.peer == state.mpi.numbers.proc_null {
-            true => (Target::Nothing, false),
-            false => (self.target(state), true),
-        }
-    }
-
     /// Where it is received.
     pub fn target(&self, state: &State) -> Target {
         Target::Plain {

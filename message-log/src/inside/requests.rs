@@ -13,7 +13,6 @@ use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::refuse;
 use crate::requests::{Life, Request};
 use crate::state::State;
 use crate::target::Target;
@@ -81,20 +80,10 @@ pub unsafe fn make(
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn start_outside(
-    call: Call,
-    requests: Ptr,
-    count: c_int,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
+pub unsafe fn start_outside(requests: Ptr, count: c_int, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         // SAFETY: by the caller's promise.
-        unsafe {
-            while let Some(handle) = state.unknown(requests, count) {
-                state.begun_unlogged(call, handle, true);
-            }
-            state.started(requests, count, 0, true);
-        }
+        unsafe { state.started(requests, count, 0, true) };
         real()
     })
 }
@@ -110,18 +99,14 @@ pub unsafe fn start(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
-        // SAFETY: by the caller's promise.
-        let other = unsafe { state.unlogged(requests, count) };
-        if other {
-            let part = state.parts.innermost().unwrap_or_default();
-            let text = format!(
-                "{} cannot start inside part {part} a request of another kind than a send or a \
-                 receive: it cannot be replayed",
-                call.0
-            );
-            return refuse::fail(&state.mpi, 0, &text);
-        }
         let mut shape = Shape::of_requests(call, i64::from(count));
+        for n in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };
+            if let Some(of) = state.foreign(handle) {
+                return super::refuse_on(state, call, of);
+            }
+        }
         if count == 1 {
             // SAFETY: by the caller's promise.
             let handle = unsafe { state.mpi.read_handle(requests) };
@@ -227,31 +212,6 @@ pub unsafe fn free(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_
 }
 
 impl State {
-    /// A request among these that nothing is known of: a persistent one of a kind that is not logged.
-    ///
-    /// # Safety
-    /// So many handles are at `requests`.
-    unsafe fn unknown(&self, requests: Ptr, count: c_int) -> Option<usize> {
-        let mut handles = (0..usize::try_from(count).unwrap_or(0)).map(|n| {
-            // SAFETY: by the caller's promise.
-            unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) }
-        });
-        handles.find(|handle| self.requests.get(*handle).is_none_or(|known| !known.persistent))
-    }
-
-    /// Whether one of these is of a kind that is not logged.
-    ///
-    /// # Safety
-    /// So many handles are at `requests`.
-    unsafe fn unlogged(&self, requests: Ptr, count: c_int) -> bool {
-        (0..usize::try_from(count).unwrap_or(0)).any(|n| {
-            // SAFETY: by the caller's promise.
-            let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
-            let known = self.requests.get(handle);
-            known.is_none_or(|known| !known.persistent || known.life == Life::Unlogged)
-        })
-    }
-
     /// Requests are started, with numbers from `began` on if that is not 0; `is_real`: by MPI.
     ///
     /// # Safety

@@ -1,6 +1,6 @@
 //! What all tests share: one at a time, each in a context of its own.
 
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::ffi::{c_char, c_void, CString};
 use std::ptr::null_mut;

@@ -181,7 +181,6 @@ impl State {
             {
                 entry.persistent = FileCopy::Wanted;
                 entry.place = place;
-                self.note_anew(id);
                 self.reindex(id);
             }
         }
@@ -245,6 +244,7 @@ impl State {
         let regions =
             regions.iter().map(|&(id, size)| Region { id, size, part: part_of(id), offset: 0 });
         lay_out(&mut entry, regions.collect());
+        entry.found = true;
         if in_scratch {
             entry.scratch = FileCopy::Present;
         }
@@ -266,6 +266,8 @@ impl State {
         };
         entry.life = Life::Live;
         let (name, version) = (entry.name.clone(), entry.version);
+        // Before the older one's record goes: at no moment is there none of this version.
+        self.note(id);
         let older = self.names.entry(name).or_default().live.insert(version, id);
         if let Some(older) = older {
             // The older one's file stays until the new one's takes its place.

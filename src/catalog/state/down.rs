@@ -135,11 +135,12 @@ impl State {
             routed: entry.routed.clone(),
             place: entry.place,
         };
+        self.clearing += 1;
         self.started(id, true);
         Some(job)
     }
 
-    /// Ends the making of a persistent copy.
+    /// Ends the making of a persistent copy. [`State::persist_settled_down`] follows.
     pub fn persist_done(&mut self, id: Id, result: Result<()>) -> After {
         let mut after = After::Keep;
         if let Some(entry) = self.entries.get_mut(&id) {

@@ -32,7 +32,7 @@ impl State {
             }
             (Some((_, now)), true) if now == wanted => {}
             (Some((slot, _)), true) => {
-                ledger.set(slot, wanted);
+                ledger.set(slot, wanted, entry.place.as_ref());
                 entry.noted = Some((slot, wanted));
             }
         }
@@ -49,16 +49,6 @@ impl State {
     /// for it.
     pub fn is_handed_over(&self) -> bool {
         self.exposed == 0
-    }
-
-    /// Writes an entry's record anew, because what it says has changed. The old one goes after the
-    /// new one has come: at no moment is there none.
-    pub(super) fn note_anew(&mut self, id: Id) {
-        let old = self.entries.get_mut(&id).and_then(|entry| entry.noted.take());
-        self.note(id);
-        if let (Some(ledger), Some((slot, _))) = (&mut self.ledger, old) {
-            ledger.remove(slot);
-        }
     }
 
     /// Takes a checkpoint over that another process has left in the host buffer or in scratch.
@@ -114,6 +104,7 @@ fn standing(entry: &Entry) -> Standing {
         in_scratch,
         persist: entry.persistent.is_due() || entry.awaits_place,
         doomed: entry.doomed,
+        placed: entry.place.is_some(),
     }
 }
 

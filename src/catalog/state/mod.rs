@@ -7,10 +7,12 @@
 
 mod arrive;
 mod capture;
+mod clearing;
 mod down;
 mod heir;
 mod invariants;
 mod lists;
+mod managed;
 mod removal;
 mod requests;
 mod restore;
@@ -27,6 +29,7 @@ use crate::tier::ledger::Ledger;
 use crate::tier::space::Space;
 use crate::trace::Recorder;
 
+pub use clearing::Cleared;
 pub use requests::*;
 
 /// Who may wait for room in the host buffer.
@@ -85,6 +88,12 @@ pub struct State {
     in_flight: u32,
     /// Of those, flushes, writes, persists and arrivals.
     draining: u32,
+    /// How often files have left scratch.
+    cleared: u64,
+    /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
+    clearing: u32,
+    /// What the worker that writes waits with: it has found no room in scratch.
+    short_of_scratch: Option<(Cleared, bool)>,
     failures: VecDeque<Error>,
     counts: Counts,
     trace: Recorder,
@@ -128,6 +137,9 @@ impl State {
             next_consumed: 1,
             in_flight: 0,
             draining: 0,
+            cleared: 0,
+            clearing: 0,
+            short_of_scratch: None,
             failures: VecDeque::new(),
             counts: Counts::default(),
             trace: Recorder::off(),
@@ -199,6 +211,11 @@ impl State {
         }
     }
 
+    /// Has a failure reported as a background one.
+    pub fn report(&mut self, failure: Error) {
+        self.failures.push_back(failure);
+    }
+
     /// Takes the background failures that have not been reported, as one: the oldest, and how many
     /// more there are.
     pub fn take_failure(&mut self) -> Option<Error> {
@@ -256,8 +273,13 @@ impl State {
     pub fn work(&self) -> Work {
         Work {
             flush: !self.flush.is_empty() && self.flush_can_come(),
-            write: self.writable(&self.write).is_some()
-                || (self.pressed() && !self.spill.is_empty()),
+            write: match self.short_of_scratch {
+                Some((since, limited)) => self.scratch_room(since, limited).is_some(),
+                None => {
+                    self.writable(&self.write).is_some()
+                        || (self.pressed() && !self.spill.is_empty())
+                }
+            },
             persist: !self.persist.is_empty(),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
@@ -269,6 +291,12 @@ impl State {
     #[cfg(test)]
     pub(in crate::catalog) fn entry(&self, id: Id) -> Option<&Entry> {
         self.entries.get(&id).map(|entry| &**entry)
+    }
+
+    /// Stores to the ledger so far.
+    #[cfg(test)]
+    pub(in crate::catalog) fn ledger_stores(&self) -> u64 {
+        self.ledger.as_ref().map_or(0, Ledger::stores)
     }
 
     /// What was counted.

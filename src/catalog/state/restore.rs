@@ -11,6 +11,12 @@ impl State {
         self.names.get(name)?.live.get(&version).copied()
     }
 
+    /// Whether there is a live checkpoint of this name and version that this job has taken.
+    pub fn has_taken(&self, name: &str, version: i32) -> bool {
+        let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
+        entry.is_some_and(|entry| !entry.found)
+    }
+
     /// The newest live version that is not above `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
         self.names.get(name)?.live.range(..=bound).next_back().map(|(&version, _)| version)
@@ -36,7 +42,9 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
             entry.restoring += 1;
-            self.reading = Some((entry.name.clone(), i64::from(entry.version)));
+            // What is managed is read when its place comes, and not in the order of versions.
+            let expects = !entry.is_managed();
+            self.reading = expects.then(|| (entry.name.clone(), i64::from(entry.version)));
             self.fetching = true;
             self.changes += 1;
             self.reindex(id);

@@ -57,9 +57,15 @@ impl Files {
         let from = files::open(&source)?;
         let temporary = common_temporary(&data, "", place);
         let to = open_shared(&temporary)?;
-        let bytes = files::copy_to_offset(&from, &to, place.offset, &source, &temporary)?;
+        let bytes =
+            files::copy_between(&from, &to, place.offset, (&source, &temporary), || Ok(()))?;
         if durability == Durability::Synced {
             files::sync(&to, &temporary)?;
+        }
+        // Of an earlier job that could not complete its file, or copied what was missing: as a file of
+        // this process's own it would be nearer than the part.
+        if let Some(own) = self.persistent_path(name, version) {
+            files::remove(&own)?;
         }
         let roll = common_temporary(&data, ROLL, place);
         let list = open_shared(&roll)?;
@@ -185,20 +191,10 @@ impl Files {
         let (path, table) = self.aggregated_paths(name, version).ok_or_else(missing)?;
         let file = files::open(&path)?;
         let len = files::len(&file, &path)?;
-        let offsets = match Offsets::read(&table, len) {
-            Err(error) if error.kind() == Kind::NotFound => {
-                let absent = format!("its table {} is missing", table.display());
-                let offsets = Offsets::walk(&file, len, &path);
-                let offsets = offsets.map_err(|error| error.followed_by(&absent))?;
-                self.warn_once(format!(
-                    "{}: {absent}; its {} parts are found by their headers",
-                    path.display(),
-                    offsets.ranks()
-                ));
-                offsets
-            }
-            read => read?,
-        };
+        let (offsets, without_table) = Offsets::find(&table, &file, len, &path)?;
+        if let Some(found) = without_table {
+            self.warn_once(found);
+        }
         let part: Range<u64> = offsets.part(self.rank as usize).ok_or_else(missing)?;
         let header = Header::read(&file, part.clone(), &path)?;
         Ok(Opened { file, path, part, header })
@@ -280,4 +276,40 @@ pub(super) fn parts(data: &Path, place: &Place) -> Result<Vec<Option<(u64, u64)>
     let mut lines = vec![0; (files::len(&list, &path)? / LINE * LINE) as usize];
     files::read_exact_at(&list, &mut lines, 0, &path)?;
     Ok(lines.chunks_exact(LINE as usize).map(part_of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use std::fs;
+
+    /// An earlier job's file of a version that is taken again. Catches one that stays, and is restored
+    /// in place of the newer part.
+    #[test]
+    fn a_part_takes_the_place_of_a_file_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "mode = async\naggregated = true\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let content =
+            |byte: u8| [&Header::new(vec![(1, 3)]).unwrap().encode()[..], &[byte; 3]].concat();
+        let len = content(0).len() as u64;
+        for rank in 0..2 {
+            let files = Files::open(&config, rank).unwrap();
+            fs::write(files.persistent_path("x", 1).unwrap(), content(7)).unwrap();
+            fs::write(files.scratch_path("x", 1).unwrap(), content(8)).unwrap();
+            let place = Place { offset: u64::from(rank) * len, ranks: 2, job: 5, attempt: 1 };
+            files.persist("x", 1, None, Some(&place)).unwrap();
+            fs::remove_file(files.scratch_path("x", 1).unwrap()).unwrap();
+        }
+        for rank in 0..2 {
+            let opened = Files::open(&config, rank).unwrap().open_nearest("x", 1).unwrap();
+            let mut found = vec![0; len as usize];
+            opened.read_exact_at(&mut found, 0).unwrap();
+            assert_eq!(found, content(8), "{}", opened.path.display());
+        }
+    }
 }

@@ -5,20 +5,16 @@
 //! version is written again, the old checksum goes before the file is replaced, and the new one
 //! comes after: at no moment does a checksum stand beside a good file of another content.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::hashing;
+use super::proven::{Proven, Stamp};
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::{self, Checksum};
 use crate::platform::files::{self, Durability};
-use crate::sync::Mutex;
-
-/// How many files are remembered as good; then all are forgotten.
-const REMEMBERED: usize = 4096;
 
 /// The checksums of a job.
 #[derive(Debug)]
@@ -26,7 +22,7 @@ pub struct Checksums {
     directory: PathBuf,
     kept: bool,
     /// Files that had their checksum, so that a restart after a test reads them once less.
-    good: Mutex<HashMap<PathBuf, Stamp>>,
+    proven: Arc<Proven>,
 }
 
 /// A file of which it is not known yet whether it has its checksum.
@@ -35,21 +31,11 @@ pub struct Unproven {
     stamp: Stamp,
 }
 
-/// What tells a file from what it was before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    len: u64,
-    modified: (i64, i64),
-    digest: Checksum,
-}
-
 impl Checksums {
     /// Checksums in `directory`. If they are not `kept`, those of an earlier run are only removed,
     /// when their file is replaced.
-    pub fn new(directory: PathBuf, kept: bool) -> Checksums {
-        Checksums { directory, kept, good: Mutex::new(HashMap::new()) }
+    pub fn new(directory: PathBuf, kept: bool, proven: Arc<Proven>) -> Checksums {
+        Checksums { directory, kept, proven }
     }
 
     /// Whether files get checksums, and are compared with them.
@@ -138,17 +124,8 @@ impl Checksums {
         let Some(expected) = self.get(file)? else {
             return Ok(None);
         };
-        let metadata = opened
-            .metadata()
-            .map_err(|error| Error::system(format!("stat {}", path.display()), &error))?;
-        let stamp = Stamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            len: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            digest: expected,
-        };
-        let known = self.good.lock().get(path) == Some(&stamp);
+        let stamp = Stamp::of(opened, path, expected)?;
+        let known = self.proven.has(path, &stamp);
         Ok((!known).then_some(Unproven { stamp }))
     }
 
@@ -174,11 +151,7 @@ impl Checksums {
                 ),
             ));
         }
-        let mut good = self.good.lock();
-        if good.len() >= REMEMBERED {
-            good.clear();
-        }
-        good.insert(path.to_owned(), unproven.stamp);
+        self.proven.note(path, unproven.stamp);
         Ok(())
     }
 }
@@ -191,7 +164,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x-0-1.dat");
         std::fs::write(&path, content).unwrap();
-        let checksums = Checksums::new(directory.path().to_owned(), true);
+        let checksums = Checksums::new(directory.path().to_owned(), true, Arc::default());
         (directory, checksums, path)
     }
 

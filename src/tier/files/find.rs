@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use super::{Files, Found, Opened};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::format::header::Decoded;
 use crate::format::names;
 use crate::platform::files;
@@ -128,12 +130,19 @@ impl Files {
     }
 
     /// An opened file, if it has its checksum.
-    fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
+    pub(super) fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
         if let Some(checksums) = &self.checksums {
             let file = names::checkpoint_file(name, self.rank, version);
             checksums.check(&file, &opened.file, opened.part.clone(), &opened.path)?;
         }
         Ok(opened)
+    }
+
+    /// The checksum that was kept of a checkpoint's file, if files are compared with theirs.
+    pub fn kept_checksum(&self, name: &str, version: i32) -> Result<Option<Checksum>> {
+        let file = names::checkpoint_file(name, self.rank, version);
+        let kept = self.checksums.as_ref().filter(|sums| sums.are_kept());
+        kept.map_or(Ok(None), |sums| sums.get(&file))
     }
 
     /// What a checkpoint's file on disk is, if it can be restored.
@@ -150,6 +159,11 @@ impl Files {
 
     /// The versions of a name in a tier by the time of their last change, oldest first.
     pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
+        Ok(self.by_age(tier, name)?.into_iter().map(|(_, version)| version).collect())
+    }
+
+    /// The same with these times.
+    pub(super) fn by_age(&self, tier: FileTier, name: &str) -> Result<Vec<(SystemTime, i32)>> {
         let directory = match tier {
             FileTier::Scratch => &self.scratch,
             FileTier::Persistent => &self.persistent,
@@ -175,6 +189,6 @@ impl Files {
             }
         }
         found.sort_unstable();
-        Ok(found.into_iter().map(|(_, version)| version).collect())
+        Ok(found)
     }
 }

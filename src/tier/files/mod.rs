@@ -25,7 +25,9 @@ mod leftovers;
 mod opened;
 mod others;
 mod output;
+mod owed;
 mod persist;
+mod proven;
 mod publish;
 mod read;
 mod remove;
@@ -38,6 +40,7 @@ use checksums::Checksums;
 pub use heir::give_up;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
+use proven::Proven;
 pub use read::{Target, Wanted};
 pub use routed::read_note;
 
@@ -48,6 +51,7 @@ pub struct Files {
     persistent: Option<PathBuf>,
     meta: Option<PathBuf>,
     checksums: Option<Arc<Checksums>>,
+    proven: Arc<Proven>,
     companions: Arc<Companions>,
     ages: Arc<Ages>,
     told: Arc<Mutex<HashSet<String>>>,
@@ -143,6 +147,7 @@ impl Files {
             directory.as_ref().and_then(|directory| std::path::absolute(directory).ok())
         };
         let companions = Companions::found(scratch.as_deref(), rank);
+        let proven = Arc::<Proven>::default();
         let found = Files {
             companions: Arc::new(companions),
             ages: Arc::default(),
@@ -150,7 +155,9 @@ impl Files {
             scratch: absolute(&scratch),
             persistent: absolute(&persistent),
             meta: absolute(&meta),
-            checksums: absolute(&meta).map(|meta| Arc::new(Checksums::new(meta, config.chksum))),
+            checksums: absolute(&meta)
+                .map(|meta| Arc::new(Checksums::new(meta, config.chksum, proven.clone()))),
+            proven,
             rank,
             ephemeral: config.ephemeral,
             sync: config.sync_files,

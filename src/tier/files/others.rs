@@ -1,7 +1,7 @@
 //! The files of other processes in the same directories.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Companions, Files};
@@ -45,7 +45,25 @@ impl Files {
         Some((path, of_other.routed(name, version).ok()?))
     }
 
-    /// Removes such a file.
+    /// The parity files of a version that are in this process's scratch directory and another's own,
+    /// by its number.
+    pub fn foreign_parities(&self, name: &str, version: i32) -> Result<Vec<(u32, PathBuf)>> {
+        let Some(directory) = &self.scratch else {
+            return Ok(Vec::new());
+        };
+        files::list(directory, |file_name| {
+            let file = names::parse_parity(file_name)?;
+            let is_one = file.name == name && file.version == version && file.rank != self.rank;
+            is_one.then(|| (file.rank, directory.join(file_name)))
+        })
+    }
+
+    /// The scratch directory, for messages.
+    pub fn scratch_directory(&self) -> Option<&Path> {
+        self.scratch.as_deref()
+    }
+
+    /// Removes a file of another process from this one's scratch directory.
     pub fn remove_foreign(&self, name: &str, version: i32, rank: u32, piece: Piece) -> Result<()> {
         let of_other = self.of_rank(rank);
         match piece {

@@ -1,7 +1,8 @@
 //! Parts of aggregated files that will never be complete.
 //!
-//! A job whose processes are killed leaves files to which some have copied their parts and others
-//! have not. A part is as good as a file of its own: the next job makes it one.
+//! A job whose processes are killed, or cannot agree any more, leaves files to which some have copied
+//! their parts and others have not. A part is as good as a file of its own: the next job makes it one,
+//! or the same one in the end.
 
 use std::time::SystemTime;
 
@@ -14,7 +15,8 @@ use crate::policy::slice::SLICE;
 
 impl Files {
     /// Copies each part of this process that is in an incomplete aggregated file to a file of its
-    /// own, unless persistent has that checkpoint. Only before this process writes a part.
+    /// own, unless persistent has that checkpoint. Only before this process writes a part, or once no
+    /// process does any more.
     ///
     /// # Errors
     /// Persistent cannot be read. What cannot be copied is a warning.
@@ -39,8 +41,8 @@ impl Files {
             match self.rescue_part(&name, version, &attempt_of(job, attempt)) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => log::warn!(
-                    "an earlier job has not completed the aggregated file of checkpoint \
-                     \"{name}\" version {version}: the part of number {}, {bytes} bytes, is now a \
+                    "the aggregated file of checkpoint \"{name}\" version {version} was not \
+                     completed: the part of number {}, {bytes} bytes, is now a \
                      file of its own",
                     self.rank
                 ),

@@ -64,6 +64,10 @@ const MPI_FUNCTION: [&str; 2] = [
 /// What C++ programs get beyond C, at the end of `veloc.h`.
 const CXX: &str = "\
 #ifdef __cplusplus
+#include <stdio.h>
+
+#include <exception>
+
 /*
  * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
  * VELOC_NO_SHORT_NAMES to do without them.
@@ -73,11 +77,34 @@ typedef int (*release_routine)();
 enum { DEFAULT = VELOC_DEFAULT, READ_ONLY = VELOC_READ_ONLY };
 #endif
 
-/** As VELOC_Mem_protect_flags. */
-inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, unsigned int flags,
-                             release_routine release = NULL)
+/* Calls a release routine: a guard of VELOC_Mem_protect_guarded. */
+static inline int veloc_call_release(release_routine release, char *reason, size_t room)
 {
-    return VELOC_Mem_protect_flags(id, ptr, count, base_size, flags, release);
+#ifdef __cpp_exceptions
+    try {
+        release();
+        return VELOC_SUCCESS;
+    } catch (const std::exception &error) {
+        (void)snprintf(reason, room, \"threw: %s\", error.what());
+        return VELOC_FAILURE;
+    } catch (...) {
+        (void)snprintf(reason, room, \"threw what is no std::exception\");
+        return VELOC_FAILURE;
+    }
+#else
+    (void)reason;
+    (void)room;
+    release();
+    return VELOC_SUCCESS;
+#endif
+}
+
+/** As VELOC_Mem_protect_flags. What `release` throws is reported as VELOC_Mem_protect_guarded says. */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                                    unsigned int flags, release_routine release = NULL)
+{
+    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                     veloc_call_release);
 }
 #endif /* __cplusplus */
 

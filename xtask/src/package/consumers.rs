@@ -39,6 +39,25 @@ pub(super) fn with_cmake(
     programs.iter().try_for_each(|program| run(work, &build.join(program), mpi, None))
 }
 
+/// The example in Fortran, built as its README says.
+pub(super) fn heat(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
+    let build = work.join(format!("heat-{}", mpi.name));
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(root().join("examples/heat")).arg("-B").arg(&build);
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", package.prefix.display()));
+    configure.arg(format!("-DMPI_Fortran_COMPILER={}", mpi.command("mpifort")));
+    quietly(&mut configure)?;
+    quietly(Command::new("cmake").arg("--build").arg(&build))?;
+    let (config, scratch) = (build.join("own.cfg"), build.join("scratch"));
+    write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
+    let mut command = mpi.starter(&build.join("heat"));
+    let stdout = quietly(command.arg(config).current_dir(&build))?;
+    if !stdout.ends_with("\ndone\n") {
+        return Err(Error::new(format!("{} printed\n{stdout}", line(&command))));
+    }
+    Ok(())
+}
+
 /// By pkg-config, as a Makefile would.
 pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     let folder = new_folder(work, "pkg-config")?;
@@ -56,7 +75,8 @@ pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     let mut command = Command::new("cc");
     quietly(command.arg("-c").arg(format!("{module}/descriptor.c")).arg("-o").arg(&descriptor))?;
     let mut command = Command::new("gfortran");
-    command.arg("-J").arg(&folder).arg(format!("{module}/veloc.f90"));
+    command.arg("-J").arg(&folder);
+    command.args(["veloc", "veloc_schedules"].map(|name| format!("{module}/{name}.f90")));
     command.arg(sources().join("save.F90")).arg(&descriptor).arg("-o").arg(&program);
     quietly(command.args(pkg_config(package, &["--libs", "veloc"])?))?;
     run(work, &program, None, Some(package))

@@ -14,6 +14,7 @@ mod job;
 mod memory;
 mod software;
 mod storage;
+mod sweep;
 mod timeline;
 mod touching;
 mod versions;
@@ -84,6 +85,8 @@ enum Part {
     Timeline,
     /// Mapping memory while the host buffer is touched
     Touching,
+    /// An adjoint computation that the library drives beside a loop over its schedule
+    Sweep,
 }
 
 impl Part {
@@ -190,6 +193,7 @@ fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
         Part::Aggregated => aggregated::run(detail, repeats),
         Part::Timeline => timeline::run(repeats),
         Part::Touching => touching::run(detail, repeats),
+        Part::Sweep => sweep::run(repeats),
     }
 }
 

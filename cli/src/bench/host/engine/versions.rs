@@ -160,7 +160,7 @@ fn once(
 
 /// What this thread has used of a processor, in seconds: the longest of many calls would otherwise
 /// be the one during which others had the processor.
-fn processor_seconds() -> f64 {
+pub fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a struct that is ours to write to. This clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };

@@ -1,0 +1,105 @@
+/*
+ * Adjoint computations from C++: adjoint <configuration>
+ *
+ * A callback that throws ends the run with its own exception, and the next run goes on.
+ */
+#include <cmath>
+#include <vector>
+
+#define VELOC_NO_MPI
+#include "check.hpp"
+#include "veloc/adjoint.hpp"
+
+struct interrupted {
+    std::int64_t at;
+};
+
+template <typename F> static std::string refusal(F &&function)
+{
+    try {
+        function();
+    } catch (const std::runtime_error &error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc > 1);
+    const std::int64_t steps = 200;
+    std::vector<double> x(50), gradient(50);
+    std::int64_t computed = 0, throws_at = -1, stops_at = -1, hashed = 0;
+    const auto start = [&] {
+        for (std::size_t i = 0; i < x.size(); i++)
+            x[i] = 0.01 * static_cast<double>(i);
+    };
+
+    veloc::adjoint_t sweep;
+    sweep.name = "cxx";
+    sweep.steps = steps;
+    sweep.slots = 6;
+    sweep.resilience_distance = 40;
+    CHECK(refusal([&] { sweep.run(); }).find("protect is NULL") != std::string::npos);
+    sweep.protect = [&] {
+        veloc::protect_state(0, x.data(), x.size());
+        veloc::protect_gradient(0, gradient.data(), gradient.size());
+    };
+    sweep.forward = [&](std::int64_t from, std::int64_t to) {
+        for (; from < to; from++) {
+            if (++computed == throws_at)
+                throw interrupted{from};
+            for (double &value : x)
+                value += 0.01 * std::sin(value);
+        }
+    };
+    sweep.adjoint = [&](std::int64_t step) {
+        for (std::size_t i = 0; i < x.size(); i++) {
+            if (step == steps)
+                gradient[i] = 1;
+            gradient[i] *= 1 + 0.01 * std::cos(x[i]);
+        }
+        if (step == stops_at)
+            VELOC_Adjoint_stop();
+    };
+
+    start();
+    CHECK(refusal([&] { sweep.run(); }).find("no job") != std::string::npos);
+    EQUAL(VELOC_Init_single(0, argv[1]), VELOC_SUCCESS);
+    throws_at = 100;
+    try {
+        sweep.run();
+        CHECK(!"an exception of the application's is lost");
+    } catch (const interrupted &at) {
+        EQUAL(at.at, 99);
+    }
+    throws_at = -1;
+    computed = 0;
+    stops_at = 90;
+    start();
+    CHECK(!sweep.run());
+    stops_at = -1;
+    sweep.verify_replay = true;
+    sweep.hash = [&] {
+        hashed++;
+        return static_cast<std::uint64_t>(x[49] * 1e15);
+    };
+    start();
+    CHECK(sweep.run());
+    CHECK(hashed > 90);
+
+    start();
+    std::vector<double> wanted(x.size(), 1);
+    for (std::int64_t step = 0; step < steps; step++)
+        for (std::size_t i = 0; i < x.size(); i++) {
+            wanted[i] *= 1 + 0.01 * std::cos(x[i]);
+            x[i] += 0.01 * std::sin(x[i]);
+        }
+    for (std::size_t i = 0; i < x.size(); i++)
+        CHECK(std::abs(gradient[i] / wanted[i] - 1) < 1e-12);
+    sweep.tag = 2;
+    sweep.slots = 0;
+    CHECK(refusal([&] { sweep.run(); }).find("slots = 0") != std::string::npos);
+    EQUAL(VELOC_Finalize(1), VELOC_SUCCESS);
+    std::puts("done");
+}

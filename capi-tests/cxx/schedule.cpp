@@ -1,0 +1,105 @@
+/*
+ * veloc::schedule_t: schedule. No job is needed. Prints "done" if everything was as it should be.
+ */
+#include <map>
+#include <type_traits>
+
+#include "veloc/schedule.hpp"
+
+#include "check.hpp"
+
+namespace {
+
+using veloc::schedule_t;
+
+static_assert(!std::is_copy_constructible_v<schedule_t> && !std::is_copy_assignable_v<schedule_t>);
+static_assert(std::is_nothrow_move_constructible_v<schedule_t>);
+
+template <typename function> void throws(function call, const std::string &words)
+{
+    try {
+        call();
+    } catch (const std::runtime_error &error) {
+        CHECK(std::string(error.what()).find(words) != std::string::npos);
+        return;
+    }
+    CHECK(!"an exception");
+}
+
+/** Goes to the end, or to so many actions; what was advanced. */
+std::int64_t play(schedule_t &schedule, std::map<std::int64_t, std::int64_t> &slots, int actions,
+                  std::int64_t end = -1)
+{
+    std::int64_t advances = 0, at = 0;
+    while (actions-- != 0) {
+        const VELOC_Action action = schedule.next();
+        if (action.kind == VELOC_ACTION_TERMINATE)
+            break;
+        if (action.kind == VELOC_ACTION_TAKESHOT) {
+            slots[action.slot] = at;
+        } else if (action.kind == VELOC_ACTION_RESTORE) {
+            EQUAL(slots.at(action.slot), action.from);
+            at = action.from;
+        } else if (action.kind == VELOC_ACTION_ADVANCE) {
+            EQUAL(at, action.from);
+            at = action.to;
+            advances += action.to - action.from;
+            if (at == end) {
+                schedule.end();
+                end = -1;
+            }
+        } else {
+            EQUAL(at, action.from);
+        }
+    }
+    return advances;
+}
+
+void all()
+{
+    std::map<std::int64_t, std::int64_t> slots;
+    schedule_t schedule(100, 5);
+    schedule.set_resilience_distance(30).set_adjoint_distance(12).set_rule(VELOC_RULE_RESILIENT);
+    const VELOC_Cost cost = schedule.cost();
+    schedule_t same = schedule.clone();
+    EQUAL(play(same, slots, -1), cost.advances);
+    throws([&] { same.next(); }, "ended");
+
+    // One that was moved in its middle, and one made anew of its bytes.
+    CHECK(play(schedule, slots, 40) > 0);
+    schedule_t moved = std::move(schedule);
+    CHECK(schedule.get() == nullptr);
+    throws([&] { schedule.next(); }, "schedule is NULL");
+    schedule = schedule_t::unpack(moved.pack());
+    for (VELOC_Action one{}, other{}; one.kind != VELOC_ACTION_TERMINATE;) {
+        one = schedule.next(), other = moved.next();
+        EQUAL(one.kind, other.kind);
+        EQUAL(one.to, other.to);
+        EQUAL(one.slot, other.slot);
+    }
+    moved = schedule_t::online(3);
+
+    slots.clear();
+    CHECK(play(moved, slots, -1, 60) >= VELOC_Numforw(60, 3));
+    throws([] { schedule_t::unpack({}); }, "0 bytes");
+    throws([] { schedule_t(0, 3); }, "steps = 0");
+    throws([] { schedule_t::online(-1); }, "slots = -1");
+
+    schedule_t crashed(100, 5);
+    crashed.set_failures(500, 3, 2).resume({0, 30, 44, 51, 56}, 64);
+    EQUAL(crashed.next().from, 56);
+    schedule_t on_disk(400, 3);
+    slots.clear();
+    const VELOC_Cost with_disk = on_disk.set_disk(6, 2, 2).cost();
+    EQUAL(play(on_disk, slots, -1), with_disk.advances);
+    CHECK(slots.count(8) == 1 && slots.rbegin()->first == 8);
+    EQUAL(schedule_t(350000, 52).least_distance(), 20020);
+}
+
+} // namespace
+
+int main()
+{
+    all();
+    std::cout << "done\n";
+}

@@ -1,0 +1,192 @@
+! Schedules in Fortran: schedules
+! Prints "done" if everything was as it should be, and stops where it was not.
+program schedules
+  use, intrinsic :: iso_c_binding
+  use veloc
+  use veloc_schedules
+  implicit none
+  integer, parameter :: n = VELOC_COUNT
+  type(VELOC_Schedule) :: schedule, other
+  type(VELOC_Cost) :: cost
+  type(VELOC_Action) :: action
+  integer(c_int8_t), allocatable :: bytes(:)
+  integer(n) :: distance
+  integer :: err
+
+  ! With distances, twice the same: one is a clone.
+  call VELOC_Schedule_create(100_n, 5_n, schedule, err); call ok(err, 'create')
+  call VELOC_Schedule_set_resilience_distance(schedule, 30_n, err); call ok(err, 'resilience')
+  call VELOC_Schedule_set_adjoint_distance(schedule, 12_n, err); call ok(err, 'adjoint')
+  call VELOC_Schedule_set_rule(schedule, VELOC_RULE_RESILIENT, err); call ok(err, 'rule')
+  call VELOC_Schedule_cost(schedule, cost, err); call ok(err, 'cost')
+  call check(cost%max_gap == 30 .and. cost%forward_evaluations == cost%advances + 100, 'the cost')
+  call VELOC_Schedule_clone(schedule, other, err); call ok(err, 'clone')
+  call check(adjoint_of(other, -1_n) == with_all_states(100), 'the adjoint of a clone')
+  call VELOC_Schedule_next(other, action, err)
+  call refused(err, 'ended')
+  call check(action%kind == VELOC_ACTION_ERROR, 'the action after the last')
+  call VELOC_Schedule_free(other, err); call ok(err, 'free')
+  call VELOC_Schedule_free(other, err); call ok(err, 'free again')
+
+  ! By way of bytes.
+  call VELOC_Schedule_pack(schedule, bytes, err); call ok(err, 'pack')
+  call VELOC_Schedule_unpack(bytes, other, err); call ok(err, 'unpack')
+  call check(adjoint_of(other, -1_n) == with_all_states(100), 'the adjoint of one from bytes')
+  call VELOC_Schedule_free(other, err)
+  call VELOC_Schedule_unpack(bytes(:3), other, err)
+  call refused(err, '3 bytes')
+  call VELOC_Schedule_free(schedule, err)
+
+  ! After a crash, as in section 3 of the paper.
+  call VELOC_Schedule_create(100_n, 5_n, schedule, err)
+  call VELOC_Schedule_set_failures(schedule, 500d0, 3d0, 2d0, err); call ok(err, 'failures')
+  call VELOC_Schedule_resume(schedule, [0_n, 30_n, 44_n, 51_n, 56_n], 64_n, err)
+  call ok(err, 'resume')
+  call VELOC_Schedule_next(schedule, action, err); call ok(err, 'next')
+  call check(action%kind == VELOC_ACTION_RESTORE .and. action%from == 56 .and. action%slot == 4, &
+      'the first action after a crash')
+  call VELOC_Schedule_least_distance(schedule, distance, err); call ok(err, 'least_distance')
+  call check(20 <= distance .and. distance <= 45, 'the least distance')
+  call VELOC_Schedule_free(schedule, err)
+
+  ! With slots on disk, and with an end that is not known.
+  call VELOC_Schedule_create(300_n, 3_n, schedule, err)
+  call VELOC_Schedule_set_disk(schedule, 5_n, 2.5d0, 2.5d0, err); call ok(err, 'disk')
+  call check(adjoint_of(schedule, -1_n) == with_all_states(300), 'the adjoint with disk')
+  call VELOC_Schedule_free(schedule, err)
+  call VELOC_Schedule_create_online(4_n, schedule, err); call ok(err, 'create_online')
+  call VELOC_Schedule_end(schedule, err)
+  call refused(err, 'not begun')
+  call check(adjoint_of(schedule, 200_n) == with_all_states(200), 'the adjoint of a pass')
+  call VELOC_Schedule_free(schedule, err)
+  call VELOC_Schedule_create(0_n, 3_n, schedule, err)
+  call refused(err, 'steps = 0')
+  call VELOC_Schedule_set_rule(schedule, 7, err)
+  call refused(err, 'rule 7')
+
+  call check(by_revolve(90_n, 6_n) == with_all_states(90), 'the adjoint by revolve')
+  print '(a)', 'done'
+
+contains
+
+  subroutine ok(err, what)
+    integer, intent(in) :: err
+    character(len=*), intent(in) :: what
+    character(len=400) :: why
+    if (err == VELOC_SCES) return
+    call VELOC_Last_error(why)
+    print '(4a)', what, ': ', trim(why)
+    stop 1
+  end subroutine
+
+  subroutine refused(err, words)
+    integer, intent(in) :: err
+    character(len=*), intent(in) :: words
+    character(len=400) :: why
+    call VELOC_Last_error(why)
+    if (err == VELOC_NSCS .and. index(why, words) > 0) return
+    print '(a, i0, 4a)', 'returned ', err, ' without "', words, '": ', trim(why)
+    stop 1
+  end subroutine
+
+  subroutine check(holds, what)
+    logical, intent(in) :: holds
+    character(len=*), intent(in) :: what
+    if (holds) return
+    print '(2a)', what, ' is not so'
+    stop 1
+  end subroutine
+
+  ! States and adjoints are remainders that follow from each other.
+  pure integer(n) function forward(state, step)
+    integer(n), intent(in) :: state, step
+    forward = modulo(state * 48271_n + step, 2147483647_n)
+  end function
+
+  pure integer(n) function backward(adjoint, state, step)
+    integer(n), intent(in) :: adjoint, state, step
+    backward = modulo(adjoint * 16807_n + state + step, 2147483647_n)
+  end function
+
+  integer(n) function with_all_states(steps) result(adjoint)
+    integer, intent(in) :: steps
+    integer(n) :: states(0:steps), step
+    states(0) = 42
+    do step = 1, steps
+      states(step) = forward(states(step - 1), step)
+    end do
+    adjoint = 1
+    do step = steps, 1, -1
+      adjoint = backward(adjoint, states(step - 1), step)
+    end do
+  end function
+
+  ! Does all actions; the pass ends at state `end`, if that is not negative.
+  integer(n) function adjoint_of(schedule, end) result(adjoint)
+    type(VELOC_Schedule), intent(in) :: schedule
+    integer(n), intent(in) :: end
+    type(VELOC_Action) :: action
+    integer(n) :: slots(0:99), state, step
+    integer :: err
+    logical :: ended
+    state = 42
+    adjoint = 1
+    ended = end < 0
+    do
+      call VELOC_Schedule_next(schedule, action, err)
+      call ok(err, 'next')
+      select case (action%kind)
+      case (VELOC_ACTION_ADVANCE)
+        do step = action%from + 1, action%to
+          state = forward(state, step)
+        end do
+        if (action%to == end .and. .not. ended) then
+          call VELOC_Schedule_end(schedule, err)
+          call ok(err, 'end')
+          ended = .true.
+        end if
+      case (VELOC_ACTION_TAKESHOT)
+        slots(action%slot) = state
+      case (VELOC_ACTION_RESTORE)
+        state = slots(action%slot)
+      case (VELOC_ACTION_FIRSTURN, VELOC_ACTION_YOUTURN, VELOC_ACTION_YOUTURN_WITH_CHECK)
+        adjoint = backward(adjoint, state, action%to)
+      case (VELOC_ACTION_TERMINATE)
+        return
+      case default
+        call check(.false., 'the kind of an action')
+      end select
+    end do
+  end function
+
+  ! The loop of a program that used revolve.
+  integer(n) function by_revolve(steps, snaps) result(adjoint)
+    integer(n), intent(in) :: steps, snaps
+    integer(n) :: check, capo, fine, before, slots(0:99), state
+    integer(c_int) :: info, action
+    check = -1; capo = 0; fine = steps; info = 0
+    state = 42
+    adjoint = 1
+    do
+      before = capo
+      action = VELOC_Revolve(check, capo, fine, snaps, info)
+      select case (action)
+      case (VELOC_ACTION_ADVANCE)
+        do while (before < capo)
+          before = before + 1
+          state = forward(state, before)
+        end do
+      case (VELOC_ACTION_TAKESHOT)
+        slots(check) = state
+      case (VELOC_ACTION_RESTORE)
+        state = slots(check)
+      case (VELOC_ACTION_FIRSTURN, VELOC_ACTION_YOUTURN)
+        adjoint = backward(adjoint, state, fine + 1)
+      case default
+        exit
+      end select
+    end do
+    if (action /= VELOC_ACTION_TERMINATE) adjoint = -1
+  end function
+
+end program

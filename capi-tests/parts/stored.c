@@ -1,0 +1,49 @@
+/*
+ * Checkpoints in the middle of a part: what the checkpoint library says to its other processes is no
+ * call of the part, so a replay without the checkpoints is the same part.
+ *
+ * stored CONFIGURATION
+ */
+#include "parts.h"
+#include "veloc.h"
+
+static int state, version;
+
+static void run_part(int stores)
+{
+    int turn, sum;
+    for (turn = 0; turn < 3; turn++) {
+        MPI(MPI_Allreduce(&state, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        state = sum + rank + turn;
+        saw_int(state);
+        if (stores)
+            EQUAL(VELOC_Checkpoint("state", ++version), 0);
+    }
+}
+
+static void replay(void)
+{
+    seen = 0;
+    replay_begin(1);
+    state = rank;
+    run_part(0);
+    replay_end(1);
+    CHECK(seen == seen_first);
+}
+
+int main(int argc, char **argv)
+{
+    begin_program(&argc, &argv);
+    CHECK(argc > 1);
+    EQUAL(VELOC_Init(MPI_COMM_WORLD, argv[1]), 0);
+    EQUAL(VELOC_Mem_protect(0, &state, 1, sizeof state), 0);
+    state = rank;
+    part_begin(1, 0);
+    run_part(1);
+    part_end(1);
+    seen_first = seen;
+    in_turns(replay);
+    EMPTY_LOG();
+    EQUAL(VELOC_Finalize(1), 0);
+    return end_program();
+}

@@ -1,0 +1,163 @@
+/*
+ * Schedules whose end is not known, with slots on disk, and as bytes:
+ * schedules <configuration> <kind> <steps> <slots> <disk slots>, where <kind> is online or disk
+ *
+ * States and the adjoint are numbers that follow from each other, as in adjoint.c. Before each action
+ * (with disk, where a table is made anew, before some) the schedule is written as bytes, freed, and made
+ * anew of these. No job is needed, and there is none.
+ */
+#include "check.h"
+
+enum { MOST = 4096 };
+
+static uint64_t forward(uint64_t state, int64_t step)
+{
+    return (state ^ (uint64_t)step) * 6364136223846793005u + 1442695040888963407u;
+}
+
+static uint64_t backward(uint64_t adjoint, uint64_t state, int64_t step)
+{
+    return (adjoint + state * 31u) * 2862933555777941757u + (uint64_t)step;
+}
+
+static uint64_t with_all_states(int64_t steps)
+{
+    static uint64_t states[MOST];
+    uint64_t adjoint = 1;
+    int64_t step;
+    states[0] = 42;
+    for (step = 1; step < steps; step++)
+        states[step] = forward(states[step - 1], step);
+    for (step = steps; step > 0; step--)
+        adjoint = backward(adjoint, states[step - 1], step);
+    return adjoint;
+}
+
+/* The same schedule, by way of bytes. */
+static VELOC_Schedule *moved(VELOC_Schedule *schedule)
+{
+    static unsigned char bytes[1 << 16];
+    size_t needed = 0, size = 3;
+    OK(VELOC_Schedule_pack(schedule, NULL, &needed));
+    CHECK(0 < needed && needed <= sizeof bytes);
+    REFUSED(VELOC_Schedule_pack(schedule, bytes, &size), "room for 3");
+    CHECK(size == needed);
+    OK(VELOC_Schedule_pack(schedule, bytes, &size));
+    OK(VELOC_Schedule_free(schedule));
+    REFUSED(VELOC_Schedule_unpack(bytes, size - 1, &schedule), "VELOC_Schedule_unpack|byte");
+    OK(VELOC_Schedule_unpack(bytes, size, &schedule));
+    return schedule;
+}
+
+static void wrong_uses(void)
+{
+    VELOC_Schedule *schedule = NULL;
+    VELOC_Action action;
+    VELOC_Cost cost;
+    int64_t distance = 0;
+    size_t size = 0;
+    REFUSED(VELOC_Schedule_create_online(0, &schedule), "slots = 0");
+    OK(VELOC_Schedule_create_online(3, &schedule));
+    REFUSED(VELOC_Schedule_end(schedule), "not begun");
+    OK(VELOC_Schedule_next(schedule, &action));
+    REFUSED(VELOC_Schedule_end(schedule), "no step was made");
+    REFUSED(VELOC_Schedule_cost(schedule, &cost), "not known");
+    REFUSED(VELOC_Schedule_least_distance(schedule, &distance), "not known");
+    OK(VELOC_Schedule_free(schedule));
+    OK(VELOC_Schedule_create(100, 5, &schedule));
+    REFUSED(VELOC_Schedule_end(schedule), "known: 100");
+    REFUSED(VELOC_Schedule_set_disk(schedule, 0, 1, 1), "0 slots on disk");
+    REFUSED(VELOC_Schedule_set_disk(schedule, 1, -1, 1), "write cost -1");
+    REFUSED(VELOC_Schedule_set_failures(schedule, 0, 1, 1), "mtbf = 0");
+    REFUSED(VELOC_Schedule_least_distance(schedule, NULL), "NULL");
+    OK(VELOC_Schedule_least_distance(schedule, &distance));
+    OK(VELOC_Schedule_cost(schedule, &cost));
+    size = (size_t)cost.advances;
+    OK(VELOC_Schedule_set_resilience_distance(schedule, distance));
+    OK(VELOC_Schedule_cost(schedule, &cost));
+    EQUAL(cost.advances, size);
+    OK(VELOC_Schedule_set_resilience_distance(schedule, distance - 1));
+    OK(VELOC_Schedule_cost(schedule, &cost));
+    CHECK(cost.advances > (int64_t)size);
+    REFUSED(VELOC_Schedule_pack(schedule, NULL, NULL), "size is NULL");
+    REFUSED(VELOC_Schedule_pack(NULL, NULL, &size), "schedule is NULL");
+    OK(VELOC_Schedule_free(schedule));
+    REFUSED(VELOC_Schedule_unpack(NULL, 3, &schedule), "NULL");
+    REFUSED(VELOC_Schedule_unpack("VSch\1", 5, &schedule), "byte 5");
+}
+
+int main(int argc, char **argv)
+{
+    static uint64_t slots[MOST];
+    VELOC_Schedule *schedule = NULL;
+    VELOC_Action action;
+    VELOC_Cost cost;
+    uint64_t state = 42, adjoint = 1;
+    int64_t steps, count, on_disk, at = 0, advances = 0, writes = 0, adjoints = 0, actions = 0;
+    int online;
+    CHECK(argc == 6);
+    online = strcmp(argv[2], "online") == 0;
+    steps = atoll(argv[3]), count = atoll(argv[4]), on_disk = atoll(argv[5]);
+    CHECK(steps < MOST && count + on_disk < MOST);
+    wrong_uses();
+    if (online) {
+        OK(VELOC_Schedule_create_online(count, &schedule));
+        OK(VELOC_Schedule_set_adjoint_distance(schedule, 7));
+    } else {
+        OK(VELOC_Schedule_create(steps, count, &schedule));
+        OK(VELOC_Schedule_set_disk(schedule, on_disk, 2.5, 1.5));
+        OK(VELOC_Schedule_set_failures(schedule, 1000, 5, 3));
+        OK(VELOC_Schedule_cost(schedule, &cost));
+    }
+    for (;;) {
+        if (online || actions++ % 199 == 0)
+            schedule = moved(schedule);
+        OK(VELOC_Schedule_next(schedule, &action));
+        switch (action.kind) {
+        case VELOC_ACTION_ADVANCE:
+            EQUAL(action.from, at);
+            for (; at < action.to; at++, advances++)
+                state = forward(state, at + 1);
+            if (online && at == steps && adjoint == 1) {
+                OK(VELOC_Schedule_end(schedule));
+                /* The state of the application is not needed from here on. */
+                at = -1, state = 0;
+            }
+            break;
+        case VELOC_ACTION_TAKESHOT:
+            EQUAL(action.from, at);
+            CHECK(0 <= action.slot && action.slot < count + on_disk);
+            slots[action.slot] = state;
+            writes += action.slot >= count;
+            break;
+        case VELOC_ACTION_RESTORE:
+            state = slots[action.slot];
+            at = action.from;
+            break;
+        case VELOC_ACTION_FIRSTURN:
+        case VELOC_ACTION_YOUTURN:
+        case VELOC_ACTION_YOUTURN_WITH_CHECK:
+            EQUAL(action.from, at);
+            EQUAL(action.kind == VELOC_ACTION_FIRSTURN, action.to == steps);
+            adjoint = backward(adjoint, state, action.to);
+            adjoints += action.kind == VELOC_ACTION_YOUTURN_WITH_CHECK;
+            state = 0, at = -1;
+            break;
+        default:
+            EQUAL(action.kind, VELOC_ACTION_TERMINATE);
+            CHECK(adjoint == with_all_states(steps));
+            if (online) {
+                OK(VELOC_Schedule_cost(schedule, &cost));
+                CHECK(advances >= cost.advances);
+                EQUAL(adjoints, (steps - 1) / 7);
+            } else {
+                EQUAL(advances, cost.advances);
+                CHECK(writes > 0 || steps < 20);
+                CHECK(adjoints > 0 || steps < 100);
+            }
+            OK(VELOC_Schedule_free(schedule));
+            puts("done");
+            return 0;
+        }
+    }
+}

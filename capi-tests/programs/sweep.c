@@ -1,0 +1,267 @@
+/*
+ * Adjoint computations of one's own making: sweep <configuration> [key=value ...]
+ *
+ *   steps, slots, distance, adjoint, rule, tag, verify   as in VELOC_Adjoint
+ *   bytes=N    the state has so many more, which follow from its number
+ *   device=1   the state is in device memory
+ *   hash=1     the state is hashed by the application
+ *   limit=T    the time limit, in milliseconds
+ *   stop=N     VELOC_Adjoint_stop is called after N steps
+ *   fail=N     the callback fails after N steps
+ *   drift=N    step N gives another state each time
+ *   runs=N     so often, one after the other, in one job; the store is left empty by each
+ *   misuse=1   whatever must be refused is tried in the callbacks
+ *   expect=W   the run must fail, with the words W ('|' between them; '_' for a blank)
+ *
+ * States are numbers that follow from each other, and so is the adjoint: a state that is wrong, or
+ * one for another, changes the result, which is compared with that of a computation which keeps all
+ * states. Prints "computed <steps>" and "began <state>", and in the end "done", or "stopped" before it.
+ */
+#include "cuda.h"
+
+enum { MOST = 100000 };
+
+static struct {
+    long steps, bytes, stop, fail, drift, misuse;
+    int device;
+} options;
+
+static VELOC_Adjoint what;
+static unsigned char *memory; /* the state on the host: its number, its value, and content */
+static CUdeviceptr on_device;
+static uint64_t adjoint_value;
+static long computed, drifts, began = -1;
+
+static uint64_t next(uint64_t state, int64_t step)
+{
+    return (state ^ (uint64_t)step) * 6364136223846793005u + 1442695040888963407u;
+}
+
+static uint64_t back(uint64_t adjoint, uint64_t state, int64_t step)
+{
+    return (adjoint + state * 31u) * 2862933555777941757u + (uint64_t)step;
+}
+
+static uint64_t with_all_states(void)
+{
+    static uint64_t states[MOST];
+    uint64_t adjoint = 1;
+    int64_t step;
+    states[0] = 42;
+    for (step = 1; step < options.steps; step++)
+        states[step] = next(states[step - 1], step);
+    for (step = options.steps; step > 0; step--)
+        adjoint = back(adjoint, states[step - 1], step);
+    return adjoint;
+}
+
+static size_t size(void)
+{
+    return 16 + (size_t)options.bytes;
+}
+
+static void fetch(void)
+{
+    if (options.device)
+        CU(cuMemcpyDtoH_v2(memory, on_device, size()));
+}
+
+static void put(void)
+{
+    if (options.device)
+        CU(cuMemcpyHtoD_v2(on_device, memory, size()));
+}
+
+static void set(int64_t number, uint64_t value)
+{
+    memcpy(memory, &number, 8);
+    memcpy(memory + 8, &value, 8);
+    fill(memory + 16, (size_t)options.bytes, 3, (int)number);
+    put();
+}
+
+/* The value of the state that the application has, which must be this one. */
+static uint64_t get(int64_t number)
+{
+    int64_t found;
+    uint64_t value;
+    fetch();
+    memcpy(&found, memory, 8);
+    memcpy(&value, memory + 8, 8);
+    EQUAL(found, number);
+    CONTENT(memory + 16, (size_t)options.bytes, 3, (int)number);
+    return value;
+}
+
+static int passed(void)
+{
+    computed++;
+    if (computed == options.stop)
+        OK(VELOC_Adjoint_stop());
+    return computed == options.fail ? VELOC_FAILURE : VELOC_SUCCESS;
+}
+
+static int forward(void *user, int64_t from, int64_t to)
+{
+    uint64_t value = get(from);
+    int64_t step;
+    CHECK(user == &options && from < to && to < options.steps);
+    if (began < 0)
+        began = (long)from;
+    if (options.misuse) {
+        REFUSED(VELOC_Adjoint_run(&what), "under way|sweep");
+        REFUSED(VELOC_Adjoint_protect(2, 0, memory, 1, 1), "what = 2");
+        REFUSED(VELOC_Adjoint_protect(0, INT32_MIN, memory, 1, 1), "library's");
+        REFUSED(VELOC_Adjoint_protect(0, 1, NULL, 1, 1), "NULL");
+    }
+    for (step = from + 1; step <= to; step++) {
+        value = next(value, step);
+        if (step == options.drift)
+            value += (uint64_t)drifts++;
+        if (passed() != VELOC_SUCCESS)
+            return VELOC_FAILURE;
+    }
+    set(to, value);
+    return VELOC_SUCCESS;
+}
+
+static int adjoint(void *user, int64_t step)
+{
+    CHECK(user == &options);
+    if (step == options.steps)
+        adjoint_value = 1;
+    adjoint_value = back(adjoint_value, get(step - 1), step);
+    set(-1, 0);
+    return passed();
+}
+
+static int protect(void *user)
+{
+    void *state = options.device ? (void *)(uintptr_t)on_device : memory;
+    CHECK(user == &options);
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 5, state, size(), 1));
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 5, &adjoint_value, 1, 8));
+    return VELOC_SUCCESS;
+}
+
+static int protect_half(void *user)
+{
+    (void)user;
+    return VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, memory, size(), 1);
+}
+
+static int protect_nothing(void *user)
+{
+    (void)user;
+    return VELOC_FAILURE;
+}
+
+static int hash(void *user, uint64_t *word)
+{
+    CHECK(user == &options);
+    fetch();
+    memcpy(word, memory + 8, 8);
+    return VELOC_SUCCESS;
+}
+
+/* Each member that can be wrong, one after the other. Nothing is stored by any. */
+static void refuse(void)
+{
+    VELOC_Adjoint bad;
+    REFUSED(VELOC_Adjoint_run(NULL), "NULL");
+    REFUSED(VELOC_Adjoint_protect(0, 0, memory, 1, 1), "no adjoint computation");
+#define BAD(change, words)                           \
+    do {                                             \
+        bad = what;                                  \
+        bad.change;                                  \
+        REFUSED(VELOC_Adjoint_run(&bad), words);     \
+    } while (0)
+    BAD(size = 8, "size = 8");
+    BAD(name = NULL, "name|NULL");
+    BAD(name = "a b", "a b");
+    BAD(steps = 0, "steps = 0");
+    BAD(steps = -4, "steps = -4");
+    BAD(slots = 0, "slots = 0");
+    BAD(slots = -1, "slots = -1");
+    BAD(resilience_distance = -1, "distance -1");
+    BAD(resilience_distance = 1, "resilience distance of 1");
+    BAD(adjoint_distance = -3, "distance -3");
+    BAD(rule = 4, "rule 4");
+    BAD(flags = 2, "flags are 2");
+    BAD(time_limit = -1, "-1 seconds");
+    BAD(protect = NULL, "protect|NULL");
+    BAD(forward = NULL, "forward|NULL");
+    BAD(adjoint = NULL, "adjoint|NULL");
+    BAD(protect = protect_half, "no memory of the adjoint");
+    BAD(protect = protect_nothing, "protect returned -1");
+    OK(VELOC_Checkpoint_begin("other", 1));
+    REFUSED(VELOC_Adjoint_run(&what), "\"other\" version 1 is open");
+    OK(VELOC_Checkpoint_end(0));
+}
+
+int main(int argc, char **argv)
+{
+    const char *expect = option(argc, argv, "expect", NULL);
+    long runs = number(argc, argv, "runs", 1);
+    int status = VELOC_SUCCESS;
+    CHECK(argc > 1);
+    options.steps = number(argc, argv, "steps", 100);
+    options.bytes = number(argc, argv, "bytes", 0);
+    options.device = number(argc, argv, "device", 0) != 0;
+    options.stop = number(argc, argv, "stop", -1);
+    options.fail = number(argc, argv, "fail", -1);
+    options.drift = number(argc, argv, "drift", -1);
+    options.misuse = number(argc, argv, "misuse", 0);
+    CHECK(options.steps < MOST);
+    what.size = sizeof what;
+    what.name = "sweep";
+    what.steps = options.steps;
+    what.slots = number(argc, argv, "slots", 5);
+    what.resilience_distance = number(argc, argv, "distance", 30);
+    what.adjoint_distance = number(argc, argv, "adjoint", 12);
+    what.rule = (int)number(argc, argv, "rule", 0);
+    what.tag = (uint64_t)number(argc, argv, "tag", 0);
+    what.time_limit = (double)number(argc, argv, "limit", 0) / 1000;
+    what.flags = number(argc, argv, "verify", 0) ? VELOC_VERIFY_REPLAY : VELOC_DEFAULT;
+    what.user = &options;
+    what.protect = protect;
+    what.forward = forward;
+    what.adjoint = adjoint;
+    if (number(argc, argv, "hash", 0))
+        what.hash = hash;
+    memory = get_memory(size());
+    if (options.misuse)
+        REFUSED(VELOC_Adjoint_run(&what), "no job");
+    if (options.device) {
+        cuda_start();
+        on_device = device_memory(size());
+    }
+    OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
+    if (options.misuse)
+        refuse();
+    while (runs-- > 0 && status == VELOC_SUCCESS) {
+        set(0, 42);
+        adjoint_value = 0;
+        status = VELOC_Adjoint_run(&what);
+        if (status == VELOC_SUCCESS)
+            CHECK(adjoint_value == with_all_states());
+    }
+    printf("began %ld\ncomputed %ld\n", began, computed);
+    if (expect != NULL) {
+        char words[512];
+        char *blank;
+        snprintf(words, sizeof words, "%s", expect);
+        while ((blank = strchr(words, '_')) != NULL)
+            *blank = ' ';
+        check_refused(__FILE__, __LINE__, "VELOC_Adjoint_run", status, words);
+    } else if (status == VELOC_STOPPED) {
+        puts("stopped");
+    } else {
+        OK(status);
+    }
+    OK(VELOC_Finalize(1));
+    if (options.device)
+        check_no_misuse();
+    puts("done");
+    return 0;
+}

@@ -1,0 +1,322 @@
+//! Adjoint computations that `VELOC_Adjoint_run` drives, killed at many places: the gradient is that
+//! of the run that was not, to the last bit.
+//!
+//! The example (`examples/hager`) is the program: problem 4.1 of Walther and Narayanan.
+
+use std::time::Duration;
+
+use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::job::{files, names, Job};
+use capi_tests::program::mpi_program;
+use capi_tests::random::Random;
+use capi_tests::run::Ended;
+
+use crate::mpi::{MPICH, OPEN_MPI};
+
+const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
+
+/// The lines with the adjoint and the derivatives.
+fn result(ended: &Ended) -> Vec<String> {
+    let is_one = |line: &&str| line.starts_with("lambda ") || line.starts_with("slope ");
+    ended.stdout.lines().filter(is_one).map(Into::into).collect()
+}
+
+/// How far the adjoint of the first state is from the analytic one.
+fn error(ended: &Ended) -> f64 {
+    let line = result(ended).remove(0);
+    line.rsplit(' ').next().unwrap().parse::<f64>().unwrap().abs()
+}
+
+fn killed_at(job: &Job, plan: &str, steps: u64) -> Ended {
+    job.run("hager", plan).env("DIE_AT", steps.to_string()).end()
+}
+
+/// As the paper has tested its own: 700,000 steps, and breakdowns everywhere.
+#[test]
+fn breakdowns_everywhere() {
+    let (steps, distance) = (700_000, 100_000);
+    let plan = format!("{steps} 10 {distance} 10000");
+    let mut random = Random::seeded("sweep::breakdowns_everywhere");
+    let reference = {
+        let job = Job::new("mode = async\nephemeral = true\n");
+        job.run("hager", &plan).succeed()
+    };
+    assert_eq!(result(&reference).len(), 9, "{}", reference.stdout);
+    assert!(error(&reference) < 1e-11, "{}", reference.stdout);
+    let whole = reference.figure("computed");
+
+    let job = Job::new(ASYNC);
+    // Each time in the first sweep a little farther on: no crash costs more than the distance.
+    let mut reached = 0;
+    while reached < steps {
+        let more = 1 + random.below(2 * distance);
+        let ended = killed_at(&job, &plan, more);
+        let began = ended.figures("began").first().copied().unwrap_or(reached);
+        assert!(began + distance >= reached, "{began} after {reached}");
+        reached = began + more;
+    }
+    // In the reverse sweep, by steps and by time.
+    let mut breakdowns = 0;
+    for round in 0..12 {
+        let ended = if round % 2 == 0 {
+            killed_at(&job, &plan, 1 + random.below(whole / 4))
+        } else {
+            let running = job.run("hager", &plan).start();
+            std::thread::sleep(Duration::from_micros(random.below(300_000)));
+            running.signal(libc::SIGKILL);
+            running.end()
+        };
+        if ended.status.success() {
+            break;
+        }
+        breakdowns += 1;
+    }
+    println!("{breakdowns} breakdowns in the reverse sweep");
+    assert!(breakdowns > 4);
+    let last = job.run("hager", &plan).succeed();
+    assert_eq!(result(&last), result(&reference));
+    wait_for_backends(&job);
+    assert!(names(&job.scratch()).is_empty(), "{:?}", names(&job.scratch()));
+}
+
+/// The program of the guide, as it stands there, killed and started again. Catches a guide that nobody
+/// can follow.
+#[test]
+fn the_adjoint_of_the_guide() {
+    let guide = include_str!("../../../docs/guide.md");
+    let chapter = guide.split("\n## ").find(|text| text.starts_with("An adjoint that")).unwrap();
+    let block = |kind: &str| {
+        let text = chapter.split_once(&format!("```{kind}\n")).unwrap().1;
+        text.split_once("```").unwrap().0
+    };
+    let configuration = block("ini").replace("/local/scratch/growth", "DIR/scratch");
+    let run = |job: &Job| {
+        std::fs::write(job.path("growth.c"), block("c")).unwrap();
+        job.run(job.path("growth").to_str().unwrap(), "")
+    };
+    let undisturbed = run(&Job::new(&configuration)).end();
+    assert!(undisturbed.status.success() && undisturbed.stdout.starts_with("0 0x"));
+    let job = Job::new(&configuration);
+    let mut random = Random::seeded("sweep::the_adjoint_of_the_guide");
+    for _ in 0..3 {
+        let killed = run(&job).start();
+        std::thread::sleep(Duration::from_micros(random.below(400_000)));
+        killed.signal(libc::SIGKILL);
+        let _ = killed.end();
+    }
+    assert_eq!(run(&job).end().stdout, undisturbed.stdout);
+}
+
+/// Wherever states are kept, and whatever the limits of versions are; several runs in one job. Each
+/// checks every state that it gets, and its result.
+#[test]
+fn everywhere() {
+    let limits = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
+                  max_versions = 1\nscratch_versions = 1\nmeta = DIR/meta\nchksum = true\n";
+    for configuration in [
+        ASYNC,
+        limits,
+        "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n",
+        "mode = async\nephemeral = true\n",
+        // Five states of 100 KB: some are in no memory tier.
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 256K\n",
+        "mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 256K\n",
+    ] {
+        let job = Job::new(configuration);
+        let ended = job.run("sweep", "runs=3 bytes=100000 verify=1").succeed();
+        println!("{configuration}: {} steps", ended.figure("computed"));
+        for plan in
+            ["steps=1 slots=1 distance=0", "steps=57 slots=1 distance=0 rule=1", "slots=200"]
+        {
+            job.run("sweep", plan).succeed();
+        }
+        wait_for_backends(&job);
+        for directory in [job.scratch(), job.persistent()] {
+            assert_eq!(names(&directory), [""; 0], "{configuration}");
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_change_nothing() {
+    for configuration in [ASYNC, "mode = async\nephemeral = true\n"] {
+        Job::new(configuration).run("sweep", "misuse=1").succeed();
+    }
+    let text = "expect=nothing_outlives_the_job";
+    Job::new("mode = async\nephemeral = true\n").run("sweep", &format!("stop=50 {text}")).succeed();
+}
+
+/// What limits of versions would remove is there after a crash, whoever has written it. Catches an heir
+/// that keeps the last states alone.
+#[test]
+fn limits_do_not_reach_what_a_killed_job_has_left() {
+    let job = Job::new(&format!(
+        "{ASYNC}persistent = DIR/persistent\nmax_versions = 1\nscratch_versions = 1\n"
+    ));
+    let plan = "20000 12 4000 500";
+    let _ = killed_at(&job, plan, 19_999);
+    wait_for_backends(&job);
+    for directory in [job.scratch(), job.persistent()] {
+        assert!(names(&directory).len() >= 5, "{:?}", names(&directory));
+    }
+    std::fs::remove_dir_all(job.scratch()).unwrap();
+    let ended = job.run("hager", plan).succeed();
+    assert!(ended.figure("began") >= 16_000, "{}", ended.stdout);
+    assert!(names(&job.persistent()).is_empty());
+}
+
+/// A callback that fails ends the run, and the next one goes on. Catches a store that is emptied or
+/// spoilt by a failure, and a restart that begins at the beginning.
+#[test]
+fn callbacks_that_fail() {
+    for mode in ["async", "sync"] {
+        let job = Job::new(&ASYNC.replace("async", mode));
+        job.run("sweep", "fail=70 expect=the_callback_forward|to_state|returned_-1").succeed();
+        let ended = job.run("sweep", "fail=150 expect=the_callback_|returned_-1").succeed();
+        assert_eq!(ended.figure("began"), 60);
+        let ended = job.run("sweep", "").succeed();
+        let whole = Job::new(ASYNC).run("sweep", "").succeed().figure("computed");
+        assert!(ended.figure("computed") < whole);
+    }
+}
+
+/// Forward steps that are not the same each time. Catches a comparison with the wrong state, and one
+/// that comes too late: the first state that differs is named.
+#[test]
+fn replays_are_verified() {
+    let job = Job::new(ASYNC);
+    for hash in 0..2 {
+        let plan = format!("verify=1 hash={hash} drift=77");
+        job.run("sweep", &format!("{plan} expect=state_77_is_not_what_it_was")).succeed();
+        // The first one of the next run is compared with what is in the store.
+        job.run("sweep", &format!("verify=1 hash={hash}")).succeed();
+    }
+}
+
+/// A store of another computation is refused, and left as it is.
+#[test]
+fn stores_of_others() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n");
+    job.run("sweep", "fail=150 expect=returned_-1").succeed();
+    let before = [files(&job.scratch()), files(&job.persistent())];
+    let names = names(&job.scratch());
+    assert!(names.iter().any(|name| name.starts_with("sweep.adjoint-0-")), "{names:?}");
+    for (other, text) in [
+        ("steps=120", "100_steps|120_steps"),
+        ("slots=6", "5_slots|6_slots"),
+        ("tag=7", "tag_0|tag_7"),
+        ("steps=101 slots=8 tag=1", "of_another_computation|left_as_it_is"),
+    ] {
+        job.run("sweep", &format!("{other} expect={text}")).succeed();
+        assert!(before == [files(&job.scratch()), files(&job.persistent())], "{other}");
+    }
+    // What is not of a run at all.
+    job.run("script", "take=sweep:3").succeed();
+    job.run("sweep", "expect=version_3|application's_own").succeed();
+    job.run("script", "restore=sweep:3").succeed();
+}
+
+/// A damaged file is passed over: what is left is enough.
+#[test]
+fn damaged_states() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    for damaged in ["sweep-0-0.dat", "sweep-0-2.dat", "sweep.adjoint-0-ADJOINT.dat"] {
+        job.run("sweep", "fail=170 expect=returned_-1").succeed();
+        let newest =
+            names(&job.scratch()).into_iter().filter(|n| n.starts_with("sweep.adjoint")).max();
+        let damaged = damaged.replace("sweep.adjoint-0-ADJOINT.dat", &newest.unwrap());
+        std::fs::write(job.scratch().join(&damaged), b"x").unwrap();
+        let ended = job.run("sweep", "").succeed();
+        assert!(ended.stderr.contains("going on without"), "{damaged}: {}", ended.stderr);
+    }
+}
+
+/// Stops, by a call and by the clock, go on where they were. Catches a stop that keeps nothing of a
+/// sweep between two stored states.
+#[test]
+fn planned_stops() {
+    let job = Job::new("mode = async\nthreaded = true\nscratch = DIR/scratch\n");
+    let plan = "steps=2000 slots=20 distance=1000 adjoint=500";
+    let whole = Job::new(ASYNC).run("sweep", plan).succeed().figure("computed");
+    let (mut computed, mut stops) = (0, 0);
+    loop {
+        let ended = job.run("sweep", &format!("{plan} stop=700")).succeed();
+        computed += ended.figure("computed");
+        if !ended.stdout.contains("stopped\n") {
+            break;
+        }
+        stops += 1;
+    }
+    assert!(stops >= whole / 2000, "{stops} stops, {whole} steps");
+    // What was under way between two states is all that is computed twice.
+    assert!(computed < whole + whole / 4, "{computed}, without stops {whole}");
+    let ended = job.run("sweep", &format!("{plan} limit=1")).succeed();
+    assert!(ended.stdout.contains("stopped\n"));
+    job.run("sweep", plan).succeed();
+}
+
+/// Processes of a job that nothing keeps in step, killed together at many places: all go on from what
+/// all have. Catches a restart from another state, or from another adjoint, than the others'.
+#[test]
+fn ranks_are_killed() {
+    let plan = "20000 12 4000 500";
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(&format!("{ASYNC}persistent = DIR/persistent\n"));
+        let run = |job: &Job| {
+            let program = mpi_program(mpi.compiler, "hager.c");
+            let run = mpi.start(2)?.env(MARK, job.path("")).arg(program);
+            Some(run.arg(job.path("veloc.cfg")).args(plan))
+        };
+        let mut random = Random::seeded("sweep::ranks_are_killed");
+        let free = Job::new("mode = async\nephemeral = true\n");
+        let Some(reference) = run(&free) else { return };
+        let reference = reference.succeed();
+        let steps = reference.figure("computed");
+        for round in 0..6 {
+            let at = 1 + if round < 2 { random.below(20_000) } else { random.below(steps / 4) };
+            let run = run(&job).unwrap().env("DIE_AT", at.to_string());
+            let ended = run.env("DIE_ON", (round % 2).to_string()).end();
+            println!("dies at {at}: {:?}", ended.stdout.lines().collect::<Vec<_>>());
+            if ended.stdout.lines().any(|line| line == "done") {
+                break;
+            }
+            // The last of the killed processes' backends may be behind the next job's start.
+            if round % 3 == 2 {
+                wait_for_backends(&job);
+            }
+            if round == 4 {
+                // One process has lost its node's disk.
+                for name in names(&job.scratch()).iter().filter(|name| name.contains("-1-")) {
+                    std::fs::remove_file(job.scratch().join(name)).unwrap();
+                }
+            }
+        }
+        let last = run(&job).unwrap().succeed();
+        assert_eq!(result(&last), result(&reference));
+        wait_for_backends(&job);
+        for directory in [job.scratch(), job.persistent()] {
+            assert_eq!(names(&directory), [""; 0]);
+        }
+    }
+}
+
+/// The time is over for one process first: all stop at the same step, and go on from there.
+#[test]
+fn ranks_stop_together() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(ASYNC);
+        let program = mpi_program(mpi.compiler, "hager.c");
+        let run = |seconds: &str| {
+            let run = mpi.start(2)?.env(MARK, job.path("")).arg(&program);
+            Some(run.env("SECONDS", seconds).arg(job.path("veloc.cfg")).args("30000 12 4000 500"))
+        };
+        let Some(first) = run("0.2") else { return };
+        let stopped = first.succeed();
+        assert!(stopped.stdout.contains("stopped; "), "{}", stopped.stdout);
+        let ended = run("0").unwrap().succeed();
+        assert_eq!(result(&ended).len(), 9);
+        // What was done before is not done again: all in all 212,868 steps are needed.
+        let computed = stopped.figure("computed") + ended.figure("computed");
+        assert!(computed < 240_000, "{}{}", stopped.stdout, ended.stdout);
+    }
+}

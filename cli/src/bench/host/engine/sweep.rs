@@ -1,0 +1,163 @@
+//! Adjoint computations that the library drives beside a loop over the same schedule, with states
+//! that are copied to memory of the loop's own.
+
+use std::ffi::{c_int, c_void};
+use std::hint::black_box;
+use std::mem::size_of;
+use std::ptr;
+use std::time::Instant;
+
+use anyhow::{bail, Result};
+use veloc_client::capi::*;
+
+use super::job::{check, Job, NAME};
+use super::tell;
+use super::versions::processor_seconds;
+use crate::bench::host::{Figure, Goal};
+
+/// Steps of the forward sweep.
+const STEPS: i64 = 2000;
+/// Slots: each step is computed about four times.
+const SLOTS: i64 = 20;
+/// The most that a run may take beside the loop, with steps that take as long as [`TAKES`].
+const MOST: f64 = 1.02;
+/// How long a step takes, about, in seconds.
+const TAKES: f64 = 100e-6;
+
+/// A computation: a state and an adjoint of one number each, so that keeping them costs nothing.
+struct Computation {
+    state: u64,
+    adjoint: u64,
+    /// How much there is to do in each step.
+    rounds: u32,
+}
+
+impl Computation {
+    fn new(rounds: u32) -> Computation {
+        Computation { state: 42, adjoint: 0, rounds }
+    }
+
+    fn step(&self, number: i64) -> u64 {
+        let mut state = self.state ^ number as u64;
+        for _ in 0..self.rounds.max(1) {
+            state = black_box(state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1));
+        }
+        state
+    }
+
+    fn forward(&mut self, from: i64, to: i64) {
+        for step in from + 1..=to {
+            self.state = self.step(step);
+        }
+    }
+
+    fn turn(&mut self, step: i64) {
+        self.adjoint = self.adjoint.wrapping_mul(31).wrapping_add(self.step(step));
+    }
+}
+
+unsafe extern "C" fn protect(user: *mut c_void) -> c_int {
+    let computation = user.cast::<Computation>();
+    // SAFETY: what VELOC_Adjoint_run was given, a computation that nobody else uses now.
+    let (state, adjoint) =
+        unsafe { (&raw mut (*computation).state, &raw mut (*computation).adjoint) };
+    match VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, state.cast(), 1, size_of::<u64>()) {
+        VELOC_SUCCESS => {}
+        other => return other,
+    }
+    VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, adjoint.cast(), 1, size_of::<u64>())
+}
+
+unsafe extern "C" fn forward(user: *mut c_void, from: i64, to: i64) -> c_int {
+    // SAFETY: as above.
+    unsafe { &mut *user.cast::<Computation>() }.forward(from, to);
+    VELOC_SUCCESS
+}
+
+unsafe extern "C" fn adjoint(user: *mut c_void, step: i64) -> c_int {
+    // SAFETY: as above.
+    unsafe { &mut *user.cast::<Computation>() }.turn(step);
+    VELOC_SUCCESS
+}
+
+/// Seconds that the library takes, and the adjoint.
+fn driven(rounds: u32) -> Result<(f64, u64)> {
+    let mut computation = Computation::new(rounds);
+    let user = &raw mut computation;
+    let what = VELOC_Adjoint {
+        size: size_of::<VELOC_Adjoint>(),
+        name: NAME.as_ptr(),
+        steps: STEPS,
+        slots: SLOTS,
+        resilience_distance: 0,
+        adjoint_distance: 0,
+        rule: VELOC_RULE_OPTIMAL,
+        flags: VELOC_DEFAULT,
+        time_limit: 0.0,
+        tag: 0,
+        user: user.cast(),
+        protect: Some(protect),
+        forward: Some(forward),
+        adjoint: Some(adjoint),
+        hash: None,
+    };
+    let since = Instant::now();
+    // SAFETY: the structure is complete, and what it names outlives the call.
+    check(unsafe { VELOC_Adjoint_run(&what) })?;
+    Ok((since.elapsed().as_secs_f64(), computation.adjoint))
+}
+
+/// Seconds that a loop takes, and the adjoint.
+fn looped(rounds: u32) -> Result<(f64, u64)> {
+    let mut computation = Computation::new(rounds);
+    let mut slots = vec![0_u64; SLOTS as usize];
+    let since = Instant::now();
+    let mut schedule = ptr::null_mut();
+    // SAFETY: there is room for the pointer.
+    check(unsafe { VELOC_Schedule_create(STEPS, SLOTS, &mut schedule) })?;
+    loop {
+        let mut action = VELOC_Action { kind: VELOC_ACTION_ERROR, from: 0, to: 0, slot: -1 };
+        // SAFETY: it is a schedule, and there is room for an action.
+        check(unsafe { VELOC_Schedule_next(schedule, &mut action) })?;
+        match action.kind {
+            VELOC_ACTION_ADVANCE => computation.forward(action.from, action.to),
+            VELOC_ACTION_TAKESHOT => slots[action.slot as usize] = computation.state,
+            VELOC_ACTION_RESTORE => computation.state = slots[action.slot as usize],
+            VELOC_ACTION_FIRSTURN | VELOC_ACTION_YOUTURN => computation.turn(action.to),
+            _ => break,
+        }
+    }
+    // SAFETY: it is not used any more.
+    check(unsafe { VELOC_Schedule_free(schedule) })?;
+    Ok((since.elapsed().as_secs_f64(), computation.adjoint))
+}
+
+/// Both take turns; the second figure is of steps that take no time, on the application's thread.
+pub fn run(repeats: u32) -> Result<()> {
+    let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 16M\n")?;
+    job.until_touched()?;
+    let since = Instant::now();
+    const TRIED: u32 = 10_000_000;
+    black_box(Computation::new(TRIED).step(1));
+    let a_round = since.elapsed().as_secs_f64() / f64::from(TRIED);
+    let rounds = (TAKES / a_round) as u32;
+    let (mut ratios, mut own) = (Vec::new(), Vec::new());
+    for _ in 0..repeats {
+        let (loop_time, wanted) = looped(rounds)?;
+        let (time, found) = driven(rounds)?;
+        if found != wanted {
+            bail!("the adjoint is {found}, not {wanted}");
+        }
+        ratios.push(time / loop_time);
+        let since = processor_seconds();
+        looped(1)?;
+        let between = processor_seconds();
+        driven(1)?;
+        let (least, all) = (between - since, processor_seconds() - between);
+        own.push(1e6 * (all - least) / STEPS as f64);
+    }
+    let what = "an adjoint run beside a loop over its schedule, steps of 100 us";
+    tell(&Figure::new(what, "x", ratios).with_goal(Goal::AtMost(MOST)))?;
+    let what = "processor time of an adjoint run beside that loop, for each step reversed";
+    tell(&Figure::new(what, "us", own))
+}

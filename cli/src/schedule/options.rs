@@ -1,0 +1,158 @@
+//! What is asked.
+
+use anyhow::{ensure, Result};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use veloc_client::adjoint::course::refusal;
+use veloc_client::adjoint::disk::{Disk, MAX_COST, UNIT};
+use veloc_client::adjoint::estimate::Times;
+use veloc_client::adjoint::rule;
+use veloc_client::adjoint::schedule::Plan;
+
+use super::plan::Problem;
+
+/// Where states are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// The least number of steps under the resilience distance
+    Optimal,
+    /// Revolve's distance, or the resilience distance if that is less (the paper's rule)
+    #[value(aliases = ["paper", "revolve"])]
+    Resilient,
+    /// Distances that never grow (Theorem 4.2)
+    Monotone,
+    /// The shortest distances that repeat no more (section 4.2)
+    #[value(alias = "alternative")]
+    Shortest,
+}
+
+/// The plan that is asked for.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Steps of the forward pass
+    #[arg(long, value_name = "L")]
+    steps: u64,
+    /// States that can be stored at a time, the first one among them; with --disk-slots in memory
+    #[arg(long, value_name = "C")]
+    slots: u64,
+    /// Stored states are at most D steps apart [default: any number]
+    #[arg(long, value_name = "D")]
+    resilience: Option<u64>,
+    /// The adjoint is stored every A of its steps [default: never; where it is best with --mtbf]
+    #[arg(long, value_name = "A")]
+    adjoint: Option<u64>,
+    /// Where states are stored
+    #[arg(long, value_enum, default_value = "optimal")]
+    rule: Rule,
+    /// The number of steps is not known before the pass ends
+    #[arg(long, conflicts_with_all = ["resilience", "disk_slots"])]
+    online: bool,
+    /// States that disk can have at a time, beside those in memory
+    #[arg(long, value_name = "N", conflicts_with = "resilience")]
+    disk_slots: Option<u64>,
+    /// How long a write to disk takes, in forward steps
+    #[arg(long, value_name = "STEPS", default_value_t = 1.0, requires = "disk_slots")]
+    write_cost: f64,
+    /// How long a read from disk takes, in forward steps
+    #[arg(long, value_name = "STEPS", default_value_t = 1.0, requires = "disk_slots")]
+    read_cost: f64,
+}
+
+impl Options {
+    /// The problem, if there can be one.
+    pub fn problem(&self) -> Result<Problem> {
+        let plan = Plan {
+            steps: self.steps,
+            slots: self.slots,
+            resilience: self.resilience.unwrap_or(u64::MAX),
+            adjoint: self.adjoint,
+            rule: match self.rule {
+                Rule::Optimal => rule::Rule::Optimal,
+                Rule::Resilient => rule::Rule::Resilient,
+                Rule::Monotone => rule::Rule::Monotone,
+                Rule::Shortest => rule::Rule::Shortest,
+            },
+        };
+        plan.check().map_err(|unfit| refusal(&plan, unfit))?;
+        ensure!(!self.online || self.rule == Rule::Optimal, "--online has a rule of its own");
+        let disk = self.disk_slots.map(|slots| {
+            ensure!(slots > 0, "--disk-slots 0: it is 1 or more");
+            let cost = |name: &str, steps: f64| {
+                let most = (MAX_COST / UNIT) as f64;
+                ensure!(
+                    (0.0..=most).contains(&steps),
+                    "{name} {steps}: 0 to {most} steps are possible"
+                );
+                // At most MAX_COST.
+                Ok((steps * UNIT as f64).round() as u64)
+            };
+            let write = cost("--write-cost", self.write_cost)?;
+            Ok(Disk { slots, write, read: cost("--read-cost", self.read_cost)? })
+        });
+        Ok(Problem { plan, disk: disk.transpose()?, online: self.online })
+    }
+}
+
+/// What things take, for an estimate.
+#[derive(Debug, Args)]
+pub struct Taking {
+    /// How long a forward step takes, in seconds: has the run time estimated
+    #[arg(long, value_name = "SECONDS")]
+    step_time: Option<f64>,
+    /// How much longer than a forward step one takes that is recorded and reversed
+    #[arg(long, value_name = "FACTOR", default_value_t = 3.0, requires = "step_time")]
+    turn_factor: f64,
+    /// How long the application waits when it stores a state
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "step_time")]
+    write_time: f64,
+    /// How long it waits when it reads one
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "step_time")]
+    read_time: f64,
+    /// How long it waits when it stores the adjoint [default: as a state]
+    #[arg(long, value_name = "SECONDS", requires = "step_time")]
+    adjoint_time: Option<f64>,
+    /// How long a restart takes, from the failure on
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "step_time")]
+    restart_time: f64,
+    /// The mean time between failures [default: there are none]
+    #[arg(long, value_name = "SECONDS", requires = "step_time")]
+    mtbf: Option<f64>,
+    /// Bytes of a state, for the storage that is needed
+    #[arg(long, value_name = "BYTES", requires = "step_time")]
+    state_size: Option<u64>,
+}
+
+impl Taking {
+    /// The times, if they are asked for.
+    pub fn times(&self) -> Result<Option<Times>> {
+        let Some(step) = self.step_time else { return Ok(None) };
+        let times = Times {
+            step,
+            turn: step * self.turn_factor,
+            write: self.write_time,
+            read: self.read_time,
+            adjoint: self.adjoint_time.unwrap_or(self.write_time),
+            restart: self.restart_time,
+            mtbf: self.mtbf.unwrap_or(f64::INFINITY),
+        };
+        for (name, value) in [("--step-time", step), ("--turn-factor", self.turn_factor)] {
+            ensure!(value.is_finite() && value > 0.0, "{name} {value}: it is more than 0");
+        }
+        ensure!(times.mtbf > 0.0, "--mtbf {}: it is more than 0", times.mtbf);
+        for (name, value) in [
+            ("--write-time", times.write),
+            ("--read-time", times.read),
+            ("--adjoint-time", times.adjoint),
+            ("--restart-time", times.restart),
+        ] {
+            ensure!(value.is_finite() && value >= 0.0, "{name} {value}: it is 0 or more");
+        }
+        Ok(Some(times))
+    }
+
+    /// Bytes of a state.
+    pub fn state_size(&self) -> Option<u64> {
+        self.state_size
+    }
+}

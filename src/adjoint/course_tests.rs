@@ -1,0 +1,84 @@
+//! Schedules as applications use them, rightly and wrongly.
+
+use super::*;
+
+fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn wrong_use_is_refused_and_changes_nothing() {
+    for (steps, slots, value) in [(0, 1, "steps = 0"), (-4, 1, "steps = -4"), (9, 0, "slots = 0")] {
+        assert!(message(Course::new(steps, slots)).contains(value));
+    }
+    let mut course = Course::new(100, 5).unwrap();
+    let before = course.outlook().unwrap();
+    assert!(message(course.set_resilience(-1)).contains("resilience distance -1"));
+    let text = message(course.set_resilience(19));
+    assert!(text.contains("95 of the 100 steps; 6 slots") && text.contains("of 20"), "{text}");
+    assert!(message(course.set_adjoint(0)).contains("adjoint distance 0"));
+    assert_eq!(course.outlook().unwrap(), before);
+
+    let text = message(Course::new(1 << 40, 1 << 40).unwrap().outlook());
+    assert!(text.contains("1099511627776 states"), "{text}");
+
+    while course.next_action().unwrap() != Action::Terminate {}
+    assert!(message(course.next_action()).contains("has ended"));
+    assert!(message(course.set_rule(Rule::Monotone)).contains("before the first action"));
+}
+
+#[test]
+fn what_excludes_each_other_is_refused() {
+    let mut course = Course::new(100, 5).unwrap();
+    for (slots, write, read, words) in [
+        (0, 1.0, 1.0, "0 slots on disk"),
+        (3, -1.0, 1.0, "write cost -1"),
+        (3, 1.0, f64::NAN, "read cost NaN"),
+        (3, 1e7, 1.0, "0 to 1000000 steps"),
+    ] {
+        assert!(message(course.set_disk(slots, write, read)).contains(words));
+    }
+    course.set_disk(3, 2.0, 0.0004).unwrap();
+    assert!(message(course.set_resilience(30)).contains("disk"));
+    assert!(message(course.set_failures(0.0, 1.0, 1.0)).contains("mtbf = 0"));
+    assert!(message(course.end()).contains("known: 100"));
+    let mut course = Course::new(100, 5).unwrap();
+    course.set_resilience(30).unwrap();
+    assert!(message(course.set_disk(3, 1.0, 1.0)).contains("exclude"));
+}
+
+#[test]
+fn an_unknown_number_of_steps() {
+    assert!(message(Course::online(0)).contains("slots = 0"));
+    let mut course = Course::online(3).unwrap();
+    for refused in [
+        course.set_resilience(4),
+        course.set_disk(1, 1.0, 1.0),
+        course.set_rule(Rule::Monotone),
+        course.outlook().map(|_| ()),
+    ] {
+        assert!(message(refused).contains("not known"));
+    }
+    course.set_adjoint(4).unwrap();
+    assert!(message(course.end()).contains("not begun"));
+    assert_eq!(course.next_action().unwrap(), Action::Takeshot { state: 0, slot: 0 });
+    assert!(message(course.end()).contains("no step"));
+    while course.next_action().unwrap() != (Action::Advance { from: 19, to: 20 }) {}
+    course.end().unwrap();
+    assert_eq!(course.steps(), 20);
+    assert!(message(course.end()).contains("known: 20"));
+    let mut checks = 0;
+    loop {
+        match course.next_action().unwrap() {
+            Action::Firsturn { check, .. } | Action::Youturn { check, .. } => {
+                checks += u64::from(check);
+            }
+            Action::Terminate => break,
+            _ => {}
+        }
+    }
+    // After the first step, and at the states 16, 12, 8 and 4.
+    assert_eq!(checks, 5);
+    let adjoint = Survivors { states: Vec::new(), adjoint: Some(7), at_start: true };
+    assert!(message(Course::online(3).unwrap().resume(&adjoint)).contains("state 7"));
+}

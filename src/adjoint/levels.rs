@@ -1,0 +1,234 @@
+//! Schedules with slots in memory and on disk, action by action.
+//!
+//! The stored states are a stack of those on disk with one of those in memory on top. Slots in memory
+//! have the numbers from 0 on, those on disk the numbers from the number of slots in memory on.
+
+use std::cell::OnceCell;
+
+use super::disk::{Disk, Levels, Next};
+use super::schedule::{Action, Done, Plan, Stored};
+use super::upkeep::{Threshold, Upkeep};
+
+/// A schedule at some point of its way.
+#[derive(Clone, Debug)]
+pub struct TwoLevel {
+    pub(super) plan: Plan,
+    pub(super) disk: Disk,
+    /// Made when it is needed first.
+    pub(super) levels: OnceCell<Levels>,
+    /// States on disk that are needed, ascending.
+    pub(super) on_disk: Vec<Stored>,
+    /// States in memory, ascending, each in the slot that has its place as number.
+    pub(super) in_memory: Vec<u64>,
+    /// Slots on disk that were used and are free; the last is used next.
+    pub(super) free: Vec<u64>,
+    /// Slots on disk from here on have never been used.
+    pub(super) unused: u64,
+    /// The state that the application has.
+    pub(super) at: Option<u64>,
+    /// The state that the adjoint has come to.
+    pub(super) fine: u64,
+    pub(super) upkeep: Upkeep,
+    pub(super) done: Done,
+    pub(super) transfers: Transfers,
+}
+
+/// How often disk was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// States written there.
+    pub writes: u64,
+    /// States read from there.
+    pub reads: u64,
+}
+
+impl TwoLevel {
+    /// Begins at state 0, which the application has. The plan is one that [`Plan::check`] accepts; its
+    /// slots are those in memory, and it has no resilience distance.
+    pub fn new(plan: Plan, disk: Disk) -> TwoLevel {
+        TwoLevel::resumed(plan, disk, &[], plan.steps)
+    }
+
+    /// Goes on after a crash with what is left on disk; the application has state 0 if that is not
+    /// there. What was in memory is lost.
+    pub fn resumed(plan: Plan, disk: Disk, states: &[Stored], fine: u64) -> TwoLevel {
+        let slots = plan.slots..plan.slots.saturating_add(disk.slots);
+        let mut on_disk: Vec<Stored> = states
+            .iter()
+            .copied()
+            .filter(|stored| slots.contains(&stored.slot) && stored.state < fine)
+            .collect();
+        on_disk.sort_unstable_by_key(|stored| (stored.state, stored.slot));
+        on_disk.dedup_by_key(|stored| stored.state);
+        let has_start = on_disk.first().is_some_and(|first| first.state == 0);
+        if !has_start {
+            // State 0 is the application's, and the way begins anew.
+            on_disk.clear();
+        }
+        let unused = on_disk.iter().map(|stored| stored.slot + 1).max().unwrap_or(plan.slots);
+        let free = (plan.slots..unused).rev();
+        let free = free.filter(|slot| on_disk.iter().all(|stored| stored.slot != *slot)).collect();
+        TwoLevel {
+            levels: OnceCell::new(),
+            plan,
+            disk,
+            on_disk,
+            in_memory: Vec::new(),
+            free,
+            unused,
+            at: (!has_start).then_some(0),
+            fine,
+            upkeep: Upkeep::default(),
+            done: Done::default(),
+            transfers: Transfers::default(),
+        }
+    }
+
+    /// Has the adjoint stored by the work that would be lost, and not by its distance.
+    pub fn store_adjoint_by_work(&mut self, threshold: Threshold) {
+        self.upkeep.threshold = Some(threshold);
+    }
+
+    /// The next action.
+    pub fn next_action(&mut self) -> Action {
+        if self.fine == 0 {
+            return Action::Terminate;
+        }
+        let Some(at) = self.at else { return self.restore() };
+        let left = self.fine - at;
+        if left == 1 {
+            return self.turn();
+        }
+        if let Some(&top) = self.in_memory.last() {
+            let slots = self.plan.slots - self.in_memory.len() as u64 + 1;
+            return match slots {
+                1 => self.advance(at, self.fine - 1),
+                _ if at > top => self.keep_in_memory(at),
+                _ => {
+                    let piece = self.plan.rule.first_piece(left, slots, u64::MAX);
+                    self.advance(at, at + piece)
+                }
+            };
+        }
+        let free = self.disk.slots - self.on_disk.len() as u64;
+        if self.on_disk.last().is_some_and(|top| top.state == at) {
+            return match self.levels().next(left, free + 1) {
+                Next::Memory => self.keep_in_memory(at),
+                Next::After(piece) => self.advance(at, at + piece),
+            };
+        }
+        match self.levels().goes_to_disk(left, free) {
+            true => self.keep_on_disk(at),
+            false => self.keep_in_memory(at),
+        }
+    }
+
+    /// What is best in a stretch of any length.
+    pub(super) fn levels(&self) -> &Levels {
+        let Plan { steps, slots, .. } = self.plan;
+        self.levels.get_or_init(|| Levels::new(steps, slots, self.disk))
+    }
+
+    fn restore(&mut self) -> Action {
+        let from_memory = self
+            .in_memory
+            .last()
+            .map(|&state| Stored { state, slot: self.in_memory.len() as u64 - 1 });
+        self.transfers.reads += u64::from(from_memory.is_none());
+        let from_disk = || self.on_disk.last().copied();
+        // Where the adjoint has not come to state 0, that is stored.
+        let Stored { state, slot } =
+            from_memory.or_else(from_disk).unwrap_or(Stored { state: 0, slot: 0 });
+        self.at = Some(state);
+        Action::Restore { state, slot }
+    }
+
+    fn advance(&mut self, from: u64, to: u64) -> Action {
+        self.at = Some(to);
+        self.done.advances += u128::from(to - from);
+        Action::Advance { from, to }
+    }
+
+    fn keep_in_memory(&mut self, state: u64) -> Action {
+        self.done.takeshots += 1;
+        self.in_memory.push(state);
+        Action::Takeshot { state, slot: self.in_memory.len() as u64 - 1 }
+    }
+
+    fn keep_on_disk(&mut self, state: u64) -> Action {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.unused += 1;
+            self.unused - 1
+        });
+        self.on_disk.push(Stored { state, slot });
+        self.done.takeshots += 1;
+        self.transfers.writes += 1;
+        Action::Takeshot { state, slot }
+    }
+
+    fn turn(&mut self) -> Action {
+        let step = self.fine;
+        self.fine -= 1;
+        self.at = None;
+        self.done.turns += 1;
+        if self.in_memory.last() == Some(&self.fine) {
+            self.in_memory.pop();
+        }
+        if self.on_disk.last().is_some_and(|top| top.state == self.fine) {
+            self.free.extend(self.on_disk.pop().map(|top| top.slot));
+        }
+        let on_disk = self.on_disk.last().map(|stored| stored.state);
+        let top = self.in_memory.last().copied().or(on_disk).unwrap_or(0);
+        let ahead = self.fine.saturating_sub(top + 1);
+        let place = (self.fine, self.plan.steps);
+        let check = self.upkeep.is_due(self.plan.adjoint, place, self.done, ahead);
+        self.done.adjoints += u64::from(check);
+        match step == self.plan.steps {
+            true => Action::Firsturn { step, check },
+            false => Action::Youturn { step, check },
+        }
+    }
+
+    /// What it is for.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The state that the adjoint has come to; the number of steps if it has not begun.
+    pub fn fine(&self) -> u64 {
+        self.fine
+    }
+
+    /// The states on disk that are needed, ascending.
+    pub fn on_disk(&self) -> &[Stored] {
+        &self.on_disk
+    }
+
+    /// What has been done.
+    pub fn done(&self) -> Done {
+        self.done
+    }
+
+    /// How often disk was used.
+    pub fn transfers(&self) -> Transfers {
+        self.transfers
+    }
+
+    /// What has been done without being recorded and what disk has cost, in parts of a step
+    /// ([`super::disk::UNIT`]).
+    pub fn cost(&self) -> u128 {
+        let Transfers { writes, reads } = self.transfers;
+        self.done.advances * u128::from(super::disk::UNIT)
+            + u128::from(writes) * u128::from(self.disk.write)
+            + u128::from(reads) * u128::from(self.disk.read)
+    }
+}
+
+impl Iterator for TwoLevel {
+    type Item = Action;
+
+    /// All actions but the last, [`Action::Terminate`].
+    fn next(&mut self) -> Option<Action> {
+        Some(self.next_action()).filter(|action| *action != Action::Terminate)
+    }
+}

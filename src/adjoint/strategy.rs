@@ -1,0 +1,314 @@
+//! Other ways to be safe from failures, to compare a schedule with: those of the paper's section 5,
+//! for the same steps and as many slots in all.
+//!
+//! - **Continuous**: the schedule without a bound, whose free slot gets each state of the first sweep
+//!   until it is needed.
+//! - **Single recovery**: a schedule with a slot less, and in that slot the latest state of the first
+//!   sweep, at distances as large as the plan's own largest.
+//! - **Two-level**: the first sweep stores states at equal distances `l₂`, no larger than that; each
+//!   piece is reversed with the slots that are left. With `n` pieces and `c₂` slots for one, its first
+//!   state included, that takes `(n - 1) l₂` advances in the first sweep and `l₂ r₂ - β(c₂ + 1, r₂ - 1)`
+//!   for each piece; the paper leaves out the former and has a `c₂` for the `c₂ + 1`. `n` is what takes
+//!   the fewest advances.
+
+use super::binomial;
+use super::outlook::{takeshots, Outlook};
+use super::resume::{resume, Survivors};
+use super::rule::Rule;
+use super::schedule::{Action, Plan, Schedule, Stored};
+
+/// Places of the reverse sweep at which a failure is looked at.
+const PLACES: u64 = 32;
+
+/// The most steps of a schedule that is gone through for that.
+const MOST_STEPS: u64 = 100_000;
+
+/// A way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// The plan's own.
+    Chosen,
+    /// Each state, as long as there is a slot.
+    Continuous,
+    /// A slot for the latest state of all `every` steps.
+    SingleRecovery {
+        /// How many steps there are between such states.
+        every: u64,
+    },
+    /// Pieces of equal length.
+    TwoLevel {
+        /// The length.
+        piece: u64,
+        /// Slots for each, its first state included.
+        slots: u64,
+    },
+}
+
+/// What a way costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Which.
+    pub strategy: Strategy,
+    /// Steps that are not recorded, if nothing fails.
+    pub advances: u128,
+    /// States that are stored then; `None`: not known without going through all actions.
+    pub writes: Option<u128>,
+    /// Steps that a failure in the first sweep costs at the most.
+    pub most_lost: u64,
+    /// The same on the average over its steps.
+    pub mean_lost: f64,
+    /// The steps, recorded ones included, that a failure in the reverse sweep costs, as the most and
+    /// the mean over places that are spread evenly. `None`: too long to be gone through.
+    pub reverse_lost: Option<(u128, f64)>,
+}
+
+/// All ways for a plan, of which `outlook` is known; those for which there are slots enough.
+pub fn compare(plan: &Plan, outlook: &Outlook) -> Vec<Costs> {
+    let mut all = vec![chosen(plan, outlook), continuous(plan)];
+    all.extend((plan.slots > 1).then(|| single_recovery(plan, outlook.max_gap)));
+    all.push(two_level(plan, outlook.max_gap));
+    all
+}
+
+fn unbound(plan: &Plan, slots: u64) -> Plan {
+    Plan { slots, resilience: u64::MAX, rule: Rule::Optimal, ..*plan }
+}
+
+fn chosen(plan: &Plan, outlook: &Outlook) -> Costs {
+    let (most_lost, mean_lost) = lost(&outlook.first_sweep, plan.steps);
+    Costs {
+        strategy: Strategy::Chosen,
+        advances: outlook.advances,
+        writes: outlook.takeshots,
+        most_lost,
+        mean_lost,
+        reverse_lost: reverse_lost(plan),
+    }
+}
+
+fn continuous(plan: &Plan) -> Costs {
+    let plan = unbound(plan, plan.slots);
+    let states = first_sweep(&plan);
+    // Nothing but the step under way is lost before the last slot is needed.
+    let last = match (states.len() as u64) < plan.slots {
+        true => plan.steps - 1,
+        false => states[states.len() - 1],
+    };
+    let (most_lost, mean_lost) = lost(&[last], plan.steps);
+    let writes = takeshots_of(&plan).map(|all| all + u128::from(last + 1) - states.len() as u128);
+    Costs {
+        strategy: Strategy::Continuous,
+        advances: binomial::advances(plan.steps, plan.slots),
+        writes,
+        most_lost,
+        mean_lost: mean_lost * (plan.steps - last) as f64 / plan.steps as f64,
+        reverse_lost: reverse_lost(&plan),
+    }
+}
+
+fn single_recovery(plan: &Plan, every: u64) -> Costs {
+    let plan = unbound(plan, plan.slots - 1);
+    let mut states = first_sweep(&plan);
+    let latest = (1..).map(|piece| piece * every).take_while(|state| *state < plan.steps);
+    let writes = u128::from((plan.steps - 1) / every);
+    // More would not be looked at in a plan's own first sweep either.
+    states.extend(latest.take(super::outlook::MOST_STATES as usize));
+    states.sort_unstable();
+    let (most_lost, mean_lost) = lost(&states, plan.steps);
+    Costs {
+        strategy: Strategy::SingleRecovery { every },
+        advances: binomial::advances(plan.steps, plan.slots),
+        writes: takeshots_of(&plan).map(|all| all + writes),
+        most_lost,
+        mean_lost,
+        reverse_lost: reverse_lost(&plan),
+    }
+}
+
+fn two_level(plan: &Plan, longest: u64) -> Costs {
+    let cost = |piece: u64, slots: u64| {
+        let whole = (plan.steps - 1) / piece;
+        let last = plan.steps - whole * piece;
+        u128::from(whole) * (u128::from(piece) + binomial::advances(piece, slots))
+            + binomial::advances(last, slots)
+    };
+    // As many pieces as there are slots, the states of which take all but those for one piece.
+    let ways = (1..=plan.slots.min(plan.steps)).map(|pieces| {
+        let piece = plan.steps.div_ceil(pieces);
+        (piece, plan.slots - plan.steps.div_ceil(piece) + 1)
+    });
+    let allowed = ways.filter(|(piece, _)| *piece <= longest);
+    let (piece, slots) = allowed
+        .min_by_key(|&(piece, slots)| cost(piece, slots))
+        .unwrap_or((plan.steps, plan.slots));
+    let whole = (plan.steps - 1) / piece;
+    let last = plan.steps - whole * piece;
+    let stored = |steps: u64| takeshots(Rule::Optimal, steps, slots, false);
+    let writes = stored(piece).zip(stored(last));
+    Costs {
+        strategy: Strategy::TwoLevel { piece, slots },
+        advances: cost(piece, slots),
+        writes: writes.map(|(each, last)| u128::from(whole) * each + last),
+        most_lost: piece.min(plan.steps),
+        mean_lost: lost(&[0], piece).1,
+        reverse_lost: two_level_lost(plan, piece, slots),
+    }
+}
+
+/// The states that are stored in the first sweep of a schedule without a bound.
+fn first_sweep(plan: &Plan) -> Vec<u64> {
+    let mut states = vec![0];
+    let (mut left, mut slots) = (plan.steps, plan.slots);
+    while slots > 1 && left > 2 {
+        left -= plan.rule.first_piece(left, slots, u64::MAX);
+        slots -= 1;
+        if left > 1 {
+            states.push(plan.steps - left);
+        }
+    }
+    states
+}
+
+fn takeshots_of(plan: &Plan) -> Option<u128> {
+    Outlook::of(plan).and_then(|outlook| outlook.takeshots)
+}
+
+/// The most and the mean number of steps that lie between a place of the first sweep and the state that
+/// was stored last, from the first of these on.
+fn lost(states: &[u64], steps: u64) -> (u64, f64) {
+    let ends = states.iter().skip(1).chain([&steps]);
+    let pieces = states.iter().zip(ends).map(|(from, to)| to - from);
+    let all = (steps - states[0]) as f64;
+    let (most, squares) = pieces.fold((0, 0.0), |(most, squares), piece| {
+        (piece.max(most), squares + piece as f64 * piece as f64)
+    });
+    (most, squares / 2.0 / all)
+}
+
+/// The places, spread evenly.
+fn places(steps: u64) -> impl Iterator<Item = u64> {
+    // Less than `steps`.
+    (1..PLACES)
+        .map(move |place| (u128::from(steps) * u128::from(place) / u128::from(PLACES)) as u64)
+}
+
+/// Steps that a failure costs at some places of the reverse sweep, at the most and on the average.
+fn reverse_lost(plan: &Plan) -> Option<(u128, f64)> {
+    of_several(places(plan.steps).map(|place| lost_at(plan, place)).collect())
+}
+
+fn of_several(lost: Vec<Option<u128>>) -> Option<(u128, f64)> {
+    let lost: Vec<u128> = lost.into_iter().collect::<Option<_>>()?;
+    let mean = lost.iter().sum::<u128>() as f64 / lost.len().max(1) as f64;
+    Some((lost.into_iter().max().unwrap_or(0), mean))
+}
+
+/// What a failure costs when the adjoint has just come to state `fine`.
+fn lost_at(plan: &Plan, fine: u64) -> Option<u128> {
+    if plan.steps > MOST_STEPS {
+        return None;
+    }
+    let (mut schedule, mut slots, mut adjoint) =
+        (Schedule::new(*plan), std::collections::BTreeMap::new(), None);
+    while schedule.fine() > fine {
+        match schedule.next_action() {
+            Action::Takeshot { state, slot } => {
+                slots.insert(slot, state);
+            }
+            Action::Firsturn { step, check: true } | Action::Youturn { step, check: true } => {
+                adjoint = Some(step - 1);
+            }
+            _ => {}
+        }
+    }
+    let states = slots.into_iter().map(|(slot, state)| Stored { state, slot }).collect();
+    let again = resume(*plan, &Survivors { states, adjoint, at_start: true }).ok()?;
+    let turned = u128::from(adjoint.unwrap_or(plan.steps) - fine);
+    let (with, without) = (to_the_end(again), to_the_end(schedule));
+    Some((with + turned).saturating_sub(without))
+}
+
+fn to_the_end(mut schedule: Schedule) -> u128 {
+    let before = schedule.done().advances;
+    while schedule.next_action() != Action::Terminate {}
+    schedule.done().advances - before
+}
+
+/// The same of pieces that are reversed one by one, with the adjoint stored after each as well.
+fn two_level_lost(plan: &Plan, piece: u64, slots: u64) -> Option<(u128, f64)> {
+    let lost = places(plan.steps).map(|place| {
+        let begin = place / piece * piece;
+        let steps = piece.min(plan.steps - begin);
+        let within = Plan { steps, slots, resilience: u64::MAX, rule: Rule::Optimal, ..*plan };
+        lost_at(&within, place - begin)
+    });
+    of_several(lost.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(steps: u64, slots: u64, resilience: u64) -> Plan {
+        Plan { steps, slots, resilience, adjoint: Some(12), rule: Rule::Optimal }
+    }
+
+    /// The paper's example: 100 steps, 5 slots, distance 30. Numbers by hand from the definitions.
+    #[test]
+    fn the_example_of_the_paper() {
+        let plan = plan(100, 5, 30);
+        let all = compare(&plan, &Outlook::of(&plan).unwrap());
+        let [chosen, continuous, single, two_level] = &all[..] else { panic!() };
+        // Five more than without the distance.
+        assert_eq!((chosen.advances, chosen.most_lost), (321, 30));
+        assert_eq!(continuous.advances, 316);
+        // Revolve's states are 0 45 70 86 95, and up to 95 each is stored.
+        assert_eq!((continuous.most_lost, continuous.mean_lost), (5, 5.0 * 5.0 / 2.0 / 100.0));
+        // r = 5 with 4 slots: β(4, 4) = 70, and 5 · 100 - β(5, 4) = 500 - 126.
+        assert_eq!(
+            (single.advances, single.strategy),
+            (374, Strategy::SingleRecovery { every: 30 })
+        );
+        assert!(single.most_lost <= 30);
+        let Strategy::TwoLevel { piece, slots } = two_level.strategy else { panic!() };
+        assert!(piece <= 30 && two_level.most_lost == piece);
+        assert_eq!(100_u64.div_ceil(piece) + slots - 1, 5);
+    }
+
+    /// Two-level goes through all its pieces in earnest.
+    #[test]
+    fn two_level_takes_what_its_parts_take() {
+        for (steps, slots) in [(97, 4), (100, 20), (1000, 12), (30, 30), (1, 1), (50, 1)] {
+            let costs = two_level(&plan(steps, slots, u64::MAX), steps.div_ceil(slots) + 10);
+            let Strategy::TwoLevel { piece, slots: inner } = costs.strategy else { panic!() };
+            let (mut begin, mut advances, mut writes) = (0, 0, 0);
+            while begin < steps {
+                let length = piece.min(steps - begin);
+                let within = Plan { adjoint: None, ..plan(length, inner, u64::MAX) };
+                let mut schedule = Schedule::new(within);
+                while schedule.next_action() != Action::Terminate {}
+                advances += schedule.done().advances;
+                writes += u128::from(schedule.done().takeshots);
+                begin += length;
+                advances += if begin < steps { u128::from(length) } else { 0 };
+            }
+            assert_eq!(costs.advances, advances, "{steps} steps, {slots} slots");
+            assert_eq!(costs.writes, Some(writes), "{steps} steps, {slots} slots");
+            // Never better than one schedule with as many slots.
+            assert!(costs.advances >= binomial::advances(steps, slots));
+        }
+    }
+
+    /// A crash costs no more than what was done since the adjoint was stored, and a way to a state.
+    #[test]
+    fn crashes_of_the_reverse_sweep() {
+        let plan = plan(400, 8, 90);
+        for costs in compare(&plan, &Outlook::of(&plan).unwrap()) {
+            let (most, mean) = costs.reverse_lost.unwrap();
+            assert!(mean > 0.0 && mean <= most as f64, "{costs:?}");
+            assert!(most < costs.advances, "{costs:?}");
+        }
+        let long = Plan { steps: 1_000_000, ..plan };
+        assert_eq!(reverse_lost(&long), None);
+    }
+}

@@ -1,0 +1,325 @@
+//! Adjoint computations from beginning to end.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::size_of;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use super::boundary::{guarded, status, string, with_client};
+use super::{
+    VELOC_ADJOINT_GRADIENT, VELOC_ADJOINT_STATE, VELOC_FAILURE, VELOC_STOPPED, VELOC_SUCCESS,
+    VELOC_VERIFY_REPLAY,
+};
+use crate::adjoint::rule::Rule;
+use crate::catalog::entry::MANAGED;
+use crate::client::regions::Memory;
+use crate::client::Client;
+use crate::error::{Error, Kind, Result};
+use crate::sweep::settings::Settings;
+use crate::sweep::{run, Outcome, Problem, Reach};
+use crate::sync::Mutex;
+
+/// An adjoint computation. Set everything to zero first, then `size`, and what is needed; what is
+/// zero has the meaning that is said. States are numbered from 0 to `steps`, and step `i` goes from
+/// state `i - 1` to state `i`.
+///
+/// The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
+/// the run, and may call the library. They must not end by an exception or `longjmp`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct VELOC_Adjoint {
+    /// The size of this structure, `sizeof(VELOC_Adjoint)`.
+    pub size: usize,
+    /// The name of the states in the store, as VELOC_Checkpoint; `<name>.adjoint` is that of stored
+    /// adjoints. What else is stored under them is refused.
+    pub name: *const c_char,
+    /// Steps of the forward sweep; 1 or more.
+    pub steps: i64,
+    /// States that are stored at a time, state 0 among them; 1 or more.
+    pub slots: i64,
+    /// The resilience distance: how many steps stored states may be apart, so that no crash in the
+    /// first forward sweep costs more; 0: any number.
+    pub resilience_distance: i64,
+    /// The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
+    /// distance, and never if that is 0, too.
+    pub adjoint_distance: i64,
+    /// Where states are stored: one of VELOC_RULE_*.
+    pub rule: c_int,
+    /// VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
+    pub flags: c_uint,
+    /// After so many seconds the run stops, so that a later one can go on; 0: it does not.
+    pub time_limit: f64,
+    /// A number of the application's, by which it tells this computation from others of the same name:
+    /// a store with another one is refused. The iteration of an optimisation, for example.
+    pub tag: u64,
+    /// What the callbacks get.
+    pub user: *mut c_void,
+    /// Protects the memory of the state and of the adjoint, by VELOC_Adjoint_protect. Called once,
+    /// first.
+    pub protect: Option<unsafe extern "C" fn(user: *mut c_void) -> c_int>,
+    /// Computes the states from `from`, which the application has, to `to`, which it has then,
+    /// without recording. The same states each time.
+    pub forward: Option<unsafe extern "C" fn(user: *mut c_void, from: i64, to: i64) -> c_int>,
+    /// Computes step `step` from state `step - 1`, which the application has, recording it, and takes
+    /// the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it begins the
+    /// adjoint before that. The state may be anything then.
+    pub adjoint: Option<unsafe extern "C" fn(user: *mut c_void, step: i64) -> c_int>,
+    /// A hash of the state that the application has, for VELOC_VERIFY_REPLAY. NULL: the protected
+    /// memory of the state, which must be the host's, is hashed (SHA-256).
+    pub hash: Option<unsafe extern "C" fn(user: *mut c_void, hash: *mut u64) -> c_int>,
+}
+
+/// Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
+/// and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or a later
+/// one with as many processes, it goes on from what is left, at the least number of steps. Collective
+/// under MPI.
+///
+/// The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
+/// protected for it, and the store is as if there had been no run; before that, what is stored stays,
+/// whatever `max_versions` and `scratch_versions` say. What VELOC_Region_protect had for the two
+/// names is not protected afterwards.
+///
+/// Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
+/// other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
+/// VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
+/// it is first computed, and compared when it is computed or restored again.
+///
+/// @param what  the computation
+/// @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
+///         called, everything that was computed is in its files, and the same call goes on from there;
+///         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
+///         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
+///         store has what it had. What fails on one process after the beginning the others are not told:
+///         they wait for it at the end, so it should end the job (MPI_Abort)
+///
+/// Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
+/// checkpointing technique for resilience".
+///
+/// # Safety
+/// `what` is NULL or points to what its `size` says, with what its members are to have.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int {
+    let ended = guarded("VELOC_Adjoint_run", || {
+        // SAFETY: the caller's promise.
+        let (settings, mut problem) = unsafe { understood(what) }?;
+        let _under_way = UnderWay::begin(&settings)?;
+        run::run(&settings, &mut problem, &Boundary, &ASKED)
+    });
+    match ended {
+        Ok(Outcome::Finished) => VELOC_SUCCESS,
+        Ok(Outcome::Stopped) => {
+            ASKED.store(false, Ordering::Relaxed);
+            VELOC_STOPPED
+        }
+        Err(_) => VELOC_FAILURE,
+    }
+}
+
+/// Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks.
+///
+/// @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
+///                   is part of each stored adjoint
+/// @param id         names the region, for each of the two by itself
+/// @param ptr        as VELOC_Mem_protect
+/// @param count      as VELOC_Mem_protect
+/// @param base_size  as VELOC_Mem_protect
+/// @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, or `what` is neither
+///
+/// Source: an addition of this library.
+#[no_mangle]
+pub extern "C" fn VELOC_Adjoint_protect(
+    what: c_int,
+    id: c_int,
+    ptr: *mut c_void,
+    count: usize,
+    base_size: usize,
+) -> c_int {
+    status("VELOC_Adjoint_protect", || protect_part(what, id, ptr, count, base_size))
+}
+
+/// What VELOC_Adjoint_protect does.
+pub(super) fn protect_part(
+    what: c_int,
+    id: c_int,
+    ptr: *mut c_void,
+    count: usize,
+    base_size: usize,
+) -> Result<()> {
+    let name = match (what, &*UNDER_WAY.lock()) {
+        (_, None) => {
+            return Err(Error::invalid(
+                "no adjoint computation is under way: this is for VELOC_Adjoint_run's callbacks",
+            ));
+        }
+        (VELOC_ADJOINT_STATE, Some([states, _])) => states.clone(),
+        (VELOC_ADJOINT_GRADIENT, Some([_, adjoints])) => adjoints.clone(),
+        _ => {
+            return Err(Error::invalid(format!(
+                "region {id}: what = {what}; VELOC_ADJOINT_STATE (0) and \
+                 VELOC_ADJOINT_GRADIENT (1) exist"
+            )));
+        }
+    };
+    if id == MANAGED {
+        return Err(Error::invalid(format!("the id {id} is the library's")));
+    }
+    let memory = Memory::new(id, ptr as u64, count, base_size)?;
+    with_client(|client| client.protect(Some(&name), id, memory))
+}
+
+/// Asks the adjoint computation under way, or the next one, to stop as soon as a later one can go on
+/// from there. Of several processes it is enough that one asks. May be called from any thread, from a
+/// callback, and from a handler of signals.
+///
+/// @return VELOC_SUCCESS
+///
+/// Source: an addition of this library.
+#[no_mangle]
+pub extern "C" fn VELOC_Adjoint_stop() -> c_int {
+    ASKED.store(true, Ordering::Relaxed);
+    VELOC_SUCCESS
+}
+
+/// Whether a run was asked to stop, and has not yet.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// The names of the run under way: of its states and of its adjoints.
+static UNDER_WAY: LazyLock<Mutex<Option<[String; 2]>>> = LazyLock::new(|| Mutex::new(None));
+
+/// A run under way, as long as it lives.
+struct UnderWay;
+
+impl UnderWay {
+    fn begin(settings: &Settings) -> Result<UnderWay> {
+        let mut under_way = UNDER_WAY.lock();
+        if let Some([name, _]) = &*under_way {
+            return Err(Error::invalid(format!(
+                "the adjoint computation \"{name}\" is under way: there is one at a time"
+            )));
+        }
+        *under_way = Some([settings.name.clone(), settings.name_of_adjoints()]);
+        Ok(UnderWay)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        *UNDER_WAY.lock() = None;
+    }
+}
+
+/// The process's client, between two calls of callbacks.
+struct Boundary;
+
+impl Reach for Boundary {
+    fn with<T>(&self, body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
+        with_client(body)
+    }
+}
+
+/// The application's callbacks.
+struct Callbacks {
+    user: *mut c_void,
+    protect: unsafe extern "C" fn(*mut c_void) -> c_int,
+    forward: unsafe extern "C" fn(*mut c_void, i64, i64) -> c_int,
+    adjoint: unsafe extern "C" fn(*mut c_void, i64) -> c_int,
+    hash: Option<unsafe extern "C" fn(*mut c_void, *mut u64) -> c_int>,
+}
+
+/// What the caller wants.
+///
+/// # Safety
+/// As VELOC_Adjoint_run.
+unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)> {
+    if what.is_null() {
+        return Err(Error::invalid("what is NULL"));
+    }
+    // SAFETY: not NULL, and the first member is there whatever the size.
+    let size = unsafe { (*what).size };
+    if size != size_of::<VELOC_Adjoint>() {
+        return Err(Error::invalid(format!(
+            "size = {size}: VELOC_Adjoint has {} bytes",
+            size_of::<VELOC_Adjoint>()
+        )));
+    }
+    // SAFETY: it has all members, by the caller's promise.
+    let what = unsafe { &*what };
+    // SAFETY: the caller's promise.
+    let name = unsafe { string("name", what.name) }?.to_owned();
+    let rule = usize::try_from(what.rule).ok().and_then(|rule| Rule::ALL.get(rule));
+    let Some((rule, _)) = rule else {
+        let text = format!("rule {}: it is one of VELOC_RULE_*, 0 to 3", what.rule);
+        return Err(Error::invalid(text));
+    };
+    if what.flags & !VELOC_VERIFY_REPLAY != 0 {
+        return Err(Error::invalid(format!(
+            "the flags are {}; VELOC_DEFAULT (0) and VELOC_VERIFY_REPLAY (1) exist",
+            what.flags
+        )));
+    }
+    let limit = (what.time_limit != 0.0).then(|| Duration::try_from_secs_f64(what.time_limit));
+    let limit = limit.transpose().map_err(|error| {
+        Error::invalid(format!("time_limit = {} seconds: {error}", what.time_limit))
+    })?;
+    let missing = |what: &str| Error::invalid(format!("the callback {what} is NULL"));
+    let callbacks = Callbacks {
+        user: what.user,
+        protect: what.protect.ok_or_else(|| missing("protect"))?,
+        forward: what.forward.ok_or_else(|| missing("forward"))?,
+        adjoint: what.adjoint.ok_or_else(|| missing("adjoint"))?,
+        hash: what.hash,
+    };
+    let settings = Settings {
+        name,
+        steps: what.steps,
+        slots: what.slots,
+        resilience: what.resilience_distance,
+        adjoint: what.adjoint_distance,
+        rule: *rule,
+        tag: what.tag,
+        verify: what.flags & VELOC_VERIFY_REPLAY != 0,
+        limit,
+    };
+    Ok((settings, callbacks))
+}
+
+/// The error of a callback that did not succeed.
+fn judge(returned: c_int, what: impl FnOnce() -> String) -> Result<()> {
+    match returned {
+        VELOC_SUCCESS => Ok(()),
+        other => {
+            let text = format!("the callback {} returned {other}", what());
+            Err(Error::new(Kind::Internal, text))
+        }
+    }
+}
+
+impl Problem for Callbacks {
+    fn protect(&mut self) -> Result<()> {
+        // SAFETY: the caller of VELOC_Adjoint_run has given a function that takes this.
+        let returned = unsafe { (self.protect)(self.user) };
+        judge(returned, || "protect".to_owned())
+    }
+
+    // States are at most 2^48.
+    fn forward(&mut self, from: u64, to: u64) -> Result<()> {
+        // SAFETY: as above.
+        let returned = unsafe { (self.forward)(self.user, from as i64, to as i64) };
+        judge(returned, || format!("forward, from state {from} to state {to},"))
+    }
+
+    fn adjoint(&mut self, step: u64) -> Result<()> {
+        // SAFETY: as above.
+        let returned = unsafe { (self.adjoint)(self.user, step as i64) };
+        judge(returned, || format!("adjoint, for step {step},"))
+    }
+
+    fn hash(&mut self) -> Result<Option<u64>> {
+        let Some(hash) = self.hash else { return Ok(None) };
+        let mut word = 0;
+        // SAFETY: as above; it gets a place for the hash.
+        let returned = unsafe { hash(self.user, &mut word) };
+        judge(returned, || "hash".to_owned()).map(|()| Some(word))
+    }
+}

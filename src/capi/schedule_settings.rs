@@ -1,0 +1,162 @@
+//! What can be set of a schedule before its first action.
+
+use std::ffi::c_int;
+
+use super::boundary::status;
+use super::schedule::{course, no_schedule, VELOC_Schedule};
+use crate::adjoint::rule::Rule;
+use crate::error::Error;
+
+/// Adds slots on disk. Those of the schedule are then slots in memory, whose use costs nothing, and
+/// what is stored in which is chosen so that advances, writes and reads take the least time together
+/// (for up to 1024 steps; some per cent more for longer passes). Slots on disk have the numbers from
+/// `slots` of VELOC_Schedule_create on. After a crash VELOC_Schedule_resume goes on with what is on
+/// disk. Before the first action; not together with a resilience distance.
+///
+/// @param schedule    a schedule
+/// @param disk_slots  states that disk can have at a time; 1 to 2^48
+/// @param write       how long a write to disk takes, in forward steps; 0 to 1,000,000
+/// @param read        how long a read takes
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: an addition of this library, after H-Revolve (Herrmann, Pallez, ACM TOMS 46 (2020)).
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_disk(
+    schedule: *mut VELOC_Schedule,
+    disk_slots: i64,
+    write: f64,
+    read: f64,
+) -> c_int {
+    status("VELOC_Schedule_set_disk", || {
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_disk(disk_slots, write, read)
+    })
+}
+
+/// Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
+/// first forward pass costs more. Before the first action.
+///
+/// @param schedule  a schedule
+/// @param distance  1 or more; times the slots it must not be less than the steps
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: set_resilience_distance of resrevolve (Walther, Narayanan, section 3).
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_resilience_distance(
+    schedule: *mut VELOC_Schedule,
+    distance: i64,
+) -> c_int {
+    status("VELOC_Schedule_set_resilience_distance", || {
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_resilience(distance)
+    })
+}
+
+/// Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then
+/// also to be stored after VELOC_ACTION_FIRSTURN. Before the first action.
+///
+/// @param schedule  a schedule
+/// @param distance  1 or more
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: set_adjoint_distance of resrevolve (Walther, Narayanan, section 3).
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
+    schedule: *mut VELOC_Schedule,
+    distance: i64,
+) -> c_int {
+    status("VELOC_Schedule_set_adjoint_distance", || {
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_adjoint(distance)
+    })
+}
+
+/// Has the adjoint stored where the work that a failure would cost outweighs the write, instead of
+/// every so many steps: the work between two steps of the adjoint differs much. It is not stored after
+/// VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
+/// and VELOC_Schedule_set_adjoint_distance counts.
+///
+/// @param schedule  a schedule
+/// @param mtbf      the mean time between failures
+/// @param write     how long it takes to store the adjoint
+/// @param turn      how long a step takes that is recorded and reversed
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: an addition of this library, after Young, Commun. ACM 17 (1974).
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_failures(
+    schedule: *mut VELOC_Schedule,
+    mtbf: f64,
+    write: f64,
+    turn: f64,
+) -> c_int {
+    status("VELOC_Schedule_set_failures", || {
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_failures(mtbf, write, turn)
+    })
+}
+
+/// Chooses where states are stored. Before the first action.
+///
+/// @param schedule  a schedule
+/// @param rule      one of VELOC_RULE_*
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
+///
+/// Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_set_rule(
+    schedule: *mut VELOC_Schedule,
+    rule: c_int,
+) -> c_int {
+    status("VELOC_Schedule_set_rule", || {
+        let known = usize::try_from(rule).ok().and_then(|rule| Rule::ALL.get(rule));
+        let Some((known, _)) = known else {
+            return Err(Error::invalid(format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3")));
+        };
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.set_rule(*known)
+    })
+}
+
+/// Gives the least resilience distance that costs nothing: with any less, more steps are computed.
+///
+/// @param schedule  a schedule
+/// @param distance  gets the distance
+/// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the number of steps is not known
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule, `distance` is NULL or has room for a number.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_least_distance(
+    schedule: *const VELOC_Schedule,
+    distance: *mut i64,
+) -> c_int {
+    status("VELOC_Schedule_least_distance", || {
+        if distance.is_null() {
+            return Err(Error::invalid("distance is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let least =
+            unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.least_distance()?;
+        // SAFETY: not NULL, and the caller's promise. It is at most MAX_STEPS.
+        unsafe { distance.write(least as i64) };
+        Ok(())
+    })
+}

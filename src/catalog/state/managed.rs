@@ -1,0 +1,77 @@
+//! Steps for checkpoints whose versions somebody manages one by one: each is read when its place
+//! comes, and removed when it is not needed any more, whatever limits there are.
+
+use std::collections::BTreeSet;
+
+use super::State;
+use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life};
+
+impl State {
+    /// The live versions of a name, ascending.
+    pub fn versions(&self, name: &str) -> BTreeSet<i32> {
+        self.names.get(name).map(|of| of.live.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// Takes so many places in the order of hints, and gives the first of them.
+    pub fn reserve_hints(&mut self, places: u64) -> u64 {
+        let first = self.next_hint;
+        self.next_hint = first.saturating_add(places);
+        first
+    }
+
+    /// Says at which place in the order of hints a checkpoint will be read, and that it will not be
+    /// read otherwise. `None`: it will not be read. Where the application reads, as `reads` says,
+    /// fetching goes on, and nothing is expected but what has a place.
+    pub fn expect(&mut self, id: Id, place: Option<u64>, reads: bool) {
+        if self.entries.get(&id).is_none_or(|entry| entry.life == Life::Dropped) {
+            return;
+        }
+        self.delist(id);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.hints.clear();
+            entry.hints.extend(place);
+            if place.is_some() {
+                entry.consumed = None;
+            }
+        }
+        self.reindex(id);
+        if reads {
+            self.reading = None;
+            self.start_fetching();
+        }
+    }
+
+    /// Whether no limit applies to a checkpoint.
+    pub fn is_managed(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.is_managed())
+    }
+
+    /// Whether a version's file is in its place in a tier.
+    pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
+        let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
+        entry.is_some_and(|entry| {
+            FileCopy::Present
+                == match tier {
+                    FileTier::Scratch => entry.scratch,
+                    FileTier::Persistent => entry.persistent,
+                }
+        })
+    }
+
+    /// Gives up everything that is known of a version, also what has still to reach a file.
+    pub fn withdraw(&mut self, name: &str, version: i32) {
+        if let Some(id) = self.find(name, version) {
+            self.discard(id, false);
+        }
+    }
+
+    /// Whether nothing of a name that was given up is still being written.
+    pub fn is_withdrawn(&self, name: &str) -> bool {
+        let writes = |entry: &Entry| {
+            *entry.name == *name
+                && entry.life == Life::Dropped
+                && [entry.scratch, entry.persistent].contains(&FileCopy::Writing)
+        };
+        !self.entries.values().any(|entry| writes(entry))
+    }
+}

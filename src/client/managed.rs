@@ -1,0 +1,207 @@
+//! Checkpoints whose versions somebody above manages one by one: the states of an adjoint
+//! computation, of which each is a version. They carry a region of their manager's
+//! ([`MANAGED`]), no limit of versions applies to them, and each is
+//! restored and removed by this process alone: no call here but [`Client::exchange`] and
+//! [`Client::channel`] is collective.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::callbacks::Object;
+use super::regions::{Memory, Protected};
+use super::{check_name, protect, Client, Phase, Selection};
+use crate::catalog::entry::{FileTier, Part, MANAGED};
+use crate::catalog::state::State;
+use crate::error::{Error, Kind, Result};
+use crate::format::names;
+use crate::mpi::Comm;
+use crate::trace::Activity;
+
+impl Client {
+    /// Whether what is taken is still there for a next job.
+    pub fn keeps_files(&self) -> bool {
+        !self.engine.config.ephemeral
+    }
+
+    /// Whether nothing is open, and a name is one.
+    pub fn check_idle(&self, name: &str) -> Result<()> {
+        names::validate_name(name).and_then(|()| self.must_be_idle())
+    }
+
+    /// How many processes the job has.
+    pub fn ranks(&self) -> Result<u64> {
+        self.comm.as_ref().map_or(Ok(1), |comm| comm.size().map(u64::from))
+    }
+
+    /// Has the checkpoints of a name consist of this object and of what is protected for it from
+    /// here on.
+    pub fn manage(&mut self, name: &str, marker: Arc<dyn Object>) -> Result<()> {
+        self.unprotect_all(Some(name))?;
+        self.protect_object(Some(name), MANAGED, marker)
+    }
+
+    /// Whether a managed name has regions beside its manager's.
+    pub fn has_regions(&self, name: &str) -> bool {
+        self.regions.of(name).select(&Selection::Rest(vec![MANAGED])).is_ok()
+    }
+
+    /// The versions of a name that this process has, in memory or in files, good or not.
+    pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
+        self.engine.settle();
+        let mut versions = self.engine.catalog.look(|state| state.versions(name));
+        if self.keeps_files() {
+            versions.extend(self.engine.files.versions(name)?);
+        }
+        Ok(versions)
+    }
+
+    /// So many places in the order in which checkpoints will be read.
+    pub fn reserve_hints(&self, places: u64) -> u64 {
+        self.engine.catalog.step(|state| state.reserve_hints(places))
+    }
+
+    /// Says at which of these places a version will be read. With `reads`, what has a place is
+    /// fetched ahead from now on.
+    pub fn expect(&self, name: &str, version: i32, place: Option<u64>, reads: bool) {
+        self.engine.catalog.step(|state| {
+            if let Some(id) = state.find(name, version) {
+                state.expect(id, place, reads);
+            }
+        });
+    }
+
+    /// Takes a managed checkpoint that will be read at `place`, if it will. A failure of an earlier
+    /// one in the background does not keep it from being taken: what failed is still in memory.
+    pub fn take_managed(
+        &mut self,
+        name: &str,
+        version: i32,
+        place: Option<u64>,
+        reads: bool,
+    ) -> Result<()> {
+        let failure = self.engine.catalog.step(State::take_failure);
+        if let Some(failure) = failure {
+            log::warn!(
+                "{failure}; the computation goes on, and a crash now may cost more than it would"
+            );
+        }
+        self.checkpoint(name, version)?;
+        self.expect(name, version, place, reads);
+        Ok(())
+    }
+
+    /// Reads the manager's region of a version, and nothing else.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] if it has none. Others if there is no good copy.
+    pub fn read_managed(&mut self, name: &str, version: i32) -> Result<()> {
+        self.open_own(name, version)?;
+        let read = match &self.phase {
+            Phase::Restart { restoring } if !restoring.regions.iter().any(|r| r.id == MANAGED) => {
+                Err(Error::invalid(format!(
+                    "checkpoint \"{name}\" version {version} is one of the application's own"
+                )))
+            }
+            _ => self.recover(&Selection::Some(vec![MANAGED])),
+        };
+        let ended = self.restart_end(false);
+        read.and(ended)
+    }
+
+    /// Restores a version. `next` is the place at which it will be read again.
+    pub fn restore_managed(&mut self, name: &str, version: i32, next: Option<u64>) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Restore).of(name, version);
+        self.open_own(name, version)?;
+        // Whoever restores the same memory again and again has it looked at once.
+        let recovered = self.recover_checked(&Selection::All, Memory::was_writable);
+        let Phase::Restart { restoring } = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return recovered;
+        };
+        self.engine.end_restore_expecting(restoring, recovered.is_ok(), next);
+        recovered
+    }
+
+    fn open_own(&mut self, name: &str, version: i32) -> Result<()> {
+        check_name(name, version).and_then(|()| self.must_be_idle())?;
+        let part_of = |id| self.regions.of(name).part(id);
+        let restoring = self.engine.begin_restore(name, version, part_of)?;
+        self.phase = Phase::Restart { restoring };
+        Ok(())
+    }
+
+    /// Whether a version has a file in its place in a tier.
+    pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
+        self.engine.catalog.look(|state| state.has_file(name, version, tier))
+    }
+
+    /// Removes a version's file from a tier, unless it is in use. Whether it is gone.
+    pub fn retire(&self, name: &str, version: i32, tier: FileTier) -> Result<bool> {
+        self.engine.retire(tier, name, version)
+    }
+
+    /// Removes all versions of a name from memory and files. What is being written is waited for.
+    pub fn remove_all(&self, name: &str) -> Result<()> {
+        self.engine.remove_everywhere(name, &self.versions(name)?)
+    }
+
+    /// A digest of the memory that is protected for a name, the manager's region apart.
+    ///
+    /// # Errors
+    /// Some of it is not the host's memory.
+    pub fn digest_of(&self, name: &str) -> Result<u64> {
+        let mut digest = Sha256::new();
+        for (id, region) in self.regions.of(name).select(&Selection::All)? {
+            let memory = match region {
+                Protected::Memory(memory) => memory,
+                Protected::Object(_) => continue,
+            };
+            let place = self.place(id, &memory, memory.len)?;
+            if place.part() != Part::Host {
+                return Err(Error::invalid(format!(
+                    "region {id} is in device memory, which is not read for a hash: a hash \
+                     function of the application's is needed"
+                )));
+            }
+            digest.update(id.to_le_bytes());
+            digest.update(memory.len.to_le_bytes());
+            if memory.len > 0 {
+                // SAFETY: the application has protected these bytes of host memory and does not
+                // change them during its own call.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(memory.address as *const u8, memory.len as usize)
+                };
+                digest.update(bytes);
+            }
+        }
+        let digest = digest.finalize();
+        Ok(digest.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte)))
+    }
+
+    /// What every process passes, in the order of their numbers. Collective.
+    pub fn exchange<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>> {
+        let own = protect::encode(own)?;
+        let all = match &self.comm {
+            Some(comm) => comm.allgather(&own)?,
+            None => vec![own],
+        };
+        all.iter().map(|bytes| protect::decode(bytes)).collect()
+    }
+
+    /// A communicator with all processes of the job, if there are others. Collective.
+    pub fn channel(&self) -> Result<Option<Comm>> {
+        match &self.comm {
+            Some(comm) if comm.size()? > 1 => Ok(Some(comm.dup()?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Nothing is there, or it cannot be read: it is as good as not there.
+pub fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), Kind::NotFound | Kind::Corrupt | Kind::System)
+}

@@ -1,0 +1,144 @@
+//! Files that end with this process, whatever it has forked.
+//!
+//! A forked child has every file of its parent open. A connection then outlives the process that it
+//! belongs to, and whoever is at the other end takes the dead one for alive. So the files that are
+//! registered here are replaced in each child by `/dev/null`: their numbers stay taken, as the child
+//! has a copy of what refers to them. Programs that are started close them anyway (`CLOEXEC`).
+
+use std::cell::UnsafeCell;
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Once;
+
+/// A file that no forked child keeps open.
+#[derive(Debug)]
+pub struct Private<F: AsFd>(ManuallyDrop<F>);
+
+/// What every process that is forked has to be kept from. Taken by who forks, too, so that no child
+/// comes to be between the opening of a file and its entry.
+struct Registry {
+    lock: UnsafeCell<libc::pthread_mutex_t>,
+    entries: UnsafeCell<Entries>,
+}
+
+struct Entries {
+    files: Vec<RawFd>,
+    /// Stands in for them, while there are some.
+    nothing: Option<File>,
+}
+
+// SAFETY: the entries are used under the lock alone, which is made for several threads.
+unsafe impl Sync for Registry {}
+
+static REGISTRY: Registry = Registry {
+    lock: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+    entries: UnsafeCell::new(Entries { files: Vec::new(), nothing: None }),
+};
+
+impl Registry {
+    /// Does `work` while no process is forked.
+    fn with<T>(&self, work: impl FnOnce(&mut Entries) -> T) -> T {
+        /// Unlocks, also after a panic.
+        struct Held<'a>(&'a Registry);
+        impl Drop for Held<'_> {
+            fn drop(&mut self) {
+                // SAFETY: locked by this thread.
+                unsafe { libc::pthread_mutex_unlock(self.0.lock.get()) };
+            }
+        }
+        // SAFETY: a mutex that lives as long as the process.
+        unsafe { libc::pthread_mutex_lock(self.lock.get()) };
+        let _held = Held(self);
+        // SAFETY: under the lock; `work` cannot come here again, as it would wait for itself.
+        work(unsafe { &mut *self.entries.get() })
+    }
+}
+
+extern "C" fn before_fork() {
+    // SAFETY: a mutex that lives as long as the process. The same thread unlocks it: in the parent,
+    // and its copy in the child.
+    unsafe { libc::pthread_mutex_lock(REGISTRY.lock.get()) };
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: as above.
+    unsafe { libc::pthread_mutex_unlock(REGISTRY.lock.get()) };
+}
+
+/// Only what may be called between a fork and an exec: no memory is allocated.
+extern "C" fn in_child() {
+    // SAFETY: this is the only thread of the child, and its parent's copy of the thread holds the
+    // lock.
+    let entries = unsafe { &mut *REGISTRY.entries.get() };
+    let nothing = entries.nothing.as_ref().map_or(-1, File::as_raw_fd);
+    for &file in &entries.files {
+        // SAFETY: files of this library's, which only it uses, and which it does not use in a child.
+        unsafe {
+            if libc::dup3(nothing, file, libc::O_CLOEXEC) < 0 {
+                libc::close(file);
+            }
+        }
+    }
+    in_parent();
+}
+
+impl<F: AsFd> Private<F> {
+    /// The file that `make` opens at once.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn new(make: impl FnOnce() -> io::Result<F>) -> io::Result<Private<F>> {
+        static AT_FORK: Once = Once::new();
+        AT_FORK.call_once(|| {
+            // SAFETY: functions of this library, which is never unloaded, and which call nothing that
+            // must not be called there.
+            let failed =
+                unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+            if failed != 0 {
+                log::warn!("forked children will keep the library's connections open");
+            }
+        });
+        REGISTRY.with(|entries| {
+            let file = make()?;
+            if entries.nothing.is_none() {
+                // Without it, a child closes the files.
+                entries.nothing = File::open("/dev/null").ok();
+            }
+            entries.files.push(file.as_fd().as_raw_fd());
+            Ok(Private(ManuallyDrop::new(file)))
+        })
+    }
+}
+
+impl<F: AsFd> Deref for Private<F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.0
+    }
+}
+
+impl<F: AsFd> AsFd for Private<F> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl<F: AsFd> Drop for Private<F> {
+    fn drop(&mut self) {
+        REGISTRY.with(|entries| {
+            let number = self.0.as_fd().as_raw_fd();
+            if let Some(at) = entries.files.iter().position(|file| *file == number) {
+                entries.files.swap_remove(at);
+            }
+            if entries.files.is_empty() {
+                entries.nothing = None;
+            }
+            // SAFETY: dropped here alone. Its number is free for others only from here on.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        });
+    }
+}

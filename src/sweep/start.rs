@@ -1,0 +1,122 @@
+//! The beginning of a run: what is protected, what there is, and what all processes make of it.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use super::position::{Identity, Marker, Role};
+use super::replay::Replay;
+use super::settings::Settings;
+use super::survey::{self, Common, Found, Report};
+use super::{Problem, Reach};
+use crate::adjoint::course::Course;
+use crate::error::{Error, Kind, Result};
+
+/// What a run begins with.
+pub(super) struct Begun {
+    pub(super) course: Course,
+    pub(super) of: Identity,
+    pub(super) states: Marker,
+    pub(super) adjoints: Marker,
+    pub(super) found: Found,
+    pub(super) common: Common,
+    pub(super) replay: Option<Replay>,
+}
+
+/// Looks at what there is. All processes come to the same conclusion, or fail together.
+pub(super) fn begin(
+    settings: &Settings,
+    problem: &mut dyn Problem,
+    reach: &impl Reach,
+) -> Result<Begun> {
+    let name_of_adjoints = settings.name_of_adjoints();
+    let (lasting, ranks) = reach.with(|client| Ok((client.keeps_files(), client.ranks()?)))?;
+    let of = Identity {
+        tag: settings.tag,
+        steps: settings.steps as u64,
+        slots: settings.slots as u64,
+        ranks,
+    };
+    let (states, adjoints) = (Marker::new(Role::State, of), Marker::new(Role::Adjoint, of));
+    let mut looked = || -> Result<(Course, Found, Option<Replay>)> {
+        let course = settings.course(lasting)?;
+        reach.with(|client| {
+            client.check_idle(&settings.name)?;
+            client.manage(&settings.name, states.object())?;
+            client.manage(&name_of_adjoints, adjoints.object())
+        })?;
+        problem.protect()?;
+        reach.with(|client| {
+            for (name, what) in [(&settings.name, "state"), (&name_of_adjoints, "adjoint")] {
+                if !client.has_regions(name) {
+                    return Err(Error::invalid(format!(
+                        "protect has protected no memory of the {what} (VELOC_Adjoint_protect)"
+                    )));
+                }
+            }
+            Ok(())
+        })?;
+        let found = reach.with(|client| {
+            let states = (&*settings.name, &states);
+            survey::look(client, states, (&name_of_adjoints, &adjoints), &of)
+        })?;
+        let hash = match settings.verify {
+            true => Some(hash_of(settings, problem, reach)?),
+            false => None,
+        };
+        let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
+        if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
+            return Err(Error::invalid(format!(
+                "the state at the call has the hash {now:#018x}, and state 0 in the store \
+                 {stored:#018x}: the store is of another computation, and was left as it is"
+            )));
+        }
+        let mut replay = settings.verify.then(|| Replay::new(of.steps));
+        if let Some(replay) = &mut replay {
+            let known = found.states.iter().filter_map(|kept| Some((kept.state, kept.hash?)));
+            known.chain(hash.map(|hash| (0, hash))).try_for_each(|(s, h)| replay.meet(s, h))?;
+        }
+        Ok((course, found, replay))
+    };
+    let own = looked();
+    let report = Report {
+        found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
+        plan: settings.numbers(),
+        fresh: RandomState::new().build_hasher().finish(),
+    };
+    let reports = reach.with(|client| client.exchange(&report))?;
+    let (mut course, found, replay) = own?;
+    let common = survey::common(&reports)?;
+    if common.resumes {
+        course.resume(&common.survivors)?;
+    } else {
+        // What one has and others do not is of no use. Nobody stores before all have removed theirs.
+        let removed = reach.with(|client| {
+            client.remove_all(&settings.name)?;
+            client.remove_all(&name_of_adjoints)
+        });
+        together(reach, removed, "remove what it has of a run that not all have")?;
+    }
+    Ok(Begun { course, of, states, adjoints, found, common, replay })
+}
+
+/// Whether something has succeeded everywhere. Collective.
+pub(super) fn together(reach: &impl Reach, own: Result<()>, what: &str) -> Result<()> {
+    let all = reach.with(|client| client.exchange(&own.is_ok()))?;
+    own?;
+    match all.iter().position(|ok| !ok) {
+        None => Ok(()),
+        Some(rank) => Err(Error::new(Kind::Internal, format!("process {rank} could not {what}"))),
+    }
+}
+
+/// A hash of the state that the application has, never 0.
+pub(super) fn hash_of(
+    settings: &Settings,
+    problem: &mut dyn Problem,
+    reach: &impl Reach,
+) -> Result<u64> {
+    let hash = match problem.hash()? {
+        Some(hash) => hash,
+        None => reach.with(|client| client.digest_of(&settings.name))?,
+    };
+    Ok(hash.max(1))
+}

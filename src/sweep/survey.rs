@@ -1,0 +1,264 @@
+//! What the store has when a run starts: each process looks at its own, and all come to the same
+//! conclusion.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::position::{Identity, Marker, Position, Role};
+use crate::adjoint::resume::Survivors;
+use crate::adjoint::schedule::Stored;
+use crate::client::managed::is_lost;
+use crate::client::Client;
+use crate::error::{Error, Result};
+
+/// A state that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its number.
+    pub state: u64,
+    /// Its slot.
+    pub slot: u64,
+    /// Its hash, if it is known.
+    pub hash: Option<u64>,
+}
+
+/// An adjoint that is there: its version, and the state that it has come to.
+pub type KeptAdjoint = (i32, u64);
+
+/// What one process has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// The number of the run that it is of. `None`: there is nothing.
+    pub run: Option<u64>,
+    /// States.
+    pub states: Vec<Kept>,
+    /// Adjoints.
+    pub adjoints: Vec<KeptAdjoint>,
+    /// The highest version of an adjoint, good or not.
+    pub highest: Option<i32>,
+}
+
+/// What a process tells the others when a run starts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// What it has, or why it cannot take part.
+    pub found: std::result::Result<Found, String>,
+    /// What it was asked to do: the same of all.
+    pub plan: Vec<u64>,
+    /// A number for a new run.
+    pub fresh: u64,
+}
+
+/// What all have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// The run's number.
+    pub run: u64,
+    /// Whether there is anything to go on from.
+    pub resumes: bool,
+    /// What is left, with the same meaning for all.
+    pub survivors: Survivors,
+    /// The version of the adjoint to go on from.
+    pub adjoint: Option<KeptAdjoint>,
+    /// The version that the next stored adjoint gets.
+    pub next_version: i32,
+}
+
+/// Looks at what this process has of a run: states under `name`, adjoints under `adjoints`. Nothing
+/// is changed.
+///
+/// # Errors
+/// Something is of another computation.
+pub fn look(
+    client: &mut Client,
+    (name, state): (&str, &Marker),
+    (adjoints, adjoint): (&str, &Marker),
+    of: &Identity,
+) -> Result<Found> {
+    let mut found = Found::default();
+    for (name, marker, role) in [(name, state, Role::State), (adjoints, adjoint, Role::Adjoint)] {
+        for version in client.versions(name)? {
+            if role == Role::Adjoint {
+                found.highest = Some(version);
+            }
+            // What an earlier run in this job has said of it holds no more.
+            client.expect(name, version, None, false);
+            match client.read_managed(name, version) {
+                Ok(()) => {}
+                Err(error) if is_lost(&error) => {
+                    log::warn!("going on without \"{name}\" version {version}: {error}");
+                    continue;
+                }
+                Err(error) => return Err(error.within(NOT_OURS)),
+            }
+            let position = marker.get();
+            let about = |error: Error| error.within(format!("\"{name}\" version {version}"));
+            admit(&mut found, version, &position, role, of).map_err(about)?;
+        }
+    }
+    Ok(found)
+}
+
+const NOT_OURS: &str = "the store has something else under this name; it was left as it is";
+
+fn admit(
+    found: &mut Found,
+    version: i32,
+    position: &Position,
+    role: Role,
+    of: &Identity,
+) -> Result<()> {
+    let Position { run, number, hash, .. } = *position;
+    if position.of != *of {
+        return Err(Error::invalid(format!(
+            "it is of another computation ({}; this one has {of}); {NOT_OURS}",
+            position.of
+        )));
+    }
+    let slot = u64::try_from(version).ok().filter(|slot| *slot < of.slots || role != Role::State);
+    let (Some(slot), true) = (slot, position.role == role && number < of.steps) else {
+        return Err(Error::invalid(format!(
+            "it says that it is {:?} number {number}, which cannot be; {NOT_OURS}",
+            position.role
+        )));
+    };
+    if let Some(before) = found.run.replace(run).filter(|before| *before != run) {
+        return Err(Error::invalid(format!(
+            "it is of run {run:#018x}, and others of run {before:#018x}; {NOT_OURS}"
+        )));
+    }
+    match role {
+        Role::State => found.states.push(Kept { state: number, slot, hash }),
+        Role::Adjoint => found.adjoints.push((version, number)),
+    }
+    Ok(())
+}
+
+/// What all processes have of what each of them has.
+///
+/// # Errors
+/// One cannot take part, or they were asked for different things.
+pub fn common(reports: &[Report]) -> Result<Common> {
+    let Some(first) = reports.first() else {
+        return Err(Error::invalid("there is no process"));
+    };
+    let mut all = Vec::with_capacity(reports.len());
+    for (rank, report) in reports.iter().enumerate() {
+        match &report.found {
+            Ok(found) => all.push(found),
+            Err(why) if reports.len() == 1 => return Err(Error::invalid(why.clone())),
+            Err(why) => return Err(Error::invalid(format!("process {rank}: {why}"))),
+        }
+        if report.plan != first.plan {
+            return Err(Error::invalid(format!(
+                "process {rank} was given other numbers than process 0: {:?}, not {:?} (steps, \
+                 slots, distances, rule, flags, tag, time limit)",
+                report.plan, first.plan
+            )));
+        }
+    }
+    let runs: BTreeSet<u64> = all.iter().filter_map(|found| found.run).collect();
+    if runs.len() > 1 {
+        return Err(Error::invalid(format!(
+            "the processes have states of different runs: {runs:#018x?}; {NOT_OURS}: remove the \
+             files, or take another name"
+        )));
+    }
+    let (mine, others) = (all[0], &all[1..]);
+    let has = |found: &Found, kept: &Kept| {
+        found.states.iter().any(|other| (other.state, other.slot) == (kept.state, kept.slot))
+    };
+    let everybody_has = |kept: &&Kept| others.iter().all(|found| has(found, kept));
+    let states: Vec<Stored> = mine
+        .states
+        .iter()
+        .filter(everybody_has)
+        .map(|kept| Stored { state: kept.state, slot: kept.slot })
+        .collect();
+    let adjoints = mine
+        .adjoints
+        .iter()
+        .filter(|kept| others.iter().all(|found| found.adjoints.contains(kept)));
+    let adjoint = adjoints.copied().min_by_key(|(_, fine)| *fine);
+    let highest = all.iter().filter_map(|found| found.highest).max();
+    let next_version = highest.map_or(Some(0), |highest| highest.checked_add(1));
+    let resumes = !states.is_empty() || adjoint.is_some();
+    Ok(Common {
+        run: runs.first().copied().filter(|_| resumes).unwrap_or(first.fresh),
+        resumes,
+        survivors: Survivors { states, adjoint: adjoint.map(|(_, fine)| fine), at_start: true },
+        adjoint,
+        next_version: next_version.filter(|_| resumes).unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(found: Found) -> Report {
+        Report { found: Ok(found), plan: vec![100, 5], fresh: 9 }
+    }
+
+    fn found(states: &[(u64, u64)], adjoints: &[KeptAdjoint]) -> Found {
+        Found {
+            run: Some(7),
+            states: states.iter().map(|&(state, slot)| Kept { state, slot, hash: None }).collect(),
+            adjoints: adjoints.to_vec(),
+            highest: adjoints.iter().map(|(version, _)| *version).max(),
+        }
+    }
+
+    /// Catches a restart that mixes what the processes do not have together.
+    #[test]
+    fn only_what_all_have_counts() {
+        let one = found(&[(0, 0), (30, 1), (44, 2)], &[(3, 80), (4, 60)]);
+        let two = found(&[(0, 0), (44, 1), (30, 2)], &[(2, 90), (3, 80)]);
+        let both = common(&[report(one.clone()), report(two)]).unwrap();
+        assert_eq!(both.survivors.states, [Stored { state: 0, slot: 0 }]);
+        assert_eq!((both.adjoint, both.survivors.adjoint), (Some((3, 80)), Some(80)));
+        assert_eq!((both.run, both.next_version, both.resumes), (7, 5, true));
+        let none = common(&[report(one), report(Found::default())]).unwrap();
+        assert_eq!((none.run, none.resumes, none.next_version), (9, false, 0));
+        assert!(none.survivors.states.is_empty() && none.adjoint.is_none());
+    }
+
+    #[test]
+    fn who_differs_is_named() {
+        let good = report(found(&[(0, 0)], &[]));
+        let failed = Report { found: Err("its disk is gone".into()), ..good.clone() };
+        let text = common(&[good.clone(), failed]).unwrap_err().to_string();
+        assert_eq!(text, "process 1: its disk is gone");
+        let other = Report { plan: vec![101, 5], ..good.clone() };
+        let text = common(&[good.clone(), other]).unwrap_err().to_string();
+        assert!(text.contains("process 1") && text.contains("101"), "{text}");
+        let stranger = report(Found { run: Some(8), ..found(&[(0, 0)], &[]) });
+        assert!(common(&[good, stranger]).unwrap_err().to_string().contains("different runs"));
+    }
+
+    #[test]
+    fn what_is_of_another_computation_is_not_taken() {
+        let of = Identity { tag: 1, steps: 100, slots: 5, ranks: 1 };
+        let position = Position { role: Role::State, run: 7, of, number: 44, hash: None };
+        let admitted = |version, position: &Position, role| {
+            let mut found = found(&[(0, 0)], &[]);
+            admit(&mut found, version, position, role, &of).map(|()| found)
+        };
+        let kept = admitted(2, &position, Role::State).unwrap().states[1];
+        assert_eq!((kept.state, kept.slot), (44, 2));
+        for other in [
+            Identity { tag: 2, ..of },
+            Identity { steps: 120, ..of },
+            Identity { slots: 6, ..of },
+            Identity { ranks: 2, ..of },
+        ] {
+            let text = admitted(2, &Position { of: other, ..position }, Role::State).unwrap_err();
+            assert!(text.to_string().contains(&other.to_string()), "{text}");
+        }
+        assert!(admitted(2, &Position { run: 8, ..position }, Role::State).is_err());
+        assert!(admitted(5, &position, Role::State).is_err());
+        assert!(admitted(2, &position, Role::Adjoint).is_err());
+        assert!(admitted(2, &Position { number: 100, ..position }, Role::State).is_err());
+    }
+}

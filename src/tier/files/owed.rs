@@ -1,0 +1,144 @@
+//! Checkpoints that an earlier job has written to scratch, and whose copies in persistent it could not
+//! make: persistent was away, or the process that was to make them was killed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::{Files, Opened};
+use crate::catalog::entry::FileTier;
+use crate::error::Result;
+use crate::platform::{files, times};
+use crate::policy::interval::{self, Left};
+
+impl Files {
+    /// The versions of a name that scratch has, and persistent should have by `persistent_interval`
+    /// and as far as it keeps them (`limit`; 0: all), and has not: the newest first. Files of the
+    /// application's own are none: where they belong there may be a newer one by now.
+    ///
+    /// # Errors
+    /// A directory cannot be listed.
+    pub fn owed(&self, name: &str, interval: Option<u64>, limit: usize) -> Result<Vec<i32>> {
+        if self.scratch.is_none() || self.persistent.is_none() {
+            return Ok(Vec::new());
+        }
+        let left = |(taken, version), persistent| (version, Left { taken, version, persistent });
+        let there = self.by_age(FileTier::Persistent, name)?;
+        let mut all: BTreeMap<i32, Left> = there.into_iter().map(|one| left(one, true)).collect();
+        for (taken, version) in self.by_age(FileTier::Scratch, name)? {
+            if !self.is_routed(name, version) {
+                let persistent = all.contains_key(&version);
+                all.extend([left((taken, version), persistent)]);
+            }
+        }
+        Ok(interval::owed(interval, limit, all.into_values().collect()))
+    }
+
+    /// Copies such a version to a file of its own in persistent: the bytes, or `None` if there is
+    /// nothing to copy any more. `go_on` may end it with an error. `lock` takes the lock of names.
+    ///
+    /// # Errors
+    /// Its file is damaged; those of `go_on`; the system's.
+    pub fn copy_owed<G>(
+        &self,
+        name: &str,
+        version: i32,
+        go_on: impl FnMut() -> Result<()>,
+        lock: impl FnOnce() -> G,
+    ) -> Result<Option<(u64, G)>> {
+        let Some(target) = self.persistent_path(name, version) else {
+            return Ok(None);
+        };
+        let source = self.scratch_path(name, version)?;
+        let opened = self.checked(Opened::read(&source)?, name, version)?;
+        let taken = times::modified(&source)?;
+        let temporary = self.temporary(&target);
+        let durability = self.persistent_durability();
+        let named = files::create(&temporary).and_then(|to| {
+            let bytes = files::copy_between(&opened.file, &to, 0, (&source, &temporary), go_on)?;
+            if durability == files::Durability::Synced {
+                files::sync(&to, &temporary)?;
+            }
+            let naming = lock();
+            // Taken again, removed or copied by now.
+            if !is_same(&opened.file, &source) || self.is_persistent(name, version) {
+                files::remove(&temporary)?;
+                return Ok(None);
+            }
+            // Its place among the others is that of when it was taken.
+            times::set_modified(&temporary, taken)?;
+            files::atomic_replace(&temporary, &target, durability)?;
+            self.persist_checksum(name, version, None, durability)?;
+            Ok(Some((bytes, naming)))
+        });
+        if named.is_err() {
+            // The first failure is the one to report.
+            let _ = files::remove(&temporary);
+        }
+        named
+    }
+}
+
+/// Whether this open file is the one at `path`.
+fn is_same(file: &File, path: &Path) -> bool {
+    let of_path = std::fs::symlink_metadata(path);
+    let both = file.metadata().and_then(|file| Ok((file, of_path?)));
+    both.is_ok_and(|(file, there)| (file.dev(), file.ino()) == (there.dev(), there.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::error::Error;
+    use crate::format::header::Header;
+    use std::fs;
+
+    fn content(byte: u8) -> Vec<u8> {
+        [&Header::new(vec![(0, 3)]).unwrap().encode()[..], &[byte; 3]].concat()
+    }
+
+    /// Catches an old file that takes the place of one that came meanwhile, one that is younger than
+    /// it was, and one that nobody asked for.
+    #[test]
+    fn what_is_owed_is_copied_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            format!("mode = sync\nscratch = {0}/s\npersistent = {0}/p\n", folder.path().display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let at = |path: &str| folder.path().join(path);
+        let earlier = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(9);
+        for version in 1..=4 {
+            let path = at(&format!("s/x-0-{version}.dat"));
+            fs::write(&path, content(version)).unwrap();
+            times::set_modified(&path, earlier).unwrap();
+        }
+        fs::write(at("p/x-0-2.dat"), content(2)).unwrap();
+        fs::write(at("s/.x-0-4.dat.routed"), "/own").unwrap();
+        let owed = || files.owed("x", Some(0), 0).unwrap();
+        assert_eq!(owed(), [3, 1]);
+        assert_eq!(files.owed("x", None, 0).unwrap(), [0; 0]);
+        let copy = |version, between: &dyn Fn()| {
+            let copied = files.copy_owed("x", version, || Ok(()), between);
+            copied.map(|copied| copied.map(|(bytes, ())| bytes))
+        };
+        let len = content(0).len() as u64;
+        assert_eq!(copy(3, &|| ()), Ok(Some(len)));
+        assert_eq!(fs::read(at("p/x-0-3.dat")).unwrap(), content(3));
+        assert_eq!(times::modified(&at("p/x-0-3.dat")).unwrap(), earlier);
+        assert_eq!(copy(2, &|| ()), Ok(None), "it is there");
+        // Taken again while it is copied.
+        let again = || {
+            fs::write(at("new"), content(9)).unwrap();
+            fs::rename(at("new"), at("s/x-0-1.dat")).unwrap();
+        };
+        assert_eq!(copy(1, &again), Ok(None));
+        let end = || Err(Error::invalid("the end"));
+        assert!(files.copy_owed("x", 1, end, || ()).is_err());
+        fs::write(at("s/x-0-1.dat"), [1; 30]).unwrap();
+        assert!(copy(1, &|| ()).is_err(), "it is damaged");
+        assert_eq!(fs::read_dir(at("p")).unwrap().count(), 2);
+    }
+}
