@@ -47,14 +47,16 @@ endif()
 set(VELOC_CARGO_OUTPUT "${VELOC_CARGO_TARGET_DIR}/${folder}")
 
 set(VELOC_RUST_LIBRARY "${VELOC_CARGO_OUTPUT}/libveloc_client.a")
+set(VELOC_MESSAGE_LOG "${VELOC_CARGO_OUTPUT}/libveloc_mpi.so")
 set(VELOC_PROGRAMS "${VELOC_CARGO_OUTPUT}/veloc-backend" "${VELOC_CARGO_OUTPUT}/veloc")
 
-# Both packages at once: one after the other would each make a library of its own, as they ask for
+# All packages at once: one after the other would each make a library of its own, as they ask for
 # other features of what they share.
 add_custom_target(veloc-cargo ALL
     COMMAND "${CMAKE_COMMAND}" -E env ${environment}
-        "${VELOC_CARGO}" build ${arguments} --package veloc --package veloc-cli
-    BYPRODUCTS "${VELOC_RUST_LIBRARY}" ${VELOC_PROGRAMS}
+        "${VELOC_CARGO}" build ${arguments}
+        --package veloc --package veloc-cli --package veloc-mpi
+    BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS}
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     COMMENT "Building the Rust part (profile ${VELOC_CARGO_PROFILE})"
     USES_TERMINAL VERBATIM)

@@ -12,6 +12,9 @@ install(TARGETS veloc-client EXPORT veloc-targets LIBRARY DESTINATION "${CMAKE_I
 file(CREATE_LINK libveloc-client.so "${PROJECT_BINARY_DIR}/libveloc-modules.so" SYMBOLIC)
 install(FILES "${PROJECT_BINARY_DIR}/libveloc-modules.so" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 
+# The log of messages. It has its name from cargo's build, and needs nothing but the C library.
+install(FILES "${VELOC_MESSAGE_LOG}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME libveloc-mpi.so)
+
 # The library looks for veloc-backend in bin, beside the folder it is in or the one above.
 install(PROGRAMS ${VELOC_PROGRAMS} DESTINATION "${CMAKE_INSTALL_BINDIR}")
 # CMake strips what it has built itself, cargo's programs are left to us.
@@ -60,8 +63,10 @@ endif()
 # find_package(veloc)
 install(EXPORT veloc-targets NAMESPACE veloc:: DESTINATION "${package}")
 set(VELOC_FORTRAN_DIR "${data}/fortran")
+set(VELOC_LIB_DIR "${CMAKE_INSTALL_LIBDIR}")
+set(VELOC_INCLUDE_DIR "${CMAKE_INSTALL_INCLUDEDIR}")
 configure_package_config_file(cmake/veloc-config.cmake.in veloc-config.cmake
-    INSTALL_DESTINATION "${package}" PATH_VARS VELOC_FORTRAN_DIR)
+    INSTALL_DESTINATION "${package}" PATH_VARS VELOC_FORTRAN_DIR VELOC_LIB_DIR VELOC_INCLUDE_DIR)
 write_basic_package_version_file(veloc-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES
     "${PROJECT_BINARY_DIR}/veloc-config.cmake"

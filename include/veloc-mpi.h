@@ -15,7 +15,13 @@
 #include "veloc/defs.h"
 
 /**
- * Messages closed inside the part may be sent again instead of kept.
+ * Messages of the part may be sent again instead of kept: those that one process sends and another
+ * receives inside it, if the part turns out to be right-tight, which means that nothing in it waits
+ * for what is behind it. All processes of `MPI_COMM_WORLD` must begin, end and replay such parts in
+ * the same order. Which messages, is decided by the first run: a part that is first begun in the
+ * replay of another is logged. The environment variable `VELOC_MPI_STREAMS` says of how many streams
+ * of messages (by communicator, other process and tag) each process can tell the others; a part with
+ * more is logged. 64 by default, 2047 at the most, 0: nothing is sent again.
  */
 #define VELOC_PART_RESEND 1
 
@@ -66,9 +72,11 @@ extern "C" {
  * in reverse order
  * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
- * `MPI_THREAD_MULTIPLE`; unknown flags
+ * `MPI_THREAD_MULTIPLE`; the program has Open MPI's interfaces for Fortran, whose calls this library
+ * does not see; unknown flags
  */
-int VELOC_Part_begin(int id, int flags);
+int VELOC_Part_begin(int id,
+                     int flags);
 
 /**
  * Ends the logging of a part.

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int};
 
 use crate::deferred::Kind;
 use crate::divergence;
+use crate::fortran;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
 use crate::state::{self, State};
@@ -16,7 +17,13 @@ const VELOC_SUCCESS: c_int = 0;
 /// The call failed, and changed nothing; as in `veloc/defs.h`.
 const VELOC_FAILURE: c_int = -1;
 
-/// Messages closed inside the part may be sent again instead of kept.
+/// Messages of the part may be sent again instead of kept: those that one process sends and another
+/// receives inside it, if the part turns out to be right-tight, which means that nothing in it waits
+/// for what is behind it. All processes of `MPI_COMM_WORLD` must begin, end and replay such parts in
+/// the same order. Which messages, is decided by the first run: a part that is first begun in the
+/// replay of another is logged. The environment variable `VELOC_MPI_STREAMS` says of how many streams
+/// of messages (by communicator, other process and tag) each process can tell the others; a part with
+/// more is logged. 64 by default, 2047 at the most, 0: nothing is sent again.
 pub const VELOC_PART_RESEND: c_int = 1;
 
 /// The log stays after a replay, for further ones, until `VELOC_Part_free`.
@@ -31,10 +38,17 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 /// in reverse order
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
-/// `MPI_THREAD_MULTIPLE`; unknown flags
+/// `MPI_THREAD_MULTIPLE`; the program has Open MPI's interfaces for Fortran, whose calls this library
+/// does not see; unknown flags
 #[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
+        if fortran::passes_by(state.mpi.abi) {
+            return Err(Fault::Text(format!(
+                "part {id}: this program has Open MPI's interfaces for Fortran, whose calls this \
+                 library does not see"
+            )));
+        }
         let is_first = state.parts.source() != Some(Source::Log);
         state.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {

@@ -19,22 +19,21 @@
 //! - `state`: all of this, for one process, and who may touch it when;
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
 //! - `divergence`, `refuse`: how a call fails;
+//! - [`resend`]: messages that are sent again instead of kept;
+//! - [`fortran`]: what becomes of callers in Fortran;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
 //!
 //! What builds on this has its seams here:
 //!
-//! - Fortran's symbols translate handles and call those of [`exports`];
 //! - a restart inside a part stores and loads [`parts::Parts`] (the log, the open parts and how far
 //!   their replays are), with `state::State::requests`, which says what is under way;
-//! - messages that are sent again instead of kept: `parts::Parts::end` is where the processes begin
-//!   to agree, an event whose message is closed gives up the payloads of its [`log::Items`], and
-//!   `State::plain` and `State::receiving` (in `inside`) are where a replay sends and receives.
 
 pub mod capi;
 mod copy;
 mod deferred;
 mod divergence;
 pub mod exports;
+pub mod fortran;
 mod inside;
 pub mod log;
 mod mpi;

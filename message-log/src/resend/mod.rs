@@ -10,7 +10,7 @@
 //! | [`closed`] | which messages of a part this process sends and receives again |
 //!
 //! The first three are without MPI. What calls do with all this stands in
-//! [`inside::again`](crate::inside::again).
+//! `inside/again.rs`.
 
 pub mod closed;
 pub mod comms;
