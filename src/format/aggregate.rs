@@ -142,10 +142,11 @@ impl Offsets {
 
 impl Offsets {
     /// Finds the parts of the aggregated file `file` of `file_len` bytes, which messages call `path`: by
-    /// the table at `table`, or, if that is missing, by their headers, and then says so in words.
+    /// the table at `table`, or, if that is missing or damaged, by their headers, and then says so in
+    /// words.
     ///
     /// # Errors
-    /// As [`Offsets::read`]; as [`Offsets::walk`], with the table that is missing.
+    /// As [`Offsets::read`]; as [`Offsets::walk`], with what is wrong with the table.
     pub fn find(
         table: &Path,
         file: &File,
@@ -153,12 +154,15 @@ impl Offsets {
         path: &Path,
     ) -> Result<(Offsets, Option<String>)> {
         match Offsets::read(table, file_len) {
-            Err(error) if error.kind() == Kind::NotFound => {
-                let missing = format!("its table {} is missing", table.display());
+            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Corrupt) => {
+                let wrong = match error.kind() {
+                    Kind::NotFound => format!("its table {} is missing", table.display()),
+                    _ => format!("its table is of no use: {error}"),
+                };
                 let offsets = Offsets::walk(file, file_len, path);
-                let offsets = offsets.map_err(|error| error.followed_by(&missing))?;
+                let offsets = offsets.map_err(|error| error.followed_by(&wrong))?;
                 let found = format!(
-                    "{}: {missing}; its {} parts are found by their headers",
+                    "{}: {wrong}; its {} parts are found by their headers",
                     path.display(),
                     offsets.ranks()
                 );

@@ -249,7 +249,7 @@ fn aggregated_files_of_others() {
     }
 }
 
-/// Without its table, an aggregated file restores all the same, by the headers of its parts; what is
+/// Without its table, or with a damaged one, an aggregated file restores all the same, by the headers of its parts; what is
 /// none is named. Catches a version that is passed over without a word.
 #[test]
 fn aggregated_files_without_tables() {
@@ -257,6 +257,11 @@ fn aggregated_files_without_tables() {
         let job = Job::new(&AGGREGATED.replace("MODE", "async"));
         let Some(run) = mpi.script(&job, &format!("{LENGTHS} take=x:1 take=x:2")) else { return };
         run.succeed();
+        std::fs::remove_dir_all(job.scratch()).unwrap();
+        std::fs::write(job.path("meta/x-agg-2.dat"), b"").unwrap();
+        let ended = mpi.script(&job, &format!("{LENGTHS} newest=x:2 restore=x:2")).unwrap();
+        let ended = ended.succeed();
+        assert!(ended.stderr.contains("x-agg-2.dat: its table is of no use"), "{}", ended.stderr);
         for folder in [job.scratch(), job.path("meta")] {
             std::fs::remove_dir_all(folder).unwrap();
         }

@@ -158,6 +158,11 @@ fn parts_without_their_table() {
     assert_eq!(found["checksum"]["matches"], true);
     let extracted = job.veloc(&format!("inspect {file} --rank 1 --extract 2"));
     assert_eq!((extracted.code(), extracted.stdout().as_str()), (Some(0), "defgh"));
+    job.write("meta/wave-agg-7.dat", &[0xff; 24]);
+    let ran = job.veloc(&format!("inspect {file} --json"));
+    assert_eq!(ran.json(), with_table);
+    assert!(ran.stderr().contains("its table is of no use"), "{}", ran.stderr());
+    fs::remove_file(job.path("meta/wave-agg-7.dat")).unwrap();
     // One that ends too early could be anything.
     job.write("persistent/wave-agg-7.dat", &parts.concat()[..80]);
     job.veloc(&format!("inspect {file}")).failure(&["wave-agg-7.dat", "rank 2", "is missing"]);
