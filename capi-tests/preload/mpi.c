@@ -4,10 +4,15 @@
  *   MPI_FAULT=CALL:RANK:FIRST:TIMES   process RANK's call number FIRST (from 1) of the function CALL,
  *                                     and so many in all
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The library calls MPI by the names of the profiling interface. */
+#define REAL(call) ((__typeof__(&PMPI_##call))dlsym(RTLD_NEXT, "PMPI_" #call))
 
 enum { CALLS = 5 };
 
@@ -27,30 +32,30 @@ static int fails(int call)
     return strcmp(name, names[call]) == 0 && rank == faulty && own >= first && own < first + times;
 }
 
-int MPI_Iallreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
+int PMPI_Iallreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op,
                    MPI_Comm comm, MPI_Request *request)
 {
-    return fails(0) ? MPI_ERR_OTHER : PMPI_Iallreduce(mine, all, count, type, op, comm, request);
+    return fails(0) ? MPI_ERR_OTHER : REAL(Iallreduce)(mine, all, count, type, op, comm, request);
 }
 
-int MPI_Iallgather(const void *mine, int count, MPI_Datatype type, void *all, int each,
+int PMPI_Iallgather(const void *mine, int count, MPI_Datatype type, void *all, int each,
                    MPI_Datatype type_of_all, MPI_Comm comm, MPI_Request *request)
 {
     return fails(1) ? MPI_ERR_OTHER
-                    : PMPI_Iallgather(mine, count, type, all, each, type_of_all, comm, request);
+                    : REAL(Iallgather)(mine, count, type, all, each, type_of_all, comm, request);
 }
 
-int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
+int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
-    return fails(2) ? MPI_ERR_OTHER : PMPI_Test(request, done, status);
+    return fails(2) ? MPI_ERR_OTHER : REAL(Test)(request, done, status);
 }
 
-int MPI_Wait(MPI_Request *request, MPI_Status *status)
+int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 {
-    return fails(3) ? MPI_ERR_OTHER : PMPI_Wait(request, status);
+    return fails(3) ? MPI_ERR_OTHER : REAL(Wait)(request, status);
 }
 
-int MPI_Allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+int PMPI_Allreduce(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-    return fails(4) ? MPI_ERR_OTHER : PMPI_Allreduce(mine, all, count, type, op, comm);
+    return fails(4) ? MPI_ERR_OTHER : REAL(Allreduce)(mine, all, count, type, op, comm);
 }

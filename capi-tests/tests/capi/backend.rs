@@ -365,11 +365,11 @@ fn what_persistent_lacks_is_copied_by_the_next_job() {
         assert_eq!(names(&job.persistent()), ["z-0-1.dat"]);
         // What is not there yet when it is cleaned up stays in scratch until it is.
         let commands = "size=1000000 newest=x:4 cleanup=x refuse=x:9 finalize=1";
-        let _ = job.run("script", commands).succeed();
+        let ended = job.run("script", commands).succeed();
         let mut expected: Vec<_> =
             copied.iter().map(|version| format!("x-0-{version}.dat")).collect();
         expected.push("z-0-1.dat".to_owned());
-        assert_eq!(names(&job.persistent()), expected);
+        assert_eq!(names(&job.persistent()), expected, "{}", ended.stderr);
         assert_eq!(names(&job.scratch()), ["y-0-1.dat", "z-0-1.dat"]);
         for version in copied {
             let restore = format!("size=1000000 restore=x:{version}");

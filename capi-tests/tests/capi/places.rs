@@ -25,7 +25,8 @@ fn one_place_that_cannot_be_listed() {
             let commands = "run=DIR/close newest=x:2 newest=x:1:1 restore=x:2";
             let ended = job.run("script", commands).succeed();
             let (text, place) = (&ended.stderr, job.path(down).display().to_string());
-            assert_eq!(text.matches(&format!("list {place}")).count(), 1, "{text}");
+            let complaint = format!("without the checkpoints there: list {place}");
+            assert_eq!(text.matches(&complaint).count(), 1, "{text}");
         }
     }
 }
