@@ -119,13 +119,11 @@ impl Shared {
     /// Has a version that is cleaned up go from scratch when persistent has it. False: persistent
     /// lacks nothing, and it can go now. The caller holds the lock of names.
     pub fn leaves_later(&self, name: &str, version: i32) -> bool {
-        let mut now = self.owed.now.lock();
-        if let Some(at) = now.asked.iter().position(|asked| asked == name) {
-            now.asked.remove(at);
-            drop(now);
+        let is_asked = self.owed.now.lock().asked.iter().any(|asked| asked == name);
+        if is_asked {
             self.look_for_owed(name);
-        } else {
-            drop(now);
+            // Not before: a worker that finds neither a name nor a version goes.
+            self.owed.now.lock().asked.retain(|asked| asked != name);
         }
         self.owed.doom(name, version)
     }

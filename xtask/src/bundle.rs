@@ -89,6 +89,10 @@ fn documents(out: &Path) -> Result<()> {
         Some(file) => copy(&file, &out.join(notices::RUST_NAME))?,
         None => println!("this Rust toolchain has no notices of its standard library to bring"),
     }
+    for example in ["hager", "heat"] {
+        let example = Path::new("examples").join(example);
+        copy_folder(&root().join(&example), &out.join(&example))?;
+    }
     copy_folder(&root().join("docs"), &out.join("docs"))
 }
 

@@ -369,8 +369,9 @@ fn what_persistent_lacks_is_copied_by_the_next_job() {
         let mut expected: Vec<_> =
             copied.iter().map(|version| format!("x-0-{version}.dat")).collect();
         expected.push("z-0-1.dat".to_owned());
-        assert_eq!(names(&job.persistent()), expected, "{}", ended.stderr);
-        assert_eq!(names(&job.scratch()), ["y-0-1.dat", "z-0-1.dat"]);
+        let left = names(&job.scratch());
+        assert_eq!(names(&job.persistent()), expected, "{left:?}\n{}", ended.stderr);
+        assert_eq!(left, ["y-0-1.dat", "z-0-1.dat"]);
         for version in copied {
             let restore = format!("size=1000000 restore=x:{version}");
             let _ = job.run("script", &restore).succeed();
