@@ -22,7 +22,8 @@ fn promised() -> &'static str {
 fn every_crate_of_the_lock_file_is_built_by_it() {
     let mut metadata = cargo();
     metadata.args(["metadata", "--locked", "--format-version", "1"]);
-    let metadata: serde_json::Value = serde_json::from_str(&output(&mut metadata).unwrap()).unwrap();
+    let metadata: serde_json::Value =
+        serde_json::from_str(&output(&mut metadata).unwrap()).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     assert!(packages.len() > 50, "{}", packages.len());
     let newer: Vec<_> = packages

@@ -16,7 +16,7 @@ const FORTRAN: [&str; 5] = [
     "VELOC_Init_fortran",
     "VELOC_Fortran_protect",
     "VELOC_Fortran_adjoint_protect",
-    "VELOC_Fortran_refuse_section",
+    "VELOC_Fortran_refuse",
     "VELOC_Fortran_refuse_number",
 ];
 
