@@ -16,7 +16,7 @@ exports! { @one MPI_Init (argc: Ptr, argv: Ptr) (_call, real, _function) {
 } }
 
 exports! { @one MPI_Init_thread (argc: Ptr, argv: Ptr, required: c_int, provided: Ptr)
-(_call, real, _function) {
+(call, real, _function) {
     let code = real();
     begun(code);
     code

@@ -1,5 +1,5 @@
 //! The C symbols of MPI, one file for each kind. They are thin: outside parts a call is passed on,
-//! inside it goes to `inside`.
+//! inside it goes to `inside`. A function that the MPI library does not have fails by name.
 //!
 //! Fortran's symbols translate handles and call these.
 
@@ -81,11 +81,12 @@ macro_rules! exports {
                 crate::pmpi::Function::named(concat!("P", stringify!($name), "\0"));
             // SAFETY: MPI declares the function of that name like this; handles are in registers or
             // slots as wide as a pointer, of which it reads what it needs.
-            let $function: unsafe extern "C" fn($($type),*) -> std::ffi::c_int =
+            let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
                 unsafe { std::mem::transmute(FUNCTION.get()) };
+            let $call = crate::log::Call(stringify!($name));
+            let Some($function) = function else { return crate::refuse::lacking($call) };
             // SAFETY: the application's own call, passed on.
             let $real = || unsafe { $function($($arg),*) };
-            let $call = crate::log::Call(stringify!($name));
             $body
         }
     };

@@ -427,6 +427,7 @@ unsafe fn ended(
     let message = known.is_message.then_some(&status);
     // SAFETY: MPI has completed the request.
     let mut item = unsafe { state.received(&target, message) };
+    state.lost_on(known.shape.comm);
     item.status = status;
     item.index = index;
     item.began = known.began;
