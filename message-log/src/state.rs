@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::deferred::Deferred;
 use crate::guard;
+use crate::inside::At;
 use crate::log::Arena;
 use crate::mpi::Mpi;
 use crate::parts::{Parts, Source};
@@ -37,6 +38,20 @@ static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[inline(always)]
 pub fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
+}
+
+/// Where the call that is made now is. `None` if it is to be passed on.
+#[inline(always)]
+pub fn at() -> Option<At> {
+    let mut phase = phase();
+    if phase == UNKNOWN {
+        phase = look();
+    }
+    match phase {
+        OUTSIDE => Some(At::Outside),
+        INSIDE => Some(At::Inside),
+        _ => None,
+    }
 }
 
 /// Everything.
@@ -169,7 +184,7 @@ fn fail(text: &str) -> c_int {
 
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
 #[cold]
-pub fn look() -> u8 {
+fn look() -> u8 {
     let (mut initialized, is_there) = (0, crate::pmpi::exists(c"PMPI_Initialized"));
     if is_there {
         // SAFETY: an integer of ours; the function may be called at any time.

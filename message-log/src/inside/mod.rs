@@ -1,6 +1,6 @@
-//! What calls do inside parts, one file for each kind of call.
+//! What calls do in and outside parts, one file for each kind of call.
 //!
-//! Each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
+//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
 //! real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](State::next) gives what it gave in the first run.
 
@@ -10,6 +10,7 @@ pub mod completion;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
+pub mod plan;
 pub mod probe;
 pub mod requests;
 
@@ -24,6 +25,15 @@ use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::Target;
 use p2p::Message;
+
+/// Where a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// No part is open: what the call begins or ends is noted, as far as parts may need it.
+    Outside,
+    /// A part is open.
+    Inside,
+}
 
 /// MPI_SUCCESS, in every interface.
 pub const SUCCESS: c_int = 0;
