@@ -241,7 +241,7 @@ fn fail(call: &str, why: &str) -> c_int {
     let text = format!("{call}: {why}");
     match state::with(|state| refuse::say(&state.mpi, &text)) {
         Ok(()) => {}
-        Err(_) => eprintln!("[veloc-mpi] {text}"),
+        Err(_) => refuse::say_anonymously(&text),
     }
     refuse::keep(&text);
     VELOC_FAILURE

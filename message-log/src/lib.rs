@@ -18,7 +18,7 @@
 //!   gives out, and what must not be freed yet;
 //! - `state`: all of this, for one process, and who may touch it when;
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
-//! - `divergence`, `refuse`: how a call fails;
+//! - `divergence`, `refuse`, `guard`: how a call fails;
 //! - [`resend`]: messages that are sent again instead of kept;
 //! - [`fortran`]: what becomes of callers in Fortran;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
@@ -34,6 +34,7 @@ mod deferred;
 mod divergence;
 pub mod exports;
 pub mod fortran;
+mod guard;
 mod inside;
 pub mod log;
 mod mpi;

@@ -137,6 +137,8 @@ pub struct Parts {
     begun: u64,
     /// No part has begun or ended since the last event.
     can_repeat: bool,
+    /// Some instance was broken off while it was recorded.
+    has_lost: bool,
     /// What those get again whose place is not taken yet: the id, the place, the messages.
     replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
 }
@@ -298,7 +300,7 @@ impl Parts {
     /// run had at this place, if it had one.
     ///
     /// # Errors
-    /// There is none.
+    /// There is none, or what it received could not be kept.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
         let is_ready = |instance: &&Instance| {
             instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
@@ -318,6 +320,9 @@ impl Parts {
             let why = if open { "it is still open" } else { "no run of it is logged" };
             return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
+        if let Some(text) = &instance.broken {
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
+        }
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
         let since = self.numbers;
         self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
@@ -473,6 +478,31 @@ impl Parts {
                 instance.broken.get_or_insert_with(|| text.to_owned());
             }
         }
+    }
+
+    /// What the parts need that are recorded now cannot be kept: none of them can be replayed.
+    pub fn lose(&mut self, text: &str) {
+        self.has_lost = true;
+        for number in self.recorded().collect::<Vec<_>>() {
+            if let Some(instance) = self.instance_mut(number) {
+                instance.broken.get_or_insert_with(|| text.to_owned());
+            }
+        }
+    }
+
+    /// Whether some part that is recorded now can still be replayed.
+    pub fn can_log(&self) -> bool {
+        let is_whole = |number| self.instance(number).is_some_and(|one| one.broken.is_none());
+        !self.has_lost || self.recorded().any(is_whole)
+    }
+
+    /// The instances that get what is called now.
+    fn recorded(&self) -> impl Iterator<Item = u64> + '_ {
+        let goes_on = |open: &&Open| !matches!(open, Open::Replay(replay) if !replay.is_step);
+        self.open.iter().rev().take_while(goes_on).filter_map(|open| match open {
+            Open::Record(number) => Some(*number),
+            Open::Replay(_) => None,
+        })
     }
 
     /// The number of the instance that is replayed: of the outermost replay that goes on with what

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use mpi_abi::Library;
+use mpi_abi::{Abi, Library};
 
 /// A pointer argument of whatever kind.
 pub type Ptr = *mut c_void;
@@ -32,7 +32,7 @@ impl Function {
         }
     }
 
-    /// Its address.
+    /// Its address; null if the MPI library does not have it.
     #[inline(always)]
     pub fn get(&self) -> *mut c_void {
         let at = self.at.load(Ordering::Relaxed);
@@ -56,12 +56,6 @@ impl Function {
                 .and_then(|library| library.symbol(self.name))
                 .map_or(std::ptr::null_mut(), std::ptr::NonNull::as_ptr),
         };
-        if found.is_null() {
-            // The application called a function that its MPI does not have: without this library it
-            // would not have started.
-            eprintln!("[veloc-mpi] the MPI library has no {}", self.name.to_string_lossy());
-            std::process::abort();
-        }
         self.at.store(found, Ordering::Relaxed);
         found
     }
@@ -74,9 +68,25 @@ pub fn exists(name: &CStr) -> bool {
     !next.is_null() || Library::find().is_some_and(|library| library.symbol(name).is_some())
 }
 
+/// What a function returns that the MPI library does not have.
+#[cold]
+fn unavailable() -> c_int {
+    err_other(Library::find())
+}
+
+/// `MPI_ERR_OTHER` of a library.
+pub fn err_other(library: Option<Library>) -> c_int {
+    library.map_or(Abi::Standard, |library| library.abi()).numbers().err_other
+}
+
 /// Declares functions of MPI's that this library calls of its own accord.
 macro_rules! functions {
     ($($(#[$doc:meta])* $rust:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {
+        /// One of the functions below that the MPI library does not have.
+        pub fn lacking() -> Option<&'static CStr> {
+            [$($name),*].into_iter().find(|name| !exists(name))
+        }
+
         $(
             $(#[$doc])*
             ///
@@ -89,8 +99,9 @@ macro_rules! functions {
                 static FUNCTION: Function = Function::new($name);
                 // SAFETY: MPI declares the function of that name like this; handles are in
                 // registers or slots as wide as a pointer, of which it reads what it needs.
-                let function: unsafe extern "C" fn($($type),*) -> c_int =
+                let function: Option<unsafe extern "C" fn($($type),*) -> c_int> =
                     unsafe { std::mem::transmute(FUNCTION.get()) };
+                let Some(function) = function else { return unavailable() };
                 // SAFETY: by the caller's promise.
                 unsafe { function($($arg),*) }
             }

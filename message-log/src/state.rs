@@ -6,13 +6,17 @@
 //! attributes, error handlers) see [`BUSY`] and are passed on.
 
 use std::cell::UnsafeCell;
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::deferred::Deferred;
+use crate::guard;
+use crate::inside::At;
 use crate::log::Arena;
 use crate::mpi::Mpi;
-use crate::parts::Parts;
+use crate::parts::{Parts, Source};
 use crate::pool::Pool;
+use crate::refuse;
 use crate::requests::Requests;
 use crate::resend::Resend;
 use crate::types::Types;
@@ -36,6 +40,20 @@ pub fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
 }
 
+/// Where the call that is made now is. `None` if it is to be passed on.
+#[inline(always)]
+pub fn at() -> Option<At> {
+    let mut phase = phase();
+    if phase == UNKNOWN {
+        phase = look();
+    }
+    match phase {
+        OUTSIDE => Some(At::Outside),
+        INSIDE => Some(At::Inside),
+        _ => None,
+    }
+}
+
 /// Everything.
 #[derive(Debug)]
 pub struct State {
@@ -57,6 +75,10 @@ pub struct State {
     pub resend: Option<Resend>,
     /// It was said that it cannot.
     pub is_resend_missed: bool,
+    /// What a call has received and what there was no memory for: the communicator, and the text.
+    pub lost: Option<(usize, String)>,
+    /// A call has panicked: what is here may be half done, and is not used any more.
+    failed: Option<String>,
 }
 
 impl State {
@@ -71,6 +93,18 @@ impl State {
             deferred: Deferred::default(),
             resend: None,
             is_resend_missed: false,
+            lost: None,
+            failed: None,
+        }
+    }
+
+    /// How the next call is to be taken.
+    fn phase(&self) -> u8 {
+        match (&self.failed, self.parts.source()) {
+            (None, None) => OUTSIDE,
+            // In a replay that cannot go on nothing may be sent.
+            (None, Some(_)) | (Some(_), Some(Source::Log)) => INSIDE,
+            (Some(_), _) => ALIEN,
         }
     }
 }
@@ -84,39 +118,73 @@ unsafe impl Sync for Cell {}
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
 
-/// Runs `body` on the state. `None` in the phases [`BUSY`] and [`ALIEN`], and where MPI cannot be
-/// used, with the reason.
+/// Runs `body` on the state.
 ///
 /// # Errors
-/// MPI is not there, not running, or used by several threads at a time.
+/// MPI is not there, not running, or used by several threads at a time; it is a call from within one
+/// of MPI's; `body` panics, or has panicked before.
 pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
     let phase = phase();
     if phase == BUSY {
         return Err("it is called from within a call of MPI's".into());
     }
     if phase == UNKNOWN || phase == ALIEN {
-        // Says why, or finds that MPI has begun.
-        let mpi = Mpi::find()?;
-        // SAFETY: as below. No state is in use: the phase would be another.
-        unsafe { *STATE.0.get() = Some(State::new(mpi)) };
+        find()?;
     }
     PHASE.store(BUSY, Ordering::Relaxed);
     // SAFETY: one thread at a time is here (see `Cell`), and none is further up on its stack: the
     // phase was not BUSY.
     let state = unsafe { &mut *STATE.0.get() };
-    let Some(state) = state else {
-        PHASE.store(UNKNOWN, Ordering::Relaxed);
-        return Err("there is no state".into());
+    let result = match state {
+        Some(State { failed: None, .. }) => guard::caught(|| state.as_mut().map(body)),
+        Some(State { failed: Some(text), .. }) => Err(text.clone()),
+        None => Ok(None),
     };
-    let result = body(state);
-    let after = if state.parts.is_any_open() { INSIDE } else { OUTSIDE };
+    let after = match state {
+        None => UNKNOWN,
+        Some(state) => {
+            if let Err(text) = &result {
+                state.failed.get_or_insert_with(|| text.clone());
+            }
+            state.phase()
+        }
+    };
     PHASE.store(after, Ordering::Relaxed);
-    Ok(result)
+    result?.ok_or_else(|| "there is no state".into())
+}
+
+/// Makes the state, if MPI has begun.
+#[cold]
+fn find() -> Result<(), String> {
+    // SAFETY: see `Cell`; nobody has the state: the phase would be another.
+    let state = unsafe { &mut *STATE.0.get() };
+    if state.as_ref().is_some_and(|state| state.failed.is_some()) {
+        return Ok(());
+    }
+    // Says why not.
+    let mpi = guard::caught(Mpi::find)??;
+    *state = Some(State::new(mpi));
+    Ok(())
+}
+
+/// Runs a call of MPI's on the state: what it returns. If that cannot be done, the call fails.
+#[inline]
+pub fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+    with(body).unwrap_or_else(|text| fail(&text))
+}
+
+#[cold]
+fn fail(text: &str) -> c_int {
+    // What an error handler calls is passed on.
+    let before = PHASE.swap(BUSY, Ordering::Relaxed);
+    let code = refuse::fail_without_state(text);
+    PHASE.store(before, Ordering::Relaxed);
+    code
 }
 
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
 #[cold]
-pub fn look() -> u8 {
+fn look() -> u8 {
     let (mut initialized, is_there) = (0, crate::pmpi::exists(c"PMPI_Initialized"));
     if is_there {
         // SAFETY: an integer of ours; the function may be called at any time.
@@ -136,7 +204,7 @@ pub fn close() {
         let _ = with(|state| {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
-                crate::refuse::say(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
+                refuse::say(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
             }
             if let Some(mut resend) = state.resend.take() {
                 resend.finish(&state.mpi);
@@ -149,4 +217,63 @@ pub fn close() {
         });
     }
     PHASE.store(ALIEN, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use mpi_abi::Abi;
+
+    use super::*;
+
+    /// MPI as it would be, if there were one.
+    fn mpi() -> Mpi {
+        let abi = Abi::Mpich;
+        Mpi {
+            abi,
+            numbers: abi.numbers(),
+            status: abi.status(),
+            comm_null: 0,
+            comm_world: 1,
+            comm_self: 2,
+            request_null: 3,
+            message_null: 4,
+            message_no_proc: 5,
+            datatype_null: 6,
+            byte: 7,
+            rank: 0,
+        }
+    }
+
+    fn begin(body: impl FnOnce(&mut State)) {
+        let mut state = State::new(mpi());
+        body(&mut state);
+        PHASE.store(state.phase(), Ordering::Relaxed);
+        // SAFETY: no other test has a state.
+        unsafe { *STATE.0.get() = Some(state) };
+    }
+
+    /// Catches a panic that crosses to C, one after which half-done state is used, and messages that
+    /// are sent really by a replay that cannot go on.
+    #[test]
+    fn after_a_panic_every_call_fails_or_is_passed_on() {
+        begin(|state| {
+            state.parts.begin(1, 0).unwrap();
+        });
+        assert_eq!(call(|_| 7), 7);
+        assert_ne!(call(|_| panic!("out of bounds")), 0);
+        // What was recorded goes on without this library, which is not used any more.
+        assert_eq!(phase(), ALIEN);
+        assert!(with(|_| ()).is_err_and(|text| text.contains("out of bounds")));
+
+        begin(|state| {
+            state.parts.begin(1, 0).unwrap();
+            state.parts.end(1).unwrap();
+            state.parts.replay_begin(1).unwrap();
+        });
+        assert_ne!(call(|_| panic!("out of bounds")), 0);
+        assert_eq!(phase(), INSIDE);
+        assert_ne!(call(|_| 0), 0);
+        close();
+        assert_eq!(phase(), ALIEN);
+    }
 }

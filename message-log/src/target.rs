@@ -93,7 +93,7 @@ impl Target {
     }
 
     /// How many bytes are taken: the whole elements of those received, or all.
-    fn wanted(&self, received: Option<i64>) -> i64 {
+    pub fn wanted(&self, received: Option<i64>) -> i64 {
         let all: i64 = self.blocks().iter().map(Block::bytes).sum();
         match (received, self) {
             (Some(received), Target::One(block)) => all.min(block.datatype.whole(received)),

@@ -34,6 +34,13 @@ fn threads() {
     passes(2, "refused", "case=threads");
 }
 
+/// Catches a log that runs out of memory, or a function that the MPI library does not have, if it ends
+/// the process, or goes unnoticed and gives a replay wrong values.
+#[test]
+fn failures_beneath() {
+    passes(2, "failures", "");
+}
+
 /// The program must not come to its end, and what it says must have these words.
 fn ends_the_job(name: &str, words: &[&str]) {
     for mpi in &EVERY_MPI {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::again::Counted;
-use super::{with, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Position, Shape};
 use crate::parts::Source;
@@ -173,53 +173,51 @@ impl Handles {
     }
 }
 
-/// A call outside parts: what it ends is gone.
+/// Outside parts: what the call ends is gone.
 ///
 /// # Safety
-/// As MPI says of the call.
-pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
-    with(|state| {
-        if state.requests.is_empty() {
-            return real(call.statuses);
+/// As for [`complete`].
+unsafe fn outside(state: &mut State, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+    if state.requests.is_empty() {
+        return real(call.statuses);
+    }
+    // SAFETY: by the caller's promise.
+    let before = unsafe { Handles::read(state, call) };
+    let mut own = Statuses::default();
+    let counts = state.resend.is_some();
+    let statuses = if counts { own.place(state, call) } else { call.statuses };
+    let code = real(statuses);
+    if counts && has_completed(state, call, code) {
+        // SAFETY: the call has returned.
+        let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
+        for n in 0..completed.len() {
+            // SAFETY: MPI has written a status for each that it has completed.
+            let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
+            let failed = has_failed(state, code, &status);
+            let index = completed.get(n);
+            let place = usize::try_from(index).ok();
+            // A plain one does not stay.
+            let handle = place.and_then(|place| before.get(place));
+            let plain = handle.filter(|_| call.kind != Kind::Look);
+            if let Some(plain) = plain.and_then(|plain| state.requests.remove_plain(plain)) {
+                state.is_done(&plain.counted, &status, failed);
+                continue;
+            }
+            // SAFETY: as above.
+            unsafe { request_done(state, call, &before, index, &status, failed) };
         }
+        return code;
+    }
+    for n in 0..before.len() {
+        let Some(handle) = before.get(n) else { continue };
         // SAFETY: by the caller's promise.
-        let before = unsafe { Handles::read(state, call) };
-        let mut own = Statuses::default();
-        let counts = state.resend.is_some();
-        let statuses = if counts { own.place(state, call) } else { call.statuses };
-        let code = real(statuses);
-        if counts && has_completed(state, call, code) {
-            // SAFETY: the call has returned.
-            let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
-            for n in 0..completed.len() {
-                // SAFETY: MPI has written a status for each that it has completed.
-                let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
-                let failed = has_failed(state, code, &status);
-                let index = completed.get(n);
-                let place = usize::try_from(index).ok();
-                // A plain one does not stay.
-                let handle = place.and_then(|place| before.get(place));
-                let plain = handle.filter(|_| call.kind != Kind::Look);
-                if let Some(plain) = plain.and_then(|plain| state.requests.remove_plain(plain)) {
-                    state.is_done(&plain.counted, &status, failed);
-                    continue;
-                }
-                // SAFETY: as above.
-                unsafe { request_done(state, call, &before, index, &status, failed) };
-            }
-            return code;
+        let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+        let is_gone = after == state.mpi.request_null && handle != after;
+        if is_gone && state.requests.remove_plain(handle).is_none() {
+            state.gone(handle);
         }
-        for n in 0..before.len() {
-            let Some(handle) = before.get(n) else { continue };
-            // SAFETY: by the caller's promise.
-            let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-            let is_gone = after == state.mpi.request_null && handle != after;
-            if is_gone && state.requests.remove_plain(handle).is_none() {
-                state.gone(handle);
-            }
-        }
-        code
-    })
+    }
+    code
 }
 
 /// Places for statuses that the application does not want.
@@ -258,18 +256,20 @@ fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
     }
 }
 
-/// A call inside parts. `real` gets the place for the status or statuses.
+/// A call that completes requests. `real` gets the place for the status or statuses.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn complete(call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     with(|state| {
         let shape = Shape::of_requests(call.call, i64::from(call.count));
-        match state.source() {
-            // SAFETY: by the caller's promise.
-            Source::Mpi => unsafe { record(state, shape, call, real) },
-            // SAFETY: as above.
-            Source::Log => unsafe { replay(state, shape, call) },
+        // SAFETY: by the caller's promise.
+        unsafe {
+            match (at, state.source()) {
+                (At::Outside, _) => outside(state, call, real),
+                (At::Inside, Source::Mpi) => record(state, shape, call, real),
+                (At::Inside, Source::Log) => replay(state, shape, call),
+            }
         }
     })
 }
@@ -427,6 +427,7 @@ unsafe fn ended(
     let message = known.is_message.then_some(&status);
     // SAFETY: MPI has completed the request.
     let mut item = unsafe { state.received(&target, message) };
+    state.lost_on(known.shape.comm);
     item.status = status;
     item.index = index;
     item.began = known.began;

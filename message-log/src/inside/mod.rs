@@ -1,6 +1,6 @@
-//! What calls do inside parts, one file for each kind of call.
+//! What calls do in and outside parts, one file for each kind of call.
 //!
-//! Each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
+//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
 //! real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](State::next) gives what it gave in the first run.
 
@@ -10,13 +10,14 @@ pub mod completion;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
+pub mod plan;
 pub mod probe;
 pub mod requests;
 
 use std::ffi::c_int;
 
 use crate::divergence;
-use crate::log::{Call, Item, Items, Outcome, Shape};
+use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::refuse;
@@ -25,16 +26,26 @@ use crate::status::Status;
 use crate::target::Target;
 use p2p::Message;
 
+/// Where a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// No part is open: what the call begins or ends is noted, as far as parts may need it.
+    Outside,
+    /// A part is open.
+    Inside,
+}
+
 /// MPI_SUCCESS, in every interface.
 pub const SUCCESS: c_int = 0;
 
-/// Runs a call's body on the state.
+/// Runs a call's body on the state. The call fails if what it received cannot be kept.
 pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
-    state::with(body).unwrap_or_else(|text| {
-        // Unreachable from the exports, which look at the phase first.
-        refuse::keep(&text);
-        eprintln!("[veloc-mpi] {text}");
-        std::process::abort()
+    state::call(|state| {
+        let code = body(state);
+        match state.lost.take() {
+            Some((comm, text)) => refuse::fail(&state.mpi, comm, &text),
+            None => code,
+        }
     })
 }
 
@@ -57,14 +68,39 @@ impl State {
         };
         let target = target.resolved(&mut self.types);
         // SAFETY: by the caller's promise.
-        let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        let payload = packed.unwrap_or_else(|| {
-            // The first run can go on, but no replay could be right.
-            refuse::say(&self.mpi, "there is no memory for the log of messages");
-            std::process::abort()
-        });
+        let payload = unsafe { self.packed(&target, bytes) }.unwrap_or_default();
         let status = status.copied().unwrap_or_default();
         Item::new(status, target, payload)
+    }
+
+    /// Packs what lies at a target, or as many bytes of it as were received. `None` if there is no
+    /// memory: then the parts that need it cannot be replayed, and the call will fail.
+    ///
+    /// # Safety
+    /// As for [`Target::pack`].
+    pub unsafe fn packed(&mut self, target: &Target, bytes: Option<i64>) -> Option<Payload> {
+        if !self.parts.can_log() {
+            return None;
+        }
+        // SAFETY: by the caller's promise.
+        let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
+        if packed.is_none() {
+            let bytes = target.wanted(bytes);
+            let text = format!(
+                "there is no memory to log {bytes} bytes that were received: the open parts cannot \
+                 be replayed"
+            );
+            self.parts.lose(&text);
+            self.lost = Some((0, text));
+        }
+        packed
+    }
+
+    /// What was received and cannot be kept has come on this communicator.
+    pub fn lost_on(&mut self, comm: usize) {
+        if let Some((on, _)) = &mut self.lost {
+            *on = comm;
+        }
     }
 
     /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
@@ -118,6 +154,7 @@ impl State {
                 if code == SUCCESS {
                     // SAFETY: the call has returned.
                     let mut item = unsafe { self.received(target, status.map(|_| &own)) };
+                    self.lost_on(shape.comm);
                     item.link = message.and_then(|message| self.arrives_at_once(message, &own));
                     outcome.items = Items::One(item);
                 } else if message.is_some() {

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use super::{with, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
@@ -14,11 +14,12 @@ use crate::pmpi::{Handle, Ptr};
 use crate::state::State;
 use crate::types::Types;
 
-/// A call that makes a communicator out of `comm`.
+/// A call that makes a communicator out of `comm`. Outside parts: messages on it are counted.
 ///
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn make_comm(
+    at: At,
     call: Call,
     comm: Handle,
     made: Ptr,
@@ -26,6 +27,15 @@ pub unsafe fn make_comm(
 ) -> c_int {
     with(|state| {
         let shape = Shape { comm: state.mpi.abi.truncate(comm), ..Shape::new(call) };
+        if at == At::Outside {
+            let code = real();
+            if code == SUCCESS {
+                // SAFETY: by the caller's promise, MPI has written a handle there.
+                let handle = unsafe { state.mpi.read_handle(made) };
+                state.comm_made(handle);
+            }
+            return code;
+        }
         match state.source() {
             Source::Mpi => {
                 let code = real();
@@ -53,22 +63,6 @@ pub unsafe fn make_comm(
     })
 }
 
-/// A call that makes a communicator outside parts: messages on it are counted.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn make_comm_outside(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        let code = real();
-        if code == SUCCESS {
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            let handle = unsafe { state.mpi.read_handle(made) };
-            state.comm_made(handle);
-        }
-        code
-    })
-}
-
 /// A call of all processes that changes a communicator: once.
 pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
@@ -77,21 +71,16 @@ pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     })
 }
 
-/// A call that frees a communicator outside parts.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn free_comm_outside(comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { state.freeing_comm(comm, real) })
-}
-
 /// A call that frees a communicator.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn free_comm(call: Call, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn free_comm(at: At, call: Call, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
+        if at == At::Outside {
+            // SAFETY: by the caller's promise.
+            return unsafe { state.freeing_comm(comm, real) };
+        }
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(comm) };
         let shape = Shape { comm: handle, ..Shape::new(call) };

@@ -3,11 +3,10 @@
 use std::ffi::c_int;
 
 use super::again::is_buffered;
-use super::{with, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
-use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
@@ -30,6 +29,18 @@ pub struct Message {
 }
 
 impl Message {
+    /// With a count of either width.
+    pub fn new(
+        buf: Ptr,
+        count: impl Into<i64>,
+        datatype: Handle,
+        peer: c_int,
+        tag: c_int,
+        comm: Handle,
+    ) -> Message {
+        Message { buf, count: count.into(), datatype, peer, tag, comm }
+    }
+
     /// A message of a persistent request, as far as it is counted.
     pub fn of(shape: &Shape) -> Message {
         Message {
@@ -69,37 +80,36 @@ impl Message {
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn send(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
-        let shape = message.shape(call, state);
-        if let Some(route) = state.sends_again(&shape) {
-            let code = state.plain(shape, || SUCCESS);
-            if code != SUCCESS {
-                return code;
-            }
+        let is_replayed = at == At::Inside && state.source() == Source::Log;
+        if is_replayed {
+            let shape = message.shape(call, state);
             // SAFETY: by the caller's promise.
-            return unsafe { state.send_again(message, route) };
+            return unsafe { send_replayed(state, shape, message) };
         }
-        if state.source() == Source::Log {
-            return state.plain(shape, || SUCCESS);
-        }
+        let shape = (at == At::Inside).then(|| message.shape(call, state));
         let link = state.sends(message, true);
         let code = real();
         state.has_sent(link, is_buffered(call.0), code);
-        let link = state.linked(link);
-        state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
+        if let Some(shape) = shape {
+            let link = state.linked(link);
+            state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
+        }
         code
     })
 }
 
-/// The same outside parts: it is counted.
-pub fn send_outside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        let link = state.sends(message, true);
-        let code = real();
-        state.has_sent(link, is_buffered(call.0), code);
-        code
-    })
+/// # Safety
+/// As for [`send`].
+unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c_int {
+    let route = state.sends_again(&shape);
+    let code = state.plain(shape, || SUCCESS);
+    match route.filter(|_| code == SUCCESS) {
+        // SAFETY: by the caller's promise.
+        Some(route) => unsafe { state.send_again(message, route) },
+        None => code,
+    }
 }
 
 /// A receive that is done when it returns. `real` gets the place for the status.
@@ -107,15 +117,19 @@ pub fn send_outside(call: Call, message: &Message, real: impl FnOnce() -> c_int)
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn recv(
+    at: At,
     call: Call,
     message: &Message,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    with(|state| {
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe {
+        if at == At::Outside {
+            return received_outside(state, message, status, real);
+        }
         let shape = message.shape(call, state);
-        // SAFETY: by the caller's promise.
-        unsafe { received(state, shape, message, status, real) }
+        received(state, shape, message, status, real)
     })
 }
 
@@ -151,35 +165,33 @@ unsafe fn received(
     SUCCESS
 }
 
-/// A receive outside parts, which is done when it returns: it is counted. `real` gets the place for
-/// the status.
+/// Outside parts a receive is counted.
 ///
 /// # Safety
-/// As MPI says of the call.
-pub unsafe fn recv_outside(
+/// As for [`recv`].
+unsafe fn received_outside(
+    state: &mut State,
     message: &Message,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    with(|state| {
-        if state.resend.is_none() {
-            return real(status);
-        }
-        let mut own = Status::default();
-        let place = match status as usize == state.mpi.numbers.status_ignore {
-            true => own.as_mut_ptr(),
-            false => status,
-        };
-        let code = real(place);
-        if code == SUCCESS {
-            // SAFETY: MPI has written it.
-            let read = unsafe { Status::read(&state.mpi, place) };
-            state.arrives_at_once(message, &read);
-        } else {
-            state.miscounts();
-        }
-        code
-    })
+    if state.resend.is_none() {
+        return real(status);
+    }
+    let mut own = Status::default();
+    let place = match status as usize == state.mpi.numbers.status_ignore {
+        true => own.as_mut_ptr(),
+        false => status,
+    };
+    let code = real(place);
+    if code == SUCCESS {
+        // SAFETY: MPI has written it.
+        let read = unsafe { Status::read(&state.mpi, place) };
+        state.arrives_at_once(message, &read);
+    } else {
+        state.miscounts();
+    }
+    code
 }
 
 /// A send and a receive in one, which are two events: one for the shape of each. `real` gets the
@@ -188,6 +200,7 @@ pub unsafe fn recv_outside(
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn sendrecv(
+    at: At,
     call: Call,
     sent: &Message,
     received: &Message,
@@ -195,6 +208,13 @@ pub unsafe fn sendrecv(
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     with(|state| {
+        if at == At::Outside {
+            let link = state.sends(sent, false);
+            // SAFETY: by the caller's promise.
+            let code = unsafe { received_outside(state, received, status, real) };
+            state.has_sent(link, false, code);
+            return code;
+        }
         let shape = sent.shape(call, state);
         let route = state.sends_again(&shape);
         let mut link = None;
@@ -220,32 +240,4 @@ pub unsafe fn sendrecv(
             _ => code,
         }
     })
-}
-
-/// The same outside parts: both are counted.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn sendrecv_outside(
-    sent: &Message,
-    received: &Message,
-    status: Ptr,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    let link = counted_send(sent);
-    // SAFETY: by the caller's promise.
-    let code = unsafe { recv_outside(received, status, real) };
-    with(|state| {
-        state.has_sent(link, false, code);
-        code
-    })
-}
-
-fn counted_send(sent: &Message) -> Option<Link> {
-    let mut link = None;
-    with(|state| {
-        link = state.sends(sent, false);
-        SUCCESS
-    });
-    link
 }
