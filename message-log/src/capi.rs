@@ -8,6 +8,7 @@ use crate::deferred::Kind;
 use crate::divergence;
 use crate::fortran;
 use crate::parts::{self, Fault, Source};
+use crate::pmpi;
 use crate::refuse;
 use crate::state::{self, State};
 
@@ -38,17 +39,19 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 /// in reverse order
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
-/// `MPI_THREAD_MULTIPLE`; the program has Open MPI's interfaces for Fortran, whose calls this library
-/// does not see; unknown flags
+/// `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
+/// or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags
 #[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
-        if fortran::passes_by(state.mpi.abi) {
-            return Err(Fault::Text(format!(
-                "part {id}: this program has Open MPI's interfaces for Fortran, whose calls this \
-                 library does not see"
-            )));
+        if pmpi::is_first() {
+            return Err(Fault::Text(
+                "this library is linked behind MPI, and does not see the program's calls: link it \
+                 ahead, or preload it"
+                    .into(),
+            ));
         }
+        fortran::check().map_err(Fault::Text)?;
         let is_first = state.parts.source() != Some(Source::Log);
         state.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {
@@ -237,7 +240,7 @@ fn release(state: &mut State) {
 }
 
 /// Says and keeps why a call failed.
-fn fail(call: &str, why: &str) -> c_int {
+pub fn fail(call: &str, why: &str) -> c_int {
     let text = format!("{call}: {why}");
     match state::with(|state| refuse::say(&state.mpi, &text)) {
         Ok(()) => {}

@@ -20,7 +20,7 @@
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
 //! - `divergence`, `refuse`, `guard`: how a call fails;
 //! - [`resend`]: messages that are sent again instead of kept;
-//! - [`fortran`]: what becomes of callers in Fortran;
+//! - [`fortran`]: how calls from Fortran come here;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
 //!
 //! What builds on this has its seams here:

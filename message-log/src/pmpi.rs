@@ -79,6 +79,14 @@ pub fn err_other(library: Option<Library>) -> c_int {
     library.map_or(Abi::Standard, |library| library.abi()).numbers().err_other
 }
 
+/// Whether MPI comes before this library in the order of search, so that what the program calls is
+/// MPI's own.
+pub fn is_first() -> bool {
+    // SAFETY: a name that ends with a null byte.
+    let has = |scope| unsafe { !libc::dlsym(scope, c"PMPI_Recv".as_ptr()).is_null() };
+    has(libc::RTLD_DEFAULT) && !has(libc::RTLD_NEXT)
+}
+
 /// Declares functions of MPI's that this library calls of its own accord.
 macro_rules! functions {
     ($($(#[$doc:meta])* $rust:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {

@@ -4,6 +4,7 @@
 
 use std::ffi::c_int;
 
+use crate::fortran;
 use crate::inside::SUCCESS;
 use crate::pmpi::Ptr;
 use crate::resend::Resend;
@@ -15,8 +16,10 @@ exports! { @one MPI_Init_thread(argc: Ptr, argv: Ptr, required: c_int, provided:
     begun(real())
 } }
 
-/// MPI has begun: the processes get ready to send messages again, while they are together.
+/// MPI has begun: interfaces for Fortran may have come since this library was loaded, and the processes
+/// get ready to send messages again, while they are together.
 fn begun(code: c_int) -> c_int {
+    fortran::take();
     if code == SUCCESS {
         // What cannot be had is said when it is asked for.
         let _ = state::with(|state| state.resend = Resend::start(&state.mpi));
