@@ -114,6 +114,22 @@ pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
     Ok(result)
 }
 
+/// Runs `body` on the state for a call outside parts: as [`with`], without a look at what the caller
+/// has looked at.
+///
+/// # Safety
+/// The phase is [`OUTSIDE`].
+#[inline(always)]
+pub unsafe fn outside<T>(body: impl FnOnce(&mut State) -> T) -> T {
+    PHASE.store(BUSY, Ordering::Relaxed);
+    // SAFETY: as in `with`, which has put the state there before the phase became OUTSIDE.
+    let state = unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() };
+    let result = body(state);
+    // No part begins inside a call.
+    PHASE.store(OUTSIDE, Ordering::Relaxed);
+    result
+}
+
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
 #[cold]
 pub fn look() -> u8 {

@@ -38,6 +38,8 @@ pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     })
 }
 
+pub use crate::state::outside;
+
 impl State {
     /// Where a call's result comes from; inside parts there is one.
     pub fn source(&self) -> Source {
@@ -118,7 +120,8 @@ impl State {
                 if code == SUCCESS {
                     // SAFETY: the call has returned.
                     let mut item = unsafe { self.received(target, status.map(|_| &own)) };
-                    item.link = message.and_then(|message| self.arrives_at_once(message, &own));
+                    item.link =
+                        message.and_then(|message| self.arrives_at_once(message, Some(&own)));
                     outcome.items = Items::One(item);
                 } else if message.is_some() {
                     self.miscounts();

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::again::{is_buffered, Counted};
 use super::p2p::Message;
-use super::{with, SUCCESS};
+use super::{outside, with, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
@@ -12,7 +12,6 @@ use crate::pmpi::Ptr;
 use crate::requests::{Life, Plain, Request};
 use crate::resend::closed::Route;
 use crate::state::State;
-use crate::status::Status;
 use crate::target::Target;
 
 /// A non-blocking send.
@@ -76,14 +75,15 @@ pub unsafe fn recv(
 /// A non-blocking send outside parts: it is counted when it is done, wherever that is.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` is the call's; and as for [`outside`].
+#[inline(always)]
 pub unsafe fn send_outside(
     call: Call,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    with(|state| {
+    let body = |state: &mut State| {
         let link = state.sends(message, true);
         let code = real();
         let Some(link) = link else { return code };
@@ -95,7 +95,9 @@ pub unsafe fn send_outside(
             state.miscounts();
         }
         code
-    })
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { outside(body) }
 }
 
 /// A send and a receive in one, which are two events: one for the shape of each. How much has come
@@ -128,14 +130,15 @@ pub unsafe fn sendrecv(
 /// A non-blocking receive outside parts: it may be waited for inside one.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` is the call's; and as for [`outside`].
+#[inline(always)]
 pub unsafe fn recv_outside(
     call: Call,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    with(|state| {
+    let body = |state: &mut State| {
         let counted = state.posts(message, true);
         let code = real();
         if code == SUCCESS && message.peer != state.mpi.numbers.proc_null {
@@ -146,7 +149,9 @@ pub unsafe fn recv_outside(
             state.miscounts();
         }
         code
-    })
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { outside(body) }
 }
 
 /// The same outside parts: it may be waited for inside one.
@@ -204,6 +209,7 @@ impl State {
     ///
     /// # Safety
     /// A handle is at `request`.
+    #[inline]
     unsafe fn begun_outside(
         &mut self,
         call: Call,
@@ -223,8 +229,8 @@ impl State {
         };
         if let Some(before) = self.requests.insert_plain(handle, plain) {
             // Its send was done when it began: only such requests share a handle.
-            if matches!(before.counted, Counted::Send { .. }) {
-                self.is_done(&before.counted, &Status::default(), false);
+            if matches!(before, Counted::Send { .. }) {
+                self.is_done(&before, None, false);
             }
         }
     }

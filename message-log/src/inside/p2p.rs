@@ -3,11 +3,10 @@
 use std::ffi::c_int;
 
 use super::again::is_buffered;
-use super::{with, SUCCESS};
+use super::{outside, with, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
-use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
@@ -93,13 +92,20 @@ pub unsafe fn send(call: Call, message: &Message, real: impl FnOnce() -> c_int) 
 }
 
 /// The same outside parts: it is counted.
-pub fn send_outside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        let link = state.sends(message, true);
-        let code = real();
-        state.has_sent(link, is_buffered(call.0), code);
-        code
-    })
+///
+/// # Safety
+/// As for [`outside`].
+#[inline(always)]
+pub unsafe fn send_outside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        outside(|state| {
+            let link = state.sends(message, true);
+            let code = real();
+            state.has_sent(link, is_buffered(call.0), code);
+            code
+        })
+    }
 }
 
 /// A receive that is done when it returns. `real` gets the place for the status.
@@ -155,31 +161,46 @@ unsafe fn received(
 /// the status.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// As MPI says of the call, and as for [`outside`].
+#[inline(always)]
 pub unsafe fn recv_outside(
     message: &Message,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    with(|state| {
-        if state.resend.is_none() {
-            return real(status);
-        }
-        let mut own = Status::default();
-        let place = match status as usize == state.mpi.numbers.status_ignore {
-            true => own.as_mut_ptr(),
-            false => status,
-        };
-        let code = real(place);
-        if code == SUCCESS {
-            // SAFETY: MPI has written it.
-            let read = unsafe { Status::read(&state.mpi, place) };
-            state.arrives_at_once(message, &read);
-        } else {
-            state.miscounts();
-        }
-        code
-    })
+    // SAFETY: by the caller's promise.
+    unsafe { outside(|state| received_outside(state, message, status, real)) }
+}
+
+/// # Safety
+/// As for [`recv_outside`].
+#[inline(always)]
+unsafe fn received_outside(
+    state: &mut State,
+    message: &Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    if state.resend.is_none() {
+        return real(status);
+    }
+    let mut own = Status::default();
+    let is_any = state.is_any(message);
+    let place = match is_any && status as usize == state.mpi.numbers.status_ignore {
+        true => own.as_mut_ptr(),
+        false => status,
+    };
+    let code = real(place);
+    if code != SUCCESS {
+        state.miscounts();
+    } else if is_any {
+        // SAFETY: MPI has written it.
+        let read = unsafe { Status::read(&state.mpi, place) };
+        state.arrives_at_once(message, Some(&read));
+    } else {
+        state.arrives_at_once(message, None);
+    }
+    code
 }
 
 /// A send and a receive in one, which are two events: one for the shape of each. `real` gets the
@@ -225,27 +246,20 @@ pub unsafe fn sendrecv(
 /// The same outside parts: both are counted.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// As MPI says of the call, and as for [`outside`].
 pub unsafe fn sendrecv_outside(
     sent: &Message,
     received: &Message,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    let link = counted_send(sent);
     // SAFETY: by the caller's promise.
-    let code = unsafe { recv_outside(received, status, real) };
-    with(|state| {
-        state.has_sent(link, false, code);
-        code
-    })
-}
-
-fn counted_send(sent: &Message) -> Option<Link> {
-    let mut link = None;
-    with(|state| {
-        link = state.sends(sent, false);
-        SUCCESS
-    });
-    link
+    unsafe {
+        outside(|state| {
+            let link = state.sends(sent, false);
+            let code = received_outside(state, received, status, real);
+            state.has_sent(link, false, code);
+            code
+        })
+    }
 }

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use super::again::{is_buffered, Counted};
 use super::p2p::Message;
-use super::{with, SUCCESS};
+use super::{outside, with, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
@@ -79,13 +79,15 @@ pub unsafe fn make(
 /// Starts persistent requests outside parts.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// As MPI says of the call, and as for [`outside`].
 pub unsafe fn start_outside(requests: Ptr, count: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
+    let body = |state: &mut State| {
         // SAFETY: by the caller's promise.
         unsafe { state.started(requests, count, 0, true) };
         real()
-    })
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { outside(body) }
 }
 
 /// Starts persistent requests.
