@@ -89,8 +89,8 @@ pub struct Plain {
 }
 
 impl Plain {
-    fn known(self) -> Request {
-        let Plain { call, comm, buf, count, datatype, counted } = self;
+    fn known(&self) -> Request {
+        let Plain { call, comm, buf, count, datatype, counted } = *self;
         let is_message = !matches!(counted, Counted::Send { .. });
         let target =
             if is_message { Target::Plain { buf, count, datatype } } else { Target::Nothing };
@@ -114,15 +114,24 @@ struct Known {
     more: Vec<Request>,
 }
 
+/// A handle, 0 where there is none, and what it is of.
+#[derive(Debug, Default)]
+struct Entry {
+    handle: usize,
+    slot: Slot,
+}
+
+/// Where a plain request stands, until another one is added or removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(usize);
+
 /// By handle: a table with open addressing, in which a request outside parts costs a few
 /// nanoseconds.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// The handles, 0 where there is none. No library has 0 for a request. As many places as a power
-    /// of two, at most half of them taken, or none at all.
-    handles: Vec<usize>,
-    /// What is at the same places.
-    slots: Vec<Slot>,
+    /// No library has 0 for a request. As many places as a power of two, at most half of them taken,
+    /// or none at all.
+    entries: Vec<Entry>,
     taken: usize,
     /// How many of them are plain.
     plain: usize,
@@ -130,29 +139,38 @@ pub struct Requests {
 
 impl Requests {
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.taken == 0
     }
 
-    /// A request has begun outside parts. What had its handle before is gone, unseen; that, if it
-    /// was of the same kind.
+    /// A request has begun outside parts. What had its handle before is gone, unseen: what that
+    /// counts, if it was plain.
     #[inline]
-    pub fn insert_plain(&mut self, handle: usize, plain: Plain) -> Option<Plain> {
+    pub fn insert_plain(&mut self, handle: usize, plain: Plain) -> Option<Counted> {
         let place = self.place_for(handle);
-        let before = std::mem::replace(&mut self.slots[place], Slot::Plain(plain));
-        match before {
-            Slot::Plain(before) => Some(before),
-            _ => {
-                self.plain += 1;
-                None
-            }
-        }
+        let slot = &mut self.entries[place].slot;
+        let before = match slot {
+            Slot::Free => None,
+            Slot::Plain(before) => Some(before.counted),
+            Slot::Known(_) => return self.replace(place, plain),
+        };
+        *slot = Slot::Plain(plain);
+        self.plain += usize::from(before.is_none());
+        before
+    }
+
+    #[cold]
+    fn replace(&mut self, place: usize, plain: Plain) -> Option<Counted> {
+        self.entries[place].slot = Slot::Plain(plain);
+        self.plain += 1;
+        None
     }
 
     /// A request has begun or was made.
     pub fn insert(&mut self, handle: usize, request: Request) {
         let place = self.place_for(handle);
-        match &mut self.slots[place] {
+        match &mut self.entries[place].slot {
             Slot::Known(known) if !request.is_unique() && !known.request.is_unique() => {
                 known.more.push(request);
             }
@@ -164,12 +182,46 @@ impl Requests {
         }
     }
 
+    /// A plain request, and what it counts.
+    #[inline]
+    pub fn plain(&self, handle: usize) -> Option<(Place, &Counted)> {
+        if self.plain == 0 {
+            return None;
+        }
+        let place = self.find(handle);
+        match &self.entries[place].slot {
+            Slot::Plain(plain) => Some((Place(place), &plain.counted)),
+            Slot::Free | Slot::Known(_) => None,
+        }
+    }
+
+    /// A plain request is gone.
+    #[inline]
+    pub fn remove_at(&mut self, place: Place) {
+        if let Slot::Plain(_) = self.entries[place.0].slot {
+            self.plain -= 1;
+            self.close(place.0);
+        }
+    }
+
+    /// Whether the status is needed to count a request when it is done.
+    pub fn needs_status(&self, handle: usize) -> bool {
+        if self.taken == 0 {
+            return false;
+        }
+        match &self.entries[self.find(handle)].slot {
+            Slot::Free => false,
+            Slot::Plain(plain) => plain.counted.needs_status(),
+            Slot::Known(known) => known.request.cancelled || known.request.counted.needs_status(),
+        }
+    }
+
     /// The request with this handle, unless it is plain.
     pub fn get(&self, handle: usize) -> Option<&Request> {
         if self.taken == 0 {
             return None;
         }
-        match &self.slots[self.find(handle)] {
+        match &self.entries[self.find(handle)].slot {
             Slot::Known(known) => Some(&known.request),
             Slot::Free | Slot::Plain(_) => None,
         }
@@ -184,7 +236,7 @@ impl Requests {
         if self.plain > 0 {
             self.know(place);
         }
-        match &mut self.slots[place] {
+        match &mut self.entries[place].slot {
             Slot::Known(known) => Some(&mut known.request),
             Slot::Free | Slot::Plain(_) => None,
         }
@@ -197,7 +249,7 @@ impl Requests {
         }
         let place = self.find(handle);
         self.know(place);
-        match &mut self.slots[place] {
+        match &mut self.entries[place].slot {
             Slot::Known(known) if !known.more.is_empty() => {
                 let next = known.more.remove(0);
                 Some(std::mem::replace(&mut known.request, next))
@@ -219,7 +271,7 @@ impl Requests {
             return Vec::new();
         }
         let place = self.find(handle);
-        let Slot::Known(known) = &mut self.slots[place] else { return Vec::new() };
+        let Slot::Known(known) = &mut self.entries[place].slot else { return Vec::new() };
         if known.request.is_unique() {
             return Vec::new();
         }
@@ -232,7 +284,7 @@ impl Requests {
     /// The target of what a replay has begun with this number, if it is not a message: then its
     /// handle may be another's.
     pub fn target_alike(&self, began: u64) -> Option<&Target> {
-        self.slots.iter().find_map(|slot| match slot {
+        self.entries.iter().find_map(|entry| match &entry.slot {
             Slot::Known(known)
                 if known.request.began == began
                     && !known.request.is_message
@@ -244,23 +296,9 @@ impl Requests {
         })
     }
 
-    /// The request is gone, if it is plain.
-    #[inline]
-    pub fn remove_plain(&mut self, handle: usize) -> Option<Plain> {
-        if self.plain == 0 {
-            return None;
-        }
-        let place = self.find(handle);
-        let Slot::Plain(plain) = self.slots[place] else { return None };
-        self.slots[place] = Slot::Free;
-        self.plain -= 1;
-        self.close(place);
-        Some(plain)
-    }
-
     /// A part begins: none is plain any more.
     pub fn know_all(&mut self) {
-        let mut places = 0..self.slots.len();
+        let mut places = 0..self.entries.len();
         while self.plain > 0 {
             let Some(place) = places.next() else { break };
             self.know(place);
@@ -269,22 +307,24 @@ impl Requests {
 
     /// All that are not plain.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
-        self.handles.iter().zip(&mut self.slots).flat_map(|(handle, slot)| {
-            let known = match slot {
+        self.entries.iter_mut().flat_map(|entry| {
+            let known = match &mut entry.slot {
                 Slot::Known(known) => Some(known),
                 Slot::Free | Slot::Plain(_) => None,
             };
+            let handle = entry.handle;
             known
                 .into_iter()
                 .flat_map(|known| std::iter::once(&mut known.request).chain(&mut known.more))
-                .map(|request| (*handle, request))
+                .map(move |request| (handle, request))
         })
     }
 
     fn know(&mut self, place: usize) {
-        if let Slot::Plain(plain) = self.slots[place] {
-            self.slots[place] =
-                Slot::Known(Box::new(Known { request: plain.known(), more: Vec::new() }));
+        let slot = &mut self.entries[place].slot;
+        if let Slot::Plain(plain) = slot {
+            let request = plain.known();
+            *slot = Slot::Known(Box::new(Known { request, more: Vec::new() }));
             self.plain -= 1;
         }
     }
@@ -292,12 +332,13 @@ impl Requests {
     /// The place of a handle, which is taken from now on.
     #[inline]
     fn place_for(&mut self, handle: usize) -> usize {
-        if 2 * self.taken >= self.handles.len() {
+        if 2 * self.taken >= self.entries.len() {
             self.grow();
         }
         let place = self.find(handle);
-        self.taken += usize::from(self.handles[place] == 0);
-        self.handles[place] = handle;
+        let entry = &mut self.entries[place];
+        self.taken += usize::from(entry.handle == 0);
+        entry.handle = handle;
         place
     }
 
@@ -308,54 +349,65 @@ impl Requests {
 
     /// Where a handle would be best: they are addresses or small numbers, and one multiplication
     /// spreads them.
+    #[inline]
     fn home(&self, handle: usize) -> usize {
         let spread = (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (spread >> 32) as usize & (self.handles.len() - 1)
+        (spread >> 32) as usize & (self.entries.len() - 1)
     }
 
     /// The place of a handle, or the free one where it belongs. The table has free places.
+    #[inline]
     fn find(&self, handle: usize) -> usize {
         let mut place = self.home(handle);
-        while self.handles[place] != handle && self.handles[place] != 0 {
-            place = (place + 1) & (self.handles.len() - 1);
+        loop {
+            let at = self.entries[place].handle;
+            if at == handle || at == 0 {
+                return place;
+            }
+            place = (place + 1) & (self.entries.len() - 1);
         }
-        place
     }
 
     /// Frees a place, and moves those behind it that would not be found any more.
-    fn close(&mut self, mut hole: usize) {
+    #[inline]
+    fn close(&mut self, hole: usize) {
         self.taken -= 1;
-        let mask = self.handles.len() - 1;
+        let behind = (hole + 1) & (self.entries.len() - 1);
+        let hole = match self.entries[behind].handle {
+            0 => hole,
+            _ => self.close_up(hole),
+        };
+        self.entries[hole] = Entry::default();
+    }
+
+    /// Moves those behind a place that would not be found any more without it: the place that is
+    /// free then.
+    fn close_up(&mut self, mut hole: usize) -> usize {
+        let mask = self.entries.len() - 1;
         let mut place = hole;
         loop {
             place = (place + 1) & mask;
-            let handle = self.handles[place];
+            let handle = self.entries[place].handle;
             if handle == 0 {
-                break;
+                return hole;
             }
             // Found from its best place on, if the hole is not between.
             let home = self.home(handle);
             if (place.wrapping_sub(home) & mask) >= (place.wrapping_sub(hole) & mask) {
-                self.handles[hole] = handle;
-                self.slots[hole] = std::mem::take(&mut self.slots[place]);
+                self.entries.swap(hole, place);
                 hole = place;
             }
         }
-        self.handles[hole] = 0;
     }
 
     #[cold]
     fn grow(&mut self) {
-        let len = (2 * self.handles.len()).max(64);
-        let handles = std::mem::replace(&mut self.handles, vec![0; len]);
-        let slots = std::mem::take(&mut self.slots);
-        self.slots.resize_with(len, Slot::default);
-        for (handle, slot) in handles.into_iter().zip(slots) {
-            if handle != 0 {
-                let place = self.find(handle);
-                self.handles[place] = handle;
-                self.slots[place] = slot;
-            }
+        let len = (2 * self.entries.len()).max(64);
+        let entries = std::mem::take(&mut self.entries);
+        self.entries.resize_with(len, Entry::default);
+        for entry in entries.into_iter().filter(|entry| entry.handle != 0) {
+            let place = self.find(entry.handle);
+            self.entries[place] = entry;
         }
     }
 }
@@ -407,8 +459,10 @@ mod tests {
                     }
                     3 => {
                         let was_plain = model.get(&handle).is_some_and(|(_, plain)| *plain);
-                        prop_assert_eq!(table.remove_plain(handle).is_some(), was_plain);
-                        if was_plain {
+                        let place = table.plain(handle).map(|(place, _)| place);
+                        prop_assert_eq!(place.is_some(), was_plain);
+                        if let Some(place) = place {
+                            table.remove_at(place);
                             model.remove(&handle);
                         }
                     }

@@ -182,6 +182,37 @@ fn fail(text: &str) -> c_int {
     code
 }
 
+/// Runs a call of MPI's outside parts on the state: as [`call`], without a look at what the caller has
+/// looked at.
+///
+/// # Safety
+/// The phase is [`OUTSIDE`].
+#[inline(always)]
+pub unsafe fn outside(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+    PHASE.store(BUSY, Ordering::Relaxed);
+    // SAFETY: as in `with`, which has put the state there before the phase became OUTSIDE.
+    let state = unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() };
+    match guard::caught(|| body(state)) {
+        Ok(code) => {
+            // No part begins inside a call.
+            PHASE.store(OUTSIDE, Ordering::Relaxed);
+            code
+        }
+        Err(text) => panicked(text),
+    }
+}
+
+/// A call outside parts has panicked.
+#[cold]
+fn panicked(text: String) -> c_int {
+    // SAFETY: as in `outside`, whose use of the state has ended.
+    if let Some(state) = unsafe { &mut *STATE.0.get() } {
+        state.failed = Some(text.clone());
+        PHASE.store(state.phase(), Ordering::Relaxed);
+    }
+    fail(&text)
+}
+
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
 #[cold]
 fn look() -> u8 {
@@ -274,6 +305,14 @@ mod tests {
         assert_eq!(phase(), INSIDE);
         assert_ne!(call(|_| 0), 0);
         close();
+        assert_eq!(phase(), ALIEN);
+
+        begin(|_| ());
+        // SAFETY: no part is open.
+        assert_eq!(unsafe { outside(|_| 7) }, 7);
+        assert_eq!(phase(), OUTSIDE);
+        // SAFETY: as above.
+        assert_ne!(unsafe { outside(|_| panic!("out of bounds")) }, 0);
         assert_eq!(phase(), ALIEN);
     }
 }

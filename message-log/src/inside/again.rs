@@ -35,6 +35,14 @@ pub enum Counted {
     Collective(Place),
 }
 
+impl Counted {
+    /// Whether the status is needed to count it.
+    #[inline]
+    pub fn needs_status(&self) -> bool {
+        matches!(self, Counted::Receive(posted) if posted.ticket.is_any())
+    }
+}
+
 /// A receive that was posted.
 #[derive(Clone, Copy, Debug)]
 pub struct Posted {
@@ -54,6 +62,7 @@ pub fn is_buffered(call: &str) -> bool {
 impl State {
     /// The group of a communicator, by which messages are counted. `None` if nothing is counted,
     /// or not on this one.
+    #[inline]
     fn group(&mut self, comm: Handle) -> Option<Place> {
         let resend = self.resend.as_mut()?;
         let group = resend.comms.get(self.mpi.abi.truncate(comm));
@@ -64,6 +73,7 @@ impl State {
     }
 
     /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
+    #[inline]
     pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
         self.resend.as_ref()?;
         if message.peer == self.mpi.numbers.proc_null {
@@ -83,6 +93,7 @@ impl State {
     }
 
     /// A message is sent, in so far as its call has returned with this code.
+    #[inline]
     pub fn has_sent(&mut self, link: Option<Link>, is_buffered: bool, code: c_int) {
         let (Some(link), Some(resend)) = (link, &mut self.resend) else { return };
         match code {
@@ -93,6 +104,7 @@ impl State {
     }
 
     /// A receive is posted.
+    #[inline]
     pub fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
         self.resend.as_ref()?;
         let numbers = self.mpi.numbers;
@@ -110,20 +122,25 @@ impl State {
         };
         let tag = (message.tag != numbers.any_tag).then_some(message.tag);
         let ticket = resend.streams.posted(Pattern { comm: group.number, peer, tag });
-        let again = again && message.count <= i64::from(c_int::MAX);
+        let is_own = peer == Some(self.mpi.rank as u32);
+        let again = again && !is_own && message.count <= i64::from(c_int::MAX);
         Some(Posted { ticket, group: place, event, again })
     }
 
-    /// A posted receive is done, with this status.
-    pub fn arrives(&mut self, posted: &Posted, status: &Status) -> Option<Link> {
-        let stream = self.stream_of(posted.group, status);
-        let own = self.mpi.rank as u32;
+    /// A posted receive is done, with this status, which is looked at if the receive does not name a
+    /// stream.
+    #[inline]
+    pub fn arrives(&mut self, posted: &Posted, status: Option<&Status>) -> Option<Link> {
+        let (mut stream, mut again) = (None, posted.again);
+        if posted.ticket.is_any() {
+            stream = status.and_then(|status| self.stream_of(posted.group, status));
+            again = again && stream.is_some_and(|stream| stream.peer != self.mpi.rank as u32);
+        }
         let streams = &mut self.resend.as_mut()?.streams;
-        let Some(stream) = stream else {
+        let Some(link) = streams.received(posted.ticket, stream, again) else {
             streams.given_up(posted.ticket);
             return None;
         };
-        let link = streams.received(posted.ticket, stream, posted.again && stream.peer != own);
         let link = streams.is_any_open().then_some(link)?;
         if let Some(event) = posted.event.filter(|_| posted.again) {
             self.parts.link(event, link);
@@ -131,14 +148,29 @@ impl State {
         Some(link)
     }
 
-    /// A receive that was posted in the same call is done, with this status.
-    pub fn arrives_at_once(&mut self, message: &Message, status: &Status) -> Option<Link> {
+    /// Whether a receive that is posted and done in one call may take messages of several streams.
+    #[inline]
+    pub fn is_any(&self, message: &Message) -> bool {
+        message.peer == self.mpi.numbers.any_source || message.tag == self.mpi.numbers.any_tag
+    }
+
+    /// A receive that was posted in the same call is done, with this status, which is looked at if
+    /// the receive does not name a stream.
+    #[inline]
+    pub fn arrives_at_once(&mut self, message: &Message, status: Option<&Status>) -> Option<Link> {
         self.resend.as_ref()?;
         if message.peer == self.mpi.numbers.proc_null {
             return None;
         }
-        let group = self.group(message.comm)?;
-        let stream = self.stream_of(group, status)?;
+        let place = self.group(message.comm)?;
+        let stream = match self.is_any(message) {
+            true => self.stream_of(place, status?)?,
+            false => {
+                let group = self.resend.as_ref()?.comms.group(place);
+                let peer = group.process(message.peer)?;
+                Stream { comm: group.number, peer, tag: message.tag }
+            }
+        };
         let own = self.mpi.rank as u32;
         let again = stream.peer != own && message.count <= i64::from(c_int::MAX);
         let streams = &mut self.resend.as_mut()?.streams;
@@ -184,7 +216,13 @@ impl State {
     }
 
     /// What a request counts when it is done, with this status and as this code says.
-    pub fn is_done(&mut self, counted: &Counted, status: &Status, failed: bool) -> Option<Link> {
+    #[inline]
+    pub fn is_done(
+        &mut self,
+        counted: &Counted,
+        status: Option<&Status>,
+        failed: bool,
+    ) -> Option<Link> {
         self.resend.as_ref()?;
         match counted {
             Counted::Nothing => None,

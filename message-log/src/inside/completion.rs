@@ -3,12 +3,12 @@
 use std::ffi::c_int;
 
 use super::again::Counted;
-use super::{with, At, SUCCESS};
+use super::{outside, with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Position, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Request};
+use crate::requests::{Life, Place, Request};
 use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
@@ -142,9 +142,12 @@ impl Completed<'_> {
     }
 }
 
-/// The handles of a call before MPI changes them: one, which most calls have, without an allocation.
+/// Handles that need no allocation.
+const FEW: usize = 16;
+
+/// The handles of a call before MPI changes them.
 enum Handles {
-    One(usize),
+    Few([usize; FEW], usize),
     Many(Vec<usize>),
 }
 
@@ -152,24 +155,26 @@ impl Handles {
     unsafe fn read(state: &State, call: &Completion) -> Handles {
         // SAFETY: as many handles as the call says, by the promise of `complete`.
         let nth = |n| unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-        match call.len() {
-            1 => Handles::One(nth(0)),
-            len => Handles::Many((0..len).map(nth).collect()),
+        let len = call.len();
+        if len > FEW {
+            return Handles::Many((0..len).map(nth).collect());
+        }
+        let mut few = [0; FEW];
+        for (n, handle) in few[..len].iter_mut().enumerate() {
+            *handle = nth(n);
+        }
+        Handles::Few(few, len)
+    }
+
+    fn as_slice(&self) -> &[usize] {
+        match self {
+            Handles::Few(few, len) => &few[..*len],
+            Handles::Many(handles) => handles,
         }
     }
 
     fn get(&self, n: usize) -> Option<usize> {
-        match self {
-            Handles::One(handle) => (n == 0).then_some(*handle),
-            Handles::Many(handles) => handles.get(n).copied(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Handles::One(_) => 1,
-            Handles::Many(handles) => handles.len(),
-        }
+        self.as_slice().get(n).copied()
     }
 }
 
@@ -177,47 +182,141 @@ impl Handles {
 ///
 /// # Safety
 /// As for [`complete`].
-unsafe fn outside(state: &mut State, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+#[inline(always)]
+unsafe fn complete_outside(
+    state: &mut State,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
     if state.requests.is_empty() {
         return real(call.statuses);
     }
     // SAFETY: by the caller's promise.
+    unsafe {
+        match plain_one(state, call) {
+            Some((place, counted)) => plain_outside(state, call, place, &counted, real),
+            None => all_outside(state, call, real),
+        }
+    }
+}
+
+/// The only request of a call, if it is plain, and counted without a status.
+///
+/// # Safety
+/// As for [`complete`].
+#[inline(always)]
+unsafe fn plain_one(state: &State, call: &Completion) -> Option<(Place, Counted)> {
+    if call.kind != Kind::One {
+        return None;
+    }
+    // SAFETY: by the caller's promise.
+    let (place, counted) = state.requests.plain(unsafe { state.mpi.read_handle(call.requests) })?;
+    (!counted.needs_status()).then_some((place, *counted))
+}
+
+/// # Safety
+/// As for [`complete`].
+#[inline(always)]
+unsafe fn plain_outside(
+    state: &mut State,
+    call: &Completion,
+    place: Place,
+    counted: &Counted,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let code = real(call.statuses);
+    // SAFETY: by the caller's promise.
+    let is_gone = unsafe { state.mpi.read_handle(call.requests) } == state.mpi.request_null;
+    if is_gone {
+        state.requests.remove_at(place);
+    }
+    if is_gone || code != SUCCESS {
+        state.is_done(counted, None, code != SUCCESS);
+    }
+    code
+}
+
+/// # Safety
+/// As for [`complete`].
+#[inline(never)]
+unsafe fn all_outside(
+    state: &mut State,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    // SAFETY: by the caller's promise.
     let before = unsafe { Handles::read(state, call) };
     let mut own = Statuses::default();
     let counts = state.resend.is_some();
-    let statuses = if counts { own.place(state, call) } else { call.statuses };
+    let has_statuses =
+        counts && before.as_slice().iter().any(|&handle| state.requests.needs_status(handle));
+    let statuses = if has_statuses { own.place(state, call) } else { call.statuses };
     let code = real(statuses);
-    if counts && has_completed(state, call, code) {
+    if counts && code == SUCCESS {
         // SAFETY: the call has returned.
         let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
         for n in 0..completed.len() {
             // SAFETY: MPI has written a status for each that it has completed.
-            let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
-            let failed = has_failed(state, code, &status);
-            let index = completed.get(n);
-            let place = usize::try_from(index).ok();
-            // A plain one does not stay.
-            let handle = place.and_then(|place| before.get(place));
-            let plain = handle.filter(|_| call.kind != Kind::Look);
-            if let Some(plain) = plain.and_then(|plain| state.requests.remove_plain(plain)) {
-                state.is_done(&plain.counted, &status, failed);
-                continue;
-            }
-            // SAFETY: as above.
-            unsafe { request_done(state, call, &before, index, &status, failed) };
+            let status = has_statuses
+                .then(|| unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) });
+            // SAFETY: by the caller's promise.
+            unsafe { counted_outside(state, call, &before, completed.get(n), status.as_ref()) };
         }
         return code;
     }
-    for n in 0..before.len() {
-        let Some(handle) = before.get(n) else { continue };
+    // Which are done and how can be told of each, but not what was sent or received.
+    state.miscounts();
+    for (n, &handle) in before.as_slice().iter().enumerate() {
         // SAFETY: by the caller's promise.
         let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-        let is_gone = after == state.mpi.request_null && handle != after;
-        if is_gone && state.requests.remove_plain(handle).is_none() {
-            state.gone(handle);
+        if after == state.mpi.request_null && handle != after {
+            match state.requests.plain(handle) {
+                Some((place, _)) => state.requests.remove_at(place),
+                None => drop(state.gone(handle)),
+            }
         }
     }
     code
+}
+
+/// One request of a call outside parts that is done is counted, and gone unless it is persistent.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn counted_outside(
+    state: &mut State,
+    call: &Completion,
+    before: &Handles,
+    index: c_int,
+    status: Option<&Status>,
+) {
+    let Some(n) = usize::try_from(index).ok() else { return };
+    let Some(handle) = before.get(n) else { return };
+    // SAFETY: by the caller's promise.
+    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+    let stays = after != state.mpi.request_null;
+    let (counted, is_cancelled) = match state.requests.plain(handle) {
+        Some((place, counted)) => {
+            let counted = *counted;
+            state.requests.remove_at(place);
+            (counted, false)
+        }
+        None if stays => match state.requests.get_mut(handle) {
+            Some(known) if known.life == Life::Real => {
+                (std::mem::take(&mut known.counted), known.cancelled)
+            }
+            _ => return,
+        },
+        None => match state.gone(handle) {
+            Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
+            _ => return,
+        },
+    };
+    if is_cancelled && status.is_some_and(Status::is_cancelled) {
+        state.is_cancelled(&counted);
+    } else {
+        state.is_done(&counted, status, false);
+    }
 }
 
 /// Places for statuses that the application does not want.
@@ -260,16 +359,19 @@ fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
 ///
 /// # Safety
 /// As MPI says of the call.
+#[inline(always)]
 pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+    if at == At::Outside {
+        // SAFETY: no part is open; and by the caller's promise.
+        return unsafe { outside(|state| complete_outside(state, call, real)) };
+    }
     with(|state| {
         let shape = Shape::of_requests(call.call, i64::from(call.count));
-        // SAFETY: by the caller's promise.
-        unsafe {
-            match (at, state.source()) {
-                (At::Outside, _) => outside(state, call, real),
-                (At::Inside, Source::Mpi) => record(state, shape, call, real),
-                (At::Inside, Source::Log) => replay(state, shape, call),
-            }
+        match state.source() {
+            // SAFETY: by the caller's promise.
+            Source::Mpi => unsafe { record(state, shape, call, real) },
+            // SAFETY: as above.
+            Source::Log => unsafe { replay(state, shape, call) },
         }
     })
 }
@@ -284,8 +386,7 @@ unsafe fn record(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let before = unsafe { Handles::read(state, call) };
-    let mut handles = (0..before.len()).filter_map(|n| before.get(n));
-    if let Some(of) = handles.find_map(|handle| state.foreign(handle)) {
+    if let Some(of) = before.as_slice().iter().find_map(|&handle| state.foreign(handle)) {
         return super::refuse_on(state, call.call, of);
     }
     let mut own = Statuses::default();
@@ -360,7 +461,7 @@ unsafe fn request_done(
     } else if is_cancelled {
         state.is_cancelled(&known.counted);
     } else {
-        link = state.is_done(&known.counted, status, failed);
+        link = state.is_done(&known.counted, Some(status), failed);
     }
     if stays && call.kind != Kind::Look {
         if let Some(request) = state.requests.get_mut(handle) {

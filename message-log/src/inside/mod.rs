@@ -49,6 +49,8 @@ pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     })
 }
 
+pub use crate::state::outside;
+
 impl State {
     /// Where a call's result comes from; inside parts there is one.
     pub fn source(&self) -> Source {
@@ -155,7 +157,8 @@ impl State {
                     // SAFETY: the call has returned.
                     let mut item = unsafe { self.received(target, status.map(|_| &own)) };
                     self.lost_on(shape.comm);
-                    item.link = message.and_then(|message| self.arrives_at_once(message, &own));
+                    item.link =
+                        message.and_then(|message| self.arrives_at_once(message, Some(&own)));
                     outcome.items = Items::One(item);
                 } else if message.is_some() {
                     self.miscounts();

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::again::{is_buffered, Counted};
 use super::p2p::Message;
-use super::{with, At, SUCCESS};
+use super::{outside, with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
@@ -12,13 +12,13 @@ use crate::pmpi::Ptr;
 use crate::requests::{Life, Plain, Request};
 use crate::resend::closed::Route;
 use crate::state::State;
-use crate::status::Status;
 use crate::target::Target;
 
 /// A non-blocking send. Outside parts it is counted when it is done, wherever that is.
 ///
 /// # Safety
 /// `request` is the call's.
+#[inline(always)]
 pub unsafe fn send(
     at: At,
     call: Call,
@@ -26,19 +26,28 @@ pub unsafe fn send(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    let counted = |state: &mut State| {
+        let link = state.sends(message, true);
+        link.map(|link| Counted::Send { link, is_buffered: is_buffered(call.0) })
+    };
+    if at == At::Outside {
+        let body = |state: &mut State| {
+            let counted = counted(state);
+            // SAFETY: by the caller's promise.
+            unsafe { state.starting_outside(call, message, counted, request, real) }
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
     with(|state| {
-        let counts = at == At::Outside || state.source() == Source::Mpi;
-        let link = if counts { state.sends(message, true) } else { None };
-        let is_buffered = is_buffered(call.0);
-        let counted = link.map(|link| Counted::Send { link, is_buffered });
+        let shape = message.shape(call, state);
+        let route = state.sends_again(&shape);
+        let counted = match state.source() {
+            Source::Mpi => counted(state).unwrap_or_default(),
+            Source::Log => Counted::Nothing,
+        };
         // SAFETY: by the caller's promise.
         unsafe {
-            if at == At::Outside {
-                return state.starting_outside(call, message, counted, request, real);
-            }
-            let shape = message.shape(call, state);
-            let route = state.sends_again(&shape);
-            let counted = counted.unwrap_or_default();
             let code = state.starting(shape, Target::Nothing, false, counted, request, real);
             state.goes_again(code, message, route, true, request);
             code
@@ -50,6 +59,7 @@ pub unsafe fn send(
 ///
 /// # Safety
 /// `request` is the call's.
+#[inline(always)]
 pub unsafe fn recv(
     at: At,
     call: Call,
@@ -57,19 +67,31 @@ pub unsafe fn recv(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    let counted = |state: &mut State| {
+        let posted = state.posts(message, true);
+        posted.map_or(Counted::Nothing, Counted::Receive)
+    };
+    if at == At::Outside {
+        let body = |state: &mut State| {
+            let counted = counted(state);
+            let is_message = message.peer != state.mpi.numbers.proc_null;
+            let counted = is_message.then_some(counted);
+            // SAFETY: by the caller's promise.
+            unsafe { state.starting_outside(call, message, counted, request, real) }
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
     with(|state| {
         let is_message = message.peer != state.mpi.numbers.proc_null;
-        let counts = at == At::Outside || state.source() == Source::Mpi;
-        let posted = if counts { state.posts(message, true) } else { None };
-        let counted = posted.map_or(Counted::Nothing, Counted::Receive);
+        let shape = message.shape(call, state);
+        let route = state.posts_again(&shape);
+        let counted = match state.source() {
+            Source::Mpi => counted(state),
+            Source::Log => Counted::Nothing,
+        };
         // SAFETY: by the caller's promise.
         unsafe {
-            if at == At::Outside {
-                let counted = is_message.then_some(counted);
-                return state.starting_outside(call, message, counted, request, real);
-            }
-            let shape = message.shape(call, state);
-            let route = state.posts_again(&shape);
             let code = state.receiving_later(shape, message, is_message, counted, request, real);
             state.goes_again(code, message, route, false, request);
             code
@@ -138,6 +160,7 @@ impl State {
     ///
     /// # Safety
     /// `request` is the call's.
+    #[inline(always)]
     unsafe fn starting_outside(
         &mut self,
         call: Call,
@@ -161,6 +184,7 @@ impl State {
     ///
     /// # Safety
     /// A handle is at `request`.
+    #[inline]
     unsafe fn begun_outside(
         &mut self,
         call: Call,
@@ -180,8 +204,8 @@ impl State {
         };
         if let Some(before) = self.requests.insert_plain(handle, plain) {
             // Its send was done when it began: only such requests share a handle.
-            if matches!(before.counted, Counted::Send { .. }) {
-                self.is_done(&before.counted, &Status::default(), false);
+            if matches!(before, Counted::Send { .. }) {
+                self.is_done(&before, None, false);
             }
         }
     }

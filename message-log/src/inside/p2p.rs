@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::again::is_buffered;
-use super::{with, At, SUCCESS};
+use super::{outside, with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
@@ -80,22 +80,36 @@ impl Message {
 ///
 /// # Safety
 /// As MPI says of the call.
+#[inline(always)]
 pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        let is_replayed = at == At::Inside && state.source() == Source::Log;
-        if is_replayed {
-            let shape = message.shape(call, state);
-            // SAFETY: by the caller's promise.
-            return unsafe { send_replayed(state, shape, message) };
-        }
-        let shape = (at == At::Inside).then(|| message.shape(call, state));
+    if at == At::Inside {
+        // SAFETY: by the caller's promise.
+        return unsafe { send_inside(call, message, real) };
+    }
+    let body = |state: &mut State| {
         let link = state.sends(message, true);
         let code = real();
         state.has_sent(link, is_buffered(call.0), code);
-        if let Some(shape) = shape {
-            let link = state.linked(link);
-            state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
+        code
+    };
+    // SAFETY: no part is open.
+    unsafe { outside(body) }
+}
+
+/// # Safety
+/// As for [`send`].
+unsafe fn send_inside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let shape = message.shape(call, state);
+        if state.source() == Source::Log {
+            // SAFETY: by the caller's promise.
+            return unsafe { send_replayed(state, shape, message) };
         }
+        let link = state.sends(message, true);
+        let code = real();
+        state.has_sent(link, is_buffered(call.0), code);
+        let link = state.linked(link);
+        state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
         code
     })
 }
@@ -116,6 +130,7 @@ unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c
 ///
 /// # Safety
 /// As MPI says of the call.
+#[inline(always)]
 pub unsafe fn recv(
     at: At,
     call: Call,
@@ -123,13 +138,14 @@ pub unsafe fn recv(
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe {
-        if at == At::Outside {
-            return received_outside(state, message, status, real);
-        }
+    if at == At::Outside {
+        // SAFETY: no part is open; and by the caller's promise.
+        return unsafe { outside(|state| received_outside(state, message, status, real)) };
+    }
+    with(|state| {
         let shape = message.shape(call, state);
-        received(state, shape, message, status, real)
+        // SAFETY: by the caller's promise.
+        unsafe { received(state, shape, message, status, real) }
     })
 }
 
@@ -169,6 +185,7 @@ unsafe fn received(
 ///
 /// # Safety
 /// As for [`recv`].
+#[inline(always)]
 unsafe fn received_outside(
     state: &mut State,
     message: &Message,
@@ -179,17 +196,20 @@ unsafe fn received_outside(
         return real(status);
     }
     let mut own = Status::default();
-    let place = match status as usize == state.mpi.numbers.status_ignore {
+    let is_any = state.is_any(message);
+    let place = match is_any && status as usize == state.mpi.numbers.status_ignore {
         true => own.as_mut_ptr(),
         false => status,
     };
     let code = real(place);
-    if code == SUCCESS {
+    if code != SUCCESS {
+        state.miscounts();
+    } else if is_any {
         // SAFETY: MPI has written it.
         let read = unsafe { Status::read(&state.mpi, place) };
-        state.arrives_at_once(message, &read);
+        state.arrives_at_once(message, Some(&read));
     } else {
-        state.miscounts();
+        state.arrives_at_once(message, None);
     }
     code
 }
@@ -207,14 +227,18 @@ pub unsafe fn sendrecv(
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    with(|state| {
-        if at == At::Outside {
+    if at == At::Outside {
+        let body = |state: &mut State| {
             let link = state.sends(sent, false);
             // SAFETY: by the caller's promise.
             let code = unsafe { received_outside(state, received, status, real) };
             state.has_sent(link, false, code);
-            return code;
-        }
+            code
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
+    with(|state| {
         let shape = sent.shape(call, state);
         let route = state.sends_again(&shape);
         let mut link = None;

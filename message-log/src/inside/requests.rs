@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use super::again::{is_buffered, Counted};
 use super::p2p::Message;
-use super::{with, At, SUCCESS};
+use super::{outside, with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
@@ -76,12 +76,16 @@ pub unsafe fn start(
     count: c_int,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    with(|state| {
-        if at == At::Outside {
+    if at == At::Outside {
+        let body = |state: &mut State| {
             // SAFETY: by the caller's promise.
             unsafe { state.started(requests, count, 0, true) };
-            return real();
-        }
+            real()
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
+    with(|state| {
         let mut shape = Shape::of_requests(call, i64::from(count));
         for n in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: by the caller's promise.

@@ -22,6 +22,7 @@ pub struct Group {
 
 impl Group {
     /// The number in `MPI_COMM_WORLD` of a process of the group.
+    #[inline]
     pub fn process(&self, rank: c_int) -> Option<u32> {
         self.world.get(usize::try_from(rank).ok()?).copied()
     }
@@ -36,6 +37,8 @@ pub struct Place(u32);
 #[derive(Debug, Default)]
 pub struct Comms {
     known: HashMap<usize, Place, BuildHasherDefault<Spread>>,
+    /// The one that was asked for last.
+    last: Option<(usize, Place)>,
     groups: Vec<Group>,
     /// By the digest of their processes: those, and how many communicators they had.
     made: HashMap<u64, (Rc<[u32]>, u64)>,
@@ -52,11 +55,23 @@ impl Comms {
 
     /// The communicator with this handle. `None` if it was not seen to be made, or is one of two
     /// groups.
-    pub fn get(&self, handle: usize) -> Option<Place> {
-        self.known.get(&handle).copied()
+    #[inline]
+    pub fn get(&mut self, handle: usize) -> Option<Place> {
+        match self.last {
+            Some((last, place)) if last == handle => Some(place),
+            _ => self.look(handle),
+        }
+    }
+
+    #[inline(never)]
+    fn look(&mut self, handle: usize) -> Option<Place> {
+        let place = self.known.get(&handle).copied()?;
+        self.last = Some((handle, place));
+        Some(place)
     }
 
     /// The group at a place.
+    #[inline]
     pub fn group(&self, place: Place) -> &Group {
         &self.groups[place.0 as usize]
     }
@@ -71,12 +86,14 @@ impl Comms {
         let (world, before) = self.made.entry(digest.finish()).or_insert((world, 0));
         digest.write_u64(*before);
         *before += 1;
+        self.last = None;
         self.known.insert(handle, Place(self.groups.len() as u32));
         self.groups.push(Group { number: digest.finish(), world: Rc::clone(world) });
     }
 
     /// A communicator was freed.
     pub fn forget(&mut self, handle: usize) {
+        self.last = None;
         self.known.remove(&handle);
     }
 }

@@ -3,13 +3,14 @@
 //! | file | owns |
 //! | --- | --- |
 //! | [`streams`] | what this process has sent and received, counted |
+//! | `table` | where each stream stands |
 //! | [`report`] | what it tells the others of a part at its end |
 //! | [`survey`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
 //! | [`comms`] | which communicator is which, for all processes |
 //! | [`exchange`] | the reports on their way |
 //! | [`closed`] | which messages of a part this process sends and receives again |
 //!
-//! The first three are without MPI. What calls do with all this stands in
+//! The first four are without MPI. What calls do with all this stands in
 //! `inside/again.rs`.
 
 pub mod closed;
@@ -19,6 +20,7 @@ pub mod report;
 mod spread;
 pub mod streams;
 pub mod survey;
+mod table;
 #[cfg(test)]
 mod tests;
 

@@ -8,14 +8,13 @@
 //! change, so that its end knows those at its beginning. Counts are of the whole job: what is under
 //! way when a part begins makes the difference.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hash};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::report::{Entry, Kind, Report};
-use super::spread::Spread;
+use super::table::{Index, Key};
 
 /// Messages with one tag between this process and another, one way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The communicator, by the number that all its processes have for it.
     pub comm: u64,
@@ -23,6 +22,13 @@ pub struct Stream {
     pub peer: u32,
     /// The tag.
     pub tag: i32,
+}
+
+impl Key for Stream {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.comm ^ (u64::from(self.peer) << 32 | u64::from(self.tag as u32))
+    }
 }
 
 /// A message.
@@ -46,19 +52,40 @@ pub struct Pattern {
 }
 
 impl Pattern {
+    #[inline]
     fn takes(&self, stream: &Stream) -> bool {
         self.comm == stream.comm
             && self.peer.is_none_or(|peer| peer == stream.peer)
             && self.tag.is_none_or(|tag| tag == stream.tag)
     }
 
+    #[inline]
     fn stream(&self) -> Option<Stream> {
         Some(Stream { comm: self.comm, peer: self.peer?, tag: self.tag? })
     }
 }
 
 /// The order in which receives were posted.
-pub type Ticket = u64;
+type Order = u64;
+
+/// A receive that was posted.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    order: Order,
+    /// The place of its stream, or [`ANY`].
+    place: u32,
+}
+
+impl Ticket {
+    /// Whether the message has to say which stream it is of.
+    #[inline]
+    pub fn is_any(self) -> bool {
+        self.place == ANY
+    }
+}
+
+/// The place of the stream of a receive that may take one of several.
+const ANY: u32 = u32::MAX;
 
 /// Two counts of a stream or of collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,8 +102,10 @@ struct Counter<K> {
     counts: Counts,
     /// Sent and not completed.
     open: u64,
-    /// When the last message that was received was waited for.
-    last: Ticket,
+    /// When the receive of the last message that has come was posted.
+    last: Order,
+    /// The receives that name the stream and have received nothing yet, in order.
+    waiting: VecDeque<Order>,
     /// The others have not been told of the counts.
     changed: bool,
     /// The last report that has looked at it.
@@ -85,24 +114,36 @@ struct Counter<K> {
 
 #[derive(Debug)]
 struct Side<K> {
-    index: HashMap<K, u32, BuildHasherDefault<Spread>>,
+    index: Index,
     counters: Vec<Counter<K>>,
 }
 
 impl<K> Default for Side<K> {
     fn default() -> Side<K> {
-        Side { index: HashMap::default(), counters: Vec::new() }
+        Side { index: Index::default(), counters: Vec::new() }
     }
 }
 
-impl<K: Copy + Eq + Hash> Side<K> {
+impl<K: Key> Side<K> {
+    #[inline]
     fn place(&mut self, key: K) -> u32 {
-        let new = self.counters.len() as u32;
-        let place = *self.index.entry(key).or_insert(new);
-        if place == new {
-            let counts = Counts::default();
-            self.counters.push(Counter { key, counts, open: 0, last: 0, changed: false, seen: 0 });
-        }
+        let found = self.index.find(&key, |place| &self.counters[place as usize].key);
+        found.unwrap_or_else(|| self.add(key))
+    }
+
+    #[cold]
+    fn add(&mut self, key: K) -> u32 {
+        let place = self.counters.len() as u32;
+        self.counters.push(Counter {
+            key,
+            counts: Counts::default(),
+            open: 0,
+            last: 0,
+            waiting: VecDeque::new(),
+            changed: false,
+            seen: 0,
+        });
+        self.index.add(place, |place| &self.counters[place as usize].key);
         place
     }
 }
@@ -122,24 +163,31 @@ struct Change {
     place: u32,
     before: Counts,
     /// The message is not to be sent again, if it was not posted after this ticket.
-    posted: Ticket,
+    posted: Order,
     /// So many messages must have been sent, if all that may lie before the one received do; or so
     /// many receives posted, as the one that was sent is known to have been received.
     reach: u64,
 }
 
 /// A communicator's collective calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Collective {
     comm: u64,
     size: u32,
+}
+
+impl Key for Collective {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.comm ^ u64::from(self.size)
+    }
 }
 
 /// Where a part began.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     journal: usize,
-    ticket: Ticket,
+    ticket: Order,
     unknown: u64,
 }
 
@@ -149,9 +197,9 @@ pub struct Streams {
     outgoing: Side<Stream>,
     incoming: Side<Stream>,
     collective: Side<Collective>,
-    tickets: Ticket,
-    /// Receives that were posted and have received nothing yet.
-    waiting: BTreeMap<Ticket, Pattern>,
+    tickets: Order,
+    /// Receives that were posted for one of several streams and have received nothing yet.
+    waiting: BTreeMap<Order, Pattern>,
     journal: Vec<Change>,
     open: u32,
     reports: u64,
@@ -162,88 +210,150 @@ pub struct Streams {
 
 impl Streams {
     /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
+    #[inline]
     pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
-        let posted = if again { Ticket::MAX } else { 0 };
         let counter = &mut self.outgoing.counters[place as usize];
-        let number = counter.counts.messages;
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.open += 1;
         counter.changed = true;
-        self.note(Change { table: Table::Outgoing, place, before, posted, reach: 0 });
-        Link { stream: place, number }
+        let posted = if again { Order::MAX } else { 0 };
+        self.note(Table::Outgoing, place, before, posted, 0);
+        Link { stream: place, number: before.messages }
     }
 
     /// The send of a message is completed. `buffered`: that says nothing of its receiver.
+    #[inline]
     pub fn send_done(&mut self, link: Link, buffered: bool) {
-        let Some(counter) = self.outgoing.counters.get_mut(link.stream as usize) else { return };
-        let before = counter.counts;
-        counter.open = counter.open.saturating_sub(1);
         let place = link.stream;
+        let Some(counter) = self.outgoing.counters.get_mut(place as usize) else { return };
+        counter.open = counter.open.saturating_sub(1);
+        let before = counter.counts;
         let reach = if buffered { 0 } else { link.number + 1 };
-        self.note(Change { table: Table::Outgoing, place, before, posted: Ticket::MAX, reach });
+        self.note(Table::Outgoing, place, before, Order::MAX, reach);
     }
 
     /// A receive is posted.
+    #[inline]
     pub fn posted(&mut self, pattern: Pattern) -> Ticket {
         self.tickets += 1;
+        let order = self.tickets;
+        let Some(stream) = pattern.stream() else { return self.posted_for_any(pattern) };
+        let place = self.incoming.place(stream);
+        let counter = &mut self.incoming.counters[place as usize];
+        counter.waiting.push_back(order);
+        let before = counter.counts;
+        counter.counts.other += 1;
+        counter.changed = true;
+        self.note(Table::Incoming, place, before, Order::MAX, 0);
+        Ticket { order, place }
+    }
+
+    #[cold]
+    fn posted_for_any(&mut self, pattern: Pattern) -> Ticket {
         self.waiting.insert(self.tickets, pattern);
-        if let Some(stream) = pattern.stream() {
-            let place = self.incoming.place(stream);
-            let counter = &mut self.incoming.counters[place as usize];
-            let before = counter.counts;
-            counter.counts.other += 1;
-            counter.changed = true;
-            let posted = Ticket::MAX;
-            self.note(Change { table: Table::Incoming, place, before, posted, reach: 0 });
-        }
-        self.tickets
+        Ticket { order: self.tickets, place: ANY }
     }
 
     /// A posted receive has got a message. `again`: it can be received again, as far as the kind of
-    /// call goes.
-    pub fn received(&mut self, ticket: Ticket, stream: Stream, again: bool) -> Link {
-        let specific = self.waiting.remove(&ticket).is_some_and(|own| own.stream().is_some());
-        self.arrived(ticket, stream, specific, again)
+    /// call goes. `stream`: which one it is of, if the receive does not say so.
+    #[inline]
+    pub fn received(
+        &mut self,
+        ticket: Ticket,
+        stream: Option<Stream>,
+        again: bool,
+    ) -> Option<Link> {
+        let order = ticket.order;
+        if !ticket.is_any() {
+            let (before_it, was_there) = self.no_longer_waits(ticket);
+            return Some(self.arrived(order, ticket.place, before_it, was_there, again));
+        }
+        let place = self.incoming.place(stream?);
+        self.waiting.remove(&order);
+        Some(self.arrived(order, place, self.waits_before(place, order), false, again))
     }
 
     /// A receive that was posted in the same call has got a message. `again`: it can be received
     /// again, as far as the kind of call goes.
+    #[inline]
     pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
         self.tickets += 1;
-        self.arrived(self.tickets, stream, false, again)
+        let (order, place) = (self.tickets, self.incoming.place(stream));
+        self.arrived(order, place, self.waits_before(place, order), false, again)
     }
 
-    fn arrived(&mut self, ticket: Ticket, stream: Stream, counted: bool, again: bool) -> Link {
-        let place = self.incoming.place(stream);
-        let earlier = self.waiting.range(..ticket);
-        let before_it = earlier.filter(|(_, other)| other.takes(&stream)).count() as u64;
+    /// How many receives that name a stream were posted before another and wait still.
+    #[inline]
+    fn waits_before(&self, place: u32, order: Order) -> u64 {
+        let waiting = &self.incoming.counters[place as usize].waiting;
+        if waiting.is_empty() {
+            return 0;
+        }
+        waiting.partition_point(|&other| other < order) as u64
+    }
+
+    /// A receive that names its stream is done: how many of these were posted before it and wait
+    /// still, and whether it waited.
+    #[inline]
+    fn no_longer_waits(&mut self, ticket: Ticket) -> (u64, bool) {
+        let waiting = &mut self.incoming.counters[ticket.place as usize].waiting;
+        // Most are done in their order.
+        if waiting.front() == Some(&ticket.order) {
+            waiting.pop_front();
+            return (0, true);
+        }
+        let at = waiting.binary_search(&ticket.order);
+        if let Ok(at) = at {
+            waiting.remove(at);
+        }
+        (at.unwrap_or_else(|at| at) as u64, at.is_ok())
+    }
+
+    /// A message of the stream at `place` has come. Of the receives that name the stream,
+    /// `before_it` were posted before its own and wait still; `counted`: its own is one of those that
+    /// name it.
+    #[inline]
+    fn arrived(
+        &mut self,
+        order: Order,
+        place: u32,
+        mut before_it: u64,
+        counted: bool,
+        again: bool,
+    ) -> Link {
         let counter = &mut self.incoming.counters[place as usize];
+        if !self.waiting.is_empty() {
+            let earlier = self.waiting.range(..order);
+            before_it += earlier.filter(|(_, other)| other.takes(&counter.key)).count() as u64;
+        }
         let (before, number) = (counter.counts, counter.counts.messages);
         // Its number is in doubt if an earlier receive may get, or has got, an earlier message later.
-        let is_doubtful = before_it > 0 || ticket < counter.last;
-        counter.last = counter.last.max(ticket);
+        let is_doubtful = before_it > 0 || order < counter.last;
+        counter.last = counter.last.max(order);
         counter.counts.messages += 1;
         counter.counts.other += u64::from(!counted);
         counter.changed = true;
-        let posted = if is_doubtful || !again { 0 } else { ticket };
-        let reach = number + before_it + 1;
-        self.note(Change { table: Table::Incoming, place, before, posted, reach });
+        let posted = if is_doubtful || !again { 0 } else { order };
+        self.note(Table::Incoming, place, before, posted, number + before_it + 1);
         Link { stream: place, number }
     }
 
     /// A posted receive has ended without a message.
     pub fn given_up(&mut self, ticket: Ticket) {
-        let Some(stream) = self.waiting.remove(&ticket).and_then(|own| own.stream()) else {
+        if ticket.is_any() {
+            self.waiting.remove(&ticket.order);
             return;
-        };
-        let place = self.incoming.place(stream);
-        let counter = &mut self.incoming.counters[place as usize];
-        let before = counter.counts;
-        counter.counts.other = counter.counts.other.saturating_sub(1);
-        counter.changed = true;
-        self.note(Change { table: Table::Incoming, place, before, posted: Ticket::MAX, reach: 0 });
+        }
+        let (_, was_there) = self.no_longer_waits(ticket);
+        if was_there {
+            let counter = &mut self.incoming.counters[ticket.place as usize];
+            let before = counter.counts;
+            counter.counts.other = counter.counts.other.saturating_sub(1);
+            counter.changed = true;
+            self.note(Table::Incoming, ticket.place, before, Order::MAX, 0);
+        }
     }
 
     /// A collective call on a communicator of so many processes begins.
@@ -253,13 +363,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        self.note(Change {
-            table: Table::Collective,
-            place,
-            before,
-            posted: Ticket::MAX,
-            reach: 0,
-        });
+        self.note(Table::Collective, place, before, Order::MAX, 0);
     }
 
     /// A collective call is completed.
@@ -269,13 +373,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.changed = true;
-        self.note(Change {
-            table: Table::Collective,
-            place,
-            before,
-            posted: Ticket::MAX,
-            reach: 0,
-        });
+        self.note(Table::Collective, place, before, Order::MAX, 0);
     }
 
     /// Something was sent or received that belongs to no stream that both ends know.
@@ -288,9 +386,10 @@ impl Streams {
         self.is_miscounted = true;
     }
 
-    fn note(&mut self, change: Change) {
+    #[inline]
+    fn note(&mut self, table: Table, place: u32, before: Counts, posted: Order, reach: u64) {
         if self.open > 0 {
-            self.journal.push(change);
+            self.journal.push(Change { table, place, before, posted, reach });
         }
     }
 
@@ -341,7 +440,7 @@ impl Streams {
         for table in [Table::Outgoing, Table::Incoming, Table::Collective] {
             for place in self.unreported(table, report) {
                 let before = self.counts(table, place);
-                let change = Change { table, place, before, posted: Ticket::MAX, reach: 0 };
+                let change = Change { table, place, before, posted: Order::MAX, reach: 0 };
                 entries.push((table, place, self.entry(&change)));
             }
         }

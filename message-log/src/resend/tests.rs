@@ -146,8 +146,8 @@ impl Job {
                 let Some(n) = (if newest { open.next_back() } else { open.next() }) else { return };
                 let message = &self.messages[self.receives[n].message.unwrap()];
                 let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
-                let link = self.streams[own].received(self.receives[n].ticket, stream, true);
-                self.receives[n].done = Some((when, link));
+                let link = self.streams[own].received(self.receives[n].ticket, Some(stream), true);
+                self.receives[n].done = link.map(|link| (when, link));
             }
             Step::Border => self.border(own),
         }

@@ -1,0 +1,96 @@
+//! Where keys stand in a list, found with one multiplication and, mostly, one look.
+
+/// What is looked up.
+pub trait Key: Copy + Eq {
+    /// A number that differs wherever keys do, as far as it can.
+    fn word(&self) -> u64;
+}
+
+/// The places of keys in a list that only grows: a table with open addressing. The keys stand in the
+/// list alone.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// A key's place and one; 0 where there is none. As many as a power of two, at most half of them
+    /// taken, or none at all.
+    places: Vec<u32>,
+    taken: usize,
+}
+
+impl Index {
+    /// The place of a key. `key_at` gives the key at a place.
+    #[inline]
+    pub fn find<'a, K: Key + 'a>(&self, key: &K, key_at: impl Fn(u32) -> &'a K) -> Option<u32> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let mut slot = self.home(key);
+        loop {
+            let place = self.places[slot].checked_sub(1)?;
+            if key_at(place) == key {
+                return Some(place);
+            }
+            slot = (slot + 1) & (self.places.len() - 1);
+        }
+    }
+
+    /// The key at this place is new. `key_at` gives the key at a place.
+    pub fn add<'a, K: Key + 'a>(&mut self, place: u32, key_at: impl Fn(u32) -> &'a K) {
+        if 2 * (self.taken + 1) > self.places.len() {
+            let len = (2 * self.places.len()).max(64);
+            for place in std::mem::replace(&mut self.places, vec![0; len]) {
+                if let Some(place) = place.checked_sub(1) {
+                    self.put(place, key_at(place));
+                }
+            }
+        }
+        self.put(place, key_at(place));
+        self.taken += 1;
+    }
+
+    fn put<K: Key>(&mut self, place: u32, key: &K) {
+        let mut slot = self.home(key);
+        while self.places[slot] != 0 {
+            slot = (slot + 1) & (self.places.len() - 1);
+        }
+        self.places[slot] = place + 1;
+    }
+
+    /// Where a key would be best.
+    #[inline]
+    fn home<K: Key>(&self, key: &K) -> usize {
+        let spread = key.word().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The upper half has bits of all that the key has.
+        (spread >> 32) as usize & (self.places.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Pair(u32, u32);
+
+    impl Key for Pair {
+        fn word(&self) -> u64 {
+            // With many alike.
+            u64::from(self.0)
+        }
+    }
+
+    /// Catches keys that are lost when the table grows, and such as are taken for others with the
+    /// same word.
+    #[test]
+    fn every_key_is_found_where_it_is() {
+        let (mut index, mut keys) = (Index::default(), Vec::new());
+        for n in 0..1000 {
+            let key = Pair(n / 3, n);
+            assert_eq!(index.find(&key, |place| &keys[place as usize]), None);
+            keys.push(key);
+            index.add(n, |place| &keys[place as usize]);
+        }
+        for (n, key) in (0..).zip(&keys) {
+            assert_eq!(index.find(key, |place| &keys[place as usize]), Some(n));
+        }
+    }
+}
