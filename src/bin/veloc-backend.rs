@@ -33,7 +33,8 @@ fn main() -> ExitCode {
     }
     let start = match (path, handed_over) {
         (Some(path), false) => Start::Configuration { path: Path::new(path), foreground },
-        (None, true) => Start::HandedOver,
+        // Which configuration it is says the client; here it is for who looks at the processes.
+        (_, true) => Start::HandedOver,
         _ => return misuse("which configuration?"),
     };
     if foreground {

@@ -127,6 +127,8 @@ pub enum FileCopy {
     Present,
     /// Could not be written. The bytes stay where they are.
     Failed,
+    /// Of scratch: could not be written, so that the checkpoint goes to persistent without it.
+    Bypassed,
 }
 
 impl FileCopy {
@@ -275,6 +277,12 @@ impl Entry {
     /// The whole checkpoint can be read from a file.
     pub fn in_file(&self) -> bool {
         self.scratch == FileCopy::Present || self.persistent == FileCopy::Present
+    }
+
+    /// Its bytes in memory have still to reach a file.
+    pub fn needs_memory(&self) -> bool {
+        let straight = self.scratch == FileCopy::Bypassed;
+        self.scratch.is_due() || straight && (self.persistent.is_due() || self.awaits_place)
     }
 
     /// A step on its way to its files has failed, and is not tried again until asked for.

@@ -288,14 +288,7 @@ impl World {
                 self.state.fetch_done(job.id, &end);
             }
             Job::Write(job) => {
-                let content = job
-                    .regions
-                    .iter()
-                    .map(|region| {
-                        let source = job.memory[region.part as usize].clone().unwrap();
-                        (region.id, self.bytes(&source, region))
-                    })
-                    .collect();
+                let content = self.content(&job);
                 let file = (job.name.to_string(), job.version);
                 if result.is_ok() && self.state.still_wanted(job.id) {
                     self.scratch.insert(file.clone(), content);
@@ -306,13 +299,23 @@ impl World {
             }
             Job::Persist(job) => {
                 let file = (job.name.to_string(), job.version);
-                let content = self.scratch.get(&file).cloned();
+                let content = match &job.straight {
+                    Some(source) => {
+                        let wanted = self.state.still_wanted(job.id);
+                        if wanted && result.is_ok() {
+                            // It must not be nearer than what is newer.
+                            self.scratch.remove(&file);
+                        }
+                        wanted.then(|| self.content(source))
+                    }
+                    None => self.scratch.get(&file).cloned(),
+                };
                 // Only the file of a checkpoint that was replaced may have gone meanwhile.
                 assert!(content.is_some() || !self.state.still_wanted(job.id));
                 let result = result.and_then(|()| content.ok_or_else(failure)).map(|content| {
                     self.persistent.insert(file.clone(), content);
                 });
-                if self.state.persist_done(job.id, result) == After::Unlink {
+                if self.state.persist_done(&job, result) == After::Unlink {
                     self.scratch.remove(&file);
                 }
             }
@@ -340,6 +343,15 @@ impl World {
                 self.state.read_done(&job, &result);
             }
         }
+    }
+
+    /// What a writer reads of a checkpoint.
+    fn content(&mut self, job: &FileJob) -> BTreeMap<i32, Vec<u8>> {
+        let region = |region: &Region| {
+            let source = job.memory[region.part as usize].clone().unwrap();
+            (region.id, self.bytes(&source, region))
+        };
+        job.regions.iter().map(region).collect()
     }
 
     fn bytes(&mut self, source: &Source, region: &Region) -> Vec<u8> {
@@ -541,7 +553,8 @@ proptest! {
                     continue;
                 }
                 let file = (NAME.to_string(), version);
-                prop_assert_eq!(heir.scratch.get(&file), Some(content), "version {}", version);
+                let nearest = heir.scratch.get(&file).or_else(|| heir.persistent.get(&file));
+                prop_assert_eq!(nearest, Some(content), "version {}", version);
                 if job.persistent {
                     prop_assert_eq!(heir.persistent.get(&file), Some(content), "{}", version);
                 }
@@ -936,7 +949,7 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
         }) {}
         let job = world.state.next_persist().unwrap();
         assert!(!world.state.forget_file(NAME, 1, FileTier::Persistent));
-        world.state.persist_done(job.id, Ok(()));
+        world.state.persist_done(&job, Ok(()));
     }
     assert!(world.state.forget_file(NAME, 1, FileTier::Persistent));
 }
@@ -980,7 +993,7 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
             7 => drop(state.cleanup(NAME)),
             _ => {
                 let job = state.next_persist().unwrap();
-                state.persist_done(job.id, Ok(()));
+                state.persist_done(&job, Ok(()));
             }
         }
         let owed = |id: &Id| {

@@ -168,9 +168,8 @@ pub const KEYS: &[Key] = &[
         values: "seconds, at most 86400",
         role: Role::Default("5"),
         meaning: "How often veloc-backend looks whether a client lives where the system does not \
-                  tell of its end; 0 counts as 1. A job that waits for a veloc-backend which does not answer says \
-                  so after this time, and goes on without it after six times as long (a minute at \
-                  the most).",
+                  tell of its end; 0 counts as 1. A veloc-backend of which nothing is heard for so long, \
+                  at least 3 and at most 60 seconds, is given up, and the job goes on without one.",
     },
     Key {
         name: "max_parallelism",

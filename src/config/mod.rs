@@ -140,6 +140,10 @@ pub struct Config {
     pub ec_parity: usize,
     /// What this process is lost together with. `None`: its host.
     pub failure_domain: Option<String>,
+    /// The file that this was read from, for who looks at a list of processes. No part of what the
+    /// configuration says: copies of a file are one configuration.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 impl Config {
@@ -175,7 +179,7 @@ impl Config {
         for warning in warnings {
             log::warn!("{warning}");
         }
-        Ok(config)
+        Ok(Config { file: std::path::absolute(path).ok(), ..config })
     }
 
     /// The same from `text`, with `env` in place of the environment (it is asked for whole names,
@@ -384,6 +388,7 @@ impl Settings {
                 "" => Err("a name".to_owned()),
                 name => Ok(name.to_owned()),
             })?,
+            file: None,
         };
         for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {
             if set && config.meta.is_none() && !config.ephemeral {
@@ -497,6 +502,7 @@ mod tests {
                 ec_group: 8,
                 ec_parity: 1,
                 failure_domain: None,
+                file: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -549,6 +555,7 @@ mod tests {
                 ec_group: 4,
                 ec_parity: 3,
                 failure_domain: Some("rack 7".into()),
+                file: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");

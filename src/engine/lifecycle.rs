@@ -69,6 +69,10 @@ impl Engine {
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
+        // Of several processes, none has a copy in persistent that the others have not.
+        if process.alone && config.persistent_interval.is_some() {
+            state.save_anywhere();
+        }
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
             let ledger = Ledger::new(&estate.ledger);
@@ -117,6 +121,9 @@ impl Engine {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");
             }
+        }
+        if config.persistent_interval.is_some() {
+            state.save_anywhere();
         }
         let catalog = Catalog::new(state);
         let config = match process.alone {

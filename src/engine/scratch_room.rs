@@ -4,6 +4,7 @@ use super::shared::Shared;
 use crate::catalog::entry::FileTier;
 use crate::catalog::state::{Cleared, State};
 use crate::error::{Kind, Result};
+use crate::tier::files::{Place, Written};
 
 impl Shared {
     /// Has a file of a checkpoint of this name written to scratch. Where that is full, older files may
@@ -33,6 +34,30 @@ impl Shared {
                 _ => return written,
             }
         }
+    }
+
+    /// Says, for the first of them, that checkpoints go to persistent alone.
+    pub(super) fn goes_past_scratch(&self, why: impl std::fmt::Display) {
+        self.degrade(
+            "past scratch",
+            format!(
+                "{why}: it is written to persistent alone, and so is each that scratch cannot take"
+            ),
+        );
+    }
+
+    /// Gives what was written past scratch its name. The caller holds the lock of names.
+    pub(super) fn publish_straight(
+        &self,
+        written: &Written,
+        name: &str,
+        version: i32,
+        place: Option<&Place>,
+    ) -> Result<()> {
+        self.files.publish_straight(written, name, version, place)?;
+        self.left_scratch(name, version);
+        self.catalog.step(State::scratch_cleared);
+        Ok(())
     }
 
     /// Before a file of a name comes to a tier: removes what is known by now to be more than the tier is

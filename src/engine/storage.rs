@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
 use crate::platform::files;
-use crate::tier::files::{Output, Target, Wanted, Written};
+use crate::tier::files::{Output, Place, Target, Wanted, Written};
 use crate::tier::space::cut;
 use crate::trace::Activity;
 
@@ -37,9 +37,12 @@ pub fn write(shared: &Shared) -> Result<()> {
             shared.arrived(FileTier::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
+        let failure = result.as_ref().err().map(ToString::to_string);
         let after = shared.step_counted(|state| state.write_done(&job, result));
-        if after == After::Unlink {
-            unlink(shared, &job.name, job.version);
+        match after {
+            After::Keep => {}
+            After::Unlink => unlink(shared, &job.name, job.version),
+            After::Say => shared.goes_past_scratch(failure.unwrap_or_default()),
         }
         drop(naming);
     }
@@ -57,29 +60,44 @@ pub fn persist(shared: &Shared) -> Result<()> {
 /// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
 /// it (`mode = sync`).
 pub(super) fn persist_one(shared: &Shared, job: &PersistJob) {
-    let since = Instant::now();
-    let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
     shared.make_room(FileTier::Persistent, &job.name);
-    let result = shared
-        .files
-        .persist(&job.name, job.version, job.routed.as_deref(), job.place.as_ref())
-        .map(|bytes| {
-            shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed());
-            span.bytes(bytes);
-        })
-        .map_err(about(&job.name, job.version));
-    drop(span);
+    let brought = bring(shared, job);
     let _naming = shared.naming.lock();
-    if result.is_ok() {
+    let result = brought
+        .and_then(|written| written.map_or(Ok(true), |w| give_name_straight(shared, job, w)))
+        .map_err(about(&job.name, job.version));
+    if matches!(result, Ok(true)) {
         shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
     }
-    let after = shared.catalog.step(|state| state.persist_done(job.id, result));
+    let result = result.map(|_| ());
+    let after = shared.step_counted(|state| state.persist_done(job, result));
     // Its scratch file had to stay until now.
     shared.prune(FileTier::Scratch, &job.name);
     if after == After::Unlink {
         unlink(shared, &job.name, job.version);
     }
     shared.catalog.step(State::persist_settled_down);
+}
+
+/// Copies a scratch file to its place in persistent; or writes there what has none, under a
+/// temporary name.
+fn bring(shared: &Shared, job: &PersistJob) -> Result<Option<Written>> {
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
+    let place = job.place.as_ref();
+    let (hop, bytes, written) = match &job.straight {
+        None => {
+            let routed = job.routed.as_deref();
+            (Hop::FtoP, shared.files.persist(&job.name, job.version, routed, place)?, None)
+        }
+        Some(source) => {
+            let written = write_straight(shared, source, place)?;
+            (from_memory(source), written.len, Some(written))
+        }
+    };
+    shared.metrics.hop(hop).add(bytes, since.elapsed());
+    span.bytes(bytes);
+    Ok(written)
 }
 
 /// Reads files ahead until the engine stops.
@@ -111,14 +129,41 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let complete = output.finish();
     match written {
         Ok(()) => {
-            let from_device = job.memory.iter().flatten().any(|s| s.tier == Tier::Device);
-            let hop = if from_device { Hop::DtoF } else { Hop::HtoF };
-            shared.metrics.hop(hop).add(complete.len, since.elapsed());
+            shared.metrics.hop(from_memory(job)).add(complete.len, since.elapsed());
             span.bytes(complete.len);
             Ok(complete)
         }
         Err(error) => {
             complete.discard();
+            Err(error)
+        }
+    }
+}
+
+/// The way of a file that is written from memory.
+fn from_memory(job: &FileJob) -> Hop {
+    let from_device = job.memory.iter().flatten().any(|source| source.tier == Tier::Device);
+    if from_device {
+        Hop::DtoF
+    } else {
+        Hop::HtoF
+    }
+}
+
+/// Writes a persistent file from memory, under its temporary name.
+fn write_straight(shared: &Shared, job: &FileJob, place: Option<&Place>) -> Result<Written> {
+    bind(shared)?;
+    let mut output = shared.files.create_straight(&job.name, job.version, place)?;
+    let written =
+        write_file(shared, job, &mut output).and_then(|()| shared.files.seal_straight(&output));
+    let complete = output.finish();
+    match written {
+        Ok(()) => Ok(complete),
+        Err(error) => {
+            // A part lies in the file of all.
+            if place.is_none() {
+                complete.discard();
+            }
             Err(error)
         }
     }
@@ -132,6 +177,22 @@ fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
     }
     let named = shared.files.publish(&written, &job.name, job.version);
     if named.is_err() {
+        written.discard();
+    }
+    named.map(|()| true)
+}
+
+/// The same for a file that is written past scratch.
+fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Result<bool> {
+    let place = job.place.as_ref();
+    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+        if place.is_none() {
+            written.discard();
+        }
+        return Ok(false);
+    }
+    let named = shared.publish_straight(&written, &job.name, job.version, place);
+    if named.is_err() && place.is_none() {
         written.discard();
     }
     named.map(|()| true)

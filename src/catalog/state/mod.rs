@@ -30,6 +30,7 @@ use crate::tier::space::Space;
 use crate::trace::Recorder;
 
 pub use clearing::Cleared;
+pub use down::is_of_the_file_system;
 pub use requests::*;
 
 /// Who may wait for room in the host buffer.
@@ -92,6 +93,8 @@ pub struct State {
     cleared: u64,
     /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
     clearing: u32,
+    /// What scratch cannot take goes to persistent, also if it was not to have a copy there.
+    saves_anywhere: bool,
     /// What the worker that writes waits with: it has found no room in scratch.
     short_of_scratch: Option<(Cleared, bool)>,
     failures: VecDeque<Error>,
@@ -139,6 +142,7 @@ impl State {
             draining: 0,
             cleared: 0,
             clearing: 0,
+            saves_anywhere: false,
             short_of_scratch: None,
             failures: VecDeque::new(),
             counts: Counts::default(),

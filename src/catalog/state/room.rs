@@ -101,12 +101,15 @@ impl State {
         self.in_flight > 0
             || self.flush_can_come()
             || !self.write.is_empty()
+            || !self.persist.is_empty()
             || (self.shape.scratch && !self.spill.is_empty())
     }
 
     pub(super) fn host_room_can_come(&self) -> bool {
         self.in_flight > 0
             || !self.write.is_empty()
+            // What scratch could not take leaves memory for persistent.
+            || !self.persist.is_empty()
             || (self.shape.scratch && !self.spill.is_empty())
     }
 

@@ -33,6 +33,7 @@ mod read;
 mod remove;
 mod rescue;
 mod routed;
+mod straight;
 
 use age::Ages;
 pub use aggregate::Place;
