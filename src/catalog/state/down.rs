@@ -16,9 +16,12 @@ impl State {
         let &(consumed, id) = self.flush.first()?;
         let len = self.entries.get(&id)?.part(Part::Device).len;
         // What was consumed is not worth giving up anything else for.
-        if !self.make_host_room(len, !consumed) {
-            self.press(Starved::Flush);
-            return None;
+        while !self.make_host_room(len, !consumed) {
+            // Nor is what it replaces.
+            if !self.let_go_of_oldest() {
+                self.press(Starved::Flush);
+                return None;
+            }
         }
         self.starved[Starved::Flush as usize] = false;
         let host: Arc<[Extent]> = self.host.allocate(len)?.into();
@@ -80,12 +83,13 @@ impl State {
 
     /// Whether a checkpoint whose temporary file is complete may take its place in scratch.
     pub fn still_wanted(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live)
+        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live || entry.held)
     }
 
     /// Ends a write.
     pub fn write_done(&mut self, job: &FileJob, result: Result<()>) -> After {
         let mut unlink = false;
+        let written = result.is_ok();
         if let Some(entry) = self.entries.get_mut(&job.id) {
             for part in PARTS {
                 if let Some(source) = &job.memory[part as usize] {
@@ -110,6 +114,10 @@ impl State {
             }
         }
         self.ended(job.id, true);
+        if written {
+            // If it was replaced meanwhile: its file is what is left of it from here on.
+            self.let_go(job.id);
+        }
         // Not while it waits for its persistent copy, nor if a newer one has taken its place.
         if unlink && self.find(&job.name, job.version).is_none() {
             After::Unlink
