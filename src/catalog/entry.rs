@@ -232,6 +232,10 @@ pub struct Entry {
     pub noted: Option<(ledger::Slot, ledger::Standing)>,
     /// It is still to reach a file, and has no record: only this process can write it.
     pub exposed: bool,
+    /// The older one of its name and version that is held as long as this one is exposed.
+    pub replaces: Option<Id>,
+    /// It was replaced, and keeps its memory and its record for that time.
+    pub held: bool,
 }
 
 impl Entry {
@@ -261,6 +265,8 @@ impl Entry {
             lists: Lists::default(),
             noted: None,
             exposed: false,
+            replaces: None,
+            held: false,
         }
     }
 

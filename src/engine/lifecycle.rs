@@ -313,8 +313,18 @@ impl Engine {
         });
         let worker =
             worker.map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
-        self.workers.lock().push(worker);
+        let mut workers = self.workers.lock();
+        // The stack of a thread that has ended stays until somebody has waited for it, or says that
+        // nobody will.
+        workers.retain(|worker| !worker.is_finished());
+        workers.push(worker);
         Ok(())
+    }
+
+    /// Workers that have not ended, or of which that is not known yet.
+    #[cfg(test)]
+    pub(super) fn workers(&self) -> usize {
+        self.workers.lock().len()
     }
 
     /// Waits until nothing is being flushed, written or persisted. Reports the oldest background

@@ -296,8 +296,7 @@ impl State {
         self.note(id);
         let older = self.names.entry(name).or_default().live.insert(version, id);
         if let Some(older) = older {
-            // The older one's file stays until the new one's takes its place.
-            self.discard(older, false);
+            self.replace(older, id);
         }
         self.reindex(id);
     }

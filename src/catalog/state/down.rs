@@ -16,9 +16,12 @@ impl State {
         let &(consumed, id) = self.flush.first()?;
         let len = self.entries.get(&id)?.part(Part::Device).len;
         // What was consumed is not worth giving up anything else for.
-        if !self.make_host_room(len, !consumed) {
-            self.press(Starved::Flush);
-            return None;
+        while !self.make_host_room(len, !consumed) {
+            // Nor is what it replaces.
+            if !self.let_go_of_oldest() {
+                self.press(Starved::Flush);
+                return None;
+            }
         }
         self.starved[Starved::Flush as usize] = false;
         let host: Arc<[Extent]> = self.host.allocate(len)?.into();
@@ -71,12 +74,13 @@ impl State {
 
     /// Whether a checkpoint whose temporary file is complete may take its place in scratch.
     pub fn still_wanted(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live)
+        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live || entry.held)
     }
 
     /// Ends a write.
     pub fn write_done(&mut self, job: &FileJob, result: Result<()>) -> After {
         let (mut unlink, mut bypassed) = (false, false);
+        let written = result.is_ok();
         if let Some(entry) = self.entries.get_mut(&job.id) {
             was_read(job, entry);
             match result {
@@ -112,6 +116,10 @@ impl State {
         if bypassed {
             return After::Say;
         }
+        if written {
+            // If it was replaced meanwhile: its file is what is left of it from here on.
+            self.let_go(job.id);
+        }
         // Not while it waits for its persistent copy, nor if a newer one has taken its place.
         if unlink && self.find(&job.name, job.version).is_none() {
             After::Unlink
@@ -146,6 +154,7 @@ impl State {
 
     /// Ends the making of a persistent copy. [`State::persist_settled_down`] follows.
     pub fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
+        let written = result.is_ok();
         let mut after = After::Keep;
         let id = job.id;
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -175,6 +184,10 @@ impl State {
             }
         }
         self.ended(id, true);
+        if written {
+            // As for a write.
+            self.let_go(id);
+        }
         after
     }
 }

@@ -43,6 +43,9 @@ impl State {
             (true, false) => self.exposed -= 1,
             _ => {}
         }
+        if !exposed && entry.replaces.is_some() {
+            self.let_go_of_replaced(id);
+        }
     }
 
     /// Whether the ledger has everything that is still to reach a file: this process is not needed
@@ -115,7 +118,7 @@ impl State {
 
 /// What the ledger is to say of an entry.
 fn standing(entry: &Entry) -> Standing {
-    if entry.life != Life::Live {
+    if entry.life != Life::Live && !entry.held {
         return Standing::default();
     }
     let in_scratch = entry.scratch == FileCopy::Present;

@@ -14,6 +14,7 @@ mod invariants;
 mod lists;
 mod managed;
 mod removal;
+mod replaced;
 mod requests;
 mod restore;
 mod room;
@@ -104,6 +105,8 @@ pub struct State {
     ledger: Option<Ledger>,
     /// Checkpoints that are still to reach a file and not in the ledger, where there is one.
     exposed: usize,
+    /// Checkpoints that were replaced and keep their memory until the new ones are safe.
+    held: BTreeSet<Id>,
     /// Goes up with everything that could let somebody go on who waits.
     changes: u64,
 }
@@ -149,6 +152,7 @@ impl State {
             trace: Recorder::off(),
             ledger: None,
             exposed: 0,
+            held: BTreeSet::new(),
             changes: 0,
         }
     }
