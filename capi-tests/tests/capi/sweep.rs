@@ -193,6 +193,35 @@ fn replays_are_verified() {
     }
 }
 
+/// Programs that were compiled with an older header, or a newer one. Catches members that are read and
+/// are not there, and ones that mean something and are passed over.
+#[test]
+fn structures_of_other_versions() {
+    for configuration in [ASYNC, "mode = async\nephemeral = true\n"] {
+        Job::new(configuration).run("sweep", "versions=1").succeed();
+    }
+}
+
+/// Adjoints are stored where a failure would cost more than the write: where a schedule of the same
+/// settings says. Catches settings that do not reach the schedule, and writes of ephemeral jobs.
+#[test]
+fn adjoints_are_stored_by_what_a_failure_would_cost() {
+    let mut numbers = std::collections::BTreeSet::new();
+    for (mtbf, write) in [(60, 1), (300, 2), (3000, 4), (1_000_000_000, 1_000_000)] {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        let plan = format!("distance=0 adjoint=0 mtbf={mtbf} write={write} turn=3");
+        let ended = job.run("sweep", &format!("{plan} fail=350 expect=returned_-1")).succeed();
+        let version = |name: String| -> Option<u64> {
+            name.strip_prefix("sweep.adjoint-0-")?.strip_suffix(".dat")?.parse().ok()
+        };
+        let newest = names(&job.scratch()).into_iter().filter_map(version).max();
+        assert_eq!(newest.map_or(0, |newest| newest + 1), ended.figure("adjoints"), "{plan}");
+        numbers.insert(newest);
+        job.run("sweep", &plan).succeed();
+    }
+    assert_eq!(numbers.len(), 4, "{numbers:?}");
+}
+
 /// A store of another computation is refused, and left as it is.
 #[test]
 fn stores_of_others() {
