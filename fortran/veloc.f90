@@ -319,6 +319,10 @@ module veloc
     procedure(VELOC_Adjoint_reverses), pointer, nopass :: adjoint => null()
     ! For VELOC_VERIFY_REPLAY; without one, the memory of the state is hashed.
     procedure(VELOC_Adjoint_hashes), pointer, nopass :: hash => null()
+    ! The mean time between failures, and how long it takes to store the adjoint, and to record and
+    ! reverse a step; in forward steps. If they are given, the adjoint is stored where the work that a
+    ! failure would cost outweighs the write, instead of every adjoint_distance steps.
+    real(c_double) :: mtbf = 0, write_cost = 0, turn_cost = 0
   end type
 
   ! Protects an array or scalar of any type and rank: (what, id, array, err), or so many elements at
@@ -340,6 +344,7 @@ module veloc
     integer(c_int64_t) :: tag
     type(c_ptr) :: user
     type(c_funptr) :: protect, forward, adjoint, hash
+    real(c_double) :: mtbf, write_cost, turn_cost
   end type
 
   interface
@@ -772,7 +777,8 @@ contains
         resilience_distance=what%resilience_distance, adjoint_distance=what%adjoint_distance, &
         rule=int(what%rule, c_int), flags=int(what%flags, c_int), time_limit=what%time_limit, &
         tag=what%tag, user=c_loc(what), protect=c_null_funptr, forward=c_null_funptr, &
-        adjoint=c_null_funptr, hash=c_null_funptr)
+        adjoint=c_null_funptr, hash=c_null_funptr, mtbf=what%mtbf, write_cost=what%write_cost, &
+        turn_cost=what%turn_cost)
     if (associated(what%protect)) as_c%protect = c_funloc(run_protect)
     if (associated(what%forward)) as_c%forward = c_funloc(run_forward)
     if (associated(what%adjoint)) as_c%adjoint = c_funloc(run_adjoint)

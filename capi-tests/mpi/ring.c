@@ -9,12 +9,15 @@
  *                from where they begin; then one comes to the end
  *   kinds=WORDS  how: of these letters. c: a callback fails. s: files cannot be written. d: a state is
  *                not the same when it is computed again
+ *   at=N         after so many steps instead, by process 0
+ *   leave=1      no run comes to the end
  *   abort=1      who is told of a failure ends the job; prints "ended by <rank>"
  *   stop=RANK:N  this process asks for a stop after N steps, again and again until the end
  *
  * State and adjoint are numbers; with a ring, each step takes the number of the process to the left.
  * The result is compared with that of a computation that keeps all states. Prints how many runs have
- * failed or stopped, and "done".
+ * failed or stopped, the steps of the last run ("computed") and the first that its adjoint has taken, and
+ * "done".
  */
 #include "../programs/check.h"
 
@@ -25,7 +28,7 @@
 enum { MOST = 20000 };
 
 static struct {
-    long steps, pace, within, stop;
+    long steps, pace, within, at, stop;
     int lone, stopper;
 } options;
 
@@ -37,6 +40,7 @@ static struct {
 static uint64_t gradient;
 static int rank, size;
 static long computed;           /* steps */
+static long first;              /* of the adjoint in this run */
 static long fault_at = -1;      /* of these; on this process alone */
 static char fault;              /* how */
 static int turned, drifted;     /* in this run the adjoint has begun; a state was changed */
@@ -146,6 +150,8 @@ static int adjoint(void *user, int64_t step)
 {
     (void)user;
     EQUAL(state.number, step - 1);
+    if (!turned)
+        first = (long)step;
     turned = 1;
     if (step == options.steps)
         gradient = 1;
@@ -184,8 +190,8 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
 {
     static const char *const words[] = {"the callback |returned -1", "File too large",
                                         "is not what it was the first time"};
-    int struck = (int)draw(seed, (uint32_t)size);
-    long at = 1 + (long)draw(seed, (uint32_t)options.within);
+    int struck = options.at > 0 ? 0 : (int)draw(seed, (uint32_t)size);
+    long at = options.at > 0 ? options.at : 1 + (long)draw(seed, (uint32_t)options.within);
     const char *text;
     char by[32];
     int status;
@@ -229,6 +235,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     options.steps = number(argc, argv, "steps", 300);
     options.pace = number(argc, argv, "pace", 0);
+    options.at = number(argc, argv, "at", 0);
     options.within = number(argc, argv, "within", 1000);
     options.lone = number(argc, argv, "lone", 0) != 0;
     CHECK(sscanf(stop, "%d:%ld", &options.stopper, &options.stop) == 2);
@@ -255,16 +262,20 @@ int main(int argc, char **argv)
         if (status == VELOC_SUCCESS)
             CHECK(gradient == with_all_states());
     }
-    while ((status = run()) == VELOC_STOPPED)
-        stopped++;
-    OK(status);
-    CHECK(gradient == with_all_states());
+    if (!number(argc, argv, "leave", 0)) {
+        computed = 0;
+        while ((status = run()) == VELOC_STOPPED)
+            stopped++;
+        OK(status);
+        CHECK(gradient == with_all_states());
+    }
     EQUAL(communicators, before);
     OK(VELOC_Finalize(1));
     MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
     MPI_Comm_free_keyval(&key);
     MPI_Finalize();
     if (rank == 0)
-        printf("failed %d\nstopped %d\ndone\n", failed, stopped);
+        printf("failed %d\nstopped %d\ncomputed %ld\nfirst %ld\ndone\n", failed, stopped, computed,
+               first);
     return 0;
 }

@@ -12,6 +12,7 @@ mod checkpoint;
 mod encoded;
 mod farewell;
 mod protect;
+mod regain;
 mod relocate;
 mod restart;
 mod routed;

@@ -276,7 +276,7 @@ mod tests {
             all.push(word(true, 4, [None; 2]));
             let found = least(&all).failure.unwrap();
             prop_assert_eq!(&Some(found.clone()), &words[0].failure);
-            prop_assert!(whys[&found.0].starts_with(&found.1) && found.1.len() > 0);
+            prop_assert!(whys[&found.0].starts_with(&found.1) && !found.1.is_empty());
             let error = least(&all).heard().unwrap_err().to_string();
             prop_assert_eq!(error, format!("process {}: {}", found.0, found.1));
         }

@@ -186,7 +186,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
                 Kind::Corrupt,
                 format!(
                     "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
-                     \"{name}\" version {version}, and had {stored:#018x} when it was stored",
+                     \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
+                     it was damaged there",
                     self.fine
                 ),
             )),
@@ -302,13 +303,27 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     /// Compares the state that the application has with what it was the first time. Its hash.
     fn meet(&mut self, state: u64) -> Result<Option<u64>> {
-        let Some(replay) = self.replay.as_mut().filter(|_| self.failure.is_none()) else {
-            return Ok(None);
-        };
-        let hash = hash_of(self.settings, self.problem, self.reach)?;
-        let met = replay.meet(state, hash);
-        self.bear(met)?;
-        Ok(Some(hash))
+        let hash = self.hash()?;
+        self.compare(state, hash)?;
+        Ok(hash)
+    }
+
+    /// The hash of the state that the application has, where replays are verified.
+    fn hash(&mut self) -> Result<Option<u64>> {
+        match self.replay.is_some() && self.failure.is_none() {
+            true => hash_of(self.settings, self.problem, self.reach).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
+        match (&mut self.replay, hash) {
+            (Some(replay), Some(hash)) => {
+                let met = replay.meet(state, hash);
+                self.bear(met)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn store(&mut self, state: u64, slot: u64) -> Result<bool> {
@@ -351,16 +366,15 @@ impl<'a, R: Reach> Sweep<'a, R> {
                 ),
             ));
         }
-        if let (Some(hash), Some(stored)) = (self.meet(state)?, stored.hash) {
-            if hash != stored {
-                self.bear(Err(Error::new(
-                    Kind::Corrupt,
-                    format!(
-                        "state {state} has the hash {hash:#018x} after it was restored from slot \
-                         {slot}, and had {stored:#018x} when it was stored"
-                    ),
-                )))?;
-            }
+        match (self.hash()?, stored.hash) {
+            (Some(hash), Some(stored)) if hash != stored => self.bear(Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "state {state} has the hash {hash:#018x} after it was restored from slot {slot}, \
+                     and had {stored:#018x} when it was stored: it was damaged there"
+                ),
+            )))?,
+            (hash, _) => self.compare(state, hash)?,
         }
         self.at = Some(state);
         Ok(false)

@@ -1,7 +1,7 @@
 //! Adjoint computations of several processes, one of which fails: all end with the error of that one,
 //! and go on together. What is checked in the processes stands in `mpi/ring.c`.
 
-use capi_tests::job::Job;
+use capi_tests::job::{names, Job};
 use capi_tests::program::mpi_program;
 use capi_tests::run::{Ended, Run};
 
@@ -69,5 +69,37 @@ fn stops_of_one_are_stops_of_all() {
         let Some(run) = ring(mpi, &job, 2, arguments) else { continue };
         let stopped = run.succeed().figure("stopped");
         assert!(stopped > 1, "{stopped}");
+    }
+}
+
+/// The scratch directory of one process is lost, and later that of another: what it had is rebuilt from
+/// the parities of the others, and the run goes on where it was. Catches a run that looks only at what
+/// is there, an adjoint that is removed before the next one has parities, and parities that are not made
+/// again.
+#[test]
+fn what_a_lost_directory_had_is_rebuilt() {
+    for (mpi, mode) in [(&OPEN_MPI, "async"), (&MPICH, "sync")] {
+        let configuration = format!("mode = {mode}\nscratch = DIR/scratch\nec_interval = 0\n");
+        let job = Job::new(&configuration);
+        let run = |arguments: &str| {
+            let arguments = format!("lone=1 verify=1 {arguments}");
+            Some(ring(mpi, &job, 3, &arguments)?.env("VELOC_LOG", "info").succeed())
+        };
+        let Some(whole) = run("") else { continue };
+        assert_eq!(whole.figure("first"), 300);
+        let lose = |rank: usize| std::fs::remove_dir_all(job.path(&format!("scratch-{rank}")));
+        run("kinds=c times=1 at=700 leave=1").unwrap();
+        lose(1).unwrap();
+        let ended = run("kinds=c times=1 at=40 leave=1").unwrap();
+        assert!(ended.stderr.contains("it was rebuilt from"), "{}", ended.stderr);
+        lose(2).unwrap();
+        let ended = run("").unwrap();
+        assert!(ended.stderr.contains("it was rebuilt from"), "{}", ended.stderr);
+        assert!(ended.figure("first") < 270, "{}{}", ended.stdout, ended.stderr);
+        let (more, all) = (ended.figure("computed"), whole.figure("computed"));
+        assert!(more + 400 < all, "{more} steps more, of {all}");
+        for rank in 0..3 {
+            assert_eq!(names(&job.path(&format!("scratch-{rank}"))), [""; 0]);
+        }
     }
 }
