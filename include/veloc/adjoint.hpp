@@ -25,7 +25,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "veloc.h"
+#include "../veloc.h"
 
 namespace veloc {
 
