@@ -93,6 +93,7 @@ macro_rules! exports {
 
 pub mod collectives;
 pub mod completion;
+pub mod files;
 pub mod job;
 pub mod objects;
 pub mod p2p;

@@ -102,8 +102,7 @@ impl Own {
             return Own { handle: std::ptr::null_mut() };
         }
         // SAFETY: a string of the loader's. This library is loaded already, and stays.
-        let handle =
-            unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        let handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         Own { handle }
     }
 

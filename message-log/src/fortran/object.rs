@@ -164,9 +164,8 @@ impl Object {
             }
         };
         // Most loaders have made addresses of the offsets that the file has there.
-        let place = |tag| {
-            entry(tag).map(|value| if value < self.base { self.base + value } else { value })
-        };
+        let place =
+            |tag| entry(tag).map(|value| if value < self.base { self.base + value } else { value });
         let (Some(names), Some(symbols)) = (place(DT_STRTAB), place(DT_SYMTAB)) else {
             return Vec::new();
         };
