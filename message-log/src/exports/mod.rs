@@ -1,7 +1,7 @@
 //! The C symbols of MPI, one file for each kind. They are thin: outside parts a call is passed on,
 //! inside it goes to `inside`.
 //!
-//! Fortran's symbols translate handles and call these.
+//! MPI's interfaces for Fortran are made to call these (`fortran`).
 
 /// Defines the C function of each name, with the arguments of MPI's.
 ///
