@@ -74,7 +74,7 @@ install(FILES
     cmake/veloc-fortran.cmake
     DESTINATION "${package}")
 
-# pkg-config veloc. The prefix is found from the place of the file.
+# pkg-config veloc and veloc-mpi. The prefix is found from the place of the files.
 set(pkgconfig "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 if(IS_ABSOLUTE "${pkgconfig}")
     set(VELOC_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
@@ -90,5 +90,7 @@ foreach(name LIBDIR INCLUDEDIR BINDIR DATADIR)
         set(VELOC_PC_${name} "\${prefix}/${CMAKE_INSTALL_${name}}")
     endif()
 endforeach()
-configure_file(cmake/veloc.pc.in veloc.pc @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/veloc.pc" DESTINATION "${pkgconfig}")
+foreach(name veloc veloc-mpi)
+    configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${pkgconfig}")
+endforeach()

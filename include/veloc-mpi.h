@@ -72,8 +72,8 @@ extern "C" {
  * in reverse order
  * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
- * `MPI_THREAD_MULTIPLE`; the program has Open MPI's interfaces for Fortran, whose calls this library
- * does not see; unknown flags
+ * `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
+ * or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags
  */
 int VELOC_Part_begin(int id,
                      int flags);

@@ -4,11 +4,10 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::callers;
 use crate::deferred::Kind;
 use crate::divergence;
-use crate::fortran;
 use crate::parts::{self, Fault, Source};
-use crate::pmpi;
 use crate::refuse;
 use crate::state::{self, State};
 
@@ -44,14 +43,7 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 #[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
-        if pmpi::is_first() {
-            return Err(Fault::Text(
-                "this library is linked behind MPI, and does not see the program's calls: link it \
-                 ahead, or preload it"
-                    .into(),
-            ));
-        }
-        fortran::check().map_err(Fault::Text)?;
+        callers::check().map_err(Fault::Text)?;
         let is_first = state.parts.source() != Some(Source::Log);
         state.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {

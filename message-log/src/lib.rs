@@ -20,7 +20,7 @@
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
 //! - `divergence`, `refuse`, `guard`: how a call fails;
 //! - [`resend`]: messages that are sent again instead of kept;
-//! - [`fortran`]: how calls from Fortran come here;
+//! - [`fortran`]: how calls from Fortran come here; `callers`: whether all calls do;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
 //!
 //! What builds on this has its seams here:
@@ -28,6 +28,7 @@
 //! - a restart inside a part stores and loads [`parts::Parts`] (the log, the open parts and how far
 //!   their replays are), with `state::State::requests`, which says what is under way;
 
+mod callers;
 pub mod capi;
 mod copy;
 mod deferred;

@@ -2,7 +2,7 @@
 //! function of `inside` does what each needs. A function that the MPI library does not have fails by
 //! name.
 //!
-//! Fortran's symbols translate handles and call these.
+//! MPI's interfaces for Fortran are made to call these (`fortran`).
 
 /// Defines the C function of each name, with the arguments of MPI's.
 ///
@@ -75,6 +75,7 @@ macro_rules! exports {
 
 pub mod collectives;
 pub mod completion;
+pub mod files;
 pub mod job;
 pub mod objects;
 pub mod p2p;

@@ -83,7 +83,6 @@ refused! {
     MPI_File_get_size: (fh size);
     MPI_File_get_type_extent MPI_File_get_type_extent_c: (fh datatype extent);
     MPI_File_get_view: (fh disp etype filetype datarep);
-    MPI_File_open: (comm filename amode info fh) on comm;
     MPI_File_preallocate: (fh size);
     MPI_File_read MPI_File_read_c: (fh buf count datatype status);
     MPI_File_read_all MPI_File_read_all_c: (fh buf count datatype status);
