@@ -474,9 +474,7 @@ impl Parts {
     /// The innermost replay cannot go on.
     pub fn break_off(&mut self, text: &str) {
         if let Some(replay) = self.replay() {
-            if let Some(instance) = self.instance_mut(replay.instance) {
-                instance.broken.get_or_insert_with(|| text.to_owned());
-            }
+            self.spoil(replay.instance, text);
         }
     }
 
@@ -484,9 +482,14 @@ impl Parts {
     pub fn lose(&mut self, text: &str) {
         self.has_lost = true;
         for number in self.recorded().collect::<Vec<_>>() {
-            if let Some(instance) = self.instance_mut(number) {
-                instance.broken.get_or_insert_with(|| text.to_owned());
-            }
+            self.spoil(number, text);
+        }
+    }
+
+    /// The instance with this number cannot be replayed.
+    pub fn spoil(&mut self, number: u64, text: &str) {
+        if let Some(instance) = self.instance_mut(number) {
+            instance.broken.get_or_insert_with(|| text.to_owned());
         }
     }
 

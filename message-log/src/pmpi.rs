@@ -137,6 +137,9 @@ functions! {
     iallgather = c"PMPI_Iallgather"
         (from: Ptr, sent: c_int, sent_type: Handle, to: Ptr, received: c_int, received_type: Handle,
          comm: Handle, request: Ptr);
+    /// The same for everybody, of what everybody has.
+    iallreduce = c"PMPI_Iallreduce"
+        (from: Ptr, to: Ptr, count: c_int, datatype: Handle, op: Handle, comm: Handle, request: Ptr);
     /// Sends.
     send = c"PMPI_Send"
         (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);

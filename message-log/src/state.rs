@@ -240,6 +240,8 @@ mod tests {
             message_no_proc: 5,
             datatype_null: 6,
             byte: 7,
+            int64: 8,
+            min: 9,
             rank: 0,
         }
     }
