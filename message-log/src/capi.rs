@@ -225,10 +225,14 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
 fn release(state: &mut State) {
     // To find the oldest takes as long as there are instances, and there may be many. The first one
     // is hardly ever younger.
-    if !state.deferred.is_due(state.parts.first()) {
+    let first = state.parts.first();
+    if !state.deferred.is_due(first) && !state.stand_ins.is_due(first) {
         return;
     }
     let oldest = state.parts.oldest();
+    for handle in state.stand_ins.free(&state.mpi, oldest) {
+        state.comm_gone(handle);
+    }
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {
             Kind::Type => state.types.forget(handle),

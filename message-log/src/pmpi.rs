@@ -128,6 +128,10 @@ functions! {
     comm_dup = c"PMPI_Comm_dup" (comm: Handle, copy: Ptr);
     /// The processes of a communicator.
     comm_group = c"PMPI_Comm_group" (comm: Handle, group: Ptr);
+    /// The processes of the other group.
+    comm_remote_group = c"PMPI_Comm_remote_group" (comm: Handle, group: Ptr);
+    /// Whether two groups have the same processes in the same order.
+    group_compare = c"PMPI_Group_compare" (group: Handle, other: Handle, result: *mut c_int);
     /// The numbers in another group of processes of this one.
     group_translate_ranks = c"PMPI_Group_translate_ranks"
         (group: Handle, count: c_int, ranks: *mut c_int, other: Handle, others: *mut c_int);
@@ -164,6 +168,9 @@ functions! {
     topo_test = c"PMPI_Topo_test" (comm: Handle, kind: *mut c_int);
     /// How many dimensions its grid has.
     cartdim_get = c"PMPI_Cartdim_get" (comm: Handle, dims: *mut c_int);
+    /// The lengths, periods and own place of its grid.
+    cart_get = c"PMPI_Cart_get"
+        (comm: Handle, dims: c_int, lengths: *mut c_int, periods: *mut c_int, place: *mut c_int);
     /// How many neighbours a process has in a graph.
     graph_neighbors_count = c"PMPI_Graph_neighbors_count"
         (comm: Handle, rank: c_int, count: *mut c_int);

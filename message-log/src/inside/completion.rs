@@ -262,13 +262,15 @@ fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
 /// As MPI says of the call.
 pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     with(|state| {
-        let shape = Shape::of_requests(call.call, i64::from(call.count));
         // SAFETY: by the caller's promise.
         unsafe {
-            match (at, state.source()) {
-                (At::Outside, _) => outside(state, call, real),
-                (At::Inside, Source::Mpi) => record(state, shape, call, real),
-                (At::Inside, Source::Log) => replay(state, shape, call),
+            if at == At::Outside {
+                return outside(state, call, real);
+            }
+            let shape = Shape::of_requests(call.call, i64::from(call.count));
+            match state.source() {
+                Source::Mpi => record(state, shape, call, real),
+                Source::Log => replay(state, shape, call),
             }
         }
     })

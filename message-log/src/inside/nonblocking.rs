@@ -27,18 +27,20 @@ pub unsafe fn send(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
-        let counts = at == At::Outside || state.source() == Source::Mpi;
-        let link = if counts { state.sends(message, true) } else { None };
-        let is_buffered = is_buffered(call.0);
-        let counted = link.map(|link| Counted::Send { link, is_buffered });
+        let is_real = at == At::Outside || state.source() == Source::Mpi;
+        let link = if is_real { state.sends(message, true) } else { None };
+        let counted = match link {
+            Some(link) => Counted::Send { link, is_buffered: is_buffered(call.0) },
+            None => Counted::Nothing,
+        };
         // SAFETY: by the caller's promise.
         unsafe {
             if at == At::Outside {
-                return state.starting_outside(call, message, counted, request, real);
+                let is_noted = link.is_some();
+                return state.starting_outside(call, message, counted, is_noted, request, real);
             }
             let shape = message.shape(call, state);
             let route = state.sends_again(&shape);
-            let counted = counted.unwrap_or_default();
             let code = state.starting(shape, Target::Nothing, false, counted, request, real);
             state.goes_again(code, message, route, true, request);
             code
@@ -59,14 +61,13 @@ pub unsafe fn recv(
 ) -> c_int {
     with(|state| {
         let is_message = message.peer != state.mpi.numbers.proc_null;
-        let counts = at == At::Outside || state.source() == Source::Mpi;
-        let posted = if counts { state.posts(message, true) } else { None };
+        let is_real = at == At::Outside || state.source() == Source::Mpi;
+        let posted = if is_real { state.posts(message, true) } else { None };
         let counted = posted.map_or(Counted::Nothing, Counted::Receive);
         // SAFETY: by the caller's promise.
         unsafe {
             if at == At::Outside {
-                let counted = is_message.then_some(counted);
-                return state.starting_outside(call, message, counted, request, real);
+                return state.starting_outside(call, message, counted, is_message, request, real);
             }
             let shape = message.shape(call, state);
             let route = state.posts_again(&shape);
@@ -134,20 +135,25 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
 }
 
 impl State {
-    /// A send or a receive that begins outside parts, and is noted if it counts something.
+    /// A send or a receive that begins outside parts, and has to be known when it is done if it is
+    /// noted.
     ///
     /// # Safety
     /// `request` is the call's.
+    #[inline(always)]
     unsafe fn starting_outside(
         &mut self,
         call: Call,
         message: &Message,
-        counted: Option<Counted>,
+        counted: Counted,
+        is_noted: bool,
         request: Ptr,
         real: impl FnOnce() -> c_int,
     ) -> c_int {
         let code = real();
-        let Some(counted) = counted else { return code };
+        if !is_noted {
+            return code;
+        }
         if code == SUCCESS {
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { self.begun_outside(call, message, counted, request) };

@@ -7,6 +7,7 @@ use super::{with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
+use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
@@ -82,22 +83,33 @@ impl Message {
 /// As MPI says of the call.
 pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
-        let is_replayed = at == At::Inside && state.source() == Source::Log;
-        if is_replayed {
-            let shape = message.shape(call, state);
+        if at == At::Outside {
+            return sent(state, call, message, real).0;
+        }
+        let shape = message.shape(call, state);
+        if state.source() == Source::Log {
             // SAFETY: by the caller's promise.
             return unsafe { send_replayed(state, shape, message) };
         }
-        let shape = (at == At::Inside).then(|| message.shape(call, state));
-        let link = state.sends(message, true);
-        let code = real();
-        state.has_sent(link, is_buffered(call.0), code);
-        if let Some(shape) = shape {
-            let link = state.linked(link);
-            state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
-        }
+        let (code, link) = sent(state, call, message, real);
+        let link = state.linked(link);
+        state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
         code
     })
+}
+
+/// A send that is real, and counted.
+#[inline(always)]
+fn sent(
+    state: &mut State,
+    call: Call,
+    message: &Message,
+    real: impl FnOnce() -> c_int,
+) -> (c_int, Option<Link>) {
+    let link = state.sends(message, true);
+    let code = real();
+    state.has_sent(link, is_buffered(call.0), code);
+    (code, link)
 }
 
 /// # Safety
