@@ -92,7 +92,9 @@ int VELOC_Part_end(int id);
  * the same calls in the same order, with the same communicators, peers, tags and counts.
  *
  * @param id the part
- * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
+ * has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, or
+ * called `MPI_Finalize`. A run that cannot be replayed stays until `VELOC_Part_free`.
  */
 int VELOC_Part_replay_begin(int id);
 

@@ -79,7 +79,9 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 /// the same calls in the same order, with the same communicators, peers, tags and counts.
 ///
 /// @param id the part
-/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
+/// has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, or
+/// called `MPI_Finalize`. A run that cannot be replayed stays until `VELOC_Part_free`.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
@@ -218,10 +220,14 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
 fn release(state: &mut State) {
     // To find the oldest takes as long as there are instances, and there may be many. The first one
     // is hardly ever younger.
-    if !state.deferred.is_due(state.parts.first()) {
+    let first = state.parts.first();
+    if !state.deferred.is_due(first) && !state.stand_ins.is_due(first) {
         return;
     }
     let oldest = state.parts.oldest();
+    for handle in state.stand_ins.free(&state.mpi, oldest) {
+        state.comm_gone(handle);
+    }
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {
             Kind::Type => state.types.forget(handle),

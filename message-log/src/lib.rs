@@ -14,8 +14,8 @@
 //! - `copy`: bytes between the application's memory and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
 //!   where received bytes lie;
-//! - `requests`, `pool`, `deferred`: what the application has under way, the requests that a replay
-//!   gives out, and what must not be freed yet;
+//! - `requests`, `pool`, `deferred`, `stand_ins`: what the application has under way, the requests that
+//!   a replay gives out, what must not be freed yet, and communicators that stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
 //! - `divergence`, `refuse`, `guard`: how a call fails;
@@ -45,6 +45,7 @@ mod pool;
 mod refuse;
 mod requests;
 pub mod resend;
+mod stand_ins;
 mod state;
 mod status;
 mod target;

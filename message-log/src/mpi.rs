@@ -48,6 +48,10 @@ pub struct Mpi {
     pub datatype_null: usize,
     /// `MPI_BYTE`.
     pub byte: usize,
+    /// `MPI_INT64_T`.
+    pub int64: usize,
+    /// `MPI_MIN`.
+    pub min: usize,
     /// This process in `MPI_COMM_WORLD`.
     pub rank: c_int,
 }
@@ -100,6 +104,8 @@ impl Mpi {
             message_no_proc: handle(handles.message_no_proc)?,
             datatype_null: handle(handles.datatype_null)?,
             byte: handle(handles.byte)?,
+            int64: handle(handles.int64)?,
+            min: handle(handles.min)?,
             rank,
         })
     }

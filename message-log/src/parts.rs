@@ -13,6 +13,7 @@ use std::rc::Rc;
 use crate::log::{Event, Log, Outcome, Payload, Position, Shape};
 use crate::resend::closed::Closed;
 use crate::resend::streams::{Link, Mark};
+use crate::stand_ins::Origin;
 
 /// `VELOC_PART_RESEND`: messages closed inside the part may be sent again instead of kept.
 pub const RESEND: i32 = 1;
@@ -94,6 +95,17 @@ pub enum Source {
     Log,
     /// MPI, and then it is logged.
     Mpi,
+}
+
+/// Who needs a communicator that the application has freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// No run that is logged has it.
+    Nobody,
+    /// Replays that make it: which one that is makes no difference.
+    Replays,
+    /// Replays that begin when it is there: the application's snapshots have its handle.
+    Snapshots,
 }
 
 /// Why a call of the application's on parts failed.
@@ -276,6 +288,33 @@ impl Parts {
     /// The event with this number began what was found to be this message.
     pub fn link(&mut self, event: u64, link: Link) {
         self.log.link(event, link);
+    }
+
+    /// The communicator that the event with this number has made is called otherwise.
+    pub fn rename(&mut self, made: u64, from: usize, to: usize) {
+        self.log.rename(made, from, to);
+    }
+
+    /// Who needs a communicator that is freed now, by what is known of its origin.
+    pub fn need(&self, origin: &Origin) -> Need {
+        let is_in = |place: &Position, of: &Instance| of.end.is_none_or(|end| end > *place);
+        let made = origin.made.map(|(_, event)| Position { event, nth: 0 });
+        let mut need = Need::Nobody;
+        for instance in self.instances.iter().rev() {
+            if instance.begin.event >= origin.first {
+                return Need::Snapshots;
+            }
+            if made.is_some_and(|made| is_in(&made, instance)) {
+                need = Need::Replays;
+            }
+            // First runs began in their order, and those around each other ended behind them. What
+            // replays have recorded before it lies before it.
+            let is_first = instance.since == instance.number;
+            if is_first && (need == Need::Replays || instance.around.is_empty()) {
+                break;
+            }
+        }
+        need
     }
 
     /// Ends the recording of a part.
@@ -474,9 +513,7 @@ impl Parts {
     /// The innermost replay cannot go on.
     pub fn break_off(&mut self, text: &str) {
         if let Some(replay) = self.replay() {
-            if let Some(instance) = self.instance_mut(replay.instance) {
-                instance.broken.get_or_insert_with(|| text.to_owned());
-            }
+            self.spoil(replay.instance, text);
         }
     }
 
@@ -484,9 +521,14 @@ impl Parts {
     pub fn lose(&mut self, text: &str) {
         self.has_lost = true;
         for number in self.recorded().collect::<Vec<_>>() {
-            if let Some(instance) = self.instance_mut(number) {
-                instance.broken.get_or_insert_with(|| text.to_owned());
-            }
+            self.spoil(number, text);
+        }
+    }
+
+    /// The instance with this number cannot be replayed.
+    pub fn spoil(&mut self, number: u64, text: &str) {
+        if let Some(instance) = self.instance_mut(number) {
+            instance.broken.get_or_insert_with(|| text.to_owned());
         }
     }
 

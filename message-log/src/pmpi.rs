@@ -136,6 +136,10 @@ functions! {
     comm_dup = c"PMPI_Comm_dup" (comm: Handle, copy: Ptr);
     /// The processes of a communicator.
     comm_group = c"PMPI_Comm_group" (comm: Handle, group: Ptr);
+    /// The processes of the other group.
+    comm_remote_group = c"PMPI_Comm_remote_group" (comm: Handle, group: Ptr);
+    /// Whether two groups have the same processes in the same order.
+    group_compare = c"PMPI_Group_compare" (group: Handle, other: Handle, result: *mut c_int);
     /// The numbers in another group of processes of this one.
     group_translate_ranks = c"PMPI_Group_translate_ranks"
         (group: Handle, count: c_int, ranks: *mut c_int, other: Handle, others: *mut c_int);
@@ -145,6 +149,9 @@ functions! {
     iallgather = c"PMPI_Iallgather"
         (from: Ptr, sent: c_int, sent_type: Handle, to: Ptr, received: c_int, received_type: Handle,
          comm: Handle, request: Ptr);
+    /// The same for everybody, of what everybody has.
+    iallreduce = c"PMPI_Iallreduce"
+        (from: Ptr, to: Ptr, count: c_int, datatype: Handle, op: Handle, comm: Handle, request: Ptr);
     /// Sends.
     send = c"PMPI_Send"
         (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
@@ -169,6 +176,9 @@ functions! {
     topo_test = c"PMPI_Topo_test" (comm: Handle, kind: *mut c_int);
     /// How many dimensions its grid has.
     cartdim_get = c"PMPI_Cartdim_get" (comm: Handle, dims: *mut c_int);
+    /// The lengths, periods and own place of its grid.
+    cart_get = c"PMPI_Cart_get"
+        (comm: Handle, dims: c_int, lengths: *mut c_int, periods: *mut c_int, place: *mut c_int);
     /// How many neighbours a process has in a graph.
     graph_neighbors_count = c"PMPI_Graph_neighbors_count"
         (comm: Handle, rank: c_int, count: *mut c_int);

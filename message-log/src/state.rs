@@ -19,6 +19,7 @@ use crate::pool::Pool;
 use crate::refuse;
 use crate::requests::Requests;
 use crate::resend::Resend;
+use crate::stand_ins::StandIns;
 use crate::types::Types;
 
 /// Nothing is known yet: MPI may not be initialised.
@@ -31,27 +32,32 @@ pub const INSIDE: u8 = 2;
 pub const BUSY: u8 = 3;
 /// All calls are passed on for good: several threads may call at a time, or MPI has ended.
 pub const ALIEN: u8 = 4;
+/// A replay is open that cannot go on, as a call has panicked: no call is passed on, all fail.
+const FAILED: u8 = 5;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// How calls are to be taken now.
 #[inline(always)]
-pub fn phase() -> u8 {
+fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
 }
 
 /// Where the call that is made now is. `None` if it is to be passed on.
 #[inline(always)]
 pub fn at() -> Option<At> {
-    let mut phase = phase();
-    if phase == UNKNOWN {
-        phase = look();
-    }
-    match phase {
+    match phase() {
         OUTSIDE => Some(At::Outside),
-        INSIDE => Some(At::Inside),
+        INSIDE | FAILED => Some(At::Inside),
+        UNKNOWN => look(),
         _ => None,
     }
+}
+
+/// Whether the call that is made now is inside a part, by a quicker look than [`at`].
+#[inline(always)]
+pub fn is_inside() -> bool {
+    matches!(phase(), INSIDE | FAILED)
 }
 
 /// Everything.
@@ -71,6 +77,8 @@ pub struct State {
     pub pool: Pool,
     /// What it has freed and replays still use.
     pub deferred: Deferred,
+    /// Communicators that it has freed, and that stand in for others in replays.
+    pub stand_ins: StandIns,
     /// What it takes to send messages again, if that can be done.
     pub resend: Option<Resend>,
     /// It was said that it cannot.
@@ -91,20 +99,11 @@ impl State {
             types: Types::default(),
             pool: Pool::default(),
             deferred: Deferred::default(),
+            stand_ins: StandIns::default(),
             resend: None,
             is_resend_missed: false,
             lost: None,
             failed: None,
-        }
-    }
-
-    /// How the next call is to be taken.
-    fn phase(&self) -> u8 {
-        match (&self.failed, self.parts.source()) {
-            (None, None) => OUTSIDE,
-            // In a replay that cannot go on nothing may be sent.
-            (None, Some(_)) | (Some(_), Some(Source::Log)) => INSIDE,
-            (Some(_), _) => ALIEN,
         }
     }
 }
@@ -124,53 +123,66 @@ static STATE: Cell = Cell(UnsafeCell::new(None));
 /// MPI is not there, not running, or used by several threads at a time; it is a call from within one
 /// of MPI's; `body` panics, or has panicked before.
 pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
-    let phase = phase();
-    if phase == BUSY {
-        return Err("it is called from within a call of MPI's".into());
-    }
-    if phase == UNKNOWN || phase == ALIEN {
-        find()?;
-    }
-    PHASE.store(BUSY, Ordering::Relaxed);
-    // SAFETY: one thread at a time is here (see `Cell`), and none is further up on its stack: the
-    // phase was not BUSY.
-    let state = unsafe { &mut *STATE.0.get() };
-    let result = match state {
-        Some(State { failed: None, .. }) => guard::caught(|| state.as_mut().map(body)),
-        Some(State { failed: Some(text), .. }) => Err(text.clone()),
-        None => Ok(None),
-    };
-    let after = match state {
-        None => UNKNOWN,
-        Some(state) => {
-            if let Err(text) = &result {
-                state.failed.get_or_insert_with(|| text.clone());
-            }
-            state.phase()
-        }
-    };
-    PHASE.store(after, Ordering::Relaxed);
-    result?.ok_or_else(|| "there is no state".into())
-}
-
-/// Makes the state, if MPI has begun.
-#[cold]
-fn find() -> Result<(), String> {
-    // SAFETY: see `Cell`; nobody has the state: the phase would be another.
-    let state = unsafe { &mut *STATE.0.get() };
-    if state.as_ref().is_some_and(|state| state.failed.is_some()) {
-        return Ok(());
-    }
-    // Says why not.
-    let mpi = guard::caught(Mpi::find)??;
-    *state = Some(State::new(mpi));
-    Ok(())
+    run(|state| Ok(body(state)), Err)
 }
 
 /// Runs a call of MPI's on the state: what it returns. If that cannot be done, the call fails.
 #[inline]
 pub fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
-    with(body).unwrap_or_else(|text| fail(&text))
+    run(body, |text| fail(&text))
+}
+
+#[inline(always)]
+fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) -> T {
+    if !matches!(phase(), OUTSIDE | INSIDE) {
+        if let Err(text) = prepare() {
+            return failed(text);
+        }
+    }
+    // SAFETY: one thread at a time is here (see `Cell`), and none is further up on its stack: the
+    // phase was not BUSY.
+    let Some(state) = (unsafe { &mut *STATE.0.get() }) else {
+        return failed("there is no state".into());
+    };
+    PHASE.store(BUSY, Ordering::Relaxed);
+    match guard::caught(|| body(state)) {
+        Ok(result) => {
+            let after = if state.parts.is_any_open() { INSIDE } else { OUTSIDE };
+            PHASE.store(after, Ordering::Relaxed);
+            result
+        }
+        Err(panic) => {
+            let text = panic.text();
+            give_up(state, &text);
+            failed(text)
+        }
+    }
+}
+
+/// Makes the state, if MPI has begun and nothing is in the way.
+#[cold]
+fn prepare() -> Result<(), String> {
+    if phase() == BUSY {
+        return Err("it is called from within a call of MPI's".into());
+    }
+    // SAFETY: see `Cell`; nobody has the state: the phase would be BUSY.
+    let state = unsafe { &mut *STATE.0.get() };
+    if let Some(State { failed: Some(text), .. }) = state {
+        return Err(text.clone());
+    }
+    // Says why not.
+    let mpi = guard::caught(Mpi::find).map_err(|panic| panic.text())??;
+    *state = Some(State::new(mpi));
+    Ok(())
+}
+
+/// A call has panicked: what the state has is not used any more.
+#[cold]
+fn give_up(state: &mut State, text: &str) {
+    state.failed = Some(text.into());
+    // In a replay nothing may be sent.
+    let after = if state.parts.source() == Some(Source::Log) { FAILED } else { ALIEN };
+    PHASE.store(after, Ordering::Relaxed);
 }
 
 #[cold]
@@ -198,24 +210,17 @@ pub unsafe fn outside(body: impl FnOnce(&mut State) -> c_int) -> c_int {
             PHASE.store(OUTSIDE, Ordering::Relaxed);
             code
         }
-        Err(text) => panicked(text),
+        Err(panic) => {
+            let text = panic.text();
+            give_up(state, &text);
+            fail(&text)
+        }
     }
-}
-
-/// A call outside parts has panicked.
-#[cold]
-fn panicked(text: String) -> c_int {
-    // SAFETY: as in `outside`, whose use of the state has ended.
-    if let Some(state) = unsafe { &mut *STATE.0.get() } {
-        state.failed = Some(text.clone());
-        PHASE.store(state.phase(), Ordering::Relaxed);
-    }
-    fail(&text)
 }
 
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
 #[cold]
-fn look() -> u8 {
+fn look() -> Option<At> {
     let (mut initialized, is_there) = (0, crate::pmpi::exists(c"PMPI_Initialized"));
     if is_there {
         // SAFETY: an integer of ours; the function may be called at any time.
@@ -224,7 +229,7 @@ fn look() -> u8 {
     if initialized != 0 && with(|_| ()).is_err() {
         PHASE.store(ALIEN, Ordering::Relaxed);
     }
-    phase()
+    (phase() == OUTSIDE).then_some(At::Outside)
 }
 
 /// MPI is about to end: frees what is MPI's, and passes all calls on from now.
@@ -245,6 +250,7 @@ pub fn close() {
             state.types.clear();
             state.pool.clear(&state.mpi);
             state.deferred.free(&state.mpi, None);
+            state.stand_ins.free(&state.mpi, None);
         });
     }
     PHASE.store(ALIEN, Ordering::Relaxed);
@@ -271,6 +277,8 @@ mod tests {
             message_no_proc: 5,
             datatype_null: 6,
             byte: 7,
+            int64: 8,
+            min: 9,
             rank: 0,
         }
     }
@@ -278,7 +286,7 @@ mod tests {
     fn begin(body: impl FnOnce(&mut State)) {
         let mut state = State::new(mpi());
         body(&mut state);
-        PHASE.store(state.phase(), Ordering::Relaxed);
+        PHASE.store(INSIDE, Ordering::Relaxed);
         // SAFETY: no other test has a state.
         unsafe { *STATE.0.get() = Some(state) };
     }
@@ -302,7 +310,7 @@ mod tests {
             state.parts.replay_begin(1).unwrap();
         });
         assert_ne!(call(|_| panic!("out of bounds")), 0);
-        assert_eq!(phase(), INSIDE);
+        assert_eq!(at(), Some(At::Inside));
         assert_ne!(call(|_| 0), 0);
         close();
         assert_eq!(phase(), ALIEN);

@@ -144,7 +144,8 @@ collectives! {
     MPI_Scatterv MPI_Iscatterv MPI_Scatterv_c MPI_Iscatterv_c: scatter(unseen_v received root);
 
     MPI_Allgather MPI_Iallgather MPI_Allgather_c MPI_Iallgather_c: each(unseen received all);
-    MPI_Allgatherv MPI_Iallgatherv MPI_Allgatherv_c MPI_Iallgatherv_c: each_v(unseen received_v all);
+    MPI_Allgatherv MPI_Iallgatherv MPI_Allgatherv_c MPI_Iallgatherv_c:
+        each_v(unseen received_v all);
     MPI_Alltoall MPI_Ialltoall MPI_Alltoall_c MPI_Ialltoall_c: each(unseen received all);
     MPI_Alltoallv MPI_Ialltoallv MPI_Alltoallv_c MPI_Ialltoallv_c: each_v(unseen_v received_v all);
     MPI_Alltoallw MPI_Ialltoallw MPI_Alltoallw_c MPI_Ialltoallw_c: each_w(unseen_w received_w all);
@@ -167,5 +168,6 @@ collectives! {
     MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv
         MPI_Neighbor_alltoallv_c MPI_Ineighbor_alltoallv_c: each_v(unseen_v received_v neighbors);
     MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw
-        MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c: each_w(unseen_w received_w_far neighbors);
+        MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c:
+        each_w(unseen_w received_w_far neighbors);
 }

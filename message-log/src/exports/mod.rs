@@ -33,7 +33,7 @@ macro_rules! exports {
         $($rest:tt)*
     ) => {
         exports! { @one $name($($arg: $type),*) |$call, $real $(($own))?| {
-            if crate::state::phase() != crate::state::INSIDE {
+            if !crate::state::is_inside() {
                 return $real($($own)?);
             }
             // SAFETY: the application's own arguments, as MPI says of the function.

@@ -280,7 +280,7 @@ impl State {
 
     /// The communicator that messages travel on again.
     fn travels(&self) -> Handle {
-        self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.comm)
+        self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.channel.comm)
     }
 
     /// Counts the bytes of a message that is sent again.

@@ -42,14 +42,20 @@ pub const SUCCESS: c_int = 0;
 pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     state::call(|state| {
         let code = body(state);
-        match state.lost.take() {
-            Some((comm, text)) => refuse::fail(&state.mpi, comm, &text),
-            None => code,
+        if state.lost.is_some() {
+            return has_lost(state).unwrap_or(code);
         }
+        code
     })
 }
 
 pub use crate::state::outside;
+
+#[cold]
+fn has_lost(state: &mut State) -> Option<c_int> {
+    let (comm, text) = state.lost.take()?;
+    Some(refuse::fail(&state.mpi, comm, &text))
+}
 
 impl State {
     /// Where a call's result comes from; inside parts there is one.

@@ -156,7 +156,8 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
 }
 
 impl State {
-    /// A send or a receive that begins outside parts, and is noted if it counts something.
+    /// A send or a receive that begins outside parts, and has to be known when it is done if it is
+    /// noted.
     ///
     /// # Safety
     /// `request` is the call's.

@@ -7,6 +7,7 @@ use super::{outside, with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
+use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
@@ -86,14 +87,8 @@ pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() ->
         // SAFETY: by the caller's promise.
         return unsafe { send_inside(call, message, real) };
     }
-    let body = |state: &mut State| {
-        let link = state.sends(message, true);
-        let code = real();
-        state.has_sent(link, is_buffered(call.0), code);
-        code
-    };
     // SAFETY: no part is open.
-    unsafe { outside(body) }
+    unsafe { outside(|state| sent(state, call, message, real).0) }
 }
 
 /// # Safety
@@ -105,13 +100,25 @@ unsafe fn send_inside(call: Call, message: &Message, real: impl FnOnce() -> c_in
             // SAFETY: by the caller's promise.
             return unsafe { send_replayed(state, shape, message) };
         }
-        let link = state.sends(message, true);
-        let code = real();
-        state.has_sent(link, is_buffered(call.0), code);
+        let (code, link) = sent(state, call, message, real);
         let link = state.linked(link);
         state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
         code
     })
+}
+
+/// A send that is real, and counted.
+#[inline(always)]
+fn sent(
+    state: &mut State,
+    call: Call,
+    message: &Message,
+    real: impl FnOnce() -> c_int,
+) -> (c_int, Option<Link>) {
+    let link = state.sends(message, true);
+    let code = real();
+    state.has_sent(link, is_buffered(call.0), code);
+    (code, link)
 }
 
 /// # Safety
