@@ -85,7 +85,7 @@ struct News {
     all_idle: bool,
 }
 
-/// What is passed for whether a process still agrees, and whether it waits for no room.
+/// How much is passed for whether a process still agrees, and whether it waits for no room.
 const STATES: usize = 2;
 
 /// What a process passes between rounds that has given up.

@@ -32,6 +32,7 @@ use crate::engine::restore::Restoring;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
+use crate::metrics::Cause;
 use crate::mpi::Comm;
 use crate::platform::access;
 use crate::sync::Mutex;
@@ -190,12 +191,16 @@ impl Client {
     /// more that comes by that. Collective: at the end of the job.
     fn rest_together(&self, drain: bool) {
         let Some(agreement) = &self.agreement else { return };
+        let _span = self.engine.trace.span(Activity::Drain);
+        let begun = Instant::now();
         let (mut since, mut before) = (Instant::now(), 0);
         loop {
             let (waits, idle, gone) = self.engine.catalog.look(|state| {
                 let rests = state.drained() || !(drain || state.has_awaited_agreement());
                 (state.awaits_agreement(), rests, state.files_cleared())
             });
+            // What is waited for may never come, and then the others do not wait for it either.
+            let idle = idle || self.engine.catalog.broken().is_some();
             if agreement.lock().rest(&self.engine, idle) {
                 break;
             }
@@ -212,6 +217,7 @@ impl Client {
         }
         self.engine.others.end();
         self.engine.catalog.step(State::lose_patience);
+        self.engine.metrics.waited(Cause::Drain, begun);
     }
 
     /// Has everything decided that the processes agree on. Whether the job ends with a drain: parities

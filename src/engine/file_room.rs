@@ -95,8 +95,9 @@ impl Shared {
             FileTier::Scratch => self.config.scratch_versions,
             FileTier::Persistent => self.config.max_versions,
         };
+        let names = self.retention[coming.tier as usize].lock().count_names() as u64;
         // One more for what several that are ahead write at a time.
-        let others = writers.saturating_mul(limit as u64 + 2);
+        let others = writers.saturating_mul(limit as u64 + 2).saturating_mul(names.max(1));
         let free = self.files.directory(coming.tier).map(files::free_space);
         // What cannot be asked for is found out by writing.
         let free = free.and_then(Result::ok).unwrap_or(u64::MAX);

@@ -80,6 +80,11 @@ impl Retention {
         self.names.remove(name);
     }
 
+    /// How many names there are of which the tier has something.
+    pub fn count_names(&self) -> usize {
+        self.names.len()
+    }
+
     /// The names of which the tier has something.
     pub fn names(&self) -> Vec<String> {
         self.names.keys().cloned().collect()
