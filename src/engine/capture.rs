@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
+use super::file_room::Coming;
 use super::loan::{Loan, Release};
 use super::place::Place;
 use super::shared::Shared;
@@ -16,7 +17,7 @@ use super::spool::Spool;
 use super::storage;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{
-    is_of_the_file_system, Cleared, Destination, PersistJob, Reserve, State, WaitFor,
+    is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor,
 };
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
@@ -214,7 +215,9 @@ impl Shared {
             return Ok(());
         }
         if let Some(job) = own {
-            let copied = catch_unwind(AssertUnwindSafe(|| storage::persist_one(self, &job)));
+            let copied = catch_unwind(AssertUnwindSafe(|| {
+                storage::persist_one(self, &job, self.waits_for(FileTier::Persistent));
+            }));
             if copied.is_err() {
                 // As if its worker had ended: nobody else would wake those who wait for it.
                 let what = "copying a checkpoint to persistent panicked";
@@ -380,6 +383,9 @@ impl Shared {
 
     /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
     fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+        let bytes = places.iter().map(|place| place.len).sum();
+        let name = open.name.clone();
+        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
         let mut spool = match open.spool.take() {
             Some(spool) => spool,
             None => {
@@ -399,9 +405,8 @@ impl Shared {
                         }
                     }
                 };
-                let waits = self.spool_waits();
-                let started =
-                    self.with_room_in_scratch(&open.name, waits, || start(FileTier::Scratch));
+                let waits = self.waits_for(FileTier::Scratch);
+                let started = self.with_room(coming, waits, || start(FileTier::Scratch));
                 match started {
                     Err(error) if self.may_go_past_scratch(&mut open.persist, &error) => {
                         self.make_room(FileTier::Persistent, &open.name);
@@ -415,10 +420,8 @@ impl Shared {
         places.sort_by_key(|place| place.id);
         let mut result = match spool.tier() {
             FileTier::Scratch => {
-                let waits = self.spool_waits();
-                self.with_room_in_scratch(&open.name, waits, || {
-                    self.spool_places(&mut spool, &places)
-                })
+                let waits = self.waits_for(FileTier::Scratch);
+                self.with_room(coming, waits, || self.spool_places(&mut spool, &places))
             }
             FileTier::Persistent => self.spool_places(&mut spool, &places),
         };
@@ -493,11 +496,9 @@ impl Shared {
         }
     }
 
-    /// How the application waits for room in scratch.
-    fn spool_waits(&self) -> impl Fn(Cleared, bool) -> bool + '_ {
-        |since, limited| {
-            self.catalog.wait(|state| state.scratch_room(since, limited)).unwrap_or(false)
-        }
+    /// How the application waits for room in a tier of files.
+    fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
+        move |short| self.catalog.wait(|state| state.await_room_in(tier, short)).unwrap_or(false)
     }
 }
 

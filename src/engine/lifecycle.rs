@@ -327,6 +327,17 @@ impl Engine {
         self.workers.lock().len()
     }
 
+    /// What the application's thread does while it waits for room that comes when other processes tell
+    /// what they have.
+    pub fn do_meanwhile(&self, what: impl Fn(&Shared) + Send + Sync + 'static) {
+        let shared = Arc::downgrade(&self.shared);
+        self.catalog.do_meanwhile(move || {
+            if let Some(shared) = shared.upgrade() {
+                what(&shared);
+            }
+        });
+    }
+
     /// Waits until nothing is being flushed, written or persisted. Reports the oldest background
     /// failure that has not been reported; what failed is tried again first.
     pub fn drain(&self) -> Result<()> {

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use super::file_room::Coming;
 use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
-use crate::catalog::state::{After, FileJob, PersistJob, State};
+use crate::catalog::state::{After, FileJob, PersistJob, Short, State};
 use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
@@ -22,12 +23,13 @@ pub fn write(shared: &Shared) -> Result<()> {
         return Ok(());
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
-        let wait = |since, limited| {
-            let room = |state: &mut State| state.await_scratch_room(since, limited);
+        let wait = |short| {
+            let room = |state: &mut State| state.await_room_in(FileTier::Scratch, short);
             shared.catalog.next(Worker::Write, room).unwrap_or(false)
         };
-        let written =
-            shared.with_room_in_scratch(&job.name, wait, || write_temporary(shared, &job));
+        let bytes = job.regions.iter().map(|region| region.size).sum();
+        let coming = Coming { tier: FileTier::Scratch, name: &job.name, bytes };
+        let written = shared.with_room(coming, wait, || write_temporary(shared, &job));
         let naming = shared.naming.lock();
         let result = written
             .and_then(|written| give_name(shared, &job, written))
@@ -51,17 +53,30 @@ pub fn write(shared: &Shared) -> Result<()> {
 
 /// Makes persistent copies until the engine stops.
 pub fn persist(shared: &Shared) -> Result<()> {
+    let wait = |short| {
+        let room = |state: &mut State| state.await_room_in(FileTier::Persistent, short);
+        shared.catalog.next(Worker::Persist, room).unwrap_or(false)
+    };
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
-        persist_one(shared, &job);
+        persist_one(shared, &job, wait);
     }
     Ok(())
 }
 
 /// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
-/// it (`mode = sync`).
-pub(super) fn persist_one(shared: &Shared, job: &PersistJob) {
-    shared.make_room(FileTier::Persistent, &job.name);
-    let brought = bring(shared, job);
+/// it (`mode = sync`), which waits for room by `wait`.
+pub(super) fn persist_one(shared: &Shared, job: &PersistJob, wait: impl Fn(Short) -> bool) {
+    let brought = match &job.routed {
+        Some(_) => bring(shared, job),
+        None => {
+            let bytes = match &job.straight {
+                Some(source) => source.regions.iter().map(|region| region.size).sum(),
+                None => shared.files.scratch_len(&job.name, job.version),
+            };
+            let coming = Coming { tier: FileTier::Persistent, name: &job.name, bytes };
+            shared.with_room(coming, wait, || bring(shared, job))
+        }
+    };
     let _naming = shared.naming.lock();
     let result = brought
         .and_then(|written| written.map_or(Ok(true), |w| give_name_straight(shared, job, w)))
@@ -248,7 +263,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 fn unlink(shared: &Shared, name: &str, version: i32) {
     shared.left_scratch(name, version);
     match shared.files.remove_scratch(name, version, None) {
-        Ok(()) => shared.catalog.step(State::scratch_cleared),
+        Ok(()) => shared.catalog.step(|state| state.file_cleared(FileTier::Scratch)),
         Err(error) => log::warn!("{error}"),
     }
 }
