@@ -965,12 +965,12 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
 
 /// A job with a checkpoint in the host buffer, and another one of its version in device memory alone;
 /// what they were captured with.
-fn taken_again(host: u64) -> (Job0, World, [BTreeMap<i32, Vec<u8>>; 2]) {
+fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<u8>>; 2]) {
     let job = Job0 {
         device: 40,
         host,
         scratch: true,
-        persistent: false,
+        persistent,
         ephemeral: false,
         order: RestoreOrder::Reverse,
     };
@@ -994,7 +994,7 @@ fn taken_again(host: u64) -> (Job0, World, [BTreeMap<i32, Vec<u8>>; 2]) {
 /// again has left the device; and one that keeps its room longer than that.
 #[test]
 fn what_is_taken_again_stays_until_the_new_one_is_safe() {
-    let (job, mut world, [old, new]) = taken_again(400);
+    let (job, mut world, [old, new]) = taken_again(400, false);
     let written_by_heir = |world: &World| {
         let mut heir = world.heir(job);
         heir.everybody_works();
@@ -1017,28 +1017,30 @@ fn what_is_taken_again_stays_until_the_new_one_is_safe() {
 /// that is kept for a version that was cleaned up.
 #[test]
 fn what_is_taken_again_gives_its_room_up() {
-    let (_, mut world, [_, new]) = taken_again(12);
+    let (_, mut world, [_, new]) = taken_again(12, false);
     for _ in 0..2 {
         world.everybody_works();
     }
     assert!(world.state.drained());
     assert_eq!(world.scratch.get(&(NAME.to_string(), 1)), Some(&new));
-    let (_, mut world, _) = taken_again(400);
-    world.cleanup();
-    assert_eq!(world.state.used(), [0, 0]);
-    world.state.check().unwrap();
+    for persistent in [false, true] {
+        let (_, mut world, _) = taken_again(400, persistent);
+        world.cleanup();
+        assert_eq!(world.state.used()[1], 0);
+        world.state.check().unwrap();
+    }
 }
 
 /// Catches a chain of versions taken again of which the first, which alone is safe, goes with the
 /// second; and one whose write was under way, and that is written once more or never.
 #[test]
 fn what_is_taken_a_third_time_keeps_the_first() {
-    let (job, mut world, [old, _]) = taken_again(400);
+    let (job, mut world, [old, _]) = taken_again(400, false);
     let found = ledger::read(&world.ledger).unwrap();
     assert!(world.capture(1, [10, 0]));
     world.state.check().unwrap();
     assert_eq!(ledger::read(&world.ledger).unwrap(), found);
-    let (_, mut other, _) = taken_again(400);
+    let (_, mut other, _) = taken_again(400, false);
     assert!(other.state.next_write().is_none(), "what was replaced is not written");
     other.everybody_works();
     assert_eq!(other.state.used()[1], 12);

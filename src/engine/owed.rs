@@ -156,6 +156,14 @@ impl Shared {
         }
     }
 
+    /// An error once the job ends: nothing of this is waited for then.
+    fn go_on(&self) -> Result<()> {
+        match self.stopping() {
+            true => Err(Error::new(Kind::Internal, "the job ends")),
+            false => Ok(()),
+        }
+    }
+
     /// Whether a scratch file is what its parities were made of, where there are any.
     fn is_as_encoded(&self, name: &str, version: i32) -> Result<bool> {
         let path = self.files.parity_path(name, version)?;
@@ -166,7 +174,9 @@ impl Shared {
         };
         let own = header.encoding.members.get(header.own as usize);
         let path = self.files.scratch_path(name, version)?;
-        own.map_or(Ok(true), |own| self.files.has_content(&path, own.len, own.digest))
+        own.map_or(Ok(true), |own| {
+            self.files.has_content(&path, own.len, own.digest, || self.go_on())
+        })
     }
 
     /// Copies one version. The bytes, if it was still owed.
@@ -177,10 +187,7 @@ impl Shared {
             return Err(Error::new(Kind::Corrupt, what));
         }
         let mut span = self.trace.span(Activity::Persist).of(name, version);
-        let go_on = || match self.stopping() {
-            true => Err(Error::new(Kind::Internal, "the job ends")),
-            false => Ok(()),
-        };
+        let go_on = || self.go_on();
         let copied = self.files.copy_owed(name, version, go_on, || self.naming.lock())?;
         let (bytes, _naming) = match copied {
             Some((bytes, naming)) => (Some(bytes), naming),
