@@ -20,13 +20,9 @@
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
 //! - `divergence`, `refuse`: how a call fails;
 //! - [`resend`]: messages that are sent again instead of kept;
+//! - `store`: the log in checkpoints, and in the process that goes on from one;
 //! - [`fortran`]: what becomes of callers in Fortran;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
-//!
-//! What builds on this has its seams here:
-//!
-//! - a restart inside a part stores and loads [`parts::Parts`] (the log, the open parts and how far
-//!   their replays are), with `state::State::requests`, which says what is under way;
 
 pub mod capi;
 mod copy;
@@ -45,5 +41,6 @@ mod requests;
 pub mod resend;
 mod state;
 mod status;
+mod store;
 mod target;
 mod types;

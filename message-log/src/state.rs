@@ -15,6 +15,7 @@ use crate::parts::Parts;
 use crate::pool::Pool;
 use crate::requests::Requests;
 use crate::resend::Resend;
+use crate::store::Store;
 use crate::types::Types;
 
 /// Nothing is known yet: MPI may not be initialised.
@@ -57,6 +58,8 @@ pub struct State {
     pub resend: Option<Resend>,
     /// It was said that it cannot.
     pub is_resend_missed: bool,
+    /// What it takes to go on in another process.
+    pub store: Store,
 }
 
 impl State {
@@ -71,6 +74,7 @@ impl State {
             deferred: Deferred::default(),
             resend: None,
             is_resend_missed: false,
+            store: Store::default(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod callbacks;
 pub mod managed;
+pub mod messages;
 pub mod regions;
 
 mod agreement;
@@ -36,6 +37,7 @@ use crate::trace::{Activity, Recorder, Span};
 use agreement::{Agreement, Standing};
 use callbacks::Object;
 use farewell::Farewell;
+use messages::MessageLog;
 use regions::{Memory, Protected, Regions};
 use routed::Routed;
 
@@ -77,6 +79,7 @@ pub struct Client {
     phase: Phase,
     comm: Option<Comm>,
     agreement: Option<Agreement>,
+    messages: Option<MessageLog>,
 }
 
 impl Client {
@@ -111,6 +114,7 @@ impl Client {
             phase: Phase::Idle,
             comm: None,
             agreement: None,
+            messages: MessageLog::find(),
         })
     }
 

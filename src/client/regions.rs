@@ -185,6 +185,11 @@ impl Group {
         self.by_id.get(&id)
     }
 
+    /// All regions, ascending by id.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, &Protected)> {
+        self.by_id.iter().map(|(&id, region)| (id, region))
+    }
+
     /// The part that an id's bytes are in when they are at the application.
     pub fn part(&self, id: i32) -> Part {
         self.by_id.get(&id).map_or(Part::Host, Protected::part)

@@ -11,4 +11,5 @@
 mod careless;
 mod misused;
 mod replayed;
+mod restarted;
 mod under;

@@ -137,6 +137,7 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 impl State {
     /// A communicator was made.
     fn comm_made(&mut self, handle: usize) {
+        self.store.comms.made(&self.mpi, handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.made(&self.mpi, handle);
         }
@@ -144,6 +145,7 @@ impl State {
 
     /// A communicator is freed.
     pub fn comm_gone(&mut self, handle: usize) {
+        self.store.comms.gone(handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.forget(handle);
         }
@@ -160,6 +162,7 @@ impl State {
             self.comm_gone(handle);
             return real();
         }
+        self.store.comms.freed(handle);
         self.deferred.add(Kind::Comm, handle, self.parts.now());
         // SAFETY: as above.
         unsafe { self.mpi.write_handle(comm, self.mpi.comm_null) };
