@@ -2,10 +2,11 @@
  * An adjoint whose processes are killed inside a part, in its first run or in its replay, and started
  * again by the same line: they go on inside that part, and come to the same bits.
  *
- * restarted CONFIGURATION [die=N] [flags=F] [swapped=1]
+ * restarted CONFIGURATION [die=N] [flags=F] [swapped=1] [delay=MS]
  *
  * Places are counted over the whole computation. At place `die` a checkpoint is taken, and process 1
  * is killed when all have it in a file. `swapped` makes the communicators in another order.
+ * With `delay` each process ends its parts so many milliseconds behind the one before.
  */
 #include "parts.h"
 #include "veloc.h"
@@ -15,7 +16,7 @@ enum { STEPS = 3, TURNS = 4, ALL = 24, LATE = 4 };
 /* Everything that the computation is, so that it goes on where it was. The buffers of messages lie
  * here too, and in another process at another address. */
 static struct {
-    int32_t forward, step, turn;
+    int32_t forward, step, turn, inside;
     int32_t place;
     uint64_t seen, first_seen[STEPS];
     double field[ALL], adjoint[ALL];
@@ -26,7 +27,7 @@ static double snapshot[ALL];
 static MPI_Comm around, pair;
 static MPI_Datatype every_other;
 static MPI_Request halo[2];
-static long die_at;
+static long die_at, delay;
 static int flags, is_back;
 
 static void see(const void *bytes, size_t len)
@@ -108,18 +109,23 @@ static void run_turn(MPI_Request *late)
 
 static void run_part(MPI_Request *late)
 {
+    const struct timespec pause = {delay * rank / 1000, delay * rank % 1000 * 1000000};
+    s->inside = 1;
     for (; s->turn < TURNS; s->turn++) {
         if (s->turn > 0)
             pass_place();
         run_turn(late);
     }
+    s->inside = 0;
+    nanosleep(&pause, NULL);
 }
 
 static void run_forward(void)
 {
     MPI_Request late[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     for (; s->step < STEPS; s->step++) {
-        if (!is_back) {
+        if (!s->inside) {
+            pass_place();
             memcpy(snapshot, s->field, sizeof snapshot);
             EQUAL(VELOC_Checkpoint("snapshot", s->step), 0);
             MPI(MPI_Irecv(s->late, 1, every_other, (rank + 1) % ranks, 3, around, &late[0]));
@@ -141,8 +147,9 @@ static void run_back(void)
     MPI_Request late = MPI_REQUEST_NULL;
     int i;
     for (; s->step >= 0; s->step--) {
-        if (!is_back) {
-            /* The log does not go back with the state, whoever has stored it. */
+        if (!s->inside) {
+            pass_place();
+            /* Of regions of its own, and without the log. */
             EQUAL(VELOC_Restart("snapshot", s->step), 0);
             memcpy(s->field, snapshot, sizeof snapshot);
             memset(s->late, 0, sizeof s->late);
@@ -165,6 +172,7 @@ int main(int argc, char **argv)
     begin_program(&argc, &argv);
     CHECK(argc > 1);
     die_at = number(argc, argv, "die", 0);
+    delay = number(argc, argv, "delay", 0);
     flags = (int)number(argc, argv, "flags", 0);
     /* Elsewhere in each run. */
     s = malloc(((size_t)getpid() % 64 + 2) * sizeof *s);
@@ -197,6 +205,7 @@ int main(int argc, char **argv)
     }
     run_back();
     EMPTY_LOG();
+    printf("resent %llu\n", (unsigned long long)logged().resent);
     for (version = 0; version < ranks; version++) {
         MPI(MPI_Barrier(MPI_COMM_WORLD));
         if (version != rank)

@@ -46,6 +46,17 @@ int main(int argc, char **argv)
         part_end(1);
         seen_first = seen;
         in_turns(replay);
+        /* A snapshot of the state has the log of then. The log of now stays when it is restored. */
+        state = rank;
+        EQUAL(VELOC_Checkpoint("before", 1), 0);
+        seen = 0;
+        part_begin(1, 0);
+        run_part(1);
+        part_end(1);
+        EQUAL(seen, seen_first);
+        EQUAL(VELOC_Restart("before", 1), 0);
+        EQUAL(state, rank);
+        in_turns(replay);
         EMPTY_LOG();
     } else {
         run_part(1);

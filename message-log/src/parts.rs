@@ -136,12 +136,24 @@ pub struct Parts {
     /// Of what was begun, the highest number.
     pub(crate) begun: u64,
     /// No part has begun or ended since the last event.
-    pub(crate) can_repeat: bool,
+    can_repeat: bool,
     /// What those get again whose place is not taken yet: the id, the place, the messages.
     pub(crate) replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
 }
 
 impl Parts {
+    /// Those of another process. What is polled next is another event. `counts`: how many instances
+    /// and things there have been.
+    pub(crate) fn gone_on(
+        log: Log,
+        instances: Vec<Instance>,
+        open: Vec<Open>,
+        replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
+        (numbers, begun): (u64, u64),
+    ) -> Parts {
+        Parts { log, instances, open, numbers, begun, replaced, ..Parts::default() }
+    }
+
     /// The log.
     pub fn log(&self) -> &Log {
         &self.log

@@ -37,6 +37,11 @@ pub fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
 }
 
+/// Whether no part can be open or logged: MPI has not begun or has ended, or several threads use it.
+pub fn has_no_parts() -> bool {
+    matches!(phase(), UNKNOWN | ALIEN)
+}
+
 /// Everything.
 #[derive(Debug)]
 pub struct State {

@@ -1,13 +1,13 @@
-//! The log of messages of `libveloc-mpi.so`, if the process has that: it goes with every checkpoint
-//! of the application's, as a region of its own, and comes back with a restart. The two libraries
-//! are not linked with each other; this one finds the other by a name.
+//! The log of messages of `libveloc-mpi.so`, if the process has that: it goes with every checkpoint of
+//! what is protected for any name, as a region of its own, and comes back with a restart. The two
+//! libraries are not linked with each other; this one finds the other by a name.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use super::callbacks::Written;
 use super::regions::{Group, Protected};
 use super::{Client, Selection};
-use crate::catalog::entry::{Part, MANAGED, MESSAGES};
+use crate::catalog::entry::{Part, MESSAGES};
 use crate::error::{Error, Result};
 
 /// The function by which the other library gives its table.
@@ -140,11 +140,11 @@ impl MessageLog {
 }
 
 impl Client {
-    /// The log, if it belongs to the regions that a call selects in checkpoints of this name. Not to
-    /// managed ones, which their process restores again and again.
+    /// The log, if it belongs to the regions that a call selects in checkpoints of this name: it goes
+    /// with what is protected for any name.
     pub(super) fn messages_of(&self, name: &str, selection: &Selection) -> Option<MessageLog> {
-        let is_managed = self.regions.of(name).get(MANAGED).is_some();
-        self.messages.filter(|_| selection.has(MESSAGES) && !is_managed)
+        let is_of_all = !self.regions.has_own(name);
+        self.messages.filter(|_| selection.has(MESSAGES) && is_of_all)
     }
 }
 

@@ -141,6 +141,11 @@ impl Regions {
         }
     }
 
+    /// Whether a name has regions of its own.
+    pub fn has_own(&self, name: &str) -> bool {
+        self.private.get(name).is_some_and(|group| !group.by_id.is_empty())
+    }
+
     /// The regions that a checkpoint of this name has.
     pub fn of(&self, name: &str) -> &Group {
         self.private.get(name).filter(|group| !group.by_id.is_empty()).unwrap_or(&self.common)

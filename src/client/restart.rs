@@ -351,8 +351,9 @@ impl Client {
         let (mut places, mut of_host) = (Vec::new(), Vec::new());
         // The bytes of objects, which the application reads when all of them are there.
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
-        // The same of the log of messages.
+        // The same of the log of messages. That of another rank says nothing to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
+        let is_own = restoring.files(&self.engine).rank() == self.engine.files.rank();
         let bytes_of = |region: &Region| {
             let reading =
                 |error: Error| error.within(about(format!("reading region {}", region.id)));
@@ -361,21 +362,22 @@ impl Client {
         for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
             let log = self.messages_of(&restoring.name, selection);
             if let Some(log) = log.filter(|_| region.id == MESSAGES) {
-                let (_, bytes) = messages.insert((log, bytes_of(region)?));
-                places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                if is_own {
+                    let (_, bytes) = messages.insert((log, bytes_of(region)?));
+                    places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                }
                 continue;
             }
             let Some(protected) = self.regions.of(&restoring.name).get(region.id) else {
-                return Err(Error::new(
-                    Kind::NotFound,
-                    about(match region.id {
-                        MESSAGES => {
-                            "it has a log of messages, and libveloc-mpi.so is not in this process"
-                                .to_owned()
-                        }
-                        id => format!("no memory is protected for its region {id}"),
-                    }),
-                ));
+                let why = match region.id {
+                    MESSAGES => {
+                        "it has a log of messages: libveloc-mpi.so has to be in this process \
+                                 when VELOC_Init is called, and the name without regions of its own"
+                            .to_owned()
+                    }
+                    id => format!("no memory is protected for its region {id}"),
+                };
+                return Err(Error::new(Kind::NotFound, about(why)));
             };
             let memory = match protected {
                 Protected::Memory(memory) => memory,

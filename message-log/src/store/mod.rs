@@ -30,7 +30,7 @@ use crate::parts::{Instance, Open, Parts};
 use crate::pmpi;
 use crate::refuse;
 use crate::requests::{Life, Request};
-use crate::state::{self, State, ALIEN, UNKNOWN};
+use crate::state::{self, State};
 use bytes::{Reader, Result};
 use comms::{Communicators, Handles, Numbers, Predefined};
 use pack::{Head, Packed};
@@ -295,11 +295,9 @@ unsafe extern "C" fn write_object(
     room: usize,
 ) -> c_int {
     let nothing = Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0 };
-    let phase = state::phase();
     // SAFETY: by the caller's promise.
     let regions = unsafe { all(regions, count) };
-    let made = match phase == UNKNOWN || phase == ALIEN {
-        // No part can have been begun, or all that was is over.
+    let made = match state::has_no_parts() {
         true => Ok(None),
         false => state::with(|state| state.write_log(Regions(regions))).and_then(|made| made),
     };

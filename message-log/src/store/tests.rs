@@ -106,9 +106,10 @@ fn sample(target: &Target) -> (Parts, Arena) {
     parts.record(shape("MPI_Comm_dup", 2, 0), Outcome { handle: 41, ..Outcome::of(0) });
     parts.end(2).unwrap();
     parts.end(1).unwrap();
-    let mut closed = Closed::default();
-    closed.received = HashMap::from_iter([(2, (0..5, Route { peer: 0, tag: 7 }))]);
-    closed.sent = HashMap::from_iter([(0, (1..2, Route { peer: 0, tag: 8 }))]);
+    let closed = Closed {
+        received: HashMap::from_iter([(2, (0..5, Route { peer: 0, tag: 7 }))]),
+        sent: HashMap::from_iter([(0, (1..2, Route { peer: 0, tag: 8 }))]),
+    };
     let number = parts.instances[1].number;
     parts.close(number, &Rc::new(closed));
     parts.begin(3, 0).unwrap();

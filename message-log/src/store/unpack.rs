@@ -107,8 +107,7 @@ impl Unpacking<'_, '_> {
         let open = self.list(9, Self::open)?;
         let replaced =
             self.list(17, |own| Ok((own.from.i32()?, own.position()?, own.closed()?)))?;
-        // What is next polled is another event.
-        Ok(Parts { log, instances, open, numbers, begun, can_repeat: false, replaced })
+        Ok(Parts::gone_on(log, instances, open, replaced, (numbers, begun)))
     }
 
     fn list<T>(
