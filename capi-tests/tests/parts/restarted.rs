@@ -56,9 +56,10 @@ fn goes_on(arguments: &str, places: &[u64]) {
         let ended = run.succeed();
         assert_eq!(ended.figures("restarted").pop(), before);
         assert_eq!(result(&ended), result(&whole));
-        // Bytes, of all processes, counted over the whole computation.
+        // Bytes of all processes over the whole computation. A part in which they were killed is
+        // logged whole.
         let resent = |ended: &Ended| ended.figures("resent").iter().sum::<u64>();
-        assert_eq!(resent(&ended), resent(&whole));
+        assert!(resent(&ended) <= resent(&whole));
         assert_eq!(resent(&ended) > 0, arguments.contains("flags=1"), "{}", ended.stdout);
     }
 }
