@@ -2,7 +2,9 @@
  * Checkpoints in the middle of a part: what the checkpoint library says to its other processes is no
  * call of the part, so a replay without the checkpoints is the same part.
  *
- * stored CONFIGURATION
+ * stored CONFIGURATION [parts=0]
+ *
+ * With `parts=0` the same without a part.
  */
 #include "parts.h"
 #include "veloc.h"
@@ -38,12 +40,27 @@ int main(int argc, char **argv)
     EQUAL(VELOC_Init(MPI_COMM_WORLD, argv[1]), 0);
     EQUAL(VELOC_Mem_protect(0, &state, 1, sizeof state), 0);
     state = rank;
-    part_begin(1, 0);
-    run_part(1);
-    part_end(1);
-    seen_first = seen;
-    in_turns(replay);
-    EMPTY_LOG();
+    if (number(argc, argv, "parts", 1)) {
+        part_begin(1, 0);
+        run_part(1);
+        part_end(1);
+        seen_first = seen;
+        in_turns(replay);
+        /* A snapshot of the state has the log of then. The log of now stays when it is restored. */
+        state = rank;
+        EQUAL(VELOC_Checkpoint("before", 1), 0);
+        seen = 0;
+        part_begin(1, 0);
+        run_part(1);
+        part_end(1);
+        EQUAL(seen, seen_first);
+        EQUAL(VELOC_Restart("before", 1), 0);
+        EQUAL(state, rank);
+        in_turns(replay);
+        EMPTY_LOG();
+    } else {
+        run_part(1);
+    }
     EQUAL(VELOC_Finalize(1), 0);
     return end_program();
 }

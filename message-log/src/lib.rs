@@ -20,13 +20,9 @@
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
 //! - `divergence`, `refuse`, `guard`: how a call fails;
 //! - [`resend`]: messages that are sent again instead of kept;
+//! - `store`: the log in checkpoints, and in the process that goes on from one;
 //! - [`fortran`]: how calls from Fortran come here; `callers`: whether all calls do;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
-//!
-//! What builds on this has its seams here:
-//!
-//! - a restart inside a part stores and loads [`parts::Parts`] (the log, the open parts and how far
-//!   their replays are), with `state::State::requests`, which says what is under way;
 
 mod callers;
 pub mod capi;
@@ -48,5 +44,6 @@ pub mod resend;
 mod stand_ins;
 mod state;
 mod status;
+mod store;
 mod target;
 mod types;

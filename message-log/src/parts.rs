@@ -32,19 +32,19 @@ pub struct Instance {
     /// When the first run of its events began: what the application freed later is still used by its
     /// replay. In numbers of instances.
     pub since: u64,
-    begin: Position,
+    pub(crate) begin: Position,
     /// What its first run had begun before, in numbers of [`Outcome::began`].
-    begun: u64,
+    pub(crate) begun: u64,
     /// Where it ended; `None` while it is recorded.
-    end: Option<Position>,
+    pub(crate) end: Option<Position>,
     /// The instances that were open around it when it began, recorded or replayed.
-    around: Box<[u64]>,
+    pub(crate) around: Box<[u64]>,
     /// Why it cannot be replayed any further.
-    broken: Option<String>,
+    pub(crate) broken: Option<String>,
     /// Where it began among the messages of the process, if they may be sent again.
-    mark: Option<Mark>,
+    pub(crate) mark: Option<Mark>,
     /// The messages that its replay sends and receives again.
-    closed: Option<Rc<Closed>>,
+    pub(crate) closed: Option<Rc<Closed>>,
 }
 
 impl Instance {
@@ -56,7 +56,7 @@ impl Instance {
 
 /// An open part.
 #[derive(Clone, Copy, Debug)]
-enum Open {
+pub(crate) enum Open {
     /// The instance with this number is recorded.
     Record(u64),
     /// The instance with this number is replayed.
@@ -65,7 +65,7 @@ enum Open {
 
 impl Open {
     /// The instance's number.
-    fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         match self {
             Open::Record(number) => *number,
             Open::Replay(replay) => replay.instance,
@@ -75,17 +75,17 @@ impl Open {
 
 /// How far a replay is.
 #[derive(Clone, Copy, Debug)]
-struct Replay {
+pub(crate) struct Replay {
     /// The instance's number.
-    instance: u64,
+    pub(crate) instance: u64,
     /// The next event.
-    cursor: Position,
+    pub(crate) cursor: Position,
     /// What the first run had begun at that place, in numbers of [`Outcome::began`].
-    begun: u64,
+    pub(crate) begun: u64,
     /// The replay around it goes on with it: the first run had the part at that place, too.
-    is_step: bool,
+    pub(crate) is_step: bool,
     /// The number that instances have from its beginning on.
-    since: u64,
+    pub(crate) since: u64,
 }
 
 /// Where a call's result comes from.
@@ -140,22 +140,34 @@ pub struct Divergence {
 /// The parts and their log.
 #[derive(Debug, Default)]
 pub struct Parts {
-    log: Log,
+    pub(crate) log: Log,
     /// By number.
-    instances: Vec<Instance>,
-    open: Vec<Open>,
-    numbers: u64,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) open: Vec<Open>,
+    pub(crate) numbers: u64,
     /// Of what was begun, the highest number.
-    begun: u64,
+    pub(crate) begun: u64,
     /// No part has begun or ended since the last event.
     can_repeat: bool,
     /// Some instance was broken off while it was recorded.
     has_lost: bool,
     /// What those get again whose place is not taken yet: the id, the place, the messages.
-    replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
+    pub(crate) replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
 }
 
 impl Parts {
+    /// Those of another process. What is polled next is another event. `counts`: how many instances
+    /// and things there have been.
+    pub(crate) fn gone_on(
+        log: Log,
+        instances: Vec<Instance>,
+        open: Vec<Open>,
+        replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
+        (numbers, begun): (u64, u64),
+    ) -> Parts {
+        Parts { log, instances, open, numbers, begun, replaced, ..Parts::default() }
+    }
+
     /// The log.
     pub fn log(&self) -> &Log {
         &self.log

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::log::{Arena, Call, Item, Items};
 use crate::status::Status;
+use crate::store::tests::moved;
 use crate::target::Target;
 
 /// A call: its shape, and what it received. Polls receive nothing, and are the same again and again.
@@ -146,6 +147,8 @@ enum Step {
     Polls {
         times: usize,
     },
+    /// Another process goes on.
+    Restart,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -158,6 +161,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0..100, prop_oneof![0..30usize, 100..5000usize])
             .prop_map(|(tag, len)| Step::Call { tag, len }),
         2 => (1..5usize).prop_map(|times| Step::Polls { times }),
+        1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 0..60)
 }
@@ -287,6 +291,10 @@ impl Test {
             Step::Free { id } => self.free(id),
             Step::Call { tag, len } => self.call(Message { tag, len }),
             Step::Polls { times } => (0..times).for_each(|_| self.call(Message::POLL)),
+            Step::Restart => {
+                let unpacked = moved(&self.parts);
+                (self.parts, self.arena) = (unpacked.parts, unpacked.arena);
+            }
         }
     }
 

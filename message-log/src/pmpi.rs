@@ -197,6 +197,9 @@ functions! {
     /// Blocks of a type at displacements in bytes.
     type_create_hindexed = c"PMPI_Type_create_hindexed"
         (count: c_int, lengths: *const c_int, places: *const Aint, datatype: Handle, made: Ptr);
+    /// A type with other distances between its elements.
+    type_create_resized = c"PMPI_Type_create_resized"
+        (datatype: Handle, lb: Aint, extent: Aint, made: Ptr);
     /// Makes a type ready for use.
     type_commit = c"PMPI_Type_commit" (datatype: Ptr);
     /// Frees a type.

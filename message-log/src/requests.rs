@@ -38,6 +38,8 @@ pub struct Request {
     pub made: u64,
     /// It stays when it is done.
     pub persistent: bool,
+    /// It is persistent and was started, and nobody has completed it.
+    pub active: bool,
     /// Whether MPI knows it.
     pub life: Life,
     /// The application asked for its end.
@@ -58,6 +60,7 @@ impl Request {
             began: 0,
             made: 0,
             persistent: false,
+            active: false,
             life: Life::Real,
             cancelled: false,
             counted: Counted::Nothing,

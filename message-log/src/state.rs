@@ -20,6 +20,7 @@ use crate::refuse;
 use crate::requests::Requests;
 use crate::resend::Resend;
 use crate::stand_ins::StandIns;
+use crate::store::Store;
 use crate::types::Types;
 
 /// Nothing is known yet: MPI may not be initialised.
@@ -60,6 +61,11 @@ pub fn is_inside() -> bool {
     matches!(phase(), INSIDE | FAILED)
 }
 
+/// Whether no part can be open or logged: MPI has not begun or has ended, or several threads use it.
+pub fn has_no_parts() -> bool {
+    matches!(phase(), UNKNOWN | ALIEN)
+}
+
 /// Everything.
 #[derive(Debug)]
 pub struct State {
@@ -87,6 +93,8 @@ pub struct State {
     pub lost: Option<(usize, String)>,
     /// A call has panicked: what is here may be half done, and is not used any more.
     failed: Option<String>,
+    /// What it takes to go on in another process.
+    pub store: Store,
 }
 
 impl State {
@@ -104,6 +112,7 @@ impl State {
             is_resend_missed: false,
             lost: None,
             failed: None,
+            store: Store::default(),
         }
     }
 }

@@ -65,6 +65,20 @@ impl Status {
         unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), to.cast(), mpi.status.size) };
     }
 
+    /// Its bytes, which say the same in any process.
+    pub fn as_slice(&self, mpi: &Mpi) -> &[u8] {
+        &self.0[..mpi.status.size]
+    }
+
+    /// From such bytes.
+    pub fn of_slice(bytes: &[u8]) -> Status {
+        let mut status = Status::default();
+        for (to, from) in status.0.iter_mut().zip(bytes) {
+            *to = *from;
+        }
+        status
+    }
+
     /// `MPI_ERROR`.
     pub fn error(&self, mpi: &Mpi) -> c_int {
         self.field(mpi.status.error)

@@ -18,7 +18,8 @@ pub struct Block {
 }
 
 impl Block {
-    fn bytes(&self) -> i64 {
+    /// Its bytes when packed.
+    pub fn bytes(&self) -> i64 {
         self.count * self.datatype.size
     }
 }
@@ -42,6 +43,8 @@ pub enum Target {
     One(Block),
     /// Several such blocks.
     Many(Rc<[Block]>),
+    /// Memory of another process, of which this one goes on, that was not protected there.
+    Lost,
 }
 
 impl Target {
@@ -84,9 +87,10 @@ impl Target {
         }
     }
 
-    fn blocks(&self) -> &[Block] {
+    /// Its blocks, of what is resolved.
+    pub fn blocks(&self) -> &[Block] {
         match self {
-            Target::Nothing | Target::Plain { .. } => &[],
+            Target::Nothing | Target::Plain { .. } | Target::Lost => &[],
             Target::One(block) => std::slice::from_ref(block),
             Target::Many(blocks) => blocks,
         }

@@ -14,17 +14,17 @@ const PACK: i64 = 1 << 30;
 /// What is known of a type.
 #[derive(Debug)]
 pub struct Datatype {
-    handle: usize,
+    pub(crate) handle: usize,
     /// Bytes of an element when packed.
     pub size: i64,
     /// Bytes from element to element.
     pub extent: i64,
     /// Bytes from an element's address to its first byte.
-    lb: i64,
+    pub(crate) lb: i64,
     /// Elements lie one behind another without a gap.
-    is_dense: bool,
+    pub(crate) is_dense: bool,
     /// A copy that goes with this.
-    owned: Option<Mpi>,
+    pub(crate) owned: Option<Mpi>,
 }
 
 impl Drop for Datatype {

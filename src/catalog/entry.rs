@@ -30,6 +30,10 @@ pub const PARTS: [Part; 2] = [Part::Device, Part::Host];
 /// taken it says which versions go, also after a crash. No application's.
 pub const MANAGED: i32 = i32::MIN;
 
+/// The id of the region that has the log of messages (`libveloc-mpi.so`), in checkpoints of processes
+/// that log some. No application's.
+pub const MESSAGES: i32 = i32::MIN + 1;
+
 /// A memory tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {

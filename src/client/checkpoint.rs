@@ -6,6 +6,7 @@ use super::callbacks::Written;
 use super::regions::Protected;
 use super::routed::Routed;
 use super::{check_name, Client, Phase, Selection};
+use crate::catalog::entry::MESSAGES;
 use crate::catalog::state::State;
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
@@ -90,6 +91,13 @@ impl Client {
                     place
                 }
             });
+        }
+        let is_there = open.regions.iter().any(|region| region.id == MESSAGES);
+        let log = self.messages_of(&open.name, selection).filter(|_| !is_there);
+        if let Some(made) = log.map_or(Ok(None), |log| log.write(self.regions.of(&open.name)))? {
+            let bytes = (*made).as_ref();
+            places.push(Place::plain(MESSAGES, bytes.as_ptr(), bytes.len()));
+            written.push(made);
         }
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
             return Ok(());

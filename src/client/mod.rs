@@ -5,6 +5,7 @@
 
 pub mod callbacks;
 pub mod managed;
+pub mod messages;
 pub mod regions;
 
 mod agreement;
@@ -41,6 +42,7 @@ use crate::trace::{Activity, Recorder, Span};
 use agreement::{Agreement, Standing};
 use callbacks::Object;
 use farewell::Farewell;
+use messages::MessageLog;
 use regions::{Memory, Protected, Regions};
 use routed::Routed;
 
@@ -83,6 +85,7 @@ pub struct Client {
     comm: Option<Comm>,
     /// Locked only for as long as its calls last: while the engine waits, it is heard.
     agreement: Option<Arc<Mutex<Agreement>>>,
+    messages: Option<MessageLog>,
 }
 
 impl Client {
@@ -117,6 +120,7 @@ impl Client {
             phase: Phase::Idle,
             comm: None,
             agreement: None,
+            messages: MessageLog::find(),
         })
     }
 

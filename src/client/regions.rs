@@ -141,6 +141,11 @@ impl Regions {
         }
     }
 
+    /// Whether a name has regions of its own.
+    pub fn has_own(&self, name: &str) -> bool {
+        self.private.get(name).is_some_and(|group| !group.by_id.is_empty())
+    }
+
     /// The regions that a checkpoint of this name has.
     pub fn of(&self, name: &str) -> &Group {
         self.private.get(name).filter(|group| !group.by_id.is_empty()).unwrap_or(&self.common)
@@ -183,6 +188,11 @@ impl Group {
     /// The region of an id.
     pub fn get(&self, id: i32) -> Option<&Protected> {
         self.by_id.get(&id)
+    }
+
+    /// All regions, ascending by id.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, &Protected)> {
+        self.by_id.iter().map(|(&id, region)| (id, region))
     }
 
     /// The part that an id's bytes are in when they are at the application.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::callbacks::Object;
+use super::messages::MessageLog;
 use super::protect::gather;
 use super::regions::{check_writable, Memory, Protected};
 use super::{agree, check_name, Client, Phase, Selection};
-use crate::catalog::entry::Part;
+use crate::catalog::entry::{Part, Region, MESSAGES};
 use crate::engine::place::Place;
 use crate::engine::restore::Restoring;
 use crate::erasure::encoding::Encoding;
@@ -350,19 +351,38 @@ impl Client {
         let (mut places, mut of_host) = (Vec::new(), Vec::new());
         // The bytes of objects, which the application reads when all of them are there.
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
+        // The same of the log of messages. That of another rank says nothing to this one.
+        let mut messages: Option<(MessageLog, Vec<u8>)> = None;
+        let is_own = restoring.files(&self.engine).rank() == self.engine.files.rank();
+        let bytes_of = |region: &Region| {
+            let reading =
+                |error: Error| error.within(about(format!("reading region {}", region.id)));
+            zeros(region.size).map_err(reading)
+        };
         for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
+            let log = self.messages_of(&restoring.name, selection);
+            if let Some(log) = log.filter(|_| region.id == MESSAGES) {
+                if is_own {
+                    let (_, bytes) = messages.insert((log, bytes_of(region)?));
+                    places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                }
+                continue;
+            }
             let Some(protected) = self.regions.of(&restoring.name).get(region.id) else {
-                return Err(Error::new(
-                    Kind::NotFound,
-                    about(format!("no memory is protected for its region {}", region.id)),
-                ));
+                let why = match region.id {
+                    MESSAGES => {
+                        "it has a log of messages: libveloc-mpi.so has to be in this process \
+                                 when VELOC_Init is called, and the name without regions of its own"
+                            .to_owned()
+                    }
+                    id => format!("no memory is protected for its region {id}"),
+                };
+                return Err(Error::new(Kind::NotFound, about(why)));
             };
             let memory = match protected {
                 Protected::Memory(memory) => memory,
                 Protected::Object(object) => {
-                    let mut bytes = zeros(region.size).map_err(|error| {
-                        error.within(about(format!("reading region {}", region.id)))
-                    })?;
+                    let mut bytes = bytes_of(region)?;
                     places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
                     objects.push((region.id, object.clone(), bytes));
                     continue;
@@ -385,6 +405,11 @@ impl Client {
         self.engine.recover(restoring, &places)?;
         for (id, object, bytes) in &objects {
             object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;
+        }
+        if let Some((log, bytes)) = &messages {
+            let regions = self.regions.of(&restoring.name);
+            log.read(bytes, regions)
+                .map_err(|error| error.within(about("restoring".to_owned())))?;
         }
         Ok(())
     }

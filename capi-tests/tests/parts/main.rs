@@ -13,4 +13,5 @@ mod careless;
 mod fortran;
 mod misused;
 mod replayed;
+mod restarted;
 mod under;

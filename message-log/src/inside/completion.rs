@@ -466,6 +466,7 @@ unsafe fn request_done(
     if stays && call.kind != Kind::Look {
         if let Some(request) = state.requests.get_mut(handle) {
             request.counted = Counted::Nothing;
+            request.active = false;
         }
     }
     let is_void = failed || is_cancelled;
@@ -561,7 +562,7 @@ unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
     write(call.flag, outcome.number);
     write(call.number, outcome.index);
     let code = outcome.code;
-    let mut done = Vec::new();
+    let (mut done, mut rest) = (Vec::new(), Vec::new());
     let mut wrong = None;
     for (n, item) in outcome.items.as_slice().iter().enumerate() {
         if item.index == ALIKE {
@@ -609,6 +610,13 @@ unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) -> c_int {
         }
         if !item.persistent {
             done.push((place, own.is_some().then_some(handle)));
+        } else if own.is_some() && call.kind != Kind::Look {
+            rest.push(handle);
+        }
+    }
+    for handle in rest {
+        if let Some(request) = state.requests.get_mut(handle) {
+            request.active = false;
         }
     }
     for (place, handle) in done {

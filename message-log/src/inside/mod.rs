@@ -123,7 +123,15 @@ impl State {
         if unsafe { target.unpack(&self.mpi, item.payload.as_bytes()) } {
             return Ok(());
         }
-        Err(format!("{} bytes were received, and there is room for less", item.payload.len()))
+        let bytes = item.payload.len();
+        Err(match target {
+            Target::Lost => format!(
+                "{bytes} bytes were received by a request that was begun before the part, into \
+                 memory that was not protected when the checkpoint was taken from which this process \
+                 goes on"
+            ),
+            _ => format!("{bytes} bytes were received, and there is room for less"),
+        })
     }
 
     /// A call that gives nothing but its code.

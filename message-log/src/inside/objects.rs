@@ -129,6 +129,7 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 impl State {
     /// A communicator was made, by `call` if that is logged.
     fn comm_made(&mut self, handle: usize, call: Option<Call>) {
+        self.store.comms.made(&self.mpi, handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.made(&self.mpi, handle);
         }
@@ -141,6 +142,7 @@ impl State {
 
     /// A communicator is freed.
     pub fn comm_gone(&mut self, handle: usize) {
+        self.store.comms.gone(handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.forget(handle);
         }
@@ -169,6 +171,7 @@ impl State {
             }
         };
         if logged == handle {
+            self.store.comms.freed(handle);
             // SAFETY: as above.
             unsafe { self.mpi.write_handle(comm, self.mpi.comm_null) };
             return (SUCCESS, handle);

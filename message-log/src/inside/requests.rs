@@ -196,6 +196,7 @@ impl State {
             let Some(request) = self.requests.get_mut(handle) else { continue };
             request.began = if began == 0 { 0 } else { began + n as u64 };
             request.cancelled = false;
+            request.active = true;
             // The type may be freed while it is under way.
             request.target = request.target.resolved(&mut self.types);
             let message = Message::of(&request.shape);

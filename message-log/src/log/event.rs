@@ -134,9 +134,9 @@ pub struct Item {
     /// The message that was received, if it can be sent again.
     pub link: Option<Link>,
     /// How many of the parts that need the event do not need the bytes.
-    pub(super) given_up: u32,
+    pub(crate) given_up: u32,
     /// The bytes are there.
-    pub(super) is_kept: bool,
+    pub(crate) is_kept: bool,
 }
 
 impl Item {
@@ -164,9 +164,9 @@ pub struct Event {
     /// What it gave.
     pub outcome: Outcome,
     /// Its place in the sequence.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// How many parts need it.
-    pub(super) owners: u32,
+    pub(crate) owners: u32,
     /// How many times in a row the same call gave the same.
-    pub(super) repeats: u32,
+    pub(crate) repeats: u32,
 }

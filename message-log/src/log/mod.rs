@@ -39,10 +39,10 @@ pub struct Figures {
 #[derive(Debug, Default)]
 pub struct Log {
     /// By number. The range of a part that is left has no gap; events between parts may be gone.
-    events: VecDeque<Event>,
+    pub(crate) events: VecDeque<Event>,
     /// The number of the next event: none is used twice.
-    next: u64,
-    figures: Figures,
+    pub(crate) next: u64,
+    pub(crate) figures: Figures,
 }
 
 impl Log {
@@ -175,8 +175,11 @@ impl Log {
         // Without a result of the first or the last event it has not come to own that.
         let last = if end.nth > 0 && begin < end { end.event + 1 } else { end.event };
         let mut freed = 0;
-        for number in begin.event..last {
-            let Some(event) = self.get_mut(number) else { continue };
+        let first = self.events.partition_point(|event| event.number < begin.event);
+        for event in self.events.range_mut(first..) {
+            if event.number >= last {
+                break;
+            }
             change(event);
             if event.owners == 0 {
                 freed += event.outcome.bytes();

@@ -25,8 +25,8 @@ pub struct Route {
 /// The closed messages of a part, as far as they are this process's.
 #[derive(Debug, Default)]
 pub struct Closed {
-    sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
-    received: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
+    pub(crate) sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
+    pub(crate) received: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
 }
 
 impl Closed {

@@ -17,7 +17,7 @@ pub mod closed;
 pub mod comms;
 pub mod exchange;
 pub mod report;
-mod spread;
+pub(crate) mod spread;
 pub mod streams;
 pub mod survey;
 mod table;
@@ -54,8 +54,9 @@ pub struct Resend {
     /// Its messages, counted.
     pub streams: Streams,
     survey: Survey,
-    under_way: VecDeque<Exchange>,
-    begun: u64,
+    pub(crate) under_way: VecDeque<Exchange>,
+    /// How many exchanges have begun.
+    pub(crate) begun: u64,
     /// Bytes that were given up.
     pub dropped: u64,
     /// Bytes that were sent again.

@@ -410,6 +410,12 @@ impl Streams {
         Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown, nth }
     }
 
+    /// A part is open that began in another process, of which this one goes on: nobody can know what
+    /// its messages were, so that they are all kept.
+    pub fn reopen(&mut self) -> Mark {
+        Mark { unknown: u64::MAX, ..self.begin() }
+    }
+
     /// Whether a part is open whose messages may be sent again.
     pub fn is_any_open(&self) -> bool {
         self.open > 0

@@ -1,0 +1,133 @@
+//! Processes that are killed inside a part, and the ones that go on there.
+
+use std::fs;
+
+use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::checkpoint_file::{encode, parse};
+use capi_tests::job::{names, Job};
+use capi_tests::mpi::Mpi;
+use capi_tests::run::{Ended, Run};
+
+use crate::under::{run, Library, EVERY_MPI};
+
+/// The region that has the log, as the guide says.
+const MESSAGES: i32 = i32::MIN + 1;
+
+fn job() -> Job {
+    Job::new("mode = async\nscratch = DIR/scratch\nmax_versions = 100\n")
+}
+
+fn adjoint(mpi: &Mpi, job: &Job, arguments: &str) -> Option<Run> {
+    let arguments = format!("{} {arguments}", job.path("veloc.cfg").display());
+    let run = run(mpi, Library::Linked, 3, "restarted", &arguments)?;
+    Some(run.env(MARK, job.path("")))
+}
+
+/// What the processes have computed, to the last bit.
+fn result(ended: &Ended) -> Vec<String> {
+    let lines = ended.stdout.lines().filter(|line| line.starts_with("adjoint"));
+    let mut lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines.len(), 3, "{}", ended.stdout);
+    lines
+}
+
+/// Runs the program, kills it at these places, one after the other, and compares its result.
+fn goes_on(arguments: &str, places: &[u64]) {
+    for mpi in &EVERY_MPI {
+        let whole = job();
+        let Some(run) = adjoint(mpi, &whole, arguments) else { continue };
+        let whole = run.succeed();
+        // Places 1, 5 and 9 lie before parts, 13, 17 and 21 before replays.
+        assert_eq!(whole.figure("places"), 24);
+        let job = job();
+        let mut before = None;
+        for place in places {
+            let Some(run) = adjoint(mpi, &job, &format!("{arguments} die={place}")) else {
+                continue;
+            };
+            let ended = run.end();
+            assert!(!ended.status.success(), "{}\n{}", ended.stdout, ended.stderr);
+            assert_eq!(ended.figures("restarted").pop(), before, "{}", ended.stderr);
+            wait_for_backends(&job);
+            before = Some(*place);
+        }
+        let Some(run) = adjoint(mpi, &job, arguments) else { continue };
+        let ended = run.succeed();
+        assert_eq!(ended.figures("restarted").pop(), before);
+        assert_eq!(result(&ended), result(&whole));
+        // Bytes of all processes over the whole computation. A part in which they were killed is
+        // logged whole.
+        let resent = |ended: &Ended| ended.figures("resent").iter().sum::<u64>();
+        assert!(resent(&ended) <= resent(&whole));
+        assert_eq!(resent(&ended) > 0, arguments.contains("flags=1"), "{}", ended.stdout);
+    }
+}
+
+/// Catches events, payloads, cursors or communicators that another process does not have, and an
+/// address of the old one.
+#[test]
+fn inside_a_first_run_and_inside_a_replay() {
+    goes_on("", &[3, 10, 13, 16, 24]);
+}
+
+/// Catches counts of messages, or verdicts on parts, that are not the same for all processes that go
+/// on.
+#[test]
+fn with_messages_that_are_sent_again() {
+    goes_on("flags=1 delay=30", &[5, 11, 18]);
+}
+
+/// Catches a request that nobody could complete, and one that is taken for such.
+#[test]
+fn a_request_under_way_is_no_part_of_a_checkpoint() {
+    for mpi in &EVERY_MPI {
+        let job = job();
+        let configuration = job.path("veloc.cfg").display().to_string();
+        let Some(run) = run(mpi, Library::Linked, 2, "underway", &configuration) else { continue };
+        let _ = run.succeed();
+    }
+}
+
+/// Catches a log that is believed though its bytes are others, communicators that are taken for
+/// others, and a process that goes on without its log.
+#[test]
+fn a_log_that_is_not_right_is_refused() {
+    for mpi in &EVERY_MPI {
+        let job = job();
+        let Some(run) = adjoint(mpi, &job, "die=7") else { continue };
+        let _ = run.end();
+        wait_for_backends(&job);
+        let refused = |arguments: &str, words: &[&str]| {
+            let Some(run) = adjoint(mpi, &job, arguments) else { return };
+            let ended = run.end();
+            let said = ended.stdout.lines().find(|line| line.contains("refused:"));
+            let said = said.unwrap_or_else(|| panic!("{}\n{}", ended.stdout, ended.stderr));
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        };
+        refused("swapped=1", &["communicator", "in the same order"]);
+        let path = job.scratch().join("all-1-7.dat");
+        let mut regions = parse(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(regions.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [MESSAGES, 0]);
+        let len = regions[0].1.len();
+        regions[0].1[len / 2] ^= 1;
+        fs::write(&path, encode(&regions)).unwrap();
+        refused("", &["log of messages", "damaged"]);
+    }
+}
+
+/// Catches a region in the checkpoints of programs that do not use parts.
+#[test]
+fn without_parts_there_is_no_log() {
+    for mpi in &EVERY_MPI {
+        let job = job();
+        let configuration = job.path("veloc.cfg").display().to_string();
+        let arguments = format!("{configuration} parts=0");
+        let Some(run) = run(mpi, Library::Linked, 2, "stored", &arguments) else { continue };
+        let _ = run.succeed();
+        for name in names(&job.scratch()).iter().filter(|name| name.ends_with(".dat")) {
+            let regions = parse(&fs::read(job.scratch().join(name)).unwrap()).unwrap();
+            assert_eq!(regions.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0], "{name}");
+        }
+    }
+}

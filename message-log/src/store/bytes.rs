@@ -1,0 +1,325 @@
+//! Numbers in a row, and how they are sealed: what is read is what was written, or an error.
+//!
+//! | bytes | are |
+//! | --- | --- |
+//! | 8 | [`MAGIC`] |
+//! | 4, 4 | [`VERSION`], 0 |
+//! | 8 | how many bytes follow before the digest |
+//! | | the numbers, little-endian |
+//! | 8 | a digest of all before |
+
+/// What the bytes begin with.
+const MAGIC: [u8; 8] = *b"VELOCmsg";
+
+/// Of what follows. Another one is refused.
+const VERSION: u32 = 1;
+
+/// Bytes before the numbers.
+const HEAD: usize = 24;
+
+/// Bytes of the digest.
+const TAIL: usize = 8;
+
+/// Writes numbers.
+#[derive(Debug)]
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    /// With room for so many bytes, of which there may be more. `None` if there is no memory.
+    pub fn new(expected: usize) -> Option<Writer> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(expected.checked_add(HEAD + TAIL)?).ok()?;
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 12]);
+        Some(Writer(bytes))
+    }
+
+    /// A small number.
+    pub fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    /// Yes or no.
+    pub fn flag(&mut self, value: bool) {
+        self.u8(u8::from(value));
+    }
+
+    /// A number.
+    pub fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A number that may be below 0.
+    pub fn i32(&mut self, value: i32) {
+        self.u32(value as u32);
+    }
+
+    /// A large number.
+    pub fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A large number that may be below 0.
+    pub fn i64(&mut self, value: i64) {
+        self.u64(value as u64);
+    }
+
+    /// How many of something follow.
+    pub fn len(&mut self, value: usize) {
+        self.u64(value as u64);
+    }
+
+    /// Bytes, without their number.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Bytes, behind their number.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.len(bytes.len());
+        self.raw(bytes);
+    }
+
+    /// One thing or none.
+    pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
+        self.flag(value.is_some());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    /// Several things, behind their number.
+    pub fn list<T>(&mut self, values: &[T], mut write: impl FnMut(&mut Writer, &T)) {
+        self.len(values.len());
+        for value in values {
+            write(self, value);
+        }
+    }
+
+    /// All of it, sealed.
+    pub fn seal(self) -> Vec<u8> {
+        let mut bytes = self.0;
+        let len = (bytes.len() - HEAD) as u64;
+        bytes[HEAD - 8..HEAD].copy_from_slice(&len.to_le_bytes());
+        let digest = digest(&bytes);
+        bytes.extend_from_slice(&digest.to_le_bytes());
+        bytes
+    }
+}
+
+/// Reads numbers. What is not there, or cannot be, is an error.
+#[derive(Debug)]
+pub struct Reader<'a>(&'a [u8]);
+
+/// What was read, or why it cannot be.
+pub type Result<T> = std::result::Result<T, String>;
+
+impl<'a> Reader<'a> {
+    /// Of what [`Writer::seal`] gave.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn open(sealed: &'a [u8]) -> Result<Reader<'a>> {
+        let bytes = sealed.len();
+        if !sealed.starts_with(&MAGIC) || bytes < HEAD + TAIL {
+            return Err(format!("these {bytes} bytes are no log of messages"));
+        }
+        let mut head = Reader(&sealed[MAGIC.len()..HEAD]);
+        let (version, _, len) = (head.u32()?, head.u32()?, head.u64()?);
+        if version != VERSION {
+            return Err(format!(
+                "the log of messages has version {version} of its format; this library reads \
+                 version {VERSION}"
+            ));
+        }
+        let (all, seal) = sealed.split_at(bytes - TAIL);
+        if len != (all.len() - HEAD) as u64 || Reader(seal).u64()? != digest(all) {
+            return Err(format!(
+                "the log of messages is damaged: its {bytes} bytes are not those \
+                                that were written"
+            ));
+        }
+        Ok(Reader(&all[HEAD..]))
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// There is more.
+    pub fn close(self) -> Result<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            more => Err(format!("{more} bytes too many")),
+        }
+    }
+
+    /// So many bytes.
+    pub fn raw(&mut self, len: usize) -> Result<&'a [u8]> {
+        if len > self.0.len() {
+            return Err(format!("its end where {len} bytes should be"));
+        }
+        let (bytes, rest) = self.0.split_at(len);
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn array<const LEN: usize>(&mut self) -> Result<[u8; LEN]> {
+        let mut array = [0; LEN];
+        array.copy_from_slice(self.raw(LEN)?);
+        Ok(array)
+    }
+
+    /// A small number.
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    /// Yes or no.
+    pub fn flag(&mut self) -> Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(format!("{other} where 0 or 1 should be")),
+        }
+    }
+
+    /// A number.
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// A number that may be below 0.
+    pub fn i32(&mut self) -> Result<i32> {
+        Ok(i32::from_le_bytes(self.array()?))
+    }
+
+    /// A large number.
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A large number that may be below 0.
+    pub fn i64(&mut self) -> Result<i64> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// How many of something follow, each of at least so many bytes.
+    pub fn len(&mut self, least: usize) -> Result<usize> {
+        let len = self.u64()?;
+        let fits = usize::try_from(len).ok().filter(|&len| len <= self.0.len() / least.max(1));
+        fits.ok_or_else(|| format!("{len} things where {} bytes are left", self.0.len()))
+    }
+
+    /// Bytes, behind their number.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = self.len(1)?;
+        self.raw(len)
+    }
+
+    /// One thing or none.
+    pub fn option<T>(
+        &mut self,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match self.flag()? {
+            true => read(self).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Several things, behind their number, each of at least so many bytes.
+    pub fn list<T>(
+        &mut self,
+        least: usize,
+        mut read: impl FnMut(&mut Reader<'a>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let len = self.len(least)?;
+        (0..len).map(|_| read(self)).collect()
+    }
+}
+
+/// Tells bytes from others: any that differ in one word, for certain. Words take turns in four
+/// digests, so that a processor has something to do while it multiplies.
+fn digest(bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    // Each step can be undone, so what differs once stays different.
+    let step = |digest: u64, word: u64| {
+        let mixed = (digest.rotate_left(23) ^ word).wrapping_mul(ODD);
+        mixed ^ mixed >> 32
+    };
+    let word =
+        |bytes: &[u8]| bytes.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+    let mut digests = [1, 2, 3, 4];
+    let mut blocks = bytes.chunks_exact(32);
+    for block in &mut blocks {
+        for (digest, eight) in digests.iter_mut().zip(block.chunks_exact(8)) {
+            *digest = step(*digest, word(eight));
+        }
+    }
+    for (digest, rest) in digests.iter_mut().zip(blocks.remainder().chunks(8)) {
+        *digest = step(*digest, word(rest));
+    }
+    digests.iter().fold(bytes.len() as u64, |all, digest| step(all, *digest))
+}
+
+/// Seals bytes again that somebody has changed.
+#[cfg(test)]
+pub(super) fn reseal(bytes: &mut Vec<u8>) {
+    bytes.truncate(bytes.len() - TAIL);
+    let len = (bytes.len() - HEAD) as u64;
+    bytes[HEAD - 8..HEAD].copy_from_slice(&len.to_le_bytes());
+    bytes.extend_from_slice(&digest(bytes).to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed() -> Vec<u8> {
+        let mut writer = Writer::new(0).unwrap();
+        writer.u32(7);
+        writer.i64(-9);
+        writer.bytes(b"abc");
+        writer.option(Some(3), Writer::u8);
+        writer.list(&[1u64, 2], |writer, value| writer.u64(*value));
+        writer.seal()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let sealed = sealed();
+        let mut reader = Reader::open(&sealed).unwrap();
+        assert_eq!((reader.u32(), reader.i64()), (Ok(7), Ok(-9)));
+        assert_eq!((reader.bytes(), reader.option(Reader::u8)), (Ok(&b"abc"[..]), Ok(Some(3))));
+        assert_eq!(reader.list(8, Reader::u64), Ok(vec![1, 2]));
+        assert!(reader.u8().is_err());
+        reader.close().unwrap();
+    }
+
+    /// Catches a digest that does not take each byte, or a length that nobody compares.
+    #[test]
+    fn no_bit_and_no_byte_can_change() {
+        let good = sealed();
+        for len in 0..good.len() {
+            assert!(Reader::open(&good[..len]).is_err(), "cut to {len} bytes");
+        }
+        for bit in 0..8 * good.len() {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            // The four bytes behind the version say nothing, and are in the digest all the same.
+            assert!(Reader::open(&bad).is_err(), "bit {bit}");
+        }
+        assert!(Reader::open(&[good, vec![0]].concat()).is_err());
+    }
+
+    /// Catches memory for as many things as a damaged number says.
+    #[test]
+    fn a_number_of_things_must_fit() {
+        let mut writer = Writer::new(0).unwrap();
+        writer.u64(u64::MAX / 2);
+        let sealed = writer.seal();
+        let mut reader = Reader::open(&sealed).unwrap();
+        assert!(reader.list(1, Reader::u8).is_err());
+    }
+}

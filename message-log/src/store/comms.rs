@@ -1,0 +1,309 @@
+//! Communicators in a new process: their handles mean nothing there, so the log names them by the
+//! order in which the application has made them.
+//!
+//! A process that is started again makes its communicators in the same order before it restores the
+//! log. Those that it has freed, and that a logged part still uses, come behind all others.
+
+use std::ffi::c_int;
+
+use super::bytes::{Reader, Result, Writer};
+use crate::mpi::Mpi;
+use crate::pmpi;
+
+/// What can be asked of a communicator in any process, to tell it from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// How many processes it has.
+    pub size: c_int,
+    /// Which of them this one is.
+    pub rank: c_int,
+    /// Its topology, as MPI has it.
+    pub topology: c_int,
+    /// It is between two groups.
+    pub is_inter: bool,
+}
+
+impl Looks {
+    fn of(handle: usize) -> Looks {
+        let (mut looks, mut inter) = (Looks::default(), 0);
+        // SAFETY: a communicator that MPI has given, and numbers of ours.
+        unsafe {
+            pmpi::comm_size(handle, &mut looks.size);
+            pmpi::comm_rank(handle, &mut looks.rank);
+            pmpi::topo_test(handle, &mut looks.topology);
+            pmpi::comm_test_inter(handle, &mut inter);
+        }
+        looks.is_inter = inter != 0;
+        looks
+    }
+
+    fn describe(&self) -> String {
+        let kind = if self.is_inter { "an intercommunicator" } else { "a communicator" };
+        let Looks { size, rank, topology, .. } = self;
+        format!("{kind} of {size} processes, this one number {rank}, with topology {topology}")
+    }
+}
+
+/// A communicator that the application has made.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    handle: usize,
+    looks: Looks,
+    /// The application has freed it, and a logged part still uses it.
+    is_freed: bool,
+}
+
+/// Those that the application has made, in that order.
+#[derive(Clone, Debug, Default)]
+pub struct Communicators(Vec<Made>);
+
+impl Communicators {
+    /// One was made.
+    pub fn made(&mut self, mpi: &Mpi, handle: usize) {
+        if handle != mpi.comm_null {
+            self.insert(handle, Looks::of(handle));
+        }
+    }
+
+    pub(super) fn insert(&mut self, handle: usize, looks: Looks) {
+        self.gone(handle);
+        self.0.push(Made { handle, looks, is_freed: false });
+    }
+
+    /// The application has freed one, and it stays.
+    pub fn freed(&mut self, handle: usize) {
+        for made in self.0.iter_mut().filter(|made| made.handle == handle) {
+            made.is_freed = true;
+        }
+    }
+
+    /// One is gone.
+    pub fn gone(&mut self, handle: usize) {
+        self.0.retain(|made| made.handle != handle);
+    }
+
+    /// In the order in which a new process makes them.
+    pub(super) fn in_order(&self) -> Vec<(usize, Looks)> {
+        let of = |freed| self.0.iter().filter(move |made| made.is_freed == freed);
+        of(false).chain(of(true)).map(|made| (made.handle, made.looks)).collect()
+    }
+}
+
+/// The predefined handles.
+#[derive(Clone, Copy, Debug)]
+pub struct Predefined {
+    /// `MPI_COMM_WORLD`.
+    pub world: usize,
+    /// `MPI_COMM_SELF`.
+    pub own: usize,
+    /// `MPI_COMM_NULL`.
+    pub null: usize,
+    /// `MPI_MESSAGE_NO_PROC`, which is kept where communicators are.
+    pub no_proc: usize,
+}
+
+impl Predefined {
+    /// Those of a library.
+    pub fn of(mpi: &Mpi) -> Predefined {
+        Predefined {
+            world: mpi.comm_world,
+            own: mpi.comm_self,
+            null: mpi.comm_null,
+            no_proc: mpi.message_no_proc,
+        }
+    }
+}
+
+/// Number 0, for no handle; then the predefined ones, then those in order.
+const NONE: u32 = 0;
+const WORLD: u32 = 1;
+const OWN: u32 = 2;
+const NULL: u32 = 3;
+const NO_PROC: u32 = 4;
+const FIRST: u32 = 5;
+
+/// Handles as numbers, to be written.
+#[derive(Debug)]
+pub struct Numbers {
+    predefined: Predefined,
+    all: Vec<(usize, Looks)>,
+}
+
+impl Numbers {
+    /// Of these communicators.
+    pub fn new(predefined: Predefined, made: &Communicators) -> Numbers {
+        Numbers { predefined, all: made.in_order() }
+    }
+
+    /// Writes all that there are.
+    pub fn write(&self, to: &mut Writer) {
+        to.list(&self.all, |to, (_, looks)| {
+            to.i32(looks.size);
+            to.i32(looks.rank);
+            to.i32(looks.topology);
+            to.flag(looks.is_inter);
+        });
+    }
+
+    /// The number of a communicator.
+    ///
+    /// # Errors
+    /// It was made by a call that this library does not see.
+    pub fn comm(&self, handle: usize) -> Result<u32> {
+        let Predefined { world, own, null, .. } = self.predefined;
+        if handle == 0 {
+            return Ok(NONE);
+        }
+        if handle == world {
+            return Ok(WORLD);
+        }
+        if handle == own {
+            return Ok(OWN);
+        }
+        if handle == null {
+            return Ok(NULL);
+        }
+        let place = self.all.iter().position(|(other, _)| *other == handle);
+        place.map(|place| place as u32 + FIRST).ok_or_else(|| {
+            format!(
+                "communicator {handle:#x} was made by a call that cannot be known again in another \
+                 process"
+            )
+        })
+    }
+
+    /// The number of the handle that a call of this name gave: of a message that was probed for, or
+    /// of a communicator.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn given(&self, call: &str, handle: usize) -> Result<u32> {
+        match is_probe(call) && handle != 0 {
+            true => Ok(NO_PROC),
+            false => self.comm(handle),
+        }
+    }
+}
+
+/// Whether what a call gives is a message.
+fn is_probe(call: &str) -> bool {
+    matches!(call, "MPI_Mprobe" | "MPI_Improbe")
+}
+
+/// Handles out of numbers.
+#[derive(Debug)]
+pub struct Handles {
+    predefined: Predefined,
+    /// What each looked like when it was written.
+    then: Vec<Looks>,
+    now: Vec<(usize, Looks)>,
+}
+
+impl Handles {
+    /// Reads what [`Numbers::write`] has written, for a process that has made these.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn read(
+        from: &mut Reader<'_>,
+        predefined: Predefined,
+        made: &Communicators,
+    ) -> Result<Handles> {
+        let then = from.list(13, |from| {
+            Ok(Looks {
+                size: from.i32()?,
+                rank: from.i32()?,
+                topology: from.i32()?,
+                is_inter: from.flag()?,
+            })
+        })?;
+        Ok(Handles { predefined, then, now: made.in_order() })
+    }
+
+    /// The handle of a number.
+    ///
+    /// # Errors
+    /// There is no such communicator yet, or it is another one.
+    pub fn get(&self, number: u32) -> Result<usize> {
+        let Predefined { world, own, null, no_proc } = self.predefined;
+        let place = match number {
+            NONE => return Ok(0),
+            WORLD => return Ok(world),
+            OWN => return Ok(own),
+            NULL => return Ok(null),
+            NO_PROC => return Ok(no_proc),
+            made => (made - FIRST) as usize,
+        };
+        let Some(then) = self.then.get(place) else {
+            return Err(format!("communicator {place} of {}", self.then.len()));
+        };
+        let nth = place + 1;
+        let order = "a program makes its communicators in the same order before it restarts";
+        match self.now.get(place) {
+            None => Err(format!(
+                "communicator {nth} that the program made, {}, is used by a logged part, and is not \
+                 made yet: {order}",
+                then.describe()
+            )),
+            Some((_, now)) if now != then => Err(format!(
+                "communicator {nth} that the program made was {}, and is {}: {order}",
+                then.describe(),
+                now.describe()
+            )),
+            Some((handle, _)) => Ok(*handle),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREDEFINED: Predefined = Predefined { world: 10, own: 11, null: 12, no_proc: 13 };
+
+    fn made(all: &[(usize, c_int)]) -> Communicators {
+        let mut made = Communicators::default();
+        for &(handle, size) in all {
+            made.insert(handle, Looks { size, ..Looks::default() });
+        }
+        made
+    }
+
+    /// The handle in a process that has made `now` of what is `handle` in one that has made `then`.
+    fn moved(then: &Communicators, handle: usize, now: &Communicators) -> Result<usize> {
+        let numbers = Numbers::new(PREDEFINED, then);
+        let mut writer = Writer::new(0).unwrap();
+        numbers.write(&mut writer);
+        writer.u32(numbers.comm(handle)?);
+        let sealed = writer.seal();
+        let mut reader = Reader::open(&sealed)?;
+        let predefined = Predefined { world: 20, own: 21, null: 22, no_proc: 23 };
+        let handles = Handles::read(&mut reader, predefined, now)?;
+        handles.get(reader.u32()?)
+    }
+
+    /// Catches an order that counts what is gone, or a freed one that takes the place of another.
+    #[test]
+    fn order_is_that_of_what_the_application_has() {
+        let mut then = made(&[(100, 2), (101, 3), (102, 4), (103, 5)]);
+        then.gone(100);
+        then.freed(101);
+        let now = made(&[(7, 4), (8, 5), (9, 3)]);
+        assert_eq!(moved(&then, 102, &now), Ok(7));
+        assert_eq!(moved(&then, 103, &now), Ok(8));
+        assert_eq!(moved(&then, 101, &now), Ok(9));
+        for (from, to) in [(0, 0), (10, 20), (11, 21), (12, 22)] {
+            assert_eq!(moved(&then, from, &made(&[])), Ok(to));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_another_is_named() {
+        let then = made(&[(100, 2), (101, 3)]);
+        let missing = moved(&then, 101, &made(&[(7, 2)])).unwrap_err();
+        assert!(missing.contains("communicator 2") && missing.contains("3 processes"), "{missing}");
+        let other = moved(&then, 100, &made(&[(7, 9), (8, 3)])).unwrap_err();
+        assert!(other.contains("2 processes") && other.contains("9 processes"), "{other}");
+        assert!(moved(&then, 500, &then).unwrap_err().contains("0x1f4"));
+    }
+}

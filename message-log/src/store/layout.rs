@@ -1,0 +1,177 @@
+//! Types in a new process: a type's handle means nothing there, but where the bytes of an element lie
+//! does.
+
+use std::ffi::c_int;
+
+use super::bytes::{Reader, Result, Writer};
+use crate::mpi::Mpi;
+use crate::pmpi;
+use crate::types::Datatype;
+
+/// Bytes from the first to the last of the longest element that is looked at.
+const MOST: i64 = 64 << 20;
+
+/// Where the bytes of a type's elements lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    size: i64,
+    extent: i64,
+    /// From an element's address to its first byte.
+    pub first: i64,
+    /// From its first byte to behind its last.
+    pub span: i64,
+    /// Pieces of an element in the order in which they are packed: their distance from its address,
+    /// and bytes. None of a type without gaps.
+    pieces: Vec<(i64, i64)>,
+}
+
+impl Layout {
+    /// That of a type. `None` if its elements are too long.
+    pub fn of(datatype: &Datatype, mpi: &Mpi) -> Option<Layout> {
+        let Datatype { size, extent, lb: first, is_dense, .. } = *datatype;
+        let plain = Layout { size, extent, first, span: extent, pieces: Vec::new() };
+        if is_dense || size == 0 {
+            return Some(plain);
+        }
+        let (mut lb, mut span) = (0, 0);
+        // SAFETY: a type that is live, and numbers of ours.
+        unsafe { pmpi::type_get_true_extent(datatype.handle(), &mut lb, &mut span) };
+        let span = span as i64;
+        if !(0..=MOST).contains(&size) || !(1..=MOST).contains(&span) {
+            return None;
+        }
+        // Which byte is packed where: an element is packed whose bytes say, digit by digit, what
+        // their place is.
+        let mut element = vec![0u8; span as usize];
+        let mut packed = vec![0u8; size as usize];
+        let mut places = vec![0u64; size as usize];
+        let mut shift = 0;
+        while (span - 1) >> shift > 0 || shift == 0 {
+            for (place, byte) in element.iter_mut().enumerate() {
+                *byte = (place >> shift) as u8;
+            }
+            let at = (element.as_ptr() as usize).wrapping_sub(first as usize);
+            // SAFETY: the element's bytes lie where one of the type at that address has them.
+            unsafe { datatype.pack(mpi, at, &mut packed) };
+            for (place, digit) in places.iter_mut().zip(&packed) {
+                *place |= u64::from(*digit) << shift;
+            }
+            shift += 8;
+        }
+        Some(Layout { span, pieces: pieces(&places, first), ..plain })
+    }
+
+    /// Bytes of an element when packed.
+    pub fn size(&self) -> i64 {
+        self.size
+    }
+
+    /// Bytes from element to element.
+    pub fn extent(&self) -> i64 {
+        self.extent
+    }
+
+    /// A type like this.
+    pub fn make(&self, mpi: &Mpi) -> Datatype {
+        let Layout { size, extent, first: lb, .. } = *self;
+        if self.pieces.is_empty() {
+            return Datatype { handle: 0, size, extent, lb, is_dense: true, owned: None };
+        }
+        let lengths: Vec<c_int> = self.pieces.iter().map(|(_, len)| *len as c_int).collect();
+        let places: Vec<isize> = self.pieces.iter().map(|(place, _)| *place as isize).collect();
+        let (mut bytes, mut made) = (0usize, 0usize);
+        let (at_bytes, at_made) = ((&raw mut bytes).cast(), (&raw mut made).cast());
+        let count = lengths.len() as c_int;
+        // SAFETY: as many lengths and places as said, room for the widest handle each, and types made
+        // here.
+        let handle = unsafe {
+            let (lengths, places) = (lengths.as_ptr(), places.as_ptr());
+            pmpi::type_create_hindexed(count, lengths, places, mpi.byte, at_bytes);
+            pmpi::type_create_resized(mpi.read_handle(at_bytes), 0, extent as isize, at_made);
+            pmpi::type_commit(at_made);
+            pmpi::type_free(at_bytes);
+            mpi.read_handle(at_made)
+        };
+        Datatype { handle, size, extent, lb, is_dense: false, owned: Some(*mpi) }
+    }
+
+    /// Writes it.
+    pub fn write(&self, to: &mut Writer) {
+        for number in [self.size, self.extent, self.first, self.span] {
+            to.i64(number);
+        }
+        to.list(&self.pieces, |to, (place, len)| {
+            to.i64(*place);
+            to.i64(*len);
+        });
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn read(from: &mut Reader<'_>) -> Result<Layout> {
+        let [size, extent, first, span] = [from.i64()?, from.i64()?, from.i64()?, from.i64()?];
+        let pieces = from.list(16, |from| Ok((from.i64()?, from.i64()?)))?;
+        let sum = pieces.iter().try_fold(0i64, |sum, (place, len)| {
+            let begins = place.checked_sub(first).filter(|begins| (0..=MOST).contains(begins))?;
+            let fits = *len > 0 && begins.checked_add(*len)? <= span;
+            fits.then(|| sum.checked_add(*len)).flatten()
+        });
+        let is_dense = pieces.is_empty() && span == extent && (size == extent || size == 0);
+        if size < 0
+            || !(is_dense || sum == Some(size))
+            || !(-i64::MAX..=i64::MAX / 4).contains(&extent)
+        {
+            return Err(format!("a type of {size} bytes in {} pieces", pieces.len()));
+        }
+        Ok(Layout { size, extent, first, span, pieces })
+    }
+}
+
+/// Places of single bytes as pieces.
+fn pieces(places: &[u64], first: i64) -> Vec<(i64, i64)> {
+    let mut pieces: Vec<(i64, i64)> = Vec::new();
+    for place in places {
+        let place = *place as i64 + first;
+        match pieces.last_mut() {
+            Some((begin, len)) if *begin + *len == place => *len += 1,
+            _ => pieces.push((place, 1)),
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_side_by_side_are_one_piece() {
+        assert_eq!(pieces(&[0, 1, 2, 8, 9, 3], -4), [(-4, 3), (4, 2), (-1, 1)]);
+        assert_eq!(pieces(&[], 7), []);
+    }
+
+    /// Catches pieces that lie outside their element, or are more than it.
+    #[test]
+    fn a_layout_is_one_that_can_be() {
+        let good =
+            Layout { size: 6, extent: 16, first: -2, span: 12, pieces: vec![(-2, 4), (8, 2)] };
+        let read = |layout: &Layout| {
+            let mut writer = Writer::new(0).unwrap();
+            layout.write(&mut writer);
+            let sealed = writer.seal();
+            Layout::read(&mut Reader::open(&sealed).unwrap())
+        };
+        assert_eq!(read(&good), Ok(good.clone()));
+        for bad in [
+            Layout { size: 7, ..good.clone() },
+            Layout { span: 11, ..good.clone() },
+            Layout { pieces: vec![(-3, 4), (8, 2)], ..good.clone() },
+            Layout { pieces: vec![(-2, 6), (8, 0)], ..good.clone() },
+            Layout { pieces: vec![], ..good.clone() },
+        ] {
+            assert!(read(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

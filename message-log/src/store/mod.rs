@@ -1,0 +1,375 @@
+//! The log in checkpoints: an object that the checkpoint library, if the process has it, writes with
+//! every checkpoint and reads with a restart ([`VELOC_Part_log`]).
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | [`bytes`] | numbers in a row, sealed |
+//! | [`comms`] | communicators by the order in which they were made |
+//! | [`layout`] | types without their handles |
+//! | [`targets`] | addresses without those of a process |
+//! | [`pack`], [`unpack`] | the log and the open parts as bytes |
+//!
+//! A program may restore checkpoints all the time, as the snapshots of its adjoint, and its log must
+//! not go back with them. So the log of a checkpoint is taken by a process that has none, and by no
+//! other: what this process, or one that it goes on for, has written (its *lineage*) is passed over.
+
+mod bytes;
+mod comms;
+mod layout;
+mod pack;
+mod targets;
+#[cfg(test)]
+pub(crate) mod tests;
+mod unpack;
+
+use std::ffi::{c_char, c_int, c_void};
+
+use crate::log::Position;
+use crate::mpi::Mpi;
+use crate::parts::{Instance, Open, Parts};
+use crate::pmpi;
+use crate::refuse;
+use crate::requests::{Life, Request};
+use crate::state::{self, State};
+use bytes::{Reader, Result};
+use comms::{Communicators, Handles, Numbers, Predefined};
+use pack::{Head, Packed};
+use targets::{Region, Regions};
+use unpack::Unpacked;
+
+/// What it takes to go on in another process.
+#[derive(Debug, Default)]
+pub struct Store {
+    /// The communicators of the application.
+    pub comms: Communicators,
+    /// Which processes go on with each other's parts.
+    lineage: Option<[u64; 2]>,
+    /// How far the parts were when they were read.
+    read: Option<Progress>,
+    is_loss_said: bool,
+}
+
+/// How far parts are.
+#[derive(Debug, PartialEq, Eq)]
+struct Progress {
+    numbers: u64,
+    begun: u64,
+    next: u64,
+    live: usize,
+    cursors: Vec<Option<Position>>,
+}
+
+impl Progress {
+    fn of(parts: &Parts) -> Progress {
+        let cursor = |open: &Open| match open {
+            Open::Record(_) => None,
+            Open::Replay(replay) => Some(replay.cursor),
+        };
+        Progress {
+            numbers: parts.numbers,
+            begun: parts.begun,
+            next: parts.next_event(),
+            live: parts.live(),
+            cursors: parts.open.iter().map(cursor).collect(),
+        }
+    }
+}
+
+impl State {
+    /// The log as bytes. `None`: no part was ever begun.
+    fn write_log(&mut self, regions: Regions<'_>) -> Result<Option<Vec<u8>>> {
+        if self.store.lineage.is_none() && self.parts.now() == 0 {
+            return Ok(None);
+        }
+        self.requests.know_all();
+        if let Some(text) = self.under_way() {
+            return Err(text);
+        }
+        if let Some(resend) = &mut self.resend {
+            // Who is told of a message that is sent again, and who is not, must not depend on when.
+            resend.hear(&self.mpi, &mut self.parts, true);
+        }
+        let lineage = *self.store.lineage.get_or_insert_with(draw);
+        let counts = |resend: &crate::resend::Resend| [resend.begun, resend.dropped, resend.resent];
+        let head = Head { lineage, resend: self.resend.as_ref().map(counts), ..here(&self.mpi) };
+        let numbers = Numbers::new(Predefined::of(&self.mpi), &self.store.comms);
+        let Packed { bytes, lost } = pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
+        if let Some(call) = lost.filter(|_| !self.store.is_loss_said) {
+            self.store.is_loss_said = true;
+            refuse::say(
+                &self.mpi,
+                &format!(
+                    "{call} in a logged part has received into memory that is not protected, by a \
+                     request begun before the part: a process that goes on from this checkpoint \
+                     cannot replay it"
+                ),
+            );
+        }
+        Ok(Some(bytes))
+    }
+
+    /// A request begun inside an open part that is not completed, in words.
+    fn under_way(&mut self) -> Option<String> {
+        let parts = &self.parts;
+        let find = |number| parts.instances.iter().find(|instance| instance.number == number);
+        let outermost = find(parts.open.first()?.number())?;
+        let is_real = parts.open.iter().all(|open| matches!(open, Open::Record(_)));
+        let pending = |request: &Request| {
+            let inside = request.began > outermost.begun;
+            match request.life {
+                Life::Replayed(_) => true,
+                Life::Real if request.persistent => request.active && inside,
+                Life::Real => is_real && inside,
+                Life::Idle | Life::Foreign => false,
+            }
+        };
+        let (_, request) = self.requests.iter_mut().find(|(_, request)| pending(request))?;
+        Some(format!(
+            "a request of {} is not completed that was begun inside part {}: another process could \
+             not complete it",
+            request.shape.call.0, outermost.id
+        ))
+    }
+
+    /// Takes the log of a checkpoint, if this process has none.
+    fn read_log(&mut self, sealed: &[u8], regions: Regions<'_>) -> Result<()> {
+        let mut from = Reader::open(sealed)?;
+        let damaged = |why| format!("the log of messages is damaged: {why}");
+        let head = Head::read(&mut from).map_err(damaged)?;
+        let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts));
+        if self.store.lineage == Some(head.lineage) && !as_read {
+            return Ok(());
+        }
+        if self.parts.now() > 0 && !as_read {
+            return Err("the checkpoint has a log of messages of other processes, and parts were \
+                        begun in this one: a program restarts before it begins its first part"
+                .into());
+        }
+        self.check_head(&head)?;
+        let predefined = Predefined::of(&self.mpi);
+        let handles = Handles::read(&mut from, predefined, &self.store.comms)?;
+        let unpacked = unpack::unpack(from, &handles, &self.mpi, regions)?;
+        self.go_on(&head, unpacked)
+    }
+
+    fn check_head(&self, head: &Head) -> Result<()> {
+        let here = here(&self.mpi);
+        if (head.abi, head.status) != (here.abi, here.status) {
+            return Err(
+                "the log of messages was written by processes with another MPI library".into()
+            );
+        }
+        if (head.rank, head.processes) != (here.rank, here.processes) {
+            return Err(format!(
+                "the log of messages is that of process {} of {}, and this is process {} of {}",
+                head.rank, head.processes, here.rank, here.processes
+            ));
+        }
+        Ok(())
+    }
+
+    /// Goes on with the parts of another process. Changes nothing if it cannot.
+    fn go_on(&mut self, head: &Head, unpacked: Unpacked) -> Result<()> {
+        let Unpacked { mut parts, arena, marked } = unpacked;
+        let is_closed = parts.instances.iter().any(|instance| instance.closed.is_some());
+        let Some(resend) = &mut self.resend else {
+            if is_closed || !marked.is_empty() {
+                return Err("some messages of the log are to be sent again, which this process \
+                            cannot do: VELOC_MPI_STREAMS is 0, or the library was not there in \
+                            MPI_Init"
+                    .into());
+            }
+            self.take(head, parts, arena);
+            return Ok(());
+        };
+        // Those of an earlier attempt are open no more.
+        for _ in self.parts.instances.iter().filter(|instance| is_marked(instance)) {
+            resend.streams.forget();
+        }
+        for instance in parts.instances.iter_mut() {
+            if marked.contains(&instance.number) {
+                instance.mark = Some(resend.streams.reopen());
+            }
+        }
+        if let Some([begun, dropped, resent]) = head.resend {
+            (resend.begun, resend.dropped, resend.resent) = (begun, dropped, resent);
+        }
+        self.take(head, parts, arena);
+        Ok(())
+    }
+
+    fn take(&mut self, head: &Head, parts: Parts, arena: crate::log::Arena) {
+        (self.parts, self.arena) = (parts, arena);
+        self.store.lineage = Some(head.lineage);
+        self.store.read = Some(Progress::of(&self.parts));
+    }
+}
+
+fn is_marked(instance: &Instance) -> bool {
+    instance.end.is_none() && instance.mark.is_some()
+}
+
+/// What the bytes say of this process.
+fn here(mpi: &Mpi) -> Head {
+    let mut processes = 0;
+    // SAFETY: a number of ours, and a communicator that is always there.
+    unsafe { pmpi::comm_size(mpi.comm_world, &mut processes) };
+    let (status, rank) = (mpi.status.size as u32, mpi.rank);
+    Head { lineage: [0; 2], abi: mpi.abi as u8, status, rank, processes, resend: None }
+}
+
+/// Numbers that no other job draws.
+fn draw() -> [u64; 2] {
+    let mut drawn = [0u64; 2];
+    let len = size_of_val(&drawn);
+    // SAFETY: room for so many bytes.
+    let got = unsafe { libc::getrandom(drawn.as_mut_ptr().cast(), len, 0) };
+    if usize::try_from(got) != Ok(len) {
+        // A system without random numbers: the time and the process tell jobs apart as well.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_nanos() as u64);
+        return [now, u64::from(std::process::id())];
+    }
+    drawn
+}
+
+/// How the checkpoint library gets at the log.
+#[repr(C)]
+#[allow(non_camel_case_types)]
+#[derive(Debug)]
+pub struct VELOC_Part_log_object {
+    write: unsafe extern "C" fn(
+        regions: *const Region,
+        count: usize,
+        written: *mut Written,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    forget: unsafe extern "C" fn(buffer: *mut c_void),
+    read: unsafe extern "C" fn(
+        bytes: *const c_void,
+        len: usize,
+        regions: *const Region,
+        count: usize,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+}
+
+/// What the log was written as.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Written {
+    /// What is to be given to `forget`.
+    buffer: *mut c_void,
+    /// The bytes; null: there is nothing to be written.
+    bytes: *const c_void,
+    /// Their number.
+    len: usize,
+}
+
+/// The version of [`VELOC_Part_log_object`] and of what its functions do.
+const INTERFACE: c_int = 1;
+
+static OBJECT: VELOC_Part_log_object =
+    VELOC_Part_log_object { write: write_object, forget: forget_object, read: read_object };
+
+/// The log as an object of checkpoints. Not in the header: the checkpoint library is the only caller,
+/// and looks for it by its name. Null for another version of the interface.
+#[allow(non_snake_case)] // C's name.
+#[no_mangle]
+pub extern "C" fn VELOC_Part_log(interface: c_int) -> *const VELOC_Part_log_object {
+    match interface {
+        INTERFACE => &raw const OBJECT,
+        _ => std::ptr::null(),
+    }
+}
+
+/// # Safety
+/// `count` regions, room for what was written, and `room` bytes for a reason.
+unsafe extern "C" fn write_object(
+    regions: *const Region,
+    count: usize,
+    written: *mut Written,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    let nothing = Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0 };
+    // SAFETY: by the caller's promise.
+    let regions = unsafe { all(regions, count) };
+    let made = match state::has_no_parts() {
+        true => Ok(None),
+        false => state::with(|state| state.write_log(Regions(regions))).and_then(|made| made),
+    };
+    let (made, code) = match made {
+        Ok(None) => (nothing, 0),
+        Ok(Some(bytes)) => {
+            let buffer = Box::new(bytes);
+            let (bytes, len) = (buffer.as_ptr().cast(), buffer.len());
+            (Written { buffer: Box::into_raw(buffer).cast(), bytes, len }, 0)
+        }
+        Err(text) => {
+            // SAFETY: by the caller's promise.
+            unsafe { give_reason(&text, reason, room) };
+            (nothing, -1)
+        }
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { written.write(made) };
+    code
+}
+
+/// # Safety
+/// What `write_object` gave, once.
+unsafe extern "C" fn forget_object(buffer: *mut c_void) {
+    if !buffer.is_null() {
+        // SAFETY: by the caller's promise, it was made there.
+        drop(unsafe { Box::from_raw(buffer.cast::<Vec<u8>>()) });
+    }
+}
+
+/// # Safety
+/// `len` bytes, `count` regions, and `room` bytes for a reason.
+unsafe extern "C" fn read_object(
+    bytes: *const c_void,
+    len: usize,
+    regions: *const Region,
+    count: usize,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    let (bytes, regions) = unsafe { (all(bytes.cast::<u8>(), len), all(regions, count)) };
+    let read = state::with(|state| state.read_log(bytes, Regions(regions))).and_then(|read| read);
+    match read {
+        Ok(()) => 0,
+        Err(text) => {
+            // SAFETY: by the caller's promise.
+            unsafe { give_reason(&text, reason, room) };
+            -1
+        }
+    }
+}
+
+/// # Safety
+/// There are as many at this place, for as long as they are used.
+unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    match count {
+        0 => &[],
+        // SAFETY: by the caller's promise.
+        count => unsafe { std::slice::from_raw_parts(first, count) },
+    }
+}
+
+/// # Safety
+/// There is room for so many bytes.
+unsafe fn give_reason(text: &str, reason: *mut c_char, room: usize) {
+    refuse::keep(text);
+    let Some(most) = room.checked_sub(1) else { return };
+    let text = &text.as_bytes()[..text.len().min(most)];
+    // SAFETY: by the caller's promise; the text and its NUL fit.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), reason, text.len());
+        reason.add(text.len()).write(0);
+    }
+}

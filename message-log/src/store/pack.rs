@@ -1,0 +1,270 @@
+//! The log and the open parts as bytes.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::bytes::{Result, Writer};
+use super::comms::Numbers;
+use super::targets::{self, Regions};
+use crate::log::{Event, Item, Outcome, Position, Shape};
+use crate::mpi::Mpi;
+use crate::parts::{Instance, Open, Parts};
+use crate::resend::closed::{Closed, Route};
+use crate::resend::streams::Link;
+use crate::target::Target;
+
+/// What the bytes say of the job, beside the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Which processes go on with each other's parts: drawn by the first of them.
+    pub lineage: [u64; 2],
+    /// MPI's binary interface.
+    pub abi: u8,
+    /// Bytes of a status.
+    pub status: u32,
+    /// This process's number in `MPI_COMM_WORLD`.
+    pub rank: i32,
+    /// How many it has.
+    pub processes: i32,
+    /// What sending again has counted, if it was possible: the exchanges, the bytes given up, and those
+    /// sent again.
+    pub resend: Option<[u64; 3]>,
+}
+
+impl Head {
+    fn write(&self, to: &mut Writer) {
+        for word in self.lineage {
+            to.u64(word);
+        }
+        to.u8(self.abi);
+        to.u32(self.status);
+        to.i32(self.rank);
+        to.i32(self.processes);
+        to.option(self.resend, |to, counts| {
+            for count in counts {
+                to.u64(count);
+            }
+        });
+    }
+}
+
+/// The bytes, and what of the log cannot be used in another process.
+#[derive(Debug)]
+pub struct Packed {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// A call that completed a request which was begun before the part, and received into memory that
+    /// is not protected.
+    pub lost: Option<&'static str>,
+}
+
+/// What is written, and what is known meanwhile.
+struct Packing<'a> {
+    to: Writer,
+    mpi: &'a Mpi,
+    regions: Regions<'a>,
+    numbers: &'a Numbers,
+    names: HashMap<&'static str, u32>,
+    /// What instances get again, by address.
+    closed: HashMap<*const Closed, u32>,
+    lost: Option<&'static str>,
+}
+
+/// Packs everything.
+///
+/// # Errors
+/// There is no memory, or something in the log cannot be known again in another process.
+pub fn pack(
+    head: &Head,
+    parts: &Parts,
+    numbers: &Numbers,
+    mpi: &Mpi,
+    regions: Regions<'_>,
+) -> Result<Packed> {
+    let expected = parts.log.figures.bytes as usize + 192 * parts.log.len() + (64 << 10);
+    let to = Writer::new(expected)
+        .ok_or_else(|| format!("there is no memory for a log of {expected} bytes"))?;
+    let (names, closed) = (HashMap::new(), HashMap::new());
+    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None };
+    head.write(&mut packing.to);
+    numbers.write(&mut packing.to);
+    packing.parts(parts)?;
+    Ok(Packed { bytes: packing.to.seal(), lost: packing.lost })
+}
+
+impl Packing<'_> {
+    fn parts(&mut self, parts: &Parts) -> Result<()> {
+        let to = &mut self.to;
+        to.u64(parts.numbers);
+        to.u64(parts.begun);
+        to.u64(parts.log.next);
+        to.u64(parts.log.figures.peak);
+        let instances = parts.instances.iter().map(|instance| &instance.closed);
+        let replaced = parts.replaced.iter().map(|(_, _, closed)| closed);
+        let all: Vec<Rc<Closed>> = instances.chain(replaced).flatten().cloned().collect();
+        self.closed(&all);
+        self.to.len(parts.log.events.len());
+        let mut begins: Vec<_> =
+            parts.instances.iter().map(|instance| (instance.begin.event, instance.begun)).collect();
+        begins.sort_unstable();
+        let mut begins = begins.into_iter().peekable();
+        // What was begun before a part that may have the event.
+        let mut before = 0;
+        for event in &parts.log.events {
+            while let Some((_, begun)) = begins.next_if(|(begin, _)| *begin <= event.number) {
+                before = before.max(begun);
+            }
+            self.event(event, before)?;
+        }
+        self.to.len(parts.instances.len());
+        for instance in &parts.instances {
+            self.instance(instance);
+        }
+        self.to.list(&parts.open, |to, open| match open {
+            Open::Record(number) => {
+                to.u8(0);
+                to.u64(*number);
+            }
+            Open::Replay(replay) => {
+                to.u8(1);
+                to.u64(replay.instance);
+                position(to, replay.cursor);
+                to.u64(replay.begun);
+                to.flag(replay.is_step);
+                to.u64(replay.since);
+            }
+        });
+        self.to.len(parts.replaced.len());
+        for (id, at, closed) in &parts.replaced {
+            self.to.i32(*id);
+            position(&mut self.to, *at);
+            self.closed_of(closed.as_ref());
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, all: &[Rc<Closed>]) {
+        let mut different = Vec::new();
+        for closed in all {
+            let next = self.closed.len() as u32;
+            self.closed.entry(Rc::as_ptr(closed)).or_insert_with(|| {
+                different.push(Rc::clone(closed));
+                next
+            });
+        }
+        self.to.list(&different, |to, closed| {
+            for table in [&closed.sent, &closed.received] {
+                let mut rows: Vec<_> = table.iter().collect();
+                rows.sort_unstable_by_key(|(stream, _)| **stream);
+                to.list(&rows, |to, (stream, (numbers, route))| {
+                    row(to, **stream, numbers, *route);
+                });
+            }
+        });
+    }
+
+    fn closed_of(&mut self, closed: Option<&Rc<Closed>>) {
+        let number = closed.and_then(|closed| self.closed.get(&Rc::as_ptr(closed)).copied());
+        self.to.option(number, Writer::u32);
+    }
+
+    fn event(&mut self, event: &Event, before: u64) -> Result<()> {
+        self.to.u64(event.number);
+        self.to.u32(event.owners);
+        self.to.u32(event.repeats);
+        self.shape(&event.shape)?;
+        let Outcome { code, number, index, handle, began, link, items } = &event.outcome;
+        for number in [*code, *number, *index] {
+            self.to.i32(number);
+        }
+        let given = self.numbers.given(event.shape.call.0, *handle);
+        self.to.u32(given.map_err(|why| about(&event.shape, &why))?);
+        self.to.u64(*began);
+        self.link(*link);
+        self.to.len(items.as_slice().len());
+        for item in items.as_slice() {
+            self.item(item, &event.shape, before);
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self, shape: &Shape) -> Result<()> {
+        let Shape { call, comm, peer, tag, count, size } = *shape;
+        let next = self.names.len() as u32;
+        let name = *self.names.entry(call.0).or_insert(next);
+        self.to.u32(name);
+        if name == next {
+            self.to.bytes(call.0.as_bytes());
+        }
+        self.to.u32(self.numbers.comm(comm).map_err(|why| about(shape, &why))?);
+        self.to.option(peer, Writer::i32);
+        self.to.option(tag, Writer::i32);
+        self.to.i64(count);
+        self.to.i64(size);
+        Ok(())
+    }
+
+    fn item(&mut self, item: &Item, shape: &Shape, before: u64) {
+        self.to.i32(item.index);
+        self.to.u64(item.began);
+        self.to.flag(item.persistent);
+        self.to.raw(item.status.as_slice(self.mpi));
+        // A replay says itself where to, unless the request was begun before the part.
+        let needed =
+            is_completion(shape.call.0) && item.began <= before && !item.payload.is_empty();
+        let target = if needed { &item.target } else { &Target::Nothing };
+        if !targets::write(&mut self.to, target, self.mpi, self.regions) {
+            self.lost = Some(shape.call.0);
+        }
+        self.to.bytes(item.payload.as_bytes());
+        self.link(item.link);
+        self.to.u32(item.given_up);
+        self.to.flag(item.is_kept);
+    }
+
+    fn link(&mut self, link: Option<Link>) {
+        self.to.option(link, |to, link| {
+            to.u32(link.stream);
+            to.u64(link.number);
+        });
+    }
+
+    fn instance(&mut self, instance: &Instance) {
+        let to = &mut self.to;
+        to.i32(instance.id);
+        to.i32(instance.flags);
+        to.u64(instance.number);
+        to.u64(instance.since);
+        position(to, instance.begin);
+        to.u64(instance.begun);
+        to.option(instance.end, position);
+        to.list(&instance.around, |to, number| to.u64(*number));
+        to.option(instance.broken.as_deref(), |to, why| to.bytes(why.as_bytes()));
+        to.flag(instance.end.is_none() && instance.mark.is_some());
+        self.closed_of(instance.closed.as_ref());
+    }
+}
+
+/// Whether a call completes requests.
+fn is_completion(call: &str) -> bool {
+    let waits = call.starts_with("MPI_Wait") || call.starts_with("MPI_Test");
+    waits || call == "MPI_Request_get_status"
+}
+
+fn about(shape: &Shape, why: &str) -> String {
+    format!("{}: {why}", shape.call.0)
+}
+
+fn position(to: &mut Writer, at: Position) {
+    to.u64(at.event);
+    to.u32(at.nth);
+}
+
+fn row(to: &mut Writer, stream: u32, numbers: &Range<u64>, route: Route) {
+    to.u32(stream);
+    to.u64(numbers.start);
+    to.u64(numbers.end);
+    to.i32(route.peer);
+    to.i32(route.tag);
+}

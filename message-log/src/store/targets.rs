@@ -1,0 +1,130 @@
+//! Where a request that was begun before a part has received, in a new process: addresses are others
+//! there. Memory that the application protects is known by its region and the place in it; what lies
+//! elsewhere is lost.
+
+use std::rc::Rc;
+
+use super::bytes::{Reader, Result, Writer};
+use super::layout::Layout;
+use crate::mpi::Mpi;
+use crate::target::{Block, Target};
+
+/// A range of host memory that the application protects.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its id.
+    pub id: i32,
+    /// Its first byte.
+    pub address: u64,
+    /// Its bytes.
+    pub len: u64,
+}
+
+/// The ranges that are protected now.
+#[derive(Clone, Copy, Debug)]
+pub struct Regions<'a>(pub &'a [Region]);
+
+impl Regions<'_> {
+    /// Which range has all of these bytes, and at which place.
+    fn find(&self, start: i64, len: i64) -> Option<(i32, u64)> {
+        let (start, len) = (start as u64, u64::try_from(len).ok()?);
+        self.0.iter().find_map(|region| {
+            let place = start.checked_sub(region.address)?;
+            let fits = place.checked_add(len)? <= region.len;
+            fits.then_some((region.id, place))
+        })
+    }
+
+    /// The address of a place in a range that has so many bytes behind it.
+    fn address(&self, id: i32, place: u64, len: i64) -> Option<i64> {
+        let region = self.0.iter().find(|region| region.id == id)?;
+        let end = place.checked_add(u64::try_from(len).ok()?)?;
+        (end <= region.len).then(|| region.address.wrapping_add(place) as i64)
+    }
+}
+
+/// Bytes from the first of a block's elements to behind the last.
+fn span(count: i64, layout: &Layout, extent: i64) -> Option<i64> {
+    match count {
+        0 => Some(0),
+        _ if count < 0 || extent < 0 => None,
+        _ => extent.checked_mul(count - 1)?.checked_add(layout.span),
+    }
+}
+
+/// Writes a target. Whether it can be known again.
+pub fn write(to: &mut Writer, target: &Target, mpi: &Mpi, regions: Regions<'_>) -> bool {
+    let blocks: Option<Vec<_>> =
+        target.blocks().iter().map(|block| find(block, mpi, regions)).collect();
+    let is_lost = matches!(target, Target::Lost | Target::Plain { .. });
+    match blocks.filter(|_| !is_lost) {
+        None => {
+            to.u8(2);
+            false
+        }
+        Some(blocks) if blocks.is_empty() => {
+            to.u8(0);
+            true
+        }
+        Some(blocks) => {
+            to.u8(1);
+            to.list(&blocks, |to, (id, place, count, layout)| {
+                to.i32(*id);
+                to.u64(*place);
+                to.i64(*count);
+                layout.write(to);
+            });
+            true
+        }
+    }
+}
+
+fn find(block: &Block, mpi: &Mpi, regions: Regions<'_>) -> Option<(i32, u64, i64, Layout)> {
+    let layout = Layout::of(&block.datatype, mpi)?;
+    let len = span(block.count, &layout, block.datatype.extent)?;
+    let start = (block.buf as i64).wrapping_add(layout.first);
+    let (id, place) = regions.find(start, len)?;
+    Some((id, place, block.count, layout))
+}
+
+/// Reads what [`write`] has written, for memory as it is protected now.
+///
+/// # Errors
+/// It has not.
+pub fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Result<Target> {
+    match from.u8()? {
+        0 => return Ok(Target::Nothing),
+        1 => {}
+        2 => return Ok(Target::Lost),
+        other => return Err(format!("target {other}")),
+    }
+    // The types are made when all is known to be right.
+    let blocks = from.list(60, |from| {
+        let (id, place, count) = (from.i32()?, from.u64()?, from.i64()?);
+        let layout = Layout::read(from)?;
+        Ok((id, place, count, layout))
+    })?;
+    let found = blocks.into_iter().map(|(id, place, count, layout)| {
+        let extent = layout.extent();
+        let len = span(count, &layout, extent)?;
+        // No more than is packed: numbers that a product of theirs would not fit into are none.
+        count.checked_mul(layout.size())?;
+        let start = regions.address(id, place, len)?;
+        Some((start.wrapping_sub(layout.first) as usize, count, layout))
+    });
+    let Some(found) = found.collect::<Option<Vec<_>>>() else { return Ok(Target::Lost) };
+    let blocks = found.into_iter().map(|(buf, count, layout)| {
+        let datatype = Rc::new(layout.make(mpi));
+        Block { buf, count, datatype }
+    });
+    let mut blocks: Vec<Block> = blocks.collect();
+    Ok(match (blocks.pop(), blocks.is_empty()) {
+        (None, _) => Target::Nothing,
+        (Some(one), true) => Target::One(one),
+        (Some(last), false) => {
+            blocks.push(last);
+            Target::Many(blocks.into())
+        }
+    })
+}

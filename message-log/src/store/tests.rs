@@ -1,0 +1,249 @@
+//! What is written and read without MPI. That a log is the same in another process is also a step of
+//! the random histories of `parts_tests.rs`.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use mpi_abi::Abi;
+use proptest::prelude::*;
+
+use super::bytes::reseal;
+use super::comms::Looks;
+use super::*;
+use crate::log::{Arena, Call, Item, Items, Outcome, Shape};
+use crate::parts::{KEEP, RESEND};
+use crate::resend::closed::{Closed, Route};
+use crate::resend::streams::Link;
+use crate::status::Status;
+use crate::target::{Block, Target};
+use crate::types::Datatype;
+
+/// MPICH's facts, without MPICH.
+fn mpi() -> Mpi {
+    Mpi {
+        abi: Abi::Mpich,
+        numbers: Abi::Mpich.numbers(),
+        status: Abi::Mpich.status(),
+        comm_null: 1,
+        comm_world: 2,
+        comm_self: 3,
+        request_null: 4,
+        message_null: 5,
+        message_no_proc: 6,
+        datatype_null: 7,
+        byte: 8,
+        int64: 9,
+        min: 10,
+        rank: 1,
+    }
+}
+
+const HEAD: Head =
+    Head { lineage: [7, 9], abi: 1, status: 20, rank: 1, processes: 2, resend: Some([3, 4, 5]) };
+
+/// Communicators with these handles.
+fn comms(handles: &[usize]) -> Communicators {
+    let mut comms = Communicators::default();
+    for (size, &handle) in handles.iter().enumerate() {
+        comms.insert(handle, Looks { size: size as c_int, ..Looks::default() });
+    }
+    comms
+}
+
+fn packed(parts: &Parts, made: &Communicators, regions: &[Region]) -> Result<Packed> {
+    let (mpi, regions) = (mpi(), Regions(regions));
+    pack::pack(&HEAD, parts, &Numbers::new(Predefined::of(&mpi), made), &mpi, regions)
+}
+
+fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Region]) -> Result<Unpacked> {
+    let (mpi, regions) = (mpi(), Regions(regions));
+    let mut from = Reader::open(sealed)?;
+    Head::read(&mut from)?;
+    let handles = Handles::read(&mut from, Predefined::of(&mpi), made)?;
+    unpack::unpack(from, &handles, &mpi, regions)
+}
+
+/// The parts of another process that goes on with these.
+pub(crate) fn moved(parts: &Parts) -> Unpacked {
+    let packed = packed(parts, &comms(&[]), &[]).unwrap();
+    assert_eq!(packed.lost, None);
+    unpacked(&packed.bytes, &comms(&[]), &[]).unwrap()
+}
+
+/// Bytes without gaps.
+fn doubles() -> Rc<Datatype> {
+    Rc::new(Datatype { handle: 0, size: 8, extent: 8, lb: 0, is_dense: true, owned: None })
+}
+
+fn shape(call: &'static str, comm: usize, tag: c_int) -> Shape {
+    Shape { comm, tag: Some(tag), peer: Some(0), count: 3, size: 8, ..Shape::new(Call(call)) }
+}
+
+fn item(arena: &mut Arena, len: usize, began: u64, target: Target) -> Item {
+    let mut payload = arena.room(len).unwrap();
+    payload.as_bytes_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+    let item = Item::new(Status::of_slice(&[3; 20]), target, payload);
+    Item { began, index: 1, link: Some(Link { stream: 2, number: began }), ..item }
+}
+
+/// Parts of every kind, one recorded and one replayed, and what nobody can know again elsewhere. The
+/// target is that of a request that was begun before the part.
+fn sample(target: &Target) -> (Parts, Arena) {
+    let (mut parts, mut arena) = (Parts::default(), Arena::default());
+    let outside = parts.begin_number();
+    parts.begin(1, KEEP).unwrap();
+    parts.record(shape("MPI_Send", 2, 4), Outcome::of(0));
+    let items = Items::One(item(&mut arena, 24, outside, target.clone()));
+    parts.record(Shape::of_requests(Call("MPI_Wait"), 1), Outcome { items, ..Outcome::of(0) });
+    parts.begin(2, RESEND).unwrap();
+    let began = parts.begin_number();
+    parts.record(shape("MPI_Irecv", 40, -1), Outcome { began, ..Outcome::of(0) });
+    let many =
+        [item(&mut arena, 300, began, Target::Nothing), item(&mut arena, 0, 0, Target::Nothing)];
+    let items = Items::Many(many.into());
+    parts.record(Shape::of_requests(Call("MPI_Waitall"), 2), Outcome { items, ..Outcome::of(0) });
+    for _ in 0..3 {
+        parts.record(shape("MPI_Iprobe", 41, 9), Outcome::of(0));
+    }
+    parts.record(shape("MPI_Comm_dup", 2, 0), Outcome { handle: 41, ..Outcome::of(0) });
+    parts.end(2).unwrap();
+    parts.end(1).unwrap();
+    let closed = Closed {
+        received: HashMap::from_iter([(2, (0..5, Route { peer: 0, tag: 7 }))]),
+        sent: HashMap::from_iter([(0, (1..2, Route { peer: 0, tag: 8 }))]),
+    };
+    let number = parts.instances[1].number;
+    parts.close(number, &Rc::new(closed));
+    parts.begin(3, 0).unwrap();
+    parts.record(shape("MPI_Mprobe", 3, 0), Outcome { handle: 6, ..Outcome::of(0) });
+    parts.replay_begin(1).unwrap();
+    parts.next(&shape("MPI_Send", 2, 4)).unwrap();
+    parts.begin(4, 0).unwrap();
+    parts.next(&Shape::of_requests(Call("MPI_Wait"), 1)).unwrap();
+    (parts, arena)
+}
+
+/// Everything of parts but handles and addresses.
+fn text(parts: &Parts) -> String {
+    let rows = |closed: &Closed| {
+        let of = |table: &HashMap<_, _, _>| {
+            let mut rows: Vec<_> = table.iter().map(|row| format!("{row:?}")).collect();
+            rows.sort();
+            rows.concat()
+        };
+        format!("{} {}", of(&closed.sent), of(&closed.received))
+    };
+    let bytes = |event: &crate::log::Event| {
+        let items = event.outcome.items.as_slice().iter();
+        items.map(|item| item.payload.as_bytes().to_vec()).collect::<Vec<_>>()
+    };
+    let log: Vec<_> =
+        parts.log.events.iter().map(|event| format!("{event:?} {:?}", bytes(event))).collect();
+    let closed: Vec<_> =
+        parts.instances.iter().map(|one| one.closed.as_deref().map(rows)).collect();
+    let instances = parts.instances.iter().map(|one| {
+        let around = &one.around;
+        format!(
+            "{} {} {} {:?} {:?} {} {around:?}",
+            one.id, one.flags, one.number, one.begin, one.end, one.begun
+        )
+    });
+    let instances: Vec<_> = instances.collect();
+    let (open, replaced) = (&parts.open, parts.replaced.len());
+    let counts = (parts.numbers, parts.begun, parts.log.next, parts.log.figures);
+    format!("{log:?}\n{instances:?}\n{closed:?}\n{open:?}\n{replaced}\n{counts:?}")
+}
+
+/// Catches anything that is not written, or read as something else.
+#[test]
+fn a_log_is_the_same_elsewhere() {
+    let (parts, _arena) = sample(&Target::Nothing);
+    let made = comms(&[40, 41]);
+    let packed = packed(&parts, &made, &[]).unwrap();
+    assert_eq!(packed.lost, None);
+    let there = unpacked(&packed.bytes, &made, &[]).unwrap();
+    assert_eq!(text(&there.parts), text(&parts));
+}
+
+/// Catches handles that are taken over as they are.
+#[test]
+fn communicators_have_the_handles_of_the_new_process() {
+    let (parts, _arena) = sample(&Target::Nothing);
+    let packed = packed(&parts, &comms(&[40, 41]), &[]).unwrap();
+    let there = unpacked(&packed.bytes, &comms(&[90, 91]), &[]).unwrap().parts;
+    let comms: Vec<usize> = there.log.events.iter().map(|event| event.shape.comm).collect();
+    assert_eq!(comms, [2, 0, 90, 0, 91, 2, 3]);
+    let given: Vec<usize> = there.log.events.iter().map(|event| event.outcome.handle).collect();
+    assert_eq!(given, [0, 0, 0, 0, 0, 91, 6]);
+    let missing = unpacked(&packed.bytes, &self::comms(&[90]), &[]).unwrap_err();
+    assert!(missing.contains("communicator 2"), "{missing}");
+    let unknown = self::packed(&parts, &self::comms(&[40]), &[]).unwrap_err();
+    assert!(unknown.contains("MPI_Iprobe") && unknown.contains("0x29"), "{unknown}");
+}
+
+/// Catches an address of the old process, and one that is near the region's end.
+#[test]
+fn what_is_protected_is_found_again() {
+    let region = |id, address, len| Region { id, address, len };
+    let target = |buf| Target::One(Block { buf, count: 3, datatype: doubles() });
+    let buffers = |bytes: &[u8], regions: &[Region]| {
+        let parts = unpacked(bytes, &comms(&[40, 41]), regions).unwrap().parts;
+        match &parts.log.events[1].outcome.items.as_slice()[0].target {
+            Target::One(block) => Some((block.buf, block.count)),
+            Target::Lost => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let then = [region(1, 1000, 64), region(5, 2000, 100)];
+    let (parts, _arena) = sample(&target(2076));
+    let known = packed(&parts, &comms(&[40, 41]), &then).unwrap();
+    assert_eq!(known.lost, None);
+    assert_eq!(buffers(&known.bytes, &[region(5, 7000, 100)]), Some((7076, 3)));
+    assert_eq!(buffers(&known.bytes, &[region(5, 7000, 99)]), None);
+    assert_eq!(buffers(&known.bytes, &[region(1, 7000, 100)]), None);
+    let (parts, _arena) = sample(&target(2077));
+    let lost = packed(&parts, &comms(&[40, 41]), &then).unwrap();
+    assert_eq!(lost.lost, Some("MPI_Wait"));
+    assert_eq!(buffers(&lost.bytes, &then), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// Catches a number that is believed. Bytes that were changed and sealed again are an error, or a
+    /// log that can be used and dropped.
+    #[test]
+    fn changed_bytes_do_no_harm(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+    ) {
+        thread_local! {
+            static GOOD: Vec<u8> = {
+                let (parts, _arena) = sample(&Target::Nothing);
+                packed(&parts, &comms(&[40, 41]), &[]).unwrap().bytes
+            };
+        }
+        let mut bytes = GOOD.with(Clone::clone);
+        for (at, byte) in changes {
+            // Most of it is payload, where a change does nothing: the first bytes are as likely.
+            let at = at.index(2 * bytes.len());
+            let at = if at >= bytes.len() { at % 400 } else { at };
+            bytes[at] = byte;
+        }
+        if let Some(cut) = cut {
+            let len = 40 + cut.index(bytes.len() - 40);
+            bytes.truncate(len);
+        }
+        reseal(&mut bytes);
+        if let Ok(unpacked) = unpacked(&bytes, &comms(&[40, 41]), &[]) {
+            let mut parts = unpacked.parts;
+            let _ = parts.next(&Shape::of_requests(Call("MPI_Wait"), 1));
+            let _ = parts.next(&shape("MPI_Send", 2, 4));
+            parts.record(shape("MPI_Send", 2, 4), Outcome::of(0));
+            for id in [4, 1, 3, 2] {
+                let _ = (parts.end(id), parts.replay_end(id), parts.replay_begin(id));
+            }
+            parts.clear();
+        }
+    }
+}

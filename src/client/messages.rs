@@ -1,0 +1,166 @@
+//! The log of messages of `libveloc-mpi.so`, if the process has that: it goes with every checkpoint of
+//! what is protected for any name, as a region of its own, and comes back with a restart. The two
+//! libraries are not linked with each other; this one finds the other by a name.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::callbacks::Written;
+use super::regions::{Group, Protected};
+use super::{Client, Selection};
+use crate::catalog::entry::{Part, MESSAGES};
+use crate::error::{Error, Result};
+
+/// The function by which the other library gives its table.
+const NAME: &std::ffi::CStr = c"VELOC_Part_log";
+
+/// The version of the interface between the two.
+const INTERFACE: c_int = 1;
+
+/// Bytes for the reason of a failure, the final NUL included.
+const REASON: usize = 1024;
+
+/// A range of host memory that is protected: an address of another process is found again by its
+/// region and the place in it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    id: i32,
+    address: u64,
+    len: u64,
+}
+
+/// What the log was written as.
+#[repr(C)]
+#[derive(Debug)]
+struct Buffer {
+    buffer: *mut c_void,
+    bytes: *const c_void,
+    len: usize,
+}
+
+/// The functions of the other library.
+#[repr(C)]
+#[derive(Debug)]
+struct Table {
+    write: unsafe extern "C" fn(
+        ranges: *const Range,
+        count: usize,
+        written: *mut Buffer,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    forget: unsafe extern "C" fn(buffer: *mut c_void),
+    read: unsafe extern "C" fn(
+        bytes: *const c_void,
+        len: usize,
+        ranges: *const Range,
+        count: usize,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+}
+
+/// The log of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageLog(&'static Table);
+
+/// Its bytes, until they are forgotten.
+#[derive(Debug)]
+struct Bytes(Buffer, MessageLog);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the other library has said that so many bytes are there until it is told to forget
+        // them, and they are not null (see `write`).
+        unsafe { std::slice::from_raw_parts(self.0.bytes.cast(), self.0.len) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: what `write` gave, once.
+        unsafe { (self.1 .0.forget)(self.0.buffer) };
+    }
+}
+
+impl MessageLog {
+    /// That of this process, if it has one.
+    pub fn find() -> Option<MessageLog> {
+        // SAFETY: the name ends with its only null byte.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: the function of that name is declared like this in the other library.
+        let function: extern "C" fn(c_int) -> *const Table = unsafe { std::mem::transmute(found) };
+        let table = function(INTERFACE);
+        if table.is_null() {
+            log::warn!(
+                "libveloc-mpi.so is of another version than this library: the log of messages is not \
+                 in checkpoints"
+            );
+        }
+        // SAFETY: null or a table that stays: that library is never unloaded.
+        unsafe { table.as_ref() }.map(MessageLog)
+    }
+
+    /// The log as bytes, for a checkpoint of these regions; nothing if no message was ever logged.
+    pub fn write(self, regions: &Group) -> Result<Option<Written>> {
+        let ranges = ranges(regions);
+        let mut written = Buffer { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0 };
+        let mut reason = [0; REASON];
+        // SAFETY: as many ranges as said; the other places are the function's meanwhile.
+        let status = unsafe {
+            let (ranges, count) = (ranges.as_ptr(), ranges.len());
+            (self.0.write)(ranges, count, &mut written, reason.as_mut_ptr(), REASON)
+        };
+        if status != 0 {
+            return Err(said(&reason));
+        }
+        let is_there = !written.bytes.is_null();
+        let bytes = Bytes(written, self);
+        Ok(is_there.then(|| Box::new(bytes) as Written))
+    }
+
+    /// Has the log go on from these bytes, if there is none yet, for memory as it is protected now.
+    pub fn read(self, bytes: &[u8], regions: &Group) -> Result<()> {
+        let ranges = ranges(regions);
+        let mut reason = [0; REASON];
+        // SAFETY: as many bytes and ranges as said; the reason is the function's meanwhile.
+        let status = unsafe {
+            let (ranges, count) = (ranges.as_ptr(), ranges.len());
+            let at = bytes.as_ptr().cast();
+            (self.0.read)(at, bytes.len(), ranges, count, reason.as_mut_ptr(), REASON)
+        };
+        match status {
+            0 => Ok(()),
+            _ => Err(said(&reason)),
+        }
+    }
+}
+
+impl Client {
+    /// The log, if it belongs to the regions that a call selects in checkpoints of this name: it goes
+    /// with what is protected for any name.
+    pub(super) fn messages_of(&self, name: &str, selection: &Selection) -> Option<MessageLog> {
+        let is_of_all = !self.regions.has_own(name);
+        self.messages.filter(|_| selection.has(MESSAGES) && is_of_all)
+    }
+}
+
+/// The ranges of host memory among regions.
+fn ranges(regions: &Group) -> Vec<Range> {
+    let range = |(id, region): (i32, &Protected)| match region {
+        Protected::Memory(memory) if memory.part == Part::Host => {
+            Some(Range { id, address: memory.address, len: memory.len })
+        }
+        _ => None,
+    };
+    regions.iter().filter_map(range).collect()
+}
+
+/// A text of the other library's.
+fn said(reason: &[c_char; REASON]) -> Error {
+    let bytes: Vec<u8> = reason.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    Error::invalid(String::from_utf8_lossy(&bytes))
+}
