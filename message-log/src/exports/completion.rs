@@ -5,6 +5,7 @@
 use std::ffi::c_int;
 
 use crate::inside::completion::{self, Completion, Kind};
+use crate::inside::completion_outside::complete_outside;
 use crate::inside::requests;
 use crate::pmpi::Ptr;
 
@@ -16,7 +17,7 @@ exports! {
         outside |call, _real, function| {
             let call = Completion::new(call, Kind::One, request, 1, status);
             // SAFETY: the application's own call, with a status of ours; so are those below.
-            completion::complete_outside(&call, |status| unsafe { function(request, status) })
+            complete_outside(&call, |status| unsafe { function(request, status) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::One, request, 1, status);
@@ -29,7 +30,7 @@ exports! {
             let call = Completion::new(call, Kind::One, request, 1, status);
             let call = Completion { flag, ..call };
             // SAFETY: as above.
-            completion::complete_outside(&call, |status| unsafe { function(request, flag, status) })
+            complete_outside(&call, |status| unsafe { function(request, flag, status) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::One, request, 1, status);
@@ -43,7 +44,7 @@ exports! {
             let call = Completion::new(call, Kind::Any, requests, count, status);
             let call = Completion { number: index, ..call };
             // SAFETY: as above.
-            completion::complete_outside(&call, |status| unsafe { function(count, requests, index, status) })
+            complete_outside(&call, |status| unsafe { function(count, requests, index, status) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::Any, requests, count, status);
@@ -57,7 +58,7 @@ exports! {
             let call = Completion::new(call, Kind::Any, requests, count, status);
             let call = Completion { number: index, flag, ..call };
             // SAFETY: as above.
-            completion::complete_outside(&call, |status| unsafe {
+            complete_outside(&call, |status| unsafe {
                 function(count, requests, index, flag, status)
             })
         },
@@ -74,7 +75,7 @@ exports! {
         outside |call, _real, function| {
             let call = Completion::new(call, Kind::All, requests, count, statuses);
             // SAFETY: as above.
-            completion::complete_outside(&call, |statuses| unsafe { function(count, requests, statuses) })
+            complete_outside(&call, |statuses| unsafe { function(count, requests, statuses) })
         },
         inside |call, _real, function| {
             let call = Completion::new(call, Kind::All, requests, count, statuses);
@@ -87,7 +88,7 @@ exports! {
             let call = Completion::new(call, Kind::All, requests, count, statuses);
             let call = Completion { flag, ..call };
             // SAFETY: as above.
-            completion::complete_outside(&call, |statuses| unsafe {
+            complete_outside(&call, |statuses| unsafe {
                 function(count, requests, flag, statuses)
             })
         },
@@ -105,7 +106,7 @@ exports! {
             let call = Completion::new(call, Kind::Some, requests, count, statuses);
             let call = Completion { number: outcount, indices, ..call };
             // SAFETY: as above.
-            completion::complete_outside(&call, |statuses| unsafe {
+            complete_outside(&call, |statuses| unsafe {
                 function(count, requests, outcount, indices, statuses)
             })
         },
@@ -123,7 +124,7 @@ exports! {
             let call = Completion::new(call, Kind::Some, requests, count, statuses);
             let call = Completion { number: outcount, indices, ..call };
             // SAFETY: as above.
-            completion::complete_outside(&call, |statuses| unsafe {
+            complete_outside(&call, |statuses| unsafe {
                 function(count, requests, outcount, indices, statuses)
             })
         },
