@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::deferred::Kind;
+use crate::device;
 use crate::divergence;
 use crate::fortran;
 use crate::parts::{self, Fault, Source};
@@ -49,6 +50,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
                  library does not see"
             )));
         }
+        device::look().map_err(Fault::Text)?;
         let is_first = state.parts.source() != Some(Source::Log);
         state.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {
@@ -88,6 +90,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
+        device::look().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
             resend.hear(&state.mpi, &mut state.parts, true);
         }

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod careless;
+mod device;
 mod misused;
 mod replayed;
 mod under;

@@ -61,9 +61,9 @@ impl State {
         let target = target.resolved(&mut self.types);
         // SAFETY: by the caller's promise.
         let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        let payload = packed.unwrap_or_else(|| {
+        let payload = packed.unwrap_or_else(|text| {
             // The first run can go on, but no replay could be right.
-            refuse::say(&self.mpi, "there is no memory for the log of messages");
+            refuse::say(&self.mpi, &format!("what was received cannot be logged: {text}"));
             std::process::abort()
         });
         let status = status.copied().unwrap_or_default();
@@ -71,7 +71,7 @@ impl State {
     }
 
     /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
-    /// run. An error text if there is less room now.
+    /// run. An error text if there is less room now, or if they cannot be written there.
     ///
     /// # Safety
     /// `target` is resolved and is what the application passed.
@@ -79,10 +79,7 @@ impl State {
         let target = target.unwrap_or(&item.target);
         // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
         // has as it was then.
-        if unsafe { target.unpack(&self.mpi, item.payload.as_bytes()) } {
-            return Ok(());
-        }
-        Err(format!("{} bytes were received, and there is room for less", item.payload.len()))
+        unsafe { target.unpack(&self.mpi, item.payload.as_bytes()) }
     }
 
     /// A call that gives nothing but its code.
