@@ -44,10 +44,15 @@ install(DIRECTORY fortran/ DESTINATION "${data}/fortran")
 
 install(FILES LICENSE-APACHE LICENSE-MIT THIRD-PARTY-NOTICES
     DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-# What users read, with what it links to.
-set(documents guide.md configuration.md from-veloc.md bench.md model.md timeline.png strategies.png)
-list(TRANSFORM documents PREPEND docs/)
-install(FILES ${documents} DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# What users read. What it links to and only the sources have stands there without the link.
+foreach(document guide.md configuration.md from-veloc.md bench.md model.md)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "docs/${document}")
+    file(READ "docs/${document}" text)
+    string(REGEX REPLACE "\\[([^]]*)\\]\\((\\.\\./|results/)[^)]*\\)" "\\1" text "${text}")
+    file(WRITE "${PROJECT_BINARY_DIR}/docs/${document}" "${text}")
+    install(FILES "${PROJECT_BINARY_DIR}/docs/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+endforeach()
+install(FILES docs/timeline.png docs/strategies.png DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 # What Rust's standard library is made of, if the toolchain says so.
 execute_process(COMMAND "${VELOC_RUSTC_FOUND}" --print sysroot
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
@@ -74,7 +79,7 @@ install(FILES
     cmake/veloc-fortran.cmake
     DESTINATION "${package}")
 
-# pkg-config veloc. The prefix is found from the place of the file.
+# pkg-config veloc and veloc-mpi. The prefix is found from the place of the files.
 set(pkgconfig "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 if(IS_ABSOLUTE "${pkgconfig}")
     set(VELOC_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
@@ -90,5 +95,7 @@ foreach(name LIBDIR INCLUDEDIR BINDIR DATADIR)
         set(VELOC_PC_${name} "\${prefix}/${CMAKE_INSTALL_${name}}")
     endif()
 endforeach()
-configure_file(cmake/veloc.pc.in veloc.pc @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/veloc.pc" DESTINATION "${pkgconfig}")
+foreach(name veloc veloc-mpi)
+    configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${pkgconfig}")
+endforeach()

@@ -5,12 +5,13 @@
 #include <ISO_Fortran_binding.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The library's. */
 int VELOC_Fortran_protect(int id, void *address, int64_t count, int64_t size, const char *name);
 int VELOC_Fortran_adjoint_protect(int what, int id, void *address, int64_t count, int64_t size);
-int VELOC_Fortran_refuse_section(const char *call, int id);
+int VELOC_Fortran_refuse(const char *call, const char *reason);
 int VELOC_Fortran_refuse_number(const char *what, int64_t number);
 
 void veloc_fortran_protect_array(const int *id, const CFI_cdesc_t *array, int *err);
@@ -24,33 +25,49 @@ void veloc_fortran_protect_own_array_long(const int64_t *id, const CFI_cdesc_t *
 void veloc_fortran_protect_part_long(const int64_t *what, const int64_t *id,
                                      const CFI_cdesc_t *array, int64_t *err);
 
-/* Longer than any name: what does not fit is refused by the library, for its length. */
-enum { NAME = 1024 };
+/* Longer than any name: what does not fit is refused by the library, for its length. And a reason. */
+enum { NAME = 1024, REASON = 256 };
 
-/* Whether the elements lie side by side: no gap in any dimension that has more than one. */
-static int is_range(const CFI_cdesc_t *array, int64_t *count)
+/*
+ * Counts the elements, if they lie side by side: no gap in any dimension that has more than one.
+ * Otherwise gives the reason why the array is no range of memory.
+ */
+static const char *range(const CFI_cdesc_t *array, int64_t *count)
 {
     int64_t stride = (int64_t)array->elem_len;
     int dimension;
     *count = 1;
     for (dimension = 0; dimension < array->rank; dimension++) {
         const CFI_dim_t *along = &array->dim[dimension];
+        if (along->extent < 0)
+            return "an array with an assumed size (*) does not say where it ends; protect a section "
+                   "up to its end";
         if (along->extent > 1 && along->sm != stride)
-            return 0;
+            return "a section of an array with gaps between its elements is no range of memory; "
+                   "protect the whole array, or a copy";
         stride *= along->extent;
         *count *= along->extent;
     }
-    return 1;
+    return NULL;
+}
+
+static int refuse(const char *call, int id, const char *why)
+{
+    char reason[REASON];
+    snprintf(reason, sizeof reason, "region %d: %s", id, why);
+    return VELOC_Fortran_refuse(call, reason);
 }
 
 static int protect(int64_t long_id, const CFI_cdesc_t *array, const char *name)
 {
     int id = (int)long_id;
     int64_t count;
+    const char *why;
     if (id != long_id)
         return VELOC_Fortran_refuse_number("id", long_id);
-    if (!is_range(array, &count))
-        return VELOC_Fortran_refuse_section("VELOC_Mem_protect", id);
+    why = range(array, &count);
+    if (why)
+        return refuse("VELOC_Mem_protect", id, why);
     return VELOC_Fortran_protect(id, array->base_addr, count, (int64_t)array->elem_len, name);
 }
 
@@ -58,12 +75,14 @@ static int protect_part(int64_t long_what, int64_t long_id, const CFI_cdesc_t *a
 {
     int what = (int)long_what, id = (int)long_id;
     int64_t count;
+    const char *why;
     if (what != long_what)
         return VELOC_Fortran_refuse_number("what", long_what);
     if (id != long_id)
         return VELOC_Fortran_refuse_number("id", long_id);
-    if (!is_range(array, &count))
-        return VELOC_Fortran_refuse_section("VELOC_Adjoint_protect", id);
+    why = range(array, &count);
+    if (why)
+        return refuse("VELOC_Adjoint_protect", id, why);
     return VELOC_Fortran_adjoint_protect(what, id, array->base_addr, count,
                                          (int64_t)array->elem_len);
 }

@@ -95,10 +95,10 @@ module veloc
       integer(c_int64_t), value :: count, size
       character(kind=c_char), intent(in) :: name(*)
     end function
-    integer(c_int) function c_refuse_section(call, id) bind(c, name='VELOC_Fortran_refuse_section')
+    ! Fails a call for this reason.
+    integer(c_int) function c_refuse(call, reason) bind(c, name='VELOC_Fortran_refuse')
       import :: c_int, c_char
-      character(kind=c_char), intent(in) :: call(*)
-      integer(c_int), value :: id
+      character(kind=c_char), intent(in) :: call(*), reason(*)
     end function
     ! Keeps the reason why a number is refused.
     integer(c_int) function c_refuse_number(what, number) bind(c, name='VELOC_Fortran_refuse_number')
@@ -319,6 +319,10 @@ module veloc
     procedure(VELOC_Adjoint_reverses), pointer, nopass :: adjoint => null()
     ! For VELOC_VERIFY_REPLAY; without one, the memory of the state is hashed.
     procedure(VELOC_Adjoint_hashes), pointer, nopass :: hash => null()
+    ! The mean time between failures, and how long it takes to store the adjoint, and to record and
+    ! reverse a step; in forward steps. If they are given, the adjoint is stored where the work that a
+    ! failure would cost outweighs the write, instead of every adjoint_distance steps.
+    real(c_double) :: mtbf = 0, write_cost = 0, turn_cost = 0
   end type
 
   ! Protects an array or scalar of any type and rank: (what, id, array, err), or so many elements at
@@ -340,6 +344,7 @@ module veloc
     integer(c_int64_t) :: tag
     type(c_ptr) :: user
     type(c_funptr) :: protect, forward, adjoint, hash
+    real(c_double) :: mtbf, write_cost, turn_cost
   end type
 
   interface
@@ -589,25 +594,27 @@ contains
 
   ! --- files ----------------------------------------------------------------------------------
 
-  ! The path to write to or read from in place of `original`, filled with blanks.
+  ! The path to write to or read from in place of `original`, filled with blanks. A variable that is
+  ! too short for it is refused: half a path would be the path of something else.
   subroutine VELOC_Route_file(original, routed, err)
     character(len=*), intent(in) :: original
     character(len=*), intent(out) :: routed
     integer, intent(out) :: err
     character(kind=c_char) :: path(VELOC_MAX_NAME)
-    integer :: i
+    character(len=120) :: reason
+    integer :: i, length
     routed = ''
-    path(1) = c_null_char
+    path = c_null_char
     err = c_route_file(c_text(original), path)
     if (err /= VELOC_SCES) return
-    do i = 1, VELOC_MAX_NAME
-      if (path(i) == c_null_char) return
-      if (i > len(routed)) then
-        ! Half a path would be the path of something else.
-        routed = ''
-        err = VELOC_NSCS
-        return
-      end if
+    length = count(path /= c_null_char)
+    if (length > len(routed)) then
+      write(reason, '(a, i0, a, i0, a)') 'routed has ', len(routed), ' characters, the path has ', &
+          length, '; VELOC_MAX_NAME are enough for any'
+      err = c_refuse(c_text('VELOC_Route_file'), c_text(reason))
+      return
+    end if
+    do i = 1, length
       routed(i:i) = path(i)
     end do
   end subroutine
@@ -770,7 +777,8 @@ contains
         resilience_distance=what%resilience_distance, adjoint_distance=what%adjoint_distance, &
         rule=int(what%rule, c_int), flags=int(what%flags, c_int), time_limit=what%time_limit, &
         tag=what%tag, user=c_loc(what), protect=c_null_funptr, forward=c_null_funptr, &
-        adjoint=c_null_funptr, hash=c_null_funptr)
+        adjoint=c_null_funptr, hash=c_null_funptr, mtbf=what%mtbf, write_cost=what%write_cost, &
+        turn_cost=what%turn_cost)
     if (associated(what%protect)) as_c%protect = c_funloc(run_protect)
     if (associated(what%forward)) as_c%forward = c_funloc(run_forward)
     if (associated(what%adjoint)) as_c%adjoint = c_funloc(run_adjoint)

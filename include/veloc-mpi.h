@@ -72,8 +72,8 @@ extern "C" {
  * in reverse order
  * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
- * `MPI_THREAD_MULTIPLE`; the program has Open MPI's interfaces for Fortran, whose calls this library
- * does not see; unknown flags
+ * `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
+ * or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags
  */
 int VELOC_Part_begin(int id,
                      int flags);
@@ -92,7 +92,9 @@ int VELOC_Part_end(int id);
  * the same calls in the same order, with the same communicators, peers, tags and counts.
  *
  * @param id the part
- * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
+ * has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, or
+ * called `MPI_Finalize`. A run that cannot be replayed stays until `VELOC_Part_free`.
  */
 int VELOC_Part_replay_begin(int id);
 

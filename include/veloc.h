@@ -250,7 +250,8 @@ typedef struct VELOC_Cost {
 
 /**
  * An adjoint computation. Set everything to zero first, then `size`, and what is needed; what is
- * zero has the meaning that is said. States are numbered from 0 to `steps`, and step `i` goes from
+ * zero has the meaning that is said. Later versions of the library have more members at the end; by
+ * `size` they know which of them a program has, and take the others as zero. States are numbered from 0 to `steps`, and step `i` goes from
  * state `i - 1` to state `i`.
  *
  * The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
@@ -281,7 +282,7 @@ typedef struct VELOC_Adjoint {
     int64_t resilience_distance;
     /**
      * The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
-     * distance, and never if that is 0, too.
+     * distance, and never if that is 0, too (but see `mtbf`).
      */
     int64_t adjoint_distance;
     /**
@@ -326,6 +327,20 @@ typedef struct VELOC_Adjoint {
      * memory of the state, which must be the host's, is hashed (SHA-256).
      */
     int (*hash)(void *user, uint64_t *hash);
+    /**
+     * The mean time between failures. Not 0: the adjoint is stored where the work that a failure would
+     * cost outweighs the write, as by VELOC_Schedule_set_failures, and not every so many steps. This
+     * and the next two are in forward steps, and given all or not at all.
+     */
+    double mtbf;
+    /**
+     * How long it takes to store the adjoint.
+     */
+    double write_cost;
+    /**
+     * How long a step takes that is recorded and reversed.
+     */
+    double turn_cost;
 } VELOC_Adjoint;
 
 #ifdef __cplusplus
@@ -1196,8 +1211,9 @@ int64_t VELOC_Adjust(int64_t steps);
  *         called, everything that was computed is in its files, and the same call goes on from there;
  *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
  *         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
- *         store has what it had. What fails on one process after the beginning the others are not told:
- *         they wait for it at the end, so it should end the job (MPI_Abort)
+ *         store has what it had. What fails on one process ends the run on all, with the number of
+ *         that process; if the others wait for it in their callbacks, it gets its error after 10 s or
+ *         some steps, and should end the job (MPI_Abort)
  *
  * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
  * checkpointing technique for resilience".

@@ -7,11 +7,16 @@ import base64
 import hashlib
 import io
 import pathlib
+import re
 import tarfile
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-NAME, VERSION = "veloc", "0.1.0"
+NAME = "veloc"
+# Not by an import: that is for who has installed it.
+VERSION = re.search(
+    r'^__version__ = "(.+)"$', (HERE / NAME / "__init__.py").read_text(encoding="utf-8"), re.MULTILINE
+).group(1)
 METADATA = f"""\
 Metadata-Version: 2.1
 Name: {NAME}

@@ -4,7 +4,9 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::panic::catch_unwind;
+use std::path::Path;
 
 use veloc_client::adjoint::course::Course;
 use veloc_client::adjoint::resume::Survivors;
@@ -151,5 +153,26 @@ fn readers_answer_any_bytes() {
                 inputs.push(input);
             }
         }
+    }
+}
+
+/// Catches a target that `cargo fuzz` does not know, or that no short run is made of, and a README that
+/// names others.
+#[test]
+fn every_target_is_a_program() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
+    let (manifest, readme) = (read("fuzz/Cargo.toml"), read("README.md"));
+    let line = readme.lines().find(|line| line.contains("cargo +nightly fuzz run")).unwrap();
+    let programs = std::fs::read_dir(folder.join("fuzz/fuzz_targets")).unwrap();
+    let programs: BTreeSet<String> =
+        programs.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    let targets: BTreeSet<String> =
+        targets::TARGETS.iter().map(|(name, _)| format!("{name}.rs")).collect();
+    assert_eq!(programs, targets);
+    for (name, _) in targets::TARGETS {
+        let path = format!("path = \"fuzz_targets/{name}.rs\"");
+        assert!(manifest.contains(&path), "fuzz/Cargo.toml lacks {path}");
+        assert!(line.contains(name), "{line:?} lacks {name}");
     }
 }

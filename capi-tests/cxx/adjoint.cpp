@@ -66,6 +66,14 @@ int main(int argc, char **argv)
     start();
     CHECK(refusal([&] { sweep.run(); }).find("no job") != std::string::npos);
     EQUAL(VELOC_Init_single(0, argv[1]), VELOC_SUCCESS);
+    sweep.mtbf = -1;
+    CHECK(refusal([&] { sweep.run(); }).find("mtbf = -1") != std::string::npos);
+    sweep.mtbf = 500;
+    sweep.write_cost = 2;
+    sweep.turn_cost = 3;
+    sweep.adjoint_distance = 9;
+    CHECK(refusal([&] { sweep.run(); }).find("mtbf = 500") != std::string::npos);
+    sweep.adjoint_distance = 0;
     throws_at = 100;
     try {
         sweep.run();

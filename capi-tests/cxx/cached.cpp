@@ -85,6 +85,10 @@ int main(int, char **argv)
     static veloc::cached_file_t left(scratch);
     CHECK(left.open(path + ".left", flags, 0600));
     CHECK(left.pwrite("left to the end", 15, 0));
+    // What it is not told by a call stands in its errors.
+    static veloc::cached_file_t lost(scratch);
+    CHECK(lost.open("/dev/full", O_RDWR, 0));
+    CHECK(lost.pwrite("x", 1, 0));
     puts("done");
     return 0;
 }

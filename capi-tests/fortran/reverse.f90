@@ -200,6 +200,20 @@ program reverse
   call VELOC_Adjoint_run(what, err)
   call refused(err, 'steps = 0')
   what = plain
+  what%adjoint_distance = 0
+  what%mtbf = 40
+  call VELOC_Adjoint_run(what, err)
+  call refused(err, 'write = 0')
+  what%write_cost = 1.5
+  what%turn_cost = 3
+  call begin()
+  call VELOC_Adjoint_run(what, err)
+  call ok(err, 'VELOC_Adjoint_run with failures')
+  call check(all(abs(lambda - right) <= 0), 'the adjoint with failures')
+  what%adjoint_distance = 3
+  call VELOC_Adjoint_run(what, err)
+  call refused(err, 'mtbf = 40')
+  what = plain
   what%name = ''
   call VELOC_Adjoint_run(what, err)
   call refused(err, 'VELOC_Adjoint_run: ')

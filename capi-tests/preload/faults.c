@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static long written;
@@ -113,6 +114,17 @@ static ssize_t allowed(int file, size_t length, off_t offset)
     }
     written += (long)length;
     return (ssize_t)length;
+}
+
+int statvfs(const char *path, struct statvfs *found)
+{
+    NEXT(statvfs);
+    const char *directory = getenv("FAULTS_IN");
+    int result = next(path, found);
+    long left = room();
+    if (result == 0 && left >= 0 && directory != NULL && strcmp(path, directory) == 0)
+        found->f_bavail = (fsblkcnt_t)left / found->f_frsize;
+    return result;
 }
 
 ssize_t write(int file, const void *bytes, size_t length)

@@ -10,6 +10,7 @@
  *                            that it did not, or succeeds, with CONTENT if that is given; prints
  *                            "refused V" or "restored V"
  *   alias=NUMBER             so many more regions, from id 2 on, are the same memory
+ *   pieces=NAME:V[:CONTENT]  takes one region by region, each in a call of its own
  *   fail=NAME:V[:WORDS]      VELOC_Checkpoint fails, with these words
  *   newest=NAME:V[:BOUND]    VELOC_Restart_test says V, with that bound if one is given
  *   route=NAME:V[:FILE]      takes a file-based checkpoint of FILE
@@ -43,6 +44,7 @@ static const char *configuration;
 static unsigned own_rank;
 static unsigned char *memory;
 static size_t bytes = 100000;
+static int aliases = 1;
 static int finalized;
 #ifdef CHECK_WITH_MPI
 static int mpi_has_ended;
@@ -171,8 +173,20 @@ static void perform(const char *command)
         protect();
     } else if (is(command, "alias", &value)) {
         int id, last = 1 + atoi(value);
+        protect();
         for (id = 2; id <= last; id++)
             OK(VELOC_Mem_protect(id, memory, bytes, 1));
+        for (; id <= aliases; id++)
+            OK(VELOC_Mem_unprotect(id));
+        aliases = last;
+    } else if (is(command, "pieces", &value)) {
+        int id;
+        f = split(value);
+        fill(memory, bytes, 1, content_of(&f));
+        OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
+        for (id = 1; id <= aliases; id++)
+            OK(VELOC_Checkpoint_selective(VELOC_CKPT_SOME, &id, 1));
+        OK(VELOC_Checkpoint_end(1));
     } else if (is(command, "take", &value)) {
         f = split(value);
         fill(memory, bytes, 1, content_of(&f));

@@ -2,6 +2,7 @@
  * Adjoint computations of one's own making: sweep <configuration> [key=value ...]
  *
  *   steps, slots, distance, adjoint, rule, tag, verify   as in VELOC_Adjoint
+ *   mtbf, write, turn   as well, without a fraction
  *   bytes=N    the state has so many more, which follow from its number
  *   device=1   the state is in device memory
  *   hash=1     the state is hashed by the application
@@ -10,14 +11,18 @@
  *   fail=N     the callback fails after N steps
  *   drift=N    step N gives another state each time
  *   runs=N     so often, one after the other, in one job; the store is left empty by each
+ *   versions=1 runs of structures of other sizes before
  *   misuse=1   whatever must be refused is tried in the callbacks
  *   expect=W   the run must fail, with the words W ('|' between them; '_' for a blank)
  *
  * States are numbers that follow from each other, and so is the adjoint: a state that is wrong, or
  * one for another, changes the result, which is compared with that of a computation which keeps all
- * states. Prints "computed <steps>" and "began <state>", and in the end "done", or "stopped" before it.
+ * states. Prints "computed <steps>" and "began <state>", "adjoints <n>", which is how many a schedule of
+ * the same settings has stored by then, and in the end "done", or "stopped" before it.
  */
 #include "cuda.h"
+
+#include <stddef.h>
 
 enum { MOST = 100000 };
 
@@ -164,6 +169,55 @@ static int hash(void *user, uint64_t *word)
     return VELOC_SUCCESS;
 }
 
+/* How many adjoints have been stored when so many steps are computed from the beginning. */
+static long adjoints_after(long steps)
+{
+    VELOC_Schedule *schedule;
+    VELOC_Action action;
+    long stored = 0;
+    OK(VELOC_Schedule_create(what.steps, what.slots, &schedule));
+    if (what.resilience_distance > 0)
+        OK(VELOC_Schedule_set_resilience_distance(schedule, what.resilience_distance));
+    if (what.mtbf > 0)
+        OK(VELOC_Schedule_set_failures(schedule, what.mtbf, what.write_cost, what.turn_cost));
+    else if (what.adjoint_distance > 0)
+        OK(VELOC_Schedule_set_adjoint_distance(schedule, what.adjoint_distance));
+    while (steps > 0) {
+        OK(VELOC_Schedule_next(schedule, &action));
+        if (action.kind == VELOC_ACTION_TERMINATE)
+            break;
+        if (action.kind == VELOC_ACTION_ADVANCE)
+            steps -= (long)(action.to - action.from);
+        if (action.kind == VELOC_ACTION_FIRSTURN || action.kind == VELOC_ACTION_YOUTURN)
+            steps--;
+        if (action.kind == VELOC_ACTION_YOUTURN_WITH_CHECK)
+            stored += --steps > 0;
+    }
+    OK(VELOC_Schedule_free(schedule));
+    return stored;
+}
+
+/* As programs have it that were compiled with another version of the header. */
+static void other_versions(void)
+{
+    struct {
+        VELOC_Adjoint known;
+        double later[2];
+    } newer;
+    VELOC_Adjoint older = what;
+    older.size = offsetof(VELOC_Adjoint, mtbf);
+    older.mtbf = -1;
+    OK(VELOC_Adjoint_run(&older));
+    memset(&newer, 0, sizeof newer);
+    newer.known = what;
+    newer.known.size = sizeof newer;
+    set(0, 42);
+    OK(VELOC_Adjoint_run(&newer.known));
+    newer.later[1] = 1;
+    REFUSED(VELOC_Adjoint_run(&newer.known), "not zero");
+    CHECK(adjoint_value == with_all_states());
+}
+
 /* Each member that can be wrong, one after the other. Nothing is stored by any. */
 static void refuse(void)
 {
@@ -177,6 +231,8 @@ static void refuse(void)
         REFUSED(VELOC_Adjoint_run(&bad), words);     \
     } while (0)
     BAD(size = 8, "size = 8");
+    BAD(size = offsetof(VELOC_Adjoint, mtbf) + 4, "size = ");
+    BAD(size = SIZE_MAX, "size = ");
     BAD(name = NULL, "name|NULL");
     BAD(name = "a b", "a b");
     BAD(steps = 0, "steps = 0");
@@ -186,6 +242,11 @@ static void refuse(void)
     BAD(resilience_distance = -1, "distance -1");
     BAD(resilience_distance = 1, "resilience distance of 1");
     BAD(adjoint_distance = -3, "distance -3");
+    BAD(mtbf = 100, "distance 12 and mtbf = 100");
+    bad = what;
+    bad.adjoint_distance = 0;
+    bad.write_cost = 2;
+    REFUSED(VELOC_Adjoint_run(&bad), "mtbf = 0");
     BAD(rule = 4, "rule 4");
     BAD(flags = 2, "flags are 2");
     BAD(time_limit = -1, "-1 seconds");
@@ -220,6 +281,9 @@ int main(int argc, char **argv)
     what.resilience_distance = number(argc, argv, "distance", 30);
     what.adjoint_distance = number(argc, argv, "adjoint", 12);
     what.rule = (int)number(argc, argv, "rule", 0);
+    what.mtbf = (double)number(argc, argv, "mtbf", 0);
+    what.write_cost = (double)number(argc, argv, "write", 0);
+    what.turn_cost = (double)number(argc, argv, "turn", 0);
     what.tag = (uint64_t)number(argc, argv, "tag", 0);
     what.time_limit = (double)number(argc, argv, "limit", 0) / 1000;
     what.flags = number(argc, argv, "verify", 0) ? VELOC_VERIFY_REPLAY : VELOC_DEFAULT;
@@ -239,6 +303,10 @@ int main(int argc, char **argv)
     OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
     if (options.misuse)
         refuse();
+    if (number(argc, argv, "versions", 0)) {
+        set(0, 42);
+        other_versions();
+    }
     while (runs-- > 0 && status == VELOC_SUCCESS) {
         set(0, 42);
         adjoint_value = 0;
@@ -246,7 +314,7 @@ int main(int argc, char **argv)
         if (status == VELOC_SUCCESS)
             CHECK(adjoint_value == with_all_states());
     }
-    printf("began %ld\ncomputed %ld\n", began, computed);
+    printf("began %ld\ncomputed %ld\nadjoints %ld\n", began, computed, adjoints_after(computed));
     if (expect != NULL) {
         char words[512];
         char *blank;

@@ -3,12 +3,14 @@
  *
  * The calls are taken one after the other. Each thread checkpoints and restores a region of its
  * own, under a name of its own. Its bytes must be right, and so must be the text of its own last
- * error.
+ * error. And no job begins before the one before it has ended.
  */
 #include "check.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
 
 enum { THREADS = 4, VERSIONS = 25, BYTES = 60000 };
 
@@ -48,9 +50,32 @@ static void *work(void *argument)
     return NULL;
 }
 
+static atomic_int began, began_early;
+
+/* Keeps the job from ending, for a while in which another one has the time to begin. */
+static int released(void)
+{
+    const struct timespec moment = {0, 10000000};
+    int looks;
+    for (looks = 0; looks < 30 && !began; looks++)
+        nanosleep(&moment, NULL);
+    began_early = began;
+    return 0;
+}
+
+static void *begin_again(void *configuration)
+{
+    while (VELOC_Init_single(0, configuration) != VELOC_SUCCESS) {
+        CHECK(strstr(VELOC_Last_error(), "initialised already") != NULL);
+        sched_yield();
+    }
+    began = 1;
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    pthread_t threads[THREADS];
+    pthread_t threads[THREADS], next;
     int numbers[THREADS], i;
     CHECK(argc > 1);
     OK(VELOC_Init_single(0, argv[1]));
@@ -63,6 +88,15 @@ int main(int argc, char **argv)
     for (i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     OK(VELOC_Finalize(1));
+
+    OK(VELOC_Init_single(0, argv[1]));
+    OK(VELOC_Mem_protect_flags(0, memory[0], BYTES, 1, VELOC_READ_ONLY, released));
+    CHECK(pthread_create(&next, NULL, begin_again, argv[1]) == 0);
+    OK(VELOC_Checkpoint("last", 1));
+    OK(VELOC_Finalize(0));
+    CHECK(pthread_join(next, NULL) == 0);
+    CHECK(!began_early);
+    OK(VELOC_Finalize(0));
     puts("done");
     return 0;
 }

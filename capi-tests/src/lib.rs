@@ -13,6 +13,7 @@ pub mod cxx;
 pub mod ground;
 pub mod job;
 pub mod mpi;
+pub mod parts_fortran;
 pub mod program;
 pub mod random;
 pub mod run;

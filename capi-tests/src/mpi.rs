@@ -9,6 +9,10 @@ use crate::run::Run;
 pub struct Mpi {
     /// Its C compiler.
     pub compiler: &'static str,
+    /// Its Fortran compiler.
+    pub fortran: &'static str,
+    /// The library of its C functions, as programs load it.
+    pub library: &'static str,
     starter: &'static str,
     arguments: &'static str,
 }
@@ -16,12 +20,20 @@ pub struct Mpi {
 /// Open MPI, by root, on any number of cores. Who waits gives its core to others.
 pub const OPEN_MPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
+    fortran: "mpifort.openmpi",
+    library: "libmpi.so.40",
     starter: "mpirun.openmpi",
     arguments: "--allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1",
 };
 
 /// MPICH.
-pub const MPICH: Mpi = Mpi { compiler: "mpicc.mpich", starter: "mpirun.mpich", arguments: "" };
+pub const MPICH: Mpi = Mpi {
+    compiler: "mpicc.mpich",
+    fortran: "mpifort.mpich",
+    library: "libmpich.so.12",
+    starter: "mpirun.mpich",
+    arguments: "",
+};
 
 impl Mpi {
     /// What starts so many processes, if this MPI is installed.

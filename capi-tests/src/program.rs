@@ -284,7 +284,7 @@ fn shared_library_by(mut command: Command, library: &Path, source: &str) -> Path
     library.to_owned()
 }
 
-fn compiler() -> Command {
+pub(crate) fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 

@@ -94,7 +94,13 @@ public:
         return found;
     }
 
-    ~queue() { end(); }
+    /* The program ends: nobody asks any more what has failed. */
+    ~queue()
+    {
+        end();
+        if (!failure_.empty())
+            VELOC_Cxx_report("cached_file_t", failure_.c_str());
+    }
 
     void put(std::shared_ptr<pair> file, off_t offset, size_t size)
     {

@@ -25,7 +25,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "veloc.h"
+#include "../veloc.h"
 
 namespace veloc {
 
@@ -51,6 +51,9 @@ struct adjoint_t {
     std::int64_t slots = 0;
     std::int64_t resilience_distance = 0;
     std::int64_t adjoint_distance = 0;
+    double mtbf = 0;
+    double write_cost = 0;
+    double turn_cost = 0;
     int rule = VELOC_RULE_OPTIMAL;
     bool verify_replay = false;
     std::chrono::duration<double> time_limit{0};
@@ -81,6 +84,9 @@ struct adjoint_t {
         what.flags = verify_replay ? VELOC_VERIFY_REPLAY : VELOC_DEFAULT;
         what.time_limit = time_limit.count();
         what.tag = tag;
+        what.mtbf = mtbf;
+        what.write_cost = write_cost;
+        what.turn_cost = turn_cost;
         what.user = &of;
         if (protect)
             what.protect = [](void *user) { return guard(user, [&](adjoint_t &a) { a.protect(); }); };

@@ -16,7 +16,7 @@ namespace veloc {
 /**
  * One such file. All share one queue, which holds VELOC_POSIX_CACHE_SIZE writes (65536 unless the
  * environment says otherwise), and one thread. A program that ends by itself waits for what is in
- * it. An object is for one thread at a time.
+ * it; if that fails, a message says so. An object is for one thread at a time.
  *
  * The functions that return a bool give false if they failed; VELOC_Last_error() of veloc.h has the
  * reason.
@@ -43,7 +43,10 @@ public:
     void close();
     /** Waits for all writes of all files. False if one has failed since the last time. */
     static bool flush();
-    /** The same, and ends the thread. A later write starts another one. */
+    /**
+     * Waits as flush does, which still tells of failures afterwards, and ends the thread. A later
+     * write starts another one.
+     */
     static void shutdown();
 };
 

@@ -4,10 +4,10 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::callers;
 use crate::deferred::Kind;
 use crate::device;
 use crate::divergence;
-use crate::fortran;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
 use crate::state::{self, State};
@@ -39,17 +39,12 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 /// in reverse order
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
-/// `MPI_THREAD_MULTIPLE`; the program has Open MPI's interfaces for Fortran, whose calls this library
-/// does not see; unknown flags
+/// `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
+/// or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags
 #[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
-        if fortran::passes_by(state.mpi.abi) {
-            return Err(Fault::Text(format!(
-                "part {id}: this program has Open MPI's interfaces for Fortran, whose calls this \
-                 library does not see"
-            )));
-        }
+        callers::check().map_err(Fault::Text)?;
         device::look().map_err(Fault::Text)?;
         let is_first = state.parts.source() != Some(Source::Log);
         state.parts.begin(id, flags)?;
@@ -86,7 +81,9 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 /// the same calls in the same order, with the same communicators, peers, tags and counts.
 ///
 /// @param id the part
-/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
+/// has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, or
+/// called `MPI_Finalize`. A run that cannot be replayed stays until `VELOC_Part_free`.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
@@ -226,10 +223,14 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
 fn release(state: &mut State) {
     // To find the oldest takes as long as there are instances, and there may be many. The first one
     // is hardly ever younger.
-    if !state.deferred.is_due(state.parts.first()) {
+    let first = state.parts.first();
+    if !state.deferred.is_due(first) && !state.stand_ins.is_due(first) {
         return;
     }
     let oldest = state.parts.oldest();
+    for handle in state.stand_ins.free(&state.mpi, oldest) {
+        state.comm_gone(handle);
+    }
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {
             Kind::Type => state.types.forget(handle),
@@ -240,11 +241,11 @@ fn release(state: &mut State) {
 }
 
 /// Says and keeps why a call failed.
-fn fail(call: &str, why: &str) -> c_int {
+pub fn fail(call: &str, why: &str) -> c_int {
     let text = format!("{call}: {why}");
     match state::with(|state| refuse::say(&state.mpi, &text)) {
         Ok(()) => {}
-        Err(_) => eprintln!("[veloc-mpi] {text}"),
+        Err(_) => refuse::say_anonymously(&text),
     }
     refuse::keep(&text);
     VELOC_FAILURE

@@ -14,13 +14,13 @@
 //! - `copy`, `device`: bytes between the application's memory, which may be a device's, and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
 //!   where received bytes lie;
-//! - `requests`, `pool`, `deferred`: what the application has under way, the requests that a replay
-//!   gives out, and what must not be freed yet;
+//! - `requests`, `pool`, `deferred`, `stand_ins`: what the application has under way, the requests that
+//!   a replay gives out, what must not be freed yet, and communicators that stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
 //! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
-//! - `divergence`, `refuse`: how a call fails;
+//! - `divergence`, `refuse`, `guard`: how a call fails;
 //! - [`resend`]: messages that are sent again instead of kept;
-//! - [`fortran`]: what becomes of callers in Fortran;
+//! - [`fortran`]: how calls from Fortran come here; `callers`: whether all calls do;
 //! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
 //!
 //! What builds on this has its seams here:
@@ -28,6 +28,7 @@
 //! - a restart inside a part stores and loads [`parts::Parts`] (the log, the open parts and how far
 //!   their replays are), with `state::State::requests`, which says what is under way;
 
+mod callers;
 pub mod capi;
 mod copy;
 mod deferred;
@@ -35,6 +36,7 @@ mod device;
 mod divergence;
 pub mod exports;
 pub mod fortran;
+mod guard;
 mod inside;
 pub mod log;
 mod mpi;
@@ -44,6 +46,7 @@ mod pool;
 mod refuse;
 mod requests;
 pub mod resend;
+mod stand_ins;
 mod state;
 mod status;
 mod target;

@@ -7,6 +7,22 @@ use mpi_abi::{Abi, Constant, Library, Numbers, StatusLayout};
 
 use crate::pmpi::{self, Ptr};
 
+/// Whether MPI can be called: between its beginning and its end.
+pub fn is_running() -> bool {
+    pmpi::exists(c"PMPI_Initialized") && began_and_ended() == (true, false)
+}
+
+/// Whether `MPI_Init` was called, and `MPI_Finalize`.
+fn began_and_ended() -> (bool, bool) {
+    let (mut initialized, mut finalized) = (0, 0);
+    // SAFETY: integers of ours; both functions may be called at any time.
+    unsafe {
+        pmpi::initialized(&mut initialized);
+        pmpi::finalized(&mut finalized);
+    }
+    (initialized != 0, finalized != 0)
+}
+
 /// What is known of the library.
 #[derive(Clone, Copy, Debug)]
 pub struct Mpi {
@@ -32,6 +48,10 @@ pub struct Mpi {
     pub datatype_null: usize,
     /// `MPI_BYTE`.
     pub byte: usize,
+    /// `MPI_INT64_T`.
+    pub int64: usize,
+    /// `MPI_MIN`.
+    pub min: usize,
     /// This process in `MPI_COMM_WORLD`.
     pub rank: c_int,
 }
@@ -46,15 +66,14 @@ impl Mpi {
             return Err("there is no MPI in this process".into());
         }
         let library = Library::find().ok_or("there is no MPI in this process")?;
-        let (mut initialized, mut finalized, mut level) = (0, 0, 0);
-        // SAFETY: integers of ours; both functions may be called at any time.
-        unsafe {
-            pmpi::initialized(&mut initialized);
-            pmpi::finalized(&mut finalized);
-        }
-        if initialized == 0 || finalized != 0 {
-            let when = if finalized == 0 { "before MPI_Init" } else { "after MPI_Finalize" };
+        let mut level = 0;
+        let (initialized, finalized) = began_and_ended();
+        if !initialized || finalized {
+            let when = if finalized { "after MPI_Finalize" } else { "before MPI_Init" };
             return Err(format!("it is called {when}"));
+        }
+        if let Some(name) = pmpi::lacking() {
+            return Err(format!("the MPI library has no {}", name.to_string_lossy()));
         }
         let abi = library.abi();
         let numbers = abi.numbers();
@@ -85,6 +104,8 @@ impl Mpi {
             message_no_proc: handle(handles.message_no_proc)?,
             datatype_null: handle(handles.datatype_null)?,
             byte: handle(handles.byte)?,
+            int64: handle(handles.int64)?,
+            min: handle(handles.min)?,
             rank,
         })
     }

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use crate::log::{Event, Log, Outcome, Payload, Position, Shape};
 use crate::resend::closed::Closed;
 use crate::resend::streams::{Link, Mark};
+use crate::stand_ins::Origin;
 
 /// `VELOC_PART_RESEND`: messages closed inside the part may be sent again instead of kept.
 pub const RESEND: i32 = 1;
@@ -96,6 +97,17 @@ pub enum Source {
     Mpi,
 }
 
+/// Who needs a communicator that the application has freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// No run that is logged has it.
+    Nobody,
+    /// Replays that make it: which one that is makes no difference.
+    Replays,
+    /// Replays that begin when it is there: the application's snapshots have its handle.
+    Snapshots,
+}
+
 /// Why a call of the application's on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -137,6 +149,8 @@ pub struct Parts {
     begun: u64,
     /// No part has begun or ended since the last event.
     can_repeat: bool,
+    /// Some instance was broken off while it was recorded.
+    has_lost: bool,
     /// What those get again whose place is not taken yet: the id, the place, the messages.
     replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
 }
@@ -276,6 +290,33 @@ impl Parts {
         self.log.link(event, link);
     }
 
+    /// The communicator that the event with this number has made is called otherwise.
+    pub fn rename(&mut self, made: u64, from: usize, to: usize) {
+        self.log.rename(made, from, to);
+    }
+
+    /// Who needs a communicator that is freed now, by what is known of its origin.
+    pub fn need(&self, origin: &Origin) -> Need {
+        let is_in = |place: &Position, of: &Instance| of.end.is_none_or(|end| end > *place);
+        let made = origin.made.map(|(_, event)| Position { event, nth: 0 });
+        let mut need = Need::Nobody;
+        for instance in self.instances.iter().rev() {
+            if instance.begin.event >= origin.first {
+                return Need::Snapshots;
+            }
+            if made.is_some_and(|made| is_in(&made, instance)) {
+                need = Need::Replays;
+            }
+            // First runs began in their order, and those around each other ended behind them. What
+            // replays have recorded before it lies before it.
+            let is_first = instance.since == instance.number;
+            if is_first && (need == Need::Replays || instance.around.is_empty()) {
+                break;
+            }
+        }
+        need
+    }
+
     /// Ends the recording of a part.
     ///
     /// # Errors
@@ -298,7 +339,7 @@ impl Parts {
     /// run had at this place, if it had one.
     ///
     /// # Errors
-    /// There is none.
+    /// There is none, or what it received could not be kept.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
         let is_ready = |instance: &&Instance| {
             instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
@@ -318,6 +359,9 @@ impl Parts {
             let why = if open { "it is still open" } else { "no run of it is logged" };
             return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
         };
+        if let Some(text) = &instance.broken {
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
+        }
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
         let since = self.numbers;
         self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
@@ -469,10 +513,38 @@ impl Parts {
     /// The innermost replay cannot go on.
     pub fn break_off(&mut self, text: &str) {
         if let Some(replay) = self.replay() {
-            if let Some(instance) = self.instance_mut(replay.instance) {
-                instance.broken.get_or_insert_with(|| text.to_owned());
-            }
+            self.spoil(replay.instance, text);
         }
+    }
+
+    /// What the parts need that are recorded now cannot be kept: none of them can be replayed.
+    pub fn lose(&mut self, text: &str) {
+        self.has_lost = true;
+        for number in self.recorded().collect::<Vec<_>>() {
+            self.spoil(number, text);
+        }
+    }
+
+    /// The instance with this number cannot be replayed.
+    pub fn spoil(&mut self, number: u64, text: &str) {
+        if let Some(instance) = self.instance_mut(number) {
+            instance.broken.get_or_insert_with(|| text.to_owned());
+        }
+    }
+
+    /// Whether some part that is recorded now can still be replayed.
+    pub fn can_log(&self) -> bool {
+        let is_whole = |number| self.instance(number).is_some_and(|one| one.broken.is_none());
+        !self.has_lost || self.recorded().any(is_whole)
+    }
+
+    /// The instances that get what is called now.
+    fn recorded(&self) -> impl Iterator<Item = u64> + '_ {
+        let goes_on = |open: &&Open| !matches!(open, Open::Replay(replay) if !replay.is_step);
+        self.open.iter().rev().take_while(goes_on).filter_map(|open| match open {
+            Open::Record(number) => Some(*number),
+            Open::Replay(_) => None,
+        })
     }
 
     /// The number of the instance that is replayed: of the outermost replay that goes on with what

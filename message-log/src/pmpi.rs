@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use mpi_abi::Library;
+use mpi_abi::{Abi, Library};
 
 /// A pointer argument of whatever kind.
 pub type Ptr = *mut c_void;
@@ -32,7 +32,7 @@ impl Function {
         }
     }
 
-    /// Its address.
+    /// Its address; null if the MPI library does not have it.
     #[inline(always)]
     pub fn get(&self) -> *mut c_void {
         let at = self.at.load(Ordering::Relaxed);
@@ -56,12 +56,6 @@ impl Function {
                 .and_then(|library| library.symbol(self.name))
                 .map_or(std::ptr::null_mut(), std::ptr::NonNull::as_ptr),
         };
-        if found.is_null() {
-            // The application called a function that its MPI does not have: without this library it
-            // would not have started.
-            eprintln!("[veloc-mpi] the MPI library has no {}", self.name.to_string_lossy());
-            std::process::abort();
-        }
         self.at.store(found, Ordering::Relaxed);
         found
     }
@@ -74,9 +68,33 @@ pub fn exists(name: &CStr) -> bool {
     !next.is_null() || Library::find().is_some_and(|library| library.symbol(name).is_some())
 }
 
+/// What a function returns that the MPI library does not have.
+#[cold]
+fn unavailable() -> c_int {
+    err_other(Library::find())
+}
+
+/// `MPI_ERR_OTHER` of a library.
+pub fn err_other(library: Option<Library>) -> c_int {
+    library.map_or(Abi::Standard, |library| library.abi()).numbers().err_other
+}
+
+/// Whether MPI comes before this library in the order of search, so that what the program calls is
+/// MPI's own.
+pub fn is_first() -> bool {
+    // SAFETY: a name that ends with a null byte.
+    let has = |scope| unsafe { !libc::dlsym(scope, c"PMPI_Recv".as_ptr()).is_null() };
+    has(libc::RTLD_DEFAULT) && !has(libc::RTLD_NEXT)
+}
+
 /// Declares functions of MPI's that this library calls of its own accord.
 macro_rules! functions {
     ($($(#[$doc:meta])* $rust:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {
+        /// One of the functions below that the MPI library does not have.
+        pub fn lacking() -> Option<&'static CStr> {
+            [$($name),*].into_iter().find(|name| !exists(name))
+        }
+
         $(
             $(#[$doc])*
             ///
@@ -89,8 +107,9 @@ macro_rules! functions {
                 static FUNCTION: Function = Function::new($name);
                 // SAFETY: MPI declares the function of that name like this; handles are in
                 // registers or slots as wide as a pointer, of which it reads what it needs.
-                let function: unsafe extern "C" fn($($type),*) -> c_int =
+                let function: Option<unsafe extern "C" fn($($type),*) -> c_int> =
                     unsafe { std::mem::transmute(FUNCTION.get()) };
+                let Some(function) = function else { return unavailable() };
                 // SAFETY: by the caller's promise.
                 unsafe { function($($arg),*) }
             }
@@ -117,6 +136,10 @@ functions! {
     comm_dup = c"PMPI_Comm_dup" (comm: Handle, copy: Ptr);
     /// The processes of a communicator.
     comm_group = c"PMPI_Comm_group" (comm: Handle, group: Ptr);
+    /// The processes of the other group.
+    comm_remote_group = c"PMPI_Comm_remote_group" (comm: Handle, group: Ptr);
+    /// Whether two groups have the same processes in the same order.
+    group_compare = c"PMPI_Group_compare" (group: Handle, other: Handle, result: *mut c_int);
     /// The numbers in another group of processes of this one.
     group_translate_ranks = c"PMPI_Group_translate_ranks"
         (group: Handle, count: c_int, ranks: *mut c_int, other: Handle, others: *mut c_int);
@@ -126,6 +149,9 @@ functions! {
     iallgather = c"PMPI_Iallgather"
         (from: Ptr, sent: c_int, sent_type: Handle, to: Ptr, received: c_int, received_type: Handle,
          comm: Handle, request: Ptr);
+    /// The same for everybody, of what everybody has.
+    iallreduce = c"PMPI_Iallreduce"
+        (from: Ptr, to: Ptr, count: c_int, datatype: Handle, op: Handle, comm: Handle, request: Ptr);
     /// Sends.
     send = c"PMPI_Send"
         (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
@@ -150,6 +176,9 @@ functions! {
     topo_test = c"PMPI_Topo_test" (comm: Handle, kind: *mut c_int);
     /// How many dimensions its grid has.
     cartdim_get = c"PMPI_Cartdim_get" (comm: Handle, dims: *mut c_int);
+    /// The lengths, periods and own place of its grid.
+    cart_get = c"PMPI_Cart_get"
+        (comm: Handle, dims: c_int, lengths: *mut c_int, periods: *mut c_int, place: *mut c_int);
     /// How many neighbours a process has in a graph.
     graph_neighbors_count = c"PMPI_Graph_neighbors_count"
         (comm: Handle, rank: c_int, count: *mut c_int);

@@ -4,8 +4,12 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CString};
 use std::io::Write;
 
-use crate::mpi::Mpi;
+use mpi_abi::Library;
+
+use crate::log::Call;
+use crate::mpi::{self, Mpi};
 use crate::pmpi;
+use crate::state;
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
@@ -25,9 +29,17 @@ pub fn last() -> *const c_char {
 
 /// Says a text, with who says it.
 pub fn say(mpi: &Mpi, text: &str) {
+    write(&format!("[veloc-mpi rank {}] {text}\n", mpi.rank));
+}
+
+/// Says a text where it is not known which process this is.
+pub fn say_anonymously(text: &str) {
+    write(&format!("[veloc-mpi] {text}\n"));
+}
+
+fn write(line: &str) {
     // In one piece, as other processes write there too. Who cannot be told is not told.
-    let _ =
-        std::io::stderr().write_all(format!("[veloc-mpi rank {}] {text}\n", mpi.rank).as_bytes());
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Says and keeps why a call of MPI's fails, and calls the communicator's error handler, which may
@@ -39,5 +51,28 @@ pub fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
     let code = mpi.numbers.err_other;
     // SAFETY: a communicator that the application passed or that is always there.
     unsafe { pmpi::comm_call_errhandler(comm, code) };
+    code
+}
+
+/// A call fails whose function the MPI library does not have: without this library the application
+/// would not have started, or would have stopped here.
+#[cold]
+pub fn lacking(call: Call) -> c_int {
+    let text = format!("{} cannot be called: the MPI library has no such function", call.0);
+    state::with(|state| fail(&state.mpi, 0, &text)).unwrap_or_else(|_| fail_without_state(&text))
+}
+
+/// The same as [`fail`] where there is no state to go by.
+#[cold]
+pub fn fail_without_state(text: &str) -> c_int {
+    say_anonymously(text);
+    keep(text);
+    let library = Library::find();
+    let code = pmpi::err_other(library);
+    let world = library.and_then(|library| library.constant(library.abi().handles().comm_world));
+    if let Some(world) = world.filter(|_| mpi::is_running()) {
+        // SAFETY: a communicator that is always there while MPI runs.
+        unsafe { pmpi::comm_call_errhandler(world, code) };
+    }
     code
 }

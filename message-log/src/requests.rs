@@ -49,6 +49,22 @@ pub struct Request {
 }
 
 impl Request {
+    /// One that MPI knows, has begun outside parts, and counts nothing when it is done.
+    pub fn new(shape: Shape, target: Target, is_message: bool) -> Request {
+        Request {
+            shape,
+            target,
+            is_message,
+            began: 0,
+            made: 0,
+            persistent: false,
+            life: Life::Real,
+            cancelled: false,
+            counted: Counted::Nothing,
+            again: None,
+        }
+    }
+
     /// Whether its handle is its own. Only a receive from another process can be sure of that.
     fn is_unique(&self) -> bool {
         self.persistent || self.life != Life::Real || self.is_message
@@ -78,18 +94,8 @@ impl Plain {
         let is_message = !matches!(counted, Counted::Send { .. });
         let target =
             if is_message { Target::Plain { buf, count, datatype } } else { Target::Nothing };
-        Request {
-            shape: Shape { comm, ..Shape::new(call) },
-            target,
-            is_message,
-            began: 0,
-            made: 0,
-            persistent: false,
-            life: Life::Real,
-            cancelled: false,
-            counted,
-            again: None,
-        }
+        let shape = Shape { comm, ..Shape::new(call) };
+        Request { counted, ..Request::new(shape, target, is_message) }
     }
 }
 
@@ -416,18 +422,8 @@ mod tests {
 
     /// A request that can be told from others by its number.
     fn request(began: u64, is_message: bool) -> Request {
-        Request {
-            shape: Shape::new(Call("MPI_Irecv")),
-            target: Target::Nothing,
-            is_message,
-            began,
-            made: 0,
-            persistent: false,
-            life: Life::Real,
-            cancelled: false,
-            counted: Counted::Nothing,
-            again: None,
-        }
+        let shape = Shape::new(Call("MPI_Irecv"));
+        Request { began, ..Request::new(shape, Target::Nothing, is_message) }
     }
 
     /// The number of a request, or the buffer of one that was plain.

@@ -6,15 +6,20 @@
 //! attributes, error handlers) see [`BUSY`] and are passed on.
 
 use std::cell::UnsafeCell;
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::deferred::Deferred;
+use crate::guard;
+use crate::inside::At;
 use crate::log::Arena;
 use crate::mpi::Mpi;
-use crate::parts::Parts;
+use crate::parts::{Parts, Source};
 use crate::pool::Pool;
+use crate::refuse;
 use crate::requests::Requests;
 use crate::resend::Resend;
+use crate::stand_ins::StandIns;
 use crate::types::Types;
 
 /// Nothing is known yet: MPI may not be initialised.
@@ -27,13 +32,32 @@ pub const INSIDE: u8 = 2;
 pub const BUSY: u8 = 3;
 /// All calls are passed on for good: several threads may call at a time, or MPI has ended.
 pub const ALIEN: u8 = 4;
+/// A replay is open that cannot go on, as a call has panicked: no call is passed on, all fail.
+const FAILED: u8 = 5;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// How calls are to be taken now.
 #[inline(always)]
-pub fn phase() -> u8 {
+fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
+}
+
+/// Where the call that is made now is. `None` if it is to be passed on.
+#[inline(always)]
+pub fn at() -> Option<At> {
+    match phase() {
+        OUTSIDE => Some(At::Outside),
+        INSIDE | FAILED => Some(At::Inside),
+        UNKNOWN => look(),
+        _ => None,
+    }
+}
+
+/// Whether the call that is made now is inside a part, by a quicker look than [`at`].
+#[inline(always)]
+pub fn is_inside() -> bool {
+    matches!(phase(), INSIDE | FAILED)
 }
 
 /// Everything.
@@ -53,10 +77,16 @@ pub struct State {
     pub pool: Pool,
     /// What it has freed and replays still use.
     pub deferred: Deferred,
+    /// Communicators that it has freed, and that stand in for others in replays.
+    pub stand_ins: StandIns,
     /// What it takes to send messages again, if that can be done.
     pub resend: Option<Resend>,
     /// It was said that it cannot.
     pub is_resend_missed: bool,
+    /// What a call has received and what there was no memory for: the communicator, and the text.
+    pub lost: Option<(usize, String)>,
+    /// A call has panicked: what is here may be half done, and is not used any more.
+    failed: Option<String>,
 }
 
 impl State {
@@ -69,8 +99,11 @@ impl State {
             types: Types::default(),
             pool: Pool::default(),
             deferred: Deferred::default(),
+            stand_ins: StandIns::default(),
             resend: None,
             is_resend_missed: false,
+            lost: None,
+            failed: None,
         }
     }
 }
@@ -84,55 +117,110 @@ unsafe impl Sync for Cell {}
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
 
-/// Runs `body` on the state. `None` in the phases [`BUSY`] and [`ALIEN`], and where MPI cannot be
-/// used, with the reason.
+/// Runs `body` on the state.
 ///
 /// # Errors
-/// MPI is not there, not running, or used by several threads at a time.
+/// MPI is not there, not running, or used by several threads at a time; it is a call from within one
+/// of MPI's; `body` panics, or has panicked before.
 pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
-    let phase = phase();
-    if phase == BUSY {
-        return Err("it is called from within a call of MPI's".into());
-    }
-    if phase == UNKNOWN || phase == ALIEN {
-        // Says why, or finds that MPI has begun.
-        let mpi = Mpi::find()?;
-        // SAFETY: as below. No state is in use: the phase would be another.
-        unsafe { *STATE.0.get() = Some(State::new(mpi)) };
-    }
-    PHASE.store(BUSY, Ordering::Relaxed);
-    // SAFETY: one thread at a time is here (see `Cell`), and none is further up on its stack: the
-    // phase was not BUSY.
-    let state = unsafe { &mut *STATE.0.get() };
-    let Some(state) = state else {
-        PHASE.store(UNKNOWN, Ordering::Relaxed);
-        return Err("there is no state".into());
-    };
-    let result = body(state);
-    let after = if state.parts.is_any_open() { INSIDE } else { OUTSIDE };
-    PHASE.store(after, Ordering::Relaxed);
-    Ok(result)
+    run(|state| Ok(body(state)), Err)
 }
 
-/// Runs `body` on the state for a call outside parts: as [`with`], without a look at what the caller
-/// has looked at.
+/// Runs a call of MPI's on the state: what it returns. If that cannot be done, the call fails.
+#[inline]
+pub fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+    run(body, |text| fail(&text))
+}
+
+#[inline(always)]
+fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) -> T {
+    if !matches!(phase(), OUTSIDE | INSIDE) {
+        if let Err(text) = prepare() {
+            return failed(text);
+        }
+    }
+    // SAFETY: one thread at a time is here (see `Cell`), and none is further up on its stack: the
+    // phase was not BUSY.
+    let Some(state) = (unsafe { &mut *STATE.0.get() }) else {
+        return failed("there is no state".into());
+    };
+    PHASE.store(BUSY, Ordering::Relaxed);
+    match guard::caught(|| body(state)) {
+        Ok(result) => {
+            let after = if state.parts.is_any_open() { INSIDE } else { OUTSIDE };
+            PHASE.store(after, Ordering::Relaxed);
+            result
+        }
+        Err(panic) => {
+            let text = panic.text();
+            give_up(state, &text);
+            failed(text)
+        }
+    }
+}
+
+/// Makes the state, if MPI has begun and nothing is in the way.
+#[cold]
+fn prepare() -> Result<(), String> {
+    if phase() == BUSY {
+        return Err("it is called from within a call of MPI's".into());
+    }
+    // SAFETY: see `Cell`; nobody has the state: the phase would be BUSY.
+    let state = unsafe { &mut *STATE.0.get() };
+    if let Some(State { failed: Some(text), .. }) = state {
+        return Err(text.clone());
+    }
+    // Says why not.
+    let mpi = guard::caught(Mpi::find).map_err(|panic| panic.text())??;
+    *state = Some(State::new(mpi));
+    Ok(())
+}
+
+/// A call has panicked: what the state has is not used any more.
+#[cold]
+fn give_up(state: &mut State, text: &str) {
+    state.failed = Some(text.into());
+    // In a replay nothing may be sent.
+    let after = if state.parts.source() == Some(Source::Log) { FAILED } else { ALIEN };
+    PHASE.store(after, Ordering::Relaxed);
+}
+
+#[cold]
+fn fail(text: &str) -> c_int {
+    // What an error handler calls is passed on.
+    let before = PHASE.swap(BUSY, Ordering::Relaxed);
+    let code = refuse::fail_without_state(text);
+    PHASE.store(before, Ordering::Relaxed);
+    code
+}
+
+/// Runs a call of MPI's outside parts on the state: as [`call`], without a look at what the caller has
+/// looked at.
 ///
 /// # Safety
 /// The phase is [`OUTSIDE`].
 #[inline(always)]
-pub unsafe fn outside<T>(body: impl FnOnce(&mut State) -> T) -> T {
+pub unsafe fn outside(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     PHASE.store(BUSY, Ordering::Relaxed);
     // SAFETY: as in `with`, which has put the state there before the phase became OUTSIDE.
     let state = unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() };
-    let result = body(state);
-    // No part begins inside a call.
-    PHASE.store(OUTSIDE, Ordering::Relaxed);
-    result
+    match guard::caught(|| body(state)) {
+        Ok(code) => {
+            // No part begins inside a call.
+            PHASE.store(OUTSIDE, Ordering::Relaxed);
+            code
+        }
+        Err(panic) => {
+            let text = panic.text();
+            give_up(state, &text);
+            fail(&text)
+        }
+    }
 }
 
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
 #[cold]
-pub fn look() -> u8 {
+fn look() -> Option<At> {
     let (mut initialized, is_there) = (0, crate::pmpi::exists(c"PMPI_Initialized"));
     if is_there {
         // SAFETY: an integer of ours; the function may be called at any time.
@@ -141,7 +229,7 @@ pub fn look() -> u8 {
     if initialized != 0 && with(|_| ()).is_err() {
         PHASE.store(ALIEN, Ordering::Relaxed);
     }
-    phase()
+    (phase() == OUTSIDE).then_some(At::Outside)
 }
 
 /// MPI is about to end: frees what is MPI's, and passes all calls on from now.
@@ -152,7 +240,7 @@ pub fn close() {
         let _ = with(|state| {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
-                crate::refuse::say(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
+                refuse::say(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
             }
             if let Some(mut resend) = state.resend.take() {
                 resend.finish(&state.mpi);
@@ -162,7 +250,77 @@ pub fn close() {
             state.types.clear();
             state.pool.clear(&state.mpi);
             state.deferred.free(&state.mpi, None);
+            state.stand_ins.free(&state.mpi, None);
         });
     }
     PHASE.store(ALIEN, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use mpi_abi::Abi;
+
+    use super::*;
+
+    /// MPI as it would be, if there were one.
+    fn mpi() -> Mpi {
+        let abi = Abi::Mpich;
+        Mpi {
+            abi,
+            numbers: abi.numbers(),
+            status: abi.status(),
+            comm_null: 0,
+            comm_world: 1,
+            comm_self: 2,
+            request_null: 3,
+            message_null: 4,
+            message_no_proc: 5,
+            datatype_null: 6,
+            byte: 7,
+            int64: 8,
+            min: 9,
+            rank: 0,
+        }
+    }
+
+    fn begin(body: impl FnOnce(&mut State)) {
+        let mut state = State::new(mpi());
+        body(&mut state);
+        PHASE.store(INSIDE, Ordering::Relaxed);
+        // SAFETY: no other test has a state.
+        unsafe { *STATE.0.get() = Some(state) };
+    }
+
+    /// Catches a panic that crosses to C, one after which half-done state is used, and messages that
+    /// are sent really by a replay that cannot go on.
+    #[test]
+    fn after_a_panic_every_call_fails_or_is_passed_on() {
+        begin(|state| {
+            state.parts.begin(1, 0).unwrap();
+        });
+        assert_eq!(call(|_| 7), 7);
+        assert_ne!(call(|_| panic!("out of bounds")), 0);
+        // What was recorded goes on without this library, which is not used any more.
+        assert_eq!(phase(), ALIEN);
+        assert!(with(|_| ()).is_err_and(|text| text.contains("out of bounds")));
+
+        begin(|state| {
+            state.parts.begin(1, 0).unwrap();
+            state.parts.end(1).unwrap();
+            state.parts.replay_begin(1).unwrap();
+        });
+        assert_ne!(call(|_| panic!("out of bounds")), 0);
+        assert_eq!(at(), Some(At::Inside));
+        assert_ne!(call(|_| 0), 0);
+        close();
+        assert_eq!(phase(), ALIEN);
+
+        begin(|_| ());
+        // SAFETY: no part is open.
+        assert_eq!(unsafe { outside(|_| 7) }, 7);
+        assert_eq!(phase(), OUTSIDE);
+        // SAFETY: as above.
+        assert_ne!(unsafe { outside(|_| panic!("out of bounds")) }, 0);
+        assert_eq!(phase(), ALIEN);
+    }
 }

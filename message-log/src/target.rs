@@ -93,7 +93,7 @@ impl Target {
     }
 
     /// How many bytes are taken: the whole elements of those received, or all.
-    fn wanted(&self, received: Option<i64>) -> i64 {
+    pub fn wanted(&self, received: Option<i64>) -> i64 {
         let all: i64 = self.blocks().iter().map(Block::bytes).sum();
         match (received, self) {
             (Some(received), Target::One(block)) => all.min(block.datatype.whole(received)),
@@ -116,9 +116,11 @@ impl Target {
         arena: &mut Arena,
         received: Option<i64>,
     ) -> Result<Payload, String> {
-        let len = usize::try_from(self.wanted(received)).ok();
-        let payload = len.and_then(|len| arena.room(len));
-        let mut payload = payload.ok_or("there is no memory for the log of messages")?;
+        let wanted = self.wanted(received);
+        let payload = usize::try_from(wanted).ok().and_then(|len| arena.room(len));
+        let mut payload = payload.ok_or_else(|| {
+            format!("there is no memory to log {wanted} bytes that were received")
+        })?;
         let mut rest = payload.as_bytes_mut();
         for block in self.blocks() {
             let len = rest.len().min(block.bytes() as usize);

@@ -9,16 +9,22 @@ class Veloc(CMakePackage):
     """Checkpoints for adjoint computations on GPUs: the interfaces of VELOC, with caches in the
     memory of GPU and host that are made usable in the background."""
 
-    # Put this file in packages/veloc of a repository of your own. The sources are those of a
-    # checkout: spack develop --path <checkout> veloc@develop
+    # For Spack 1.0 or newer. This file goes to packages/veloc of a repository of your own (spack repo
+    # create, spack repo add), which comes before Spack's own, where veloc is VELOC. The sources are
+    # those of a checkout, in an environment:
+    #
+    #     spack develop --path <checkout> veloc@develop
+    #     spack add veloc@develop
+    #     spack install
     version("develop")
 
     license("MIT OR Apache-2.0")
 
     variant("cxx", default=True, description="Build the C++ interface")
 
-    # Cargo compiles the library, and gets the crates in Cargo.lock. Neither MPI nor CUDA is needed
-    # to build: both are found in the process of the application.
+    # Cargo compiles the library, and gets the crates in Cargo.lock (Spack's rust gives it a CARGO_HOME
+    # in the stage). Neither MPI nor CUDA is needed to build: both are found in the process of the
+    # application.
     depends_on("c", type="build")
     depends_on("cxx", type="build", when="+cxx")
     depends_on("rust@1.85:", type="build")

@@ -46,6 +46,8 @@ class Build(unittest.TestCase):
         message = email.message_from_bytes(metadata)
         self.assertEqual((message["Name"], message["Requires-Python"]), ("veloc", ">=3.8"))
         self.assertIn("veloc.Ckpt", message.get_payload())
+        version = f'__version__ = "{message["Version"]}"\n'
+        self.assertIn(version, files["veloc/__init__.py"].decode())
         first = (self.folder / self.backend.build_wheel(self.folder)).read_bytes()
         second = (self.folder / self.backend.build_wheel(self.folder)).read_bytes()
         self.assertEqual(first, second)

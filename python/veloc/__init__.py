@@ -20,4 +20,7 @@ from ._regions import Pickled
 #: The names of VELOC's own two classes, which are one here.
 NumPyCkpt = PickleCkpt = Ckpt
 
+#: The version of this library; that of VELOC whose interface this is, is 1.8.
+__version__ = "0.1.0"
+
 __all__ = ["Ckpt", "Error", "NumPyCkpt", "PickleCkpt", "Pickled"]

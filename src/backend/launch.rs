@@ -10,12 +10,14 @@ use super::usage::PROGRAM;
 use crate::error::{Error, Result};
 use crate::platform::socket::Listener;
 
-/// Starts a backend that serves this socket. The child is gone as soon as the backend is one of
-/// its own, and is to be waited for.
-pub(super) fn launch(listener: Listener) -> Result<Child> {
+/// Starts a backend that serves this socket, for the configuration in `file`. The child is gone as
+/// soon as the backend is one of its own, and is to be waited for.
+pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
     let program = program();
     Command::new(&program)
         .arg(SOCKET_OPTION)
+        // Lists of processes show it. The program takes text alone.
+        .args(file.map(Path::to_string_lossy).as_deref())
         // What the application has loaded in addition is not for the backend.
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::from(listener.into_file()))

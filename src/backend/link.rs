@@ -1,6 +1,7 @@
 //! The client's side: its connection to the backend.
 
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
@@ -23,13 +24,21 @@ const LOOKS: u32 = 200;
 /// Between two looks.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// A backend that is to write what an earlier client has left, and of which nothing is heard for so
-/// many times `watchdog_interval`, is given up.
-const LONGEST_SILENCE: u32 = 6;
-/// The most seconds that are taken for that interval.
-const LONGEST_PAUSE: u64 = 10;
+/// A backend of which nothing is heard for `watchdog_interval` although it owes a word is given up,
+/// but not before so many seconds: one that works gives a sign every second.
+const SHORTEST_SILENCE: u64 = 3;
+/// The most seconds that are waited for a word.
+const LONGEST_SILENCE: u64 = 60;
+/// After so long without a first word it is said that one is waited for.
+const FIRST_WORD: Duration = Duration::from_secs(1);
+/// How often it is said again what is waited for.
+const REMINDER: Duration = Duration::from_secs(30);
+/// A job that ends waits so long for a program that it has started and that is no backend yet.
+const START: Duration = Duration::from_secs(1);
 /// How often it is looked whether something was heard.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(100);
+/// The same for the end of a child.
+const LOOK_AT_CHILD: Duration = Duration::from_millis(5);
 
 /// What a client leaves.
 #[derive(Debug)]
@@ -50,6 +59,8 @@ pub struct Link {
 #[derive(Debug)]
 struct Shared {
     hello: Hello,
+    /// The file of the configuration.
+    file: Option<PathBuf>,
     estate: Estate,
     now: Mutex<Now>,
     changed: Condvar,
@@ -85,10 +96,16 @@ impl Link {
             given_up: false,
             leaving: false,
         };
+        let file = config.file.clone();
         let shared =
-            Arc::new(Shared { hello, estate, now: Mutex::new(now), changed: Condvar::new() });
+            Arc::new(Shared { hello, file, estate, now: Mutex::new(now), changed: Condvar::new() });
         let (socket, child) = shared.connect()?;
-        shared.now.lock().socket = Some(socket.clone());
+        {
+            let mut now = shared.now.lock();
+            now.socket = Some(socket.clone());
+            // There was none, so that no earlier client can have left anything in its memory.
+            now.settled = child.is_some();
+        }
         let watching = shared.clone();
         let watcher = Builder::new()
             .name("veloc-backend-link".to_owned())
@@ -120,7 +137,7 @@ impl Link {
         let now = shared.now.lock();
         let (Some(socket), heard) = (now.socket.clone(), now.heard) else { return false };
         drop(now);
-        let mut waits = Waits::begin(&shared.hello.config, socket.peer_number());
+        let mut waits = shared.waits(&socket, None);
         if encode(&Word::Question).and_then(|word| socket.send(&word, &[])).is_err() {
             return false;
         }
@@ -185,24 +202,32 @@ impl Shared {
             }
             // Nobody has the name, or somebody has it and does not listen yet.
             match listen_as(&name)? {
-                Some(listener) => child = Some(launch::launch(listener)?),
+                Some(listener) => child = Some(launch::launch(listener, self.file.as_deref())?),
                 None => thread::sleep(BETWEEN_LOOKS),
             }
         }
         Err(Error::new(Kind::Internal, format!("nobody listens as \"{name}\"")))
     }
 
-    fn watch(&self, mut socket: Arc<Socket>, mut child: Option<Child>) {
+    fn watch(&self, mut socket: Arc<Socket>, child: Option<Child>) {
+        let mut started = child.map(Started::new);
         let mut backends = 1;
         loop {
-            if let Some(mut child) = child.take() {
-                // It ends at once; whether its backend lives is told by the connection.
-                let _ = child.wait();
-            }
-            let ended = match self.listen(&socket) {
+            let ended = self.listen(&socket, started.as_mut());
+            let ended = match ended {
                 Ended::Gone(ended) => ended,
-                Ended::Silent(silence) => return self.give_up(&socket, silence),
+                Ended::Silent(silence) => {
+                    self.give_up(&socket, silence);
+                    if let Some(started) = started {
+                        started.end(Duration::ZERO);
+                    }
+                    return;
+                }
             };
+            let leaves = self.now.lock().leaving;
+            if let Some(started) = started.take() {
+                started.end(if leaves { START } else { self.longest_silence() });
+            }
             let mut now = self.now.lock();
             now.socket = None;
             now.settled = true;
@@ -220,14 +245,14 @@ impl Shared {
             }
             backends += 1;
             match self.connect() {
-                Ok((again, started)) => {
+                Ok((again, child)) => {
                     log::warn!("there is a veloc-backend again");
                     let mut now = self.now.lock();
                     if now.leaving {
                         say_goodbye(&again);
                     }
                     now.socket = Some(again.clone());
-                    (socket, child) = (again, started);
+                    (socket, started) = (again, child.map(Started::new));
                 }
                 Err(error) => {
                     log::warn!("{error}");
@@ -237,18 +262,34 @@ impl Shared {
         }
     }
 
+    /// How long nothing may be heard of a backend that owes a word.
+    fn longest_silence(&self) -> Duration {
+        let seconds = self.hello.config.watchdog_interval;
+        Duration::from_secs(seconds.clamp(SHORTEST_SILENCE, LONGEST_SILENCE))
+    }
+
+    /// Begins to wait for a word of the backend, which is the process `started` or one of its own.
+    fn waits(&self, socket: &Socket, started: Option<u32>) -> Waits {
+        let (patience, since) = (self.longest_silence(), Instant::now());
+        let backend = started.or_else(|| backend_of(socket));
+        Waits { backend, patience, since, heard: None, said: None }
+    }
+
     /// Hears the backend until the connection ends. How it ended.
-    fn listen(&self, socket: &Socket) -> Ended {
-        let mut waits = Waits::begin(&self.hello.config, socket.peer_number());
+    fn listen(&self, socket: &Socket, mut started: Option<&mut Started>) -> Ended {
+        let mut waits = self.waits(socket, started.as_ref().map(|started| started.child.id()));
         loop {
-            // Once it has settled what was before, nothing is expected of it.
-            if !self.now.lock().settled {
+            // Once it has answered and has settled what was before, nothing is expected of it.
+            if waits.heard.is_none() || !self.now.lock().settled {
                 if let Some(silence) = waits.look() {
                     return Ended::Silent(silence);
                 }
                 if wait_for(&[socket.as_fd()], LOOK) != [true] {
                     continue;
                 }
+            } else if let Some(started) = started.take() {
+                // It serves as a process of its own by now.
+                started.reap();
             }
             let reply = match socket.receive() {
                 Ok(Some(message)) => decode::<Reply>(&message.bytes),
@@ -272,21 +313,29 @@ impl Shared {
     /// Goes on without a backend that does not answer. It lives, and may go on at any moment: so it
     /// is told, in a way that it cannot miss, to write nothing for this rank any more.
     fn give_up(&self, socket: &Socket, silence: Duration) {
-        let (rank, number) = (self.hello.process.rank, socket.peer_number());
-        let directory = self.hello.config.scratch.as_deref();
-        let noted = directory.map_or(Ok(()), |directory| {
-            files::give_up(directory, rank, u32::try_from(number).unwrap_or(0))
-        });
+        let rank = self.hello.process.rank;
+        let backend = backend_of(socket);
+        let left = match self.now.lock().settled {
+            true => String::new(),
+            false => format!(
+                " What an earlier job of number {rank} has left in its memory is not waited for, \
+                 and will not be written."
+            ),
+        };
         log::warn!(
-            "veloc-backend (process {number}) has not answered for {} s: going on without it. What \
-             an earlier job of number {rank} has left in its memory is not waited for, and will not \
-             be written; what is not written yet would be lost with this process",
+            "veloc-backend{} has not answered for {} s (watchdog_interval): going on without \
+             it.{left} What is not written yet would be lost with this process",
+            named(backend),
             silence.as_secs()
         );
-        if let Err(error) = noted {
-            log::warn!(
-                "should veloc-backend (process {number}) go on, it may replace newer files: {error}"
-            );
+        // One that has never come to serve has nothing of an earlier job.
+        if let (Some(number), Some(directory)) = (backend, &self.hello.config.scratch) {
+            if let Err(error) = files::give_up(directory, rank, number) {
+                log::warn!(
+                    "should veloc-backend{} go on, it may replace newer files: {error}",
+                    named(backend)
+                );
+            }
         }
         let mut now = self.now.lock();
         now.socket = None;
@@ -308,23 +357,62 @@ enum Ended {
     Silent(Duration),
 }
 
-/// The waiting for a backend that is to write what an earlier client has left.
+/// The process at the other end. `None`: it is not known yet, as this one has made the socket.
+fn backend_of(socket: &Socket) -> Option<u32> {
+    let number = u32::try_from(socket.peer_number()).ok();
+    number.filter(|number| *number != std::process::id())
+}
+
+/// A process as it stands in messages.
+fn named(process: Option<u32>) -> String {
+    process.map_or(String::new(), |number| format!(" (process {number})"))
+}
+
+/// The program that was started as a backend, until it is one: then this process ends.
+struct Started {
+    child: Child,
+    since: Instant,
+}
+
+impl Started {
+    fn new(child: Child) -> Started {
+        Started { child, since: Instant::now() }
+    }
+
+    /// Waits for the end of the process, of which it is known that it comes.
+    fn reap(&mut self) {
+        let _ = self.child.wait();
+    }
+
+    /// Sees to it that it ends: a backend becomes a process of its own within `patience`, and what
+    /// does not is none.
+    fn end(mut self, patience: Duration) {
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if self.since.elapsed() >= patience {
+                log::warn!(
+                    "process {} was started as veloc-backend and serves nobody: it is ended",
+                    self.child.id()
+                );
+                let _ = self.child.kill();
+                return self.reap();
+            }
+            thread::sleep(LOOK_AT_CHILD);
+        }
+    }
+}
+
+/// The waiting for a backend that owes a word.
 struct Waits {
-    number: i32,
+    /// Which process it is, if that is known.
+    backend: Option<u32>,
+    patience: Duration,
     /// When it was first waited for, and when something was last heard.
     since: Instant,
     heard: Option<Instant>,
     said: Option<Instant>,
-    /// Before a word of it is said, and until it is said again.
-    pause: Duration,
 }
 
 impl Waits {
-    fn begin(config: &Config, number: i32) -> Waits {
-        let pause = Duration::from_secs(config.watchdog_interval.clamp(1, LONGEST_PAUSE));
-        Waits { number, since: Instant::now(), heard: None, said: None, pause }
-    }
-
     fn hear(&mut self) {
         self.heard = Some(Instant::now());
     }
@@ -332,17 +420,21 @@ impl Waits {
     /// How long nothing was heard, if that is too long. Says now and then what is waited for.
     fn look(&mut self) -> Option<Duration> {
         let silence = self.heard.unwrap_or(self.since).elapsed();
-        if silence >= self.pause * LONGEST_SILENCE {
+        if silence >= self.patience {
             return Some(silence);
         }
-        let due = self.said.map_or(self.pause, |_| self.pause * LONGEST_SILENCE);
-        if self.said.unwrap_or(self.since).elapsed() >= due {
+        let due = match (self.said, self.heard) {
+            (Some(said), _) => said.elapsed() >= REMINDER,
+            (None, Some(_)) => self.since.elapsed() >= self.patience,
+            (None, None) => silence >= FIRST_WORD,
+        };
+        if due {
             self.said = Some(Instant::now());
             let does = match self.heard {
                 Some(_) => "writes what an earlier job has left",
                 None => "does not answer",
             };
-            log::warn!("waiting for veloc-backend (process {}), which {does}", self.number);
+            log::warn!("waiting for veloc-backend{}, which {does}", named(self.backend));
         }
         None
     }

@@ -1,6 +1,9 @@
 //! Finishing what a client has left: an engine goes on where the client ended.
 
+use std::sync::Arc;
+
 use super::Process;
+use crate::catalog::state::State;
 use crate::config::{Config, Pin};
 use crate::engine::Engine;
 use crate::error::Result;
@@ -9,10 +12,13 @@ use crate::platform::shared::SharedMemory;
 use crate::tier::host_buffer::HostBuffer;
 use crate::tier::ledger::{self, Record, Standing};
 
+/// So many of the checkpoints that could not be written are named.
+const MOST_NAMES: usize = 16;
+
 /// Writes what is in `host` and not in files yet, as `ledger` says. The checkpoints it was left.
 ///
 /// # Errors
-/// Something could not be written.
+/// Something could not be written: the message says what is lost.
 pub(super) fn execute(
     config: &Config,
     process: Process,
@@ -39,6 +45,29 @@ pub(super) fn execute(
     let buffer =
         mapping.map(|mapping| HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages));
     let engine = Engine::inherit(config, process, buffer, &records)?;
-    engine.drain()?;
+    engine.drain().map_err(|error| {
+        let [lost, owed] = engine.catalog.look(State::left_behind);
+        let lost = names(&lost).map(|names| format!("lost with its memory: {names}"));
+        let owed = names(&owed).map(|names| format!("in scratch alone: {names}"));
+        let left: Vec<String> = lost.into_iter().chain(owed).collect();
+        if left.is_empty() {
+            return error;
+        }
+        error.followed_by(left.join("; "))
+    })?;
     Ok(records.len())
+}
+
+/// The first of some checkpoints, and how many more there are; `None`: there are none.
+fn names(versions: &[(Arc<str>, i32)]) -> Option<String> {
+    let shown: Vec<String> = versions
+        .iter()
+        .take(MOST_NAMES)
+        .map(|(name, version)| format!("\"{name}\" version {version}"))
+        .collect();
+    match versions.len().checked_sub(MOST_NAMES) {
+        _ if shown.is_empty() => None,
+        None | Some(0) => Some(shown.join(", ")),
+        Some(more) => Some(format!("{} and {more} more", shown.join(", "))),
+    }
 }

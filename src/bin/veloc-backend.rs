@@ -1,6 +1,8 @@
 //! The program `veloc-backend`: holds the host buffers of a node's jobs, and writes what a job
 //! leaves that was killed.
 
+use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,30 +12,25 @@ use veloc_client::backend::usage;
 use veloc_client::logging;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut path = None;
     let (mut foreground, mut handed_over) = (false, false);
     for argument in &arguments {
-        match argument.as_str() {
-            "--help" | "-h" => {
-                print!("{}", usage::help());
-                return ExitCode::SUCCESS;
-            }
-            "--version" | "-V" => {
-                println!("{}", veloc_client::backend::version());
-                return ExitCode::SUCCESS;
-            }
+        match &*argument.to_string_lossy() {
+            "--help" | "-h" => return say(&usage::help()),
+            "--version" | "-V" => return say(&format!("{}\n", veloc_client::backend::version())),
             "--disable-ec" => {}
             "--foreground" => foreground = true,
             SOCKET_OPTION => handed_over = true,
             option if option.starts_with('-') => return misuse(&format!("no option {option}")),
-            given if path.is_none() => path = Some(given),
+            _ if path.is_none() => path = Some(argument),
             given => return misuse(&format!("one configuration only, not also {given}")),
         }
     }
     let start = match (path, handed_over) {
         (Some(path), false) => Start::Configuration { path: Path::new(path), foreground },
-        (None, true) => Start::HandedOver,
+        // Which configuration it is says the client; here it is for who looks at the processes.
+        (_, true) => Start::HandedOver,
         _ => return misuse("which configuration?"),
     };
     if foreground {
@@ -44,14 +41,19 @@ fn main() -> ExitCode {
     match run(&start) {
         Ok(Outcome::Served) => ExitCode::SUCCESS,
         Ok(Outcome::AlreadyThere) => {
-            println!("veloc-backend: there is one for this configuration already");
-            ExitCode::SUCCESS
+            say("veloc-backend: there is one for this configuration already\n")
         }
         Err(error) => {
             eprintln!("veloc-backend: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says what was asked for. Who does not read all of it has seen enough.
+fn say(text: &str) -> ExitCode {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
 }
 
 fn misuse(what: &str) -> ExitCode {

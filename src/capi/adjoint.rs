@@ -1,7 +1,7 @@
 //! Adjoint computations from beginning to end.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::mem::size_of;
+use std::mem::{offset_of, size_of, MaybeUninit};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use crate::sweep::{run, Outcome, Problem, Reach};
 use crate::sync::Mutex;
 
 /// An adjoint computation. Set everything to zero first, then `size`, and what is needed; what is
-/// zero has the meaning that is said. States are numbered from 0 to `steps`, and step `i` goes from
+/// zero has the meaning that is said. Later versions of the library have more members at the end; by
+/// `size` they know which of them a program has, and take the others as zero. States are numbered from 0 to `steps`, and step `i` goes from
 /// state `i - 1` to state `i`.
 ///
 /// The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
@@ -42,7 +43,7 @@ pub struct VELOC_Adjoint {
     /// first forward sweep costs more; 0: any number.
     pub resilience_distance: i64,
     /// The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
-    /// distance, and never if that is 0, too.
+    /// distance, and never if that is 0, too (but see `mtbf`).
     pub adjoint_distance: i64,
     /// Where states are stored: one of VELOC_RULE_*.
     pub rule: c_int,
@@ -68,7 +69,20 @@ pub struct VELOC_Adjoint {
     /// A hash of the state that the application has, for VELOC_VERIFY_REPLAY. NULL: the protected
     /// memory of the state, which must be the host's, is hashed (SHA-256).
     pub hash: Option<unsafe extern "C" fn(user: *mut c_void, hash: *mut u64) -> c_int>,
+    /// The mean time between failures. Not 0: the adjoint is stored where the work that a failure would
+    /// cost outweighs the write, as by VELOC_Schedule_set_failures, and not every so many steps. This
+    /// and the next two are in forward steps, and given all or not at all.
+    pub mtbf: f64,
+    /// How long it takes to store the adjoint.
+    pub write_cost: f64,
+    /// How long a step takes that is recorded and reversed.
+    pub turn_cost: f64,
 }
+
+/// Members of the first version, in bytes. No caller has fewer.
+const FIRST_SIZE: usize = offset_of!(VELOC_Adjoint, mtbf);
+/// No version has so many: what says so was not set.
+const NO_SIZE: usize = 4096;
 
 /// Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
 /// and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or a later
@@ -90,8 +104,9 @@ pub struct VELOC_Adjoint {
 ///         called, everything that was computed is in its files, and the same call goes on from there;
 ///         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
 ///         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
-///         store has what it had. What fails on one process after the beginning the others are not told:
-///         they wait for it at the end, so it should end the job (MPI_Abort)
+///         store has what it had. What fails on one process ends the run on all, with the number of
+///         that process; if the others wait for it in their callbacks, it gets its error after 10 s or
+///         some steps, and should end the job (MPI_Abort)
 ///
 /// Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
 /// checkpointing technique for resilience".
@@ -227,24 +242,45 @@ struct Callbacks {
     hash: Option<unsafe extern "C" fn(*mut c_void, *mut u64) -> c_int>,
 }
 
-/// What the caller wants.
+/// The structure of a caller that was compiled with an older version of it, or a newer one.
 ///
 /// # Safety
 /// As VELOC_Adjoint_run.
-unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)> {
+unsafe fn whole(what: *const VELOC_Adjoint) -> Result<VELOC_Adjoint> {
+    const KNOWN: usize = size_of::<VELOC_Adjoint>();
     if what.is_null() {
         return Err(Error::invalid("what is NULL"));
     }
     // SAFETY: not NULL, and the first member is there whatever the size.
     let size = unsafe { (*what).size };
-    if size != size_of::<VELOC_Adjoint>() {
-        return Err(Error::invalid(format!(
-            "size = {size}: VELOC_Adjoint has {} bytes",
-            size_of::<VELOC_Adjoint>()
-        )));
+    if !(FIRST_SIZE..NO_SIZE).contains(&size) || size % size_of::<u64>() != 0 {
+        return Err(Error::invalid(format!("size = {size}: VELOC_Adjoint has {KNOWN} bytes")));
     }
-    // SAFETY: it has all members, by the caller's promise.
-    let what = unsafe { &*what };
+    if size > KNOWN {
+        // SAFETY: so many bytes are there, by the caller's promise.
+        let more = unsafe { std::slice::from_raw_parts(what.add(1).cast::<u8>(), size - KNOWN) };
+        if more.iter().any(|byte| *byte != 0) {
+            return Err(Error::invalid(format!(
+                "size = {size}: this library knows {KNOWN} bytes of VELOC_Adjoint, and members behind \
+                 them are not zero"
+            )));
+        }
+    }
+    let mut whole = MaybeUninit::<VELOC_Adjoint>::zeroed();
+    let (from, to) = (what.cast::<u8>(), whole.as_mut_ptr().cast::<u8>());
+    // SAFETY: so many bytes are there, by the caller's promise, and `whole` has room for them.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, size.min(KNOWN)) };
+    // SAFETY: zero is a value of each member: a number, a null pointer, or no function.
+    Ok(unsafe { whole.assume_init() })
+}
+
+/// What the caller wants.
+///
+/// # Safety
+/// As VELOC_Adjoint_run.
+unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)> {
+    // SAFETY: the caller's promise.
+    let what = unsafe { whole(what) }?;
     // SAFETY: the caller's promise.
     let name = unsafe { string("name", what.name) }?.to_owned();
     let rule = usize::try_from(what.rule).ok().and_then(|rule| Rule::ALL.get(rule));
@@ -262,6 +298,7 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
     let limit = limit.transpose().map_err(|error| {
         Error::invalid(format!("time_limit = {} seconds: {error}", what.time_limit))
     })?;
+    let failures = [what.mtbf, what.write_cost, what.turn_cost];
     let missing = |what: &str| Error::invalid(format!("the callback {what} is NULL"));
     let callbacks = Callbacks {
         user: what.user,
@@ -276,6 +313,7 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
         slots: what.slots,
         resilience: what.resilience_distance,
         adjoint: what.adjoint_distance,
+        failures: (failures != [0.0; 3]).then_some(failures),
         rule: *rule,
         tag: what.tag,
         verify: what.flags & VELOC_VERIFY_REPLAY != 0,

@@ -140,10 +140,15 @@ pub(super) fn has_client() -> Result<bool> {
     Ok(CLIENT.lock().is_some())
 }
 
-/// Takes the client away, if there is one.
-pub(super) fn take_client() -> Result<Option<Client>> {
+/// Ends the client. Other calls wait meanwhile: a job that began beside the end of this one would have
+/// its files in the same places.
+pub(super) fn end_client(end: impl FnOnce(Client) -> Result<()>) -> Result<()> {
     check_caller()?;
-    Ok(CLIENT.lock().take())
+    let mut slot = CLIENT.lock();
+    match slot.take() {
+        Some(client) => end(client),
+        None => Err(Error::invalid("there is no job to finalize")),
+    }
 }
 
 /// The process ends without VELOC_Finalize: the workers must make no driver calls any more.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::boundary::{call_back, guarded, has_client, status, string, with_client, with_name};
+use super::job::start_logging;
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use crate::client::callbacks::{Object, Written};
 use crate::config::Config;
@@ -247,7 +248,8 @@ pub unsafe extern "C" fn VELOC_Cxx_scratch(
     })
 }
 
-/// Reports what the layer has found wrong, as the library's own errors are.
+/// Reports what the layer has found wrong, as the library's own errors are; also where there has been no
+/// job yet.
 ///
 /// # Safety
 /// Both are strings that end with NUL.
@@ -255,6 +257,7 @@ pub unsafe extern "C" fn VELOC_Cxx_scratch(
 pub unsafe extern "C" fn VELOC_Cxx_report(call: *const c_char, text: *const c_char) {
     // SAFETY: the caller's promise.
     let (call, text) = unsafe { (CStr::from_ptr(call), CStr::from_ptr(text)) };
+    start_logging();
     // The report is all there is to be had.
     let _ = guarded::<()>(&call.to_string_lossy(), || Err(Error::invalid(text.to_string_lossy())));
 }

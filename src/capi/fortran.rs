@@ -69,20 +69,17 @@ pub extern "C" fn VELOC_Fortran_adjoint_protect(
     })
 }
 
-/// Refuses a section of an array that has gaps, which was given to `call`: its bytes are no range of
-/// memory.
+/// Fails a call of the module's for a reason that the module has found.
 ///
 /// # Safety
-/// `call` is a string that ends with NUL.
+/// Both are strings that end with NUL.
 #[no_mangle]
-pub unsafe extern "C" fn VELOC_Fortran_refuse_section(call: *const c_char, id: c_int) -> c_int {
+pub unsafe extern "C" fn VELOC_Fortran_refuse(call: *const c_char, reason: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     let call = unsafe { string("call", call) }.unwrap_or("the Fortran interface");
     status(call, || {
-        Err(Error::invalid(format!(
-            "region {id}: a section of an array with gaps between its elements is no range of \
-             memory; protect the whole array, or a copy"
-        )))
+        // SAFETY: the caller's promise.
+        Err(Error::invalid(unsafe { string("reason", reason) }?))
     })
 }
 

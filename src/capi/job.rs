@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use log::LevelFilter;
 
-use super::boundary::{last_error, start_client, status, string, take_client, with_client};
+use super::boundary::{end_client, last_error, start_client, status, string, with_client};
 use crate::client::Client;
 use crate::config::Config;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::logging;
 use crate::mpi::{Comm, Mpi};
 
@@ -106,10 +106,7 @@ pub(super) fn start_over<'a>(
 /// Source: VELOC_Finalize of VELOC 1.8.
 #[no_mangle]
 pub extern "C" fn VELOC_Finalize(drain: c_int) -> c_int {
-    status("VELOC_Finalize", || match take_client()? {
-        Some(client) => client.finish(drain != 0),
-        None => Err(Error::invalid("there is no job to finalize")),
-    })
+    status("VELOC_Finalize", || end_client(|client| client.finish(drain != 0)))
 }
 
 /// Hands over the stream in which the application computes.

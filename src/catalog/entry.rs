@@ -127,6 +127,8 @@ pub enum FileCopy {
     Present,
     /// Could not be written. The bytes stay where they are.
     Failed,
+    /// Of scratch: could not be written, so that the checkpoint goes to persistent without it.
+    Bypassed,
 }
 
 impl FileCopy {
@@ -230,6 +232,10 @@ pub struct Entry {
     pub noted: Option<(ledger::Slot, ledger::Standing)>,
     /// It is still to reach a file, and has no record: only this process can write it.
     pub exposed: bool,
+    /// The older one of its name and version that is held as long as this one is exposed.
+    pub replaces: Option<Id>,
+    /// It was replaced, and keeps its memory and its record for that time.
+    pub held: bool,
 }
 
 impl Entry {
@@ -259,6 +265,8 @@ impl Entry {
             lists: Lists::default(),
             noted: None,
             exposed: false,
+            replaces: None,
+            held: false,
         }
     }
 
@@ -275,6 +283,12 @@ impl Entry {
     /// The whole checkpoint can be read from a file.
     pub fn in_file(&self) -> bool {
         self.scratch == FileCopy::Present || self.persistent == FileCopy::Present
+    }
+
+    /// Its bytes in memory have still to reach a file.
+    pub fn needs_memory(&self) -> bool {
+        let straight = self.scratch == FileCopy::Bypassed;
+        self.scratch.is_due() || straight && (self.persistent.is_due() || self.awaits_place)
     }
 
     /// A step on its way to its files has failed, and is not tried again until asked for.

@@ -118,7 +118,7 @@ impl Job {
     fn persist(&self) {
         while let Some(job) = self.catalog.next(Worker::Persist, State::next_persist) {
             thread::yield_now();
-            self.catalog.step(|state| state.persist_done(job.id, Ok(())));
+            self.catalog.step(|state| state.persist_done(&job, Ok(())));
         }
     }
 

@@ -45,6 +45,8 @@ struct World {
     jobs: Vec<Job>,
     /// What the application has lent.
     lent: HashMap<Id, Lent>,
+    /// What each checkpoint was captured with.
+    captured: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
     /// What the application captured last under each version and has not cleaned up.
     expected: BTreeMap<i32, BTreeMap<i32, Vec<u8>>>,
     /// Versions that were cleaned up: they go as soon as they are persistent.
@@ -99,6 +101,7 @@ impl World {
             persistent: HashMap::new(),
             jobs: Vec::new(),
             lent: HashMap::new(),
+            captured: HashMap::new(),
             expected: BTreeMap::new(),
             cleaned: BTreeSet::new(),
             pruned: BTreeSet::new(),
@@ -204,6 +207,7 @@ impl World {
             self.lent.insert(id, later);
             self.state.commit_lent(id, regions, arriving, true);
         }
+        self.captured.insert(id, content.clone());
         self.expected.insert(version, content);
         self.cleaned.remove(&version);
         self.pruned.remove(&version);
@@ -268,17 +272,22 @@ impl World {
             }
             Job::Arrive(job) => {
                 let lent = self.lent.remove(&job.id).unwrap();
-                if fails {
-                    if self.state.find(NAME, job.version) == Some(job.id) {
-                        // It was reported that this checkpoint does not exist after all.
-                        self.expected.remove(&job.version);
-                    }
-                } else {
+                let was_there = self.state.find(NAME, job.version) == Some(job.id);
+                if !fails {
                     for (room, bytes) in &lent {
                         self.put(Tier::Host, room, bytes);
                     }
                 }
                 self.state.arrived(job.id, end);
+                if fails && was_there {
+                    // It was reported that this checkpoint does not exist after all. What it was to
+                    // replace may.
+                    let older = self.state.find(NAME, job.version);
+                    match older.map(|older| self.captured[&older].clone()) {
+                        Some(older) => self.expected.insert(job.version, older),
+                        None => self.expected.remove(&job.version),
+                    };
+                }
             }
             Job::Fetch(job) => {
                 for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
@@ -288,14 +297,7 @@ impl World {
                 self.state.fetch_done(job.id, &end);
             }
             Job::Write(job) => {
-                let content = job
-                    .regions
-                    .iter()
-                    .map(|region| {
-                        let source = job.memory[region.part as usize].clone().unwrap();
-                        (region.id, self.bytes(&source, region))
-                    })
-                    .collect();
+                let content = self.content(&job);
                 let file = (job.name.to_string(), job.version);
                 if result.is_ok() && self.state.still_wanted(job.id) {
                     self.scratch.insert(file.clone(), content);
@@ -306,13 +308,23 @@ impl World {
             }
             Job::Persist(job) => {
                 let file = (job.name.to_string(), job.version);
-                let content = self.scratch.get(&file).cloned();
+                let content = match &job.straight {
+                    Some(source) => {
+                        let wanted = self.state.still_wanted(job.id);
+                        if wanted && result.is_ok() {
+                            // It must not be nearer than what is newer.
+                            self.scratch.remove(&file);
+                        }
+                        wanted.then(|| self.content(source))
+                    }
+                    None => self.scratch.get(&file).cloned(),
+                };
                 // Only the file of a checkpoint that was replaced may have gone meanwhile.
                 assert!(content.is_some() || !self.state.still_wanted(job.id));
                 let result = result.and_then(|()| content.ok_or_else(failure)).map(|content| {
                     self.persistent.insert(file.clone(), content);
                 });
-                if self.state.persist_done(job.id, result) == After::Unlink {
+                if self.state.persist_done(&job, result) == After::Unlink {
                     self.scratch.remove(&file);
                 }
             }
@@ -340,6 +352,15 @@ impl World {
                 self.state.read_done(&job, &result);
             }
         }
+    }
+
+    /// What a writer reads of a checkpoint.
+    fn content(&mut self, job: &FileJob) -> BTreeMap<i32, Vec<u8>> {
+        let region = |region: &Region| {
+            let source = job.memory[region.part as usize].clone().unwrap();
+            (region.id, self.bytes(&source, region))
+        };
+        job.regions.iter().map(region).collect()
     }
 
     fn bytes(&mut self, source: &Source, region: &Region) -> Vec<u8> {
@@ -541,7 +562,8 @@ proptest! {
                     continue;
                 }
                 let file = (NAME.to_string(), version);
-                prop_assert_eq!(heir.scratch.get(&file), Some(content), "version {}", version);
+                let nearest = heir.scratch.get(&file).or_else(|| heir.persistent.get(&file));
+                prop_assert_eq!(nearest, Some(content), "version {}", version);
                 if job.persistent {
                     prop_assert_eq!(heir.persistent.get(&file), Some(content), "{}", version);
                 }
@@ -936,9 +958,112 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
         }) {}
         let job = world.state.next_persist().unwrap();
         assert!(!world.state.forget_file(NAME, 1, FileTier::Persistent));
-        world.state.persist_done(job.id, Ok(()));
+        world.state.persist_done(&job, Ok(()));
     }
     assert!(world.state.forget_file(NAME, 1, FileTier::Persistent));
+}
+
+/// A job with a checkpoint in the host buffer, and another one of its version in device memory alone;
+/// what they were captured with.
+fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<u8>>; 2]) {
+    let job = Job0 {
+        device: 40,
+        host,
+        scratch: true,
+        persistent,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    };
+    let mut world = World::new(job);
+    while world.to_map > 0 {
+        world.map();
+    }
+    let contents = [0, 1].map(|time| {
+        assert!(world.capture(1, [10, 0]));
+        if time == 0 {
+            assert!(world.begin_jobs());
+            world.end_job(0, false);
+        }
+        world.state.check().unwrap();
+        world.expected[&1].clone()
+    });
+    (job, world, contents)
+}
+
+/// Catches a version that nobody has any more, should the process be killed before what was taken
+/// again has left the device; and one that keeps its room longer than that.
+#[test]
+fn what_is_taken_again_stays_until_the_new_one_is_safe() {
+    let (job, mut world, [old, new]) = taken_again(400, false);
+    let written_by_heir = |world: &World| {
+        let mut heir = world.heir(job);
+        heir.everybody_works();
+        heir.everybody_works();
+        heir.scratch.get(&(NAME.to_string(), 1)).cloned()
+    };
+    assert_eq!(written_by_heir(&world), Some(old));
+    assert_eq!(world.state.used(), [12, 12], "one is in device memory, and one in the host's");
+    let flush = world.state.next_flush().unwrap();
+    world.jobs.push(Job::Flush(flush));
+    world.end_job(0, false);
+    world.state.check().unwrap();
+    assert_eq!(world.state.used(), [12, 12]);
+    assert_eq!(written_by_heir(&world), Some(new));
+    world.everybody_works();
+    world.restore(1);
+}
+
+/// Catches a new checkpoint that waits for ever for the room of the one that waits for it; and room
+/// that is kept for a version that was cleaned up.
+#[test]
+fn what_is_taken_again_gives_its_room_up() {
+    let (_, mut world, [_, new]) = taken_again(12, false);
+    for _ in 0..2 {
+        world.everybody_works();
+    }
+    assert!(world.state.drained());
+    assert_eq!(world.scratch.get(&(NAME.to_string(), 1)), Some(&new));
+    for persistent in [false, true] {
+        let (_, mut world, _) = taken_again(400, persistent);
+        world.cleanup();
+        assert_eq!(world.state.used()[1], 0);
+        world.state.check().unwrap();
+    }
+}
+
+/// Catches a chain of versions taken again of which the first, which alone is safe, goes with the
+/// second; and one whose write was under way, and that is written once more or never.
+#[test]
+fn what_is_taken_a_third_time_keeps_the_first() {
+    let (job, mut world, [old, _]) = taken_again(400, false);
+    let found = ledger::read(&world.ledger).unwrap();
+    assert!(world.capture(1, [10, 0]));
+    world.state.check().unwrap();
+    assert_eq!(ledger::read(&world.ledger).unwrap(), found);
+    let (_, mut other, _) = taken_again(400, false);
+    assert!(other.state.next_write().is_none(), "what was replaced is not written");
+    other.everybody_works();
+    assert_eq!(other.state.used()[1], 12);
+    let mut heir = world.heir(job);
+    heir.everybody_works();
+    assert_eq!(heir.scratch.get(&(NAME.to_string(), 1)), Some(&old));
+}
+
+/// Catches a version that is lost because what was lent to take it again could not be fetched.
+#[test]
+fn what_does_not_arrive_has_replaced_nothing() {
+    let mut world = world(0, 400, true, false);
+    assert!(world.capture(1, [0, 10]));
+    let old = world.expected[&1].clone();
+    assert!(world.capture_from(1, [0, 10], true));
+    let arrival = world.state.next_arrival().unwrap();
+    world.jobs.push(Job::Arrive(arrival));
+    world.end_job(0, true);
+    world.state.check().unwrap();
+    assert_eq!(world.expected.get(&1), Some(&old));
+    world.restore(1);
+    world.everybody_works();
+    assert_eq!(world.scratch.get(&(NAME.to_string(), 1)), Some(&old));
 }
 
 /// What is owed of a version: the size of its region, whether it goes to persistent, and where.
@@ -980,7 +1105,7 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
             7 => drop(state.cleanup(NAME)),
             _ => {
                 let job = state.next_persist().unwrap();
-                state.persist_done(job.id, Ok(()));
+                state.persist_done(&job, Ok(()));
             }
         }
         let owed = |id: &Id| {

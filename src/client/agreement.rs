@@ -11,14 +11,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::os::unix::fs::MetadataExt as _;
 
 use super::farewell::Farewell;
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::State;
-use crate::engine::Engine;
+use crate::engine::shared::Shared;
 use crate::error::Result;
 use crate::mpi::{Comm, Series};
-use crate::policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES, VALUES};
+use crate::policy::rounds::{
+    Breach, Common, Fate, Rounds, Tidings, Values, GIVEN_UP, PARITIES, TIERS, VALUES,
+};
 use crate::tier::files::Place;
 
 /// How often a result is asked for before the application's wait goes on without it.
@@ -36,6 +39,8 @@ pub struct Agreement {
     /// The reductions of the rounds.
     calls: Series,
     aggregation: Option<Aggregation>,
+    /// What is told between rounds, where room may depend on it.
+    tidings: Option<News>,
     /// Checkpoints of which it is not known whether or where they are copied to persistent.
     deferred: BTreeMap<Id, Deferred>,
     /// The checkpoint that was begun and neither taken nor given up.
@@ -69,6 +74,23 @@ struct Aggregation {
     owed: Option<i64>,
 }
 
+/// What the processes tell each other between rounds: each begins the next reduction in the first call
+/// after the last one has ended.
+#[derive(Debug)]
+struct News {
+    calls: Series,
+    /// This process waits for none any more.
+    idle: bool,
+    /// Nobody does.
+    all_idle: bool,
+}
+
+/// How much is passed for whether a process still agrees, and whether it waits for no room.
+const STATES: usize = 2;
+
+/// What a process passes between rounds that has given up.
+const NO_TIDINGS: [i64; STATES + 2 * TIERS] = [0; STATES + 2 * TIERS];
+
 /// What is known of a checkpoint's copy.
 #[derive(Clone, Copy, Debug, Default)]
 struct Deferred {
@@ -80,7 +102,7 @@ struct Deferred {
 
 impl Agreement {
     /// Over communicators of its own. Collective. `None` if there is nothing to agree on.
-    pub fn start(comm: &Comm, engine: &Engine) -> Result<Option<Agreement>> {
+    pub fn start(comm: &Comm, engine: &Shared) -> Result<Option<Agreement>> {
         let config = &engine.config;
         let aggregated = config.aggregated && engine.files.has_persistent();
         let limits = config.max_versions > 0 || config.scratch_versions > 0;
@@ -93,12 +115,17 @@ impl Agreement {
             *common.lock() = Common::default();
         }
         let aggregation = aggregated.then(|| Aggregation::start(comm, rank)).transpose()?;
+        let tidings = (limits && ranks > 1).then(|| News::start(comm)).transpose()?;
+        if tidings.is_some() {
+            engine.others.begin([on_this_node(comm, engine)?, u64::from(ranks)]);
+        }
         Ok(Some(Agreement {
             rank,
             ranks,
             rounds: Rounds::default(),
             calls: Series::of_least(comm.dup()?, &GIVEN_UP),
             aggregation,
+            tidings,
             deferred: BTreeMap::new(),
             open: None,
             failed: false,
@@ -106,7 +133,7 @@ impl Agreement {
     }
 
     /// A checkpoint is about to begin on this process, and sooner or later on the others.
-    pub fn begin(&mut self, engine: &Engine, name: &str, version: i32) {
+    pub fn begin(&mut self, engine: &Shared, name: &str, version: i32) {
         self.hear(engine);
         let key = key(name, version);
         // The first process's clock decides for all.
@@ -120,7 +147,7 @@ impl Agreement {
 
     /// It has begun. Whether it is copied to persistent when it is complete: not before it is
     /// decided if and where, or, `None`, as this process's own clock says.
-    pub fn opened(&mut self, engine: &Engine, id: Id) -> Option<bool> {
+    pub fn opened(&mut self, engine: &Shared, id: Id) -> Option<bool> {
         let by_time = engine.persistence_depends_on_time();
         let defers = !self.failed && (by_time || self.aggregation.is_some());
         self.rounds.opened(id, defers);
@@ -143,7 +170,7 @@ impl Agreement {
     }
 
     /// It was taken, with a file of so many bytes; `None`: it was not, or is not to be aggregated.
-    pub fn taken(&mut self, engine: &Engine, taken: Option<(Id, u64)>) {
+    pub fn taken(&mut self, engine: &Shared, taken: Option<(Id, u64)>) {
         if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
             // Given up: there is nothing to copy, and nothing that others wait for.
             self.learn(engine, id, |deferred| {
@@ -167,30 +194,72 @@ impl Agreement {
     }
 
     /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
-    pub fn taken_alone(&mut self, engine: &Engine, id: Id) {
+    pub fn taken_alone(&mut self, engine: &Shared, id: Id) {
         self.open = None;
         self.taken(engine, None);
         self.learn(engine, id, |deferred| deferred.place = Some(None));
     }
 
-    fn post(&mut self, engine: &Engine, values: &Values) {
+    fn post(&mut self, engine: &Shared, values: &Values) {
         if let Err(error) = self.calls.begin(values) {
             self.fail(engine, &error);
         }
     }
 
-    /// Takes the results that have come.
-    pub fn hear(&mut self, engine: &Engine) {
+    /// Takes the results that have come, and tells the others what has changed since the last time.
+    pub fn hear(&mut self, engine: &Shared) {
         self.take(engine, Series::poll);
+        while let Some(found) = self.tidings.as_mut().map(|news| news.calls.poll()) {
+            match found {
+                Ok(None) => break,
+                Ok(Some(least)) => self.apply_tidings(engine, &least),
+                Err(error) => self.fail(engine, &error),
+            }
+        }
+        let Some(news) = &mut self.tidings else { return };
+        if self.failed || news.all_idle || news.calls.is_waiting() {
+            return;
+        }
+        let mut told = NO_TIDINGS;
+        told[..STATES].copy_from_slice(&[1, i64::from(news.idle)]);
+        told[STATES..].copy_from_slice(&self.rounds.tidings(fate(engine)));
+        if let Err(error) = news.calls.begin(&told) {
+            self.fail(engine, &error);
+        }
+    }
+
+    fn apply_tidings(&mut self, engine: &Shared, least: &[i64]) {
+        let (&[agree, idle], tidings) =
+            least.split_first_chunk::<STATES>().unwrap_or((&[0, 0], &[]));
+        let Ok(tidings) = <&Tidings>::try_from(tidings) else { return };
+        if agree == 0 {
+            return self.fail(engine, "MPI has failed on another process");
+        }
+        if let Some(news) = &mut self.tidings {
+            news.all_idle = idle == 1;
+        }
+        for (common, learned) in engine.common.iter().zip(self.rounds.hear_tidings(tidings)) {
+            common.lock().learn(learned);
+        }
+    }
+
+    /// Takes part in what is told between rounds until nobody waits for room any more; `idle`: this
+    /// process does not. Whether that is so. Collective: at the end of the job.
+    pub fn rest(&mut self, engine: &Shared, idle: bool) -> bool {
+        if let Some(news) = &mut self.tidings {
+            news.idle = idle;
+        }
+        self.hear(engine);
+        self.failed || self.tidings.as_ref().is_none_or(|news| news.all_idle)
     }
 
     /// Waits for all results.
-    fn hear_all(&mut self, engine: &Engine) {
+    fn hear_all(&mut self, engine: &Shared) {
         self.take(engine, Series::wait);
     }
 
     /// Takes results as `next` gives them, until it gives none.
-    fn take(&mut self, engine: &Engine, next: Next) {
+    fn take(&mut self, engine: &Shared, next: Next) {
         loop {
             match next(&mut self.calls) {
                 Ok(None) => break,
@@ -209,7 +278,7 @@ impl Agreement {
         }
     }
 
-    fn apply(&mut self, engine: &Engine, least: &[i64]) {
+    fn apply(&mut self, engine: &Shared, least: &[i64]) {
         let Ok(least) = <&Values>::try_from(least) else {
             return;
         };
@@ -234,7 +303,7 @@ impl Agreement {
     }
 
     /// Takes the lengths of the first gathering: each process's key and length.
-    fn apply_gathered(&mut self, engine: &Engine, all: &[i64]) {
+    fn apply_gathered(&mut self, engine: &Shared, all: &[i64]) {
         let first = self.aggregation.as_mut().and_then(|aggregation| {
             let (attempt, id) = aggregation.awaited.pop_front()?;
             Some((aggregation.job, attempt, id?))
@@ -262,7 +331,7 @@ impl Agreement {
     }
 
     /// Adds to what is known of a checkpoint's copy. Once all is, it is made.
-    fn learn(&mut self, engine: &Engine, id: Id, what: impl FnOnce(&mut Deferred)) {
+    fn learn(&mut self, engine: &Shared, id: Id, what: impl FnOnce(&mut Deferred)) {
         let Some(deferred) = self.deferred.get_mut(&id) else {
             return;
         };
@@ -276,8 +345,15 @@ impl Agreement {
         }
     }
 
-    fn fail(&mut self, engine: &Engine, why: impl Display) {
+    fn fail(&mut self, engine: &Shared, why: impl Display) {
         engine.degrade("agreement", format!("the processes agree on nothing any more: {why}"));
+        engine.others.end();
+        engine.catalog.step(State::lose_patience);
+        if let Some(news) = self.tidings.as_mut().filter(|_| !self.failed) {
+            news.calls.give_up();
+            // So that those who wait for what is told hear of it.
+            let _ = news.calls.begin(&NO_TIDINGS);
+        }
         self.failed = true;
         self.calls.give_up();
         if let Some(aggregation) = &mut self.aggregation {
@@ -288,7 +364,7 @@ impl Agreement {
     }
 
     /// Everything that is undecided is copied, to a file of its own.
-    fn decide_alone(&mut self, engine: &Engine) {
+    fn decide_alone(&mut self, engine: &Shared) {
         let ids: Vec<Id> = self.deferred.keys().copied().collect();
         for id in ids {
             self.rounds.decided_alone(id);
@@ -302,7 +378,7 @@ impl Agreement {
     /// The application waits for its files. What is undecided is copied: the results get a moment
     /// to come, but are not waited for, as another process may wait for this one. Parts of
     /// aggregated files have no other way: they are waited for.
-    pub fn settle(&mut self, engine: &Engine) {
+    pub fn settle(&mut self, engine: &Shared) {
         if self.aggregation.is_some() {
             return self.hear_all(engine);
         }
@@ -332,7 +408,7 @@ impl Agreement {
     /// that is known, and whether all of them agree. Collective: at the end of the job.
     pub fn conclude(
         &mut self,
-        engine: &Engine,
+        engine: &Shared,
         farewell: &mut Farewell<'_>,
         most: Result<Standing>,
     ) {
@@ -364,14 +440,15 @@ impl Agreement {
 
     fn is_whole(&self) -> bool {
         let gathers = self.aggregation.as_ref().map(|aggregation| &aggregation.calls);
-        self.calls.is_whole() && gathers.is_none_or(Series::is_whole)
+        let tidings = self.tidings.as_ref().map(|news| &news.calls);
+        self.calls.is_whole() && [gathers, tidings].into_iter().flatten().all(Series::is_whole)
     }
 
     /// Learns what all have in the end; `drained`: this process has no file under way any more.
     /// Collective.
     pub fn finish(
         mut self,
-        engine: &Engine,
+        engine: &Shared,
         farewell: &mut Farewell<'_>,
         drained: bool,
     ) -> Result<()> {
@@ -392,6 +469,7 @@ impl Agreement {
         if agrees {
             self.apply(engine, &least[..VALUES]);
             self.aggregation.map_or(Ok(()), |aggregation| aggregation.calls.free())?;
+            self.tidings.map_or(Ok(()), |news| news.calls.free())?;
             self.calls.free()?;
         }
         tidied
@@ -408,8 +486,25 @@ impl Aggregation {
     }
 }
 
+impl News {
+    fn start(comm: &Comm) -> Result<News> {
+        let calls = Series::of_least(comm.dup()?, &NO_TIDINGS);
+        Ok(News { calls, idle: false, all_idle: false })
+    }
+}
+
+/// How many processes have their scratch directory on the file system of this one's. Collective.
+fn on_this_node(comm: &Comm, engine: &Shared) -> Result<u64> {
+    let scratch = engine.files.directory(FileTier::Scratch);
+    let device = scratch.and_then(|scratch| std::fs::metadata(scratch).ok()).map_or(0, |m| m.dev());
+    let system = rustix::system::uname();
+    let mine = [&device.to_le_bytes(), system.nodename().to_bytes()].concat();
+    let all = comm.allgather(&mine)?;
+    Ok(all.iter().filter(|other| **other == mine).count() as u64)
+}
+
 /// What becomes of a checkpoint's file in a tier, or of its parities.
-fn fate(engine: &Engine) -> impl Fn(Id, usize) -> Fate + '_ {
+fn fate(engine: &Shared) -> impl Fn(Id, usize) -> Fate + '_ {
     |id, tier| match tier {
         0 => engine.catalog.look(|state: &State| state.fate(id, FileTier::Scratch)),
         PARITIES => engine.fate_of_parities(id),

@@ -32,9 +32,13 @@ impl Client {
         check_name(name, version)?;
         self.end_open_restart();
         self.must_be_idle()?;
-        if let Some(agreement) = &mut self.agreement {
+        if let Some(agreement) = &self.agreement {
             // Also if it does not begin here: it does on the other processes.
-            agreement.begin(&self.engine, name, version);
+            agreement.lock().begin(&self.engine, name, version);
+            if self.engine.catalog.look(State::awaits_agreement) {
+                // By what was heard, room may have come.
+                self.engine.prune_all();
+            }
         }
         let failure = self.engine.catalog.step(State::take_failure);
         let failure = failure
@@ -45,8 +49,8 @@ impl Client {
             return Err(failure);
         }
         let mut open = self.engine.begin(name, version);
-        if let Some(agreement) = &mut self.agreement {
-            open.persist = agreement.opened(&self.engine, open.id);
+        if let Some(agreement) = &self.agreement {
+            open.persist = agreement.lock().opened(&self.engine, open.id);
         }
         self.phase = Phase::Checkpoint { open, routed: None };
         Ok(())
@@ -135,10 +139,12 @@ impl Client {
                 let id = open.id;
                 let committed = self.engine.commit(open);
                 let taken = committed.is_ok().then_some((id, len));
-                if let Some(agreement) = &mut self.agreement {
+                if let Some(agreement) = &self.agreement {
+                    let mut agreement = agreement.lock();
                     agreement.taken(&self.engine, taken);
                     if self.engine.writes_directly() && agreement.aggregates() {
                         agreement.settle(&self.engine);
+                        drop(agreement);
                         return committed.and_then(|()| self.engine.wait_persistent(id, None));
                     }
                 }
@@ -147,8 +153,8 @@ impl Client {
             Phase::Checkpoint { open, routed: Some(routed) } => {
                 let id = open.id;
                 let committed = self.engine.commit_routed(open, &routed.temporary, routed.original);
-                if let Some(agreement) = &mut self.agreement {
-                    agreement.taken_alone(&self.engine, id);
+                if let Some(agreement) = &self.agreement {
+                    agreement.lock().taken_alone(&self.engine, id);
                     if self.engine.writes_directly() {
                         return committed.and_then(|()| self.engine.wait_persistent(id, None));
                     }
@@ -167,16 +173,19 @@ impl Client {
         if matches!(self.phase, Phase::Checkpoint { .. }) {
             return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
         }
-        if let Some(agreement) = &mut self.agreement {
-            agreement.settle(&self.engine);
+        if let Some(agreement) = &self.agreement {
+            agreement.lock().settle(&self.engine);
         }
         self.engine.drain()
     }
 
     /// Whether nothing is being flushed, written or persisted.
     pub fn checkpoint_finished(&mut self) -> Result<bool> {
-        if let Some(agreement) = &mut self.agreement {
-            agreement.hear(&self.engine);
+        if let Some(agreement) = &self.agreement {
+            agreement.lock().hear(&self.engine);
+            if self.engine.catalog.look(State::awaits_agreement) {
+                self.engine.prune_all();
+            }
         }
         if let Some(failure) = self.engine.catalog.step(State::take_failure) {
             return Err(failure);

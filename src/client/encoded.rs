@@ -44,7 +44,7 @@ impl Client {
 
 /// Whether a file has the length and the digest of a member's. `None`: there is none.
 fn is_member(store: &Files, path: &Path, member: &Member) -> Option<bool> {
-    match store.has_content(path, member.len, member.digest) {
+    match store.has_content(path, member.len, member.digest, || Ok(())) {
         Ok(is_one) => Some(is_one),
         Err(error) if error.kind() == Kind::NotFound => None,
         Err(error) => {

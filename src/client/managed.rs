@@ -2,7 +2,7 @@
 //! computation, of which each is a version. They carry a region of their manager's
 //! ([`MANAGED`]), no limit of versions applies to them, and each is
 //! restored and removed by this process alone: no call here but [`Client::exchange`] and
-//! [`Client::channel`] is collective.
+//! [`Client::channel`] is collective. What is lost is rebuilt in `regain.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use crate::catalog::state::State;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
+use crate::policy::rounds::Fate;
 use crate::trace::Activity;
 
 impl Client {
@@ -134,9 +135,17 @@ impl Client {
         Ok(())
     }
 
-    /// Whether a version has a file in its place in a tier.
+    /// Whether a version has a file in its place in a tier, and in scratch no parities of it are still
+    /// to be made, where all versions get some.
     pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
-        self.engine.catalog.look(|state| state.has_file(name, version, tier))
+        let protects = self.engine.erasure.get().is_some()
+            && self.engine.config.ec_interval == Some(0)
+            && tier == FileTier::Scratch;
+        let find = |state: &State| {
+            state.find(name, version).filter(|_| state.has_file(name, version, tier))
+        };
+        let id = self.engine.catalog.look(find);
+        id.is_some_and(|id| !protects || self.engine.fate_of_parities(id) != Fate::Open)
     }
 
     /// Removes a version's file from a tier, unless it is in use. Whether it is gone.
@@ -146,14 +155,20 @@ impl Client {
 
     /// Removes all versions of a name from memory and files. What is being written is waited for.
     pub fn remove_all(&self, name: &str) -> Result<()> {
-        self.engine.remove_everywhere(name, &self.versions(name)?)
+        let mut versions = self.versions(name)?;
+        if self.engine.erasure.get().is_some() {
+            // Parities can be there without the checkpoint that they belong to.
+            versions.extend(self.engine.files.versions_of_anybody(name)?);
+        }
+        self.engine.remove_everywhere(name, &versions)
     }
 
-    /// A digest of the memory that is protected for a name, the manager's region apart.
+    /// A digest of the memory that is protected for a name, the manager's region apart. `None`: some of
+    /// it is not the host's memory, which is not read for that.
     ///
     /// # Errors
-    /// Some of it is not the host's memory.
-    pub fn digest_of(&self, name: &str) -> Result<u64> {
+    /// The driver's.
+    pub fn digest_of(&self, name: &str) -> Result<Option<u64>> {
         let mut digest = Sha256::new();
         for (id, region) in self.regions.of(name).select(&Selection::All)? {
             let memory = match region {
@@ -162,10 +177,7 @@ impl Client {
             };
             let place = self.place(id, &memory, memory.len)?;
             if place.part() != Part::Host {
-                return Err(Error::invalid(format!(
-                    "region {id} is in device memory, which is not read for a hash: a hash \
-                     function of the application's is needed"
-                )));
+                return Ok(None);
             }
             digest.update(id.to_le_bytes());
             digest.update(memory.len.to_le_bytes());
@@ -179,7 +191,7 @@ impl Client {
             }
         }
         let digest = digest.finalize();
-        Ok(digest.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte)))
+        Ok(Some(digest.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte))))
     }
 
     /// What every process passes, in the order of their numbers. Collective.

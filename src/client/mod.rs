@@ -12,6 +12,7 @@ mod checkpoint;
 mod encoded;
 mod farewell;
 mod protect;
+mod regain;
 mod relocate;
 mod restart;
 mod routed;
@@ -21,6 +22,8 @@ use std::time::Instant;
 
 use crate::backend::Process;
 use crate::catalog::entry::{FileTier, Part};
+use crate::catalog::monitor::{PATIENCE, PAUSE};
+use crate::catalog::state::State;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Driver, Pointer, PLAIN};
@@ -30,8 +33,10 @@ use crate::engine::restore::Restoring;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
+use crate::metrics::Cause;
 use crate::mpi::Comm;
 use crate::platform::access;
+use crate::sync::Mutex;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::{Agreement, Standing};
 use callbacks::Object;
@@ -76,7 +81,8 @@ pub struct Client {
     regions: Regions,
     phase: Phase,
     comm: Option<Comm>,
-    agreement: Option<Agreement>,
+    /// Locked only for as long as its calls last: while the engine waits, it is heard.
+    agreement: Option<Arc<Mutex<Agreement>>>,
 }
 
 impl Client {
@@ -140,7 +146,16 @@ impl Client {
             agreement?;
             return Err(Error::new(Kind::Internal, "another process could not start its client"));
         }
-        client.agreement = agreement?;
+        client.agreement = agreement?.map(|agreement| Arc::new(Mutex::new(agreement)));
+        if let Some(agreement) = &client.agreement {
+            let agreement = Arc::downgrade(agreement);
+            client.engine.do_meanwhile(move |shared| {
+                if let Some(agreement) = agreement.upgrade() {
+                    agreement.lock().hear(shared);
+                    shared.prune_all();
+                }
+            });
+        }
         client.comm = Some(comm);
         Ok(client)
     }
@@ -149,6 +164,7 @@ impl Client {
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
         let comm = self.comm.take();
+        self.rest_together(drain);
         let erasure = self.engine.erasure.get().is_some();
         let meets = self.agreement.is_some() || erasure;
         let mut farewell = comm.as_ref().filter(|_| meets).map(Farewell::over);
@@ -159,7 +175,8 @@ impl Client {
             engine.await_parities();
             engine.await_owed();
         }
-        if let (Some(agreement), Some(farewell)) = (self.agreement.take(), &mut farewell) {
+        let agreement = self.agreement.take().and_then(Arc::into_inner).map(Mutex::into_inner);
+        if let (Some(agreement), Some(farewell)) = (agreement, &mut farewell) {
             let finished = agreement.finish(engine, farewell, drain && drained.is_ok());
             // Nothing is lost by a failure of this; old versions may stay.
             finished.unwrap_or_else(|error| log::warn!("{error}"));
@@ -171,11 +188,44 @@ impl Client {
         drained.and(finished).and(freed)
     }
 
+    /// Tells the other processes what this one has, and hears them, until nobody waits for room any
+    /// more that comes by that. Collective: at the end of the job.
+    fn rest_together(&self, drain: bool) {
+        let Some(agreement) = &self.agreement else { return };
+        let _span = self.engine.trace.span(Activity::Drain);
+        let begun = Instant::now();
+        let (mut since, mut before) = (Instant::now(), 0);
+        loop {
+            let (waits, idle, gone) = self.engine.catalog.look(|state| {
+                let rests = state.drained() || !(drain || state.has_awaited_agreement());
+                (state.awaits_agreement(), rests, state.files_cleared())
+            });
+            // What is waited for may never come, and then the others do not wait for it either.
+            let idle = idle || self.engine.catalog.broken().is_some();
+            if agreement.lock().rest(&self.engine, idle) {
+                break;
+            }
+            if waits {
+                self.engine.prune_all();
+            }
+            if !waits || gone != before {
+                (since, before) = (Instant::now(), gone);
+            }
+            if since.elapsed() >= PATIENCE {
+                self.engine.catalog.step(State::lose_patience);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.engine.others.end();
+        self.engine.catalog.step(State::lose_patience);
+        self.engine.metrics.waited(Cause::Drain, begun);
+    }
+
     /// Has everything decided that the processes agree on. Whether the job ends with a drain: parities
     /// are made by all members of a group or by none, so with erasure coding it is enough that one
     /// process asks for it. Collective.
     fn conclude(&mut self, farewell: &mut Farewell<'_>, drain: bool) -> bool {
-        let standing = self.agreement.as_ref().map(Agreement::standing);
+        let standing = self.agreement.as_ref().map(|agreement| agreement.lock().standing());
         let own = standing.unwrap_or(Standing { rounds: 0, gathered: 0, agrees: true });
         let told = [own.rounds, own.gathered, u64::from(drain)].map(|most| -(most as i64));
         let least = farewell.least([told[0], told[1], told[2], i64::from(own.agrees)]);
@@ -187,8 +237,8 @@ impl Client {
             gathered: gathered.unsigned_abs(),
             agrees: agrees == 1,
         });
-        if let Some(agreement) = &mut self.agreement {
-            agreement.conclude(&self.engine, farewell, most);
+        if let Some(agreement) = &self.agreement {
+            agreement.lock().conclude(&self.engine, farewell, most);
         }
         if self.engine.erasure.get().is_some() {
             anybody
@@ -214,8 +264,8 @@ impl Client {
 
     /// A checkpoint that was begun is not taken on this process.
     fn not_taken(&mut self) {
-        if let Some(agreement) = &mut self.agreement {
-            agreement.taken(&self.engine, None);
+        if let Some(agreement) = &self.agreement {
+            agreement.lock().taken(&self.engine, None);
         }
     }
 
@@ -365,7 +415,7 @@ impl Client {
 
     /// Lets fetching ahead begin.
     pub fn prefetch_start(&mut self) {
-        self.engine.catalog.step(crate::catalog::state::State::start_fetching);
+        self.engine.catalog.step(State::start_fetching);
     }
 
     /// Whether a region of a checkpoint is wholly in the device cache.

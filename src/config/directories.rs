@@ -4,7 +4,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::ini;
+use super::{ini, refused, value};
 use crate::error::Result;
 
 /// The directories with files of checkpoints.
@@ -22,7 +22,8 @@ impl Directories {
     /// Reads the file at `path` and the environment, which overrides it.
     ///
     /// # Errors
-    /// The file cannot be read or is no configuration; the message names it, and the line.
+    /// The file cannot be read or is no configuration; the message names it, and the line. A directory
+    /// cannot be what the file says.
     pub fn load(path: &Path) -> Result<Directories> {
         let text = super::read_text(path)?;
         let origin = format!("configuration file {}", path.display());
@@ -33,16 +34,25 @@ impl Directories {
     fn read(text: &str, origin: &str, env: impl Fn(&str) -> Option<String>) -> Result<Directories> {
         let content = ini::read(text).map_err(|error| super::malformed(origin, &error))?;
         let directory = |key: &str| {
-            let given = content.root.iter().rev().find(|(name, _)| name == key);
-            let given = given.map(|(_, value)| value.clone());
-            let value = env(&format!("VELOC_{}", key.to_ascii_uppercase())).or(given)?;
-            let value = value.trim();
-            (!value.is_empty()).then(|| PathBuf::from(value))
+            let variable = format!("VELOC_{}", key.to_ascii_uppercase());
+            let (text, origin) = match env(&variable) {
+                Some(text) => (text, format!("environment variable {variable}")),
+                None => {
+                    let given = content.root.iter().rev().find(|(name, _)| name == key);
+                    (given.map(|(_, text)| text.clone()).unwrap_or_default(), origin.to_owned())
+                }
+            };
+            match text.trim() {
+                "" => Ok(None),
+                text => value::path(text)
+                    .map(Some)
+                    .map_err(|allowed| refused(&origin, key, text, &allowed)),
+            }
         };
         Ok(Directories {
-            scratch: directory("scratch"),
-            persistent: directory("persistent"),
-            meta: directory("meta"),
+            scratch: directory("scratch")?,
+            persistent: directory("persistent")?,
+            meta: directory("meta")?,
         })
     }
 }
@@ -71,6 +81,10 @@ mod tests {
         );
         let error = read("mode = sync\nnonsense", &[]).unwrap_err().to_string();
         assert!(error.contains("x.cfg, line 2"), "{error}");
+        let error = read("meta = ~/m", &[]).unwrap_err().to_string();
+        assert!(error.contains("x.cfg: meta = \"~/m\""), "{error}");
+        let error = read("", &[("VELOC_SCRATCH", "'/s'")]).unwrap_err().to_string();
+        assert!(error.contains("VELOC_SCRATCH: scratch = \"'/s'\""), "{error}");
         let missing = Directories::load(Path::new("/nonexistent/x.cfg")).unwrap_err();
         assert!(missing.to_string().contains("/nonexistent/x.cfg"), "{missing}");
     }

@@ -47,6 +47,9 @@ impl Key {
 /// How sizes are written, for the `values` column.
 const SIZE: &str = "size: a number of GiB, or a number with K, M, G, T or B";
 
+/// How paths are written.
+pub const PATH: &str = "path";
+
 /// Every key that this library knows, in the order in which they are best explained.
 pub const KEYS: &[Key] = &[
     Key {
@@ -58,14 +61,14 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "scratch",
-        values: "path",
+        values: PATH,
         role: Role::Optional,
         meaning: "Directory on node-local storage for checkpoint files; required unless \
                   ephemeral = true.",
     },
     Key {
         name: "persistent",
-        values: "path",
+        values: PATH,
         role: Role::Optional,
         meaning: "Directory on the parallel file system to which checkpoint files are copied; \
                   without it they stay in scratch.",
@@ -151,7 +154,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "trace",
-        values: "path",
+        values: PATH,
         role: Role::Optional,
         meaning: "Write a timeline of the job to this file, in the Chrome trace-event format; %r \
                   stands for the rank, %p for the process.",
@@ -168,9 +171,8 @@ pub const KEYS: &[Key] = &[
         values: "seconds, at most 86400",
         role: Role::Default("5"),
         meaning: "How often veloc-backend looks whether a client lives where the system does not \
-                  tell of its end; 0 counts as 1. A job that waits for a veloc-backend which does not answer says \
-                  so after this time, and goes on without it after six times as long (a minute at \
-                  the most).",
+                  tell of its end; 0 counts as 1. A veloc-backend of which nothing is heard for so long, \
+                  at least 3 and at most 60 seconds, is given up, and the job goes on without one.",
     },
     Key {
         name: "max_parallelism",
@@ -181,7 +183,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "log_prefix",
-        values: "path",
+        values: PATH,
         role: Role::Optional,
         meaning: "Directory for the log file of veloc-backend, veloc-backend-<host>-<user>.log; \
                   without it that for temporary files. VELOC_LOG says how much is logged.",
@@ -251,7 +253,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "meta",
-        values: "path",
+        values: PATH,
         role: Role::Optional,
         meaning: "Directory for checksums and for the index of aggregated files; required with \
                   chksum = true or aggregated = true.",

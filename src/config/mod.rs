@@ -140,6 +140,10 @@ pub struct Config {
     pub ec_parity: usize,
     /// What this process is lost together with. `None`: its host.
     pub failure_domain: Option<String>,
+    /// The file that this was read from, for who looks at a list of processes. No part of what the
+    /// configuration says: copies of a file are one configuration.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 impl Config {
@@ -175,7 +179,7 @@ impl Config {
         for warning in warnings {
             log::warn!("{warning}");
         }
-        Ok(config)
+        Ok(Config { file: std::path::absolute(path).ok(), ..config })
     }
 
     /// The same from `text`, with `env` in place of the environment (it is asked for whole names,
@@ -244,6 +248,7 @@ fn read(
         }
     }
     settings.judge_unsupported(&mut warnings)?;
+    settings.judge_paths(&mut warnings);
     let config = settings.into_config(origin).map_err(|error| match content.sections.first() {
         // The warnings are not seen if there is an error.
         Some(section) => error
@@ -251,6 +256,11 @@ fn read(
         None => error,
     })?;
     Ok((config, warnings))
+}
+
+/// The error about a value that a key cannot have.
+fn refused(origin: &str, name: &str, text: &str, allowed: &str) -> Error {
+    Error::invalid(format!("{origin}: {name} = {text:?} is not allowed; it takes {allowed}"))
 }
 
 /// The warning about a key that is not in the table.
@@ -299,6 +309,21 @@ impl Settings {
         Ok(())
     }
 
+    /// Warns about paths that seem to name a variable. VELOC makes directories of such names, too.
+    fn judge_paths(&self, warnings: &mut Vec<String>) {
+        for key in KEYS.iter().filter(|key| key.values == keys::PATH) {
+            if let Some(Setting { text, origin }) = self.given.get(key.name) {
+                if text.contains('$') {
+                    warnings.push(format!(
+                        "{origin}: {} = {text}: nothing is put in place of $; the directory has this \
+                         very name",
+                        key.name
+                    ));
+                }
+            }
+        }
+    }
+
     fn into_config(self, origin: &str) -> Result<Config> {
         let ec_group =
             self.required("ec_group", origin, |text| value::count_from(text, 2, LARGEST_GROUP))?;
@@ -306,8 +331,8 @@ impl Settings {
             mode: self.required("mode", origin, |text| {
                 value::choice(text, &[("sync", Mode::Sync), ("async", Mode::Async)])
             })?,
-            scratch: self.read("scratch", path)?,
-            persistent: self.read("persistent", path)?,
+            scratch: self.read("scratch", value::path)?,
+            persistent: self.read("persistent", value::path)?,
             gpu_cache_size: self.read("gpu_cache_size", value::size)?,
             host_cache_size: self.read("host_cache_size", value::size)?,
             gpu_chunk_size: self
@@ -352,14 +377,14 @@ impl Settings {
             pin_chunk_size: self.required("pin_chunk_size", origin, |text| {
                 value::size_up_to(text, LARGEST_PIN_CHUNK)
             })?,
-            trace: self.read("trace", path)?,
+            trace: self.read("trace", value::path)?,
             threaded: self.required("threaded", origin, value::switch)?,
             watchdog_interval: self.required("watchdog_interval", origin, |text| {
                 value::count(text, LONGEST_WATCHDOG).map(|seconds| seconds as u64)
             })?,
             max_parallelism: self
                 .required("max_parallelism", origin, |text| value::count(text, MOST_PARALLEL))?,
-            log_prefix: self.read("log_prefix", path)?,
+            log_prefix: self.read("log_prefix", value::path)?,
             sync_files: self.required("sync_files", origin, |text| {
                 let words = [
                     ("none", SyncFiles::None),
@@ -374,7 +399,7 @@ impl Settings {
             scratch_versions: self
                 .required("scratch_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
             chksum: self.required("chksum", origin, value::switch)?,
-            meta: self.read("meta", path)?,
+            meta: self.read("meta", value::path)?,
             aggregated: self.required("aggregated", origin, value::switch)?,
             ec_interval: self.required("ec_interval", origin, value::interval)?,
             ec_group,
@@ -384,6 +409,7 @@ impl Settings {
                 "" => Err("a name".to_owned()),
                 name => Ok(name.to_owned()),
             })?,
+            file: None,
         };
         for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {
             if set && config.meta.is_none() && !config.ephemeral {
@@ -413,11 +439,7 @@ impl Settings {
             (None, Some(Role::Default(text))) => (text, Cow::from("default")),
             (None, _) => return Ok(None),
         };
-        parse(text).map(Some).map_err(|allowed| {
-            Error::invalid(format!(
-                "{origin}: {name} = {text:?} is not allowed; it takes {allowed}"
-            ))
-        })
+        parse(text).map(Some).map_err(|allowed| refused(&origin, name, text, &allowed))
     }
 
     /// The same for a key that has to have a value, given or by default.
@@ -432,14 +454,6 @@ impl Settings {
             Error::invalid(format!("{origin}: {name} is missing; it takes {values}"))
         })
     }
-}
-
-/// A path. An empty one would name the current directory by accident.
-fn path(text: &str) -> std::result::Result<PathBuf, Allowed> {
-    if text.is_empty() {
-        return Err("a path".into());
-    }
-    Ok(PathBuf::from(text))
 }
 
 #[cfg(test)]
@@ -497,6 +511,7 @@ mod tests {
                 ec_group: 8,
                 ec_parity: 1,
                 failure_domain: None,
+                file: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -549,6 +564,7 @@ mod tests {
                 ec_group: 4,
                 ec_parity: 3,
                 failure_domain: Some("rack 7".into()),
+                file: None,
             }
         );
         assert!(warnings.is_empty(), "{warnings:?}");
@@ -564,7 +580,9 @@ mod tests {
             ("ec_parity", "8", "from 1 to 7"),
             ("failure_domain", "", "a name"),
             ("scratch", "", "a path"),
+            ("scratch", "~/scratch", "written out"),
             ("persistent", "", "a path"),
+            ("persistent", "\"/p\"", "without quotes"),
             ("gpu_cache_size", "-1", "a number of GiB"),
             ("host_cache_size", "lots", "a number of GiB"),
             ("gpu_chunk_size", "0", "more than 0"),
@@ -666,6 +684,15 @@ mod tests {
         for (warning, part) in warnings.iter().zip(expected) {
             assert!(warning.contains(part), "{warning:?} lacks {part:?}");
         }
+    }
+
+    /// Catches a directory `$USER` that nobody hears of, and a warning about anything else.
+    #[test]
+    fn variables_in_paths_are_warnings() {
+        let (config, warnings) = with("persistent = /p/$USER\nfailure_domain = a$b").unwrap();
+        assert_eq!(config.persistent, Some("/p/$USER".into()));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("persistent = /p/$USER"), "{warnings:?}");
     }
 
     #[test]

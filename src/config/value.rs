@@ -1,6 +1,8 @@
 //! From the text of one value to its type. A failure says what is allowed; the caller adds the
 //! key, the value and where it stood.
 
+use std::path::PathBuf;
+
 /// What is allowed, for a value that is something else.
 pub type Allowed = String;
 
@@ -57,6 +59,23 @@ pub fn interval(text: &str) -> Result<Option<u64>, Allowed> {
     count(text, LONGEST_INTERVAL)
         .map(|seconds| Some(seconds as u64))
         .map_err(|_| format!("a whole number of seconds from -1 (never) to {LONGEST_INTERVAL}"))
+}
+
+/// A path, as it stands. An empty one would name the current directory by accident; what a shell would
+/// make something else of would be a directory of that very name, where nobody looks.
+pub fn path(text: &str) -> Result<PathBuf, Allowed> {
+    let quotes = ['"', '\''];
+    if text.is_empty() {
+        Err("a path".into())
+    } else if text.starts_with('~') {
+        Err("a path that is written out: no home directory is put in place of ~ (./~ is a \
+             directory of that name)"
+            .into())
+    } else if text.starts_with(quotes) || text.ends_with(quotes) {
+        Err("a path without quotes around it".into())
+    } else {
+        Ok(PathBuf::from(text))
+    }
 }
 
 /// A size in bytes. A plain number counts GiB, as upstream's GPU prototype has it; with K, M, G or
@@ -188,6 +207,24 @@ mod tests {
         assert!(size_up_to("0", GIB).unwrap_err().contains("at most 1024 MiB"));
         assert!(size_up_to("1.1", GIB).is_err());
         assert!(size_up_to("0.0000000000001", u64::MAX).is_err(), "less than a byte");
+    }
+
+    #[test]
+    fn paths_are_what_they_say() {
+        for text in ["/s", "a b", "./~", "/home/~me", "it's"] {
+            assert_eq!(path(text), Ok(PathBuf::from(text)), "{text}");
+        }
+        for (text, why) in [
+            ("", "a path"),
+            ("~", "written out"),
+            ("~/scratch", "written out"),
+            ("~me/scratch", "written out"),
+            ("\"/local/scratch\"", "without quotes"),
+            ("'/local/scratch'", "without quotes"),
+            ("/local/scratch\"", "without quotes"),
+        ] {
+            assert!(path(text).unwrap_err().contains(why), "{text}");
+        }
     }
 
     #[test]

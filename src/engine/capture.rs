@@ -9,16 +9,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
+use super::file_room::Coming;
 use super::loan::{Loan, Release};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use super::storage;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
-use crate::catalog::state::{Cleared, Destination, PersistJob, Reserve, State, WaitFor};
+use crate::catalog::state::{
+    is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor,
+};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
+use crate::tier::files::Written;
 use crate::tier::space::{cut, Extent};
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
@@ -113,18 +117,35 @@ impl Shared {
             Some(spool) => {
                 let since = Instant::now();
                 let _outlived = SizeLimitOutlived::begin();
-                let complete = spool.complete(self);
+                let complete = self.complete_spool(spool, &open.name, open.version, persist);
                 let naming = self.naming.lock();
-                let published = complete.and_then(|file| {
-                    let published = self.files.publish(&file, &open.name, open.version);
-                    if published.is_err() {
-                        file.discard();
+                let published = complete.and_then(|(tier, file)| {
+                    let (name, version) = (&open.name, open.version);
+                    let published = match tier {
+                        FileTier::Scratch => self.files.publish(&file, name, version),
+                        FileTier::Persistent => self.publish_straight(&file, name, version, None),
+                    };
+                    match published {
+                        Ok(()) => Ok(tier),
+                        Err(error) => {
+                            file.discard();
+                            Err(error)
+                        }
                     }
-                    published
                 });
-                if let Err(error) = published {
-                    self.catalog.step(|state| state.abort(open.id));
-                    return Err(error);
+                let tier = match published {
+                    Ok(tier) => tier,
+                    Err(error) => {
+                        self.catalog.step(|state| state.abort(open.id));
+                        return Err(error);
+                    }
+                };
+                if tier == FileTier::Persistent {
+                    let commit = |state: &mut State| state.commit_persistent(open.id, open.regions);
+                    self.catalog.step(commit);
+                    self.arrived(tier, &open.name, open.version, open.id);
+                    self.metrics.waited(Cause::File, since);
+                    return Ok(());
                 }
                 let own = self.commit_file(open.id, open.regions, None, persist);
                 self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
@@ -194,7 +215,9 @@ impl Shared {
             return Ok(());
         }
         if let Some(job) = own {
-            let copied = catch_unwind(AssertUnwindSafe(|| storage::persist_one(self, &job)));
+            let copied = catch_unwind(AssertUnwindSafe(|| {
+                storage::persist_one(self, &job, self.waits_for(FileTier::Persistent));
+            }));
             if copied.is_err() {
                 // As if its worker had ended: nobody else would wake those who wait for it.
                 let what = "copying a checkpoint to persistent panicked";
@@ -360,6 +383,9 @@ impl Shared {
 
     /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
     fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+        let bytes = places.iter().map(|place| place.len).sum();
+        let name = open.name.clone();
+        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
         let mut spool = match open.spool.take() {
             Some(spool) => spool,
             None => {
@@ -367,9 +393,10 @@ impl Shared {
                 let now = places.iter().map(|place| (place.id, place.len));
                 let expected: Vec<_> = captured.chain(now).collect();
                 self.end_loan(open)?;
-                self.with_room_in_scratch(&open.name, self.spool_waits(), || {
+                let start = |tier| {
                     let (name, expected) = (&open.name, expected.clone());
-                    let mut spool = Box::new(Spool::create(self, name, open.version, expected)?);
+                    let spool = Spool::create(self, tier, name, open.version, expected)?;
+                    let mut spool = Box::new(spool);
                     match self.spool_memory(open.id, &open.regions, &mut spool) {
                         Ok(()) => Ok(spool),
                         Err(error) => {
@@ -377,14 +404,38 @@ impl Shared {
                             Err(error)
                         }
                     }
-                })?
+                };
+                let waits = self.waits_for(FileTier::Scratch);
+                let started = self.with_room(coming, waits, || start(FileTier::Scratch));
+                match started {
+                    Err(error) if self.may_go_past_scratch(&mut open.persist, &error) => {
+                        self.make_room(FileTier::Persistent, &open.name);
+                        self.past_scratch(error, || start(FileTier::Persistent))?
+                    }
+                    started => started?,
+                }
             }
         };
         let mut places = places.to_vec();
         places.sort_by_key(|place| place.id);
-        let result = self.with_room_in_scratch(&open.name, self.spool_waits(), || {
-            self.spool_places(&mut spool, &places)
-        });
+        let mut result = match spool.tier() {
+            FileTier::Scratch => {
+                let waits = self.waits_for(FileTier::Scratch);
+                self.with_room(coming, waits, || self.spool_places(&mut spool, &places))
+            }
+            FileTier::Persistent => self.spool_places(&mut spool, &places),
+        };
+        if let Err(error) = &result {
+            let in_scratch = spool.tier() == FileTier::Scratch;
+            if in_scratch && self.may_go_past_scratch(&mut open.persist, error) {
+                let error = error.clone();
+                self.make_room(FileTier::Persistent, &open.name);
+                result = self.past_scratch(error, || {
+                    spool.go_past_scratch(self, &open.name, open.version)?;
+                    self.spool_places(&mut spool, &places)
+                });
+            }
+        }
         open.spool = Some(spool);
         result?;
         open.regions.extend(places.iter().map(|place| Region {
@@ -396,11 +447,58 @@ impl Shared {
         Ok(())
     }
 
-    /// How the application waits for room in scratch.
-    fn spool_waits(&self) -> impl Fn(Cleared, bool) -> bool + '_ {
-        |since, limited| {
-            self.catalog.wait(|state| state.scratch_room(since, limited)).unwrap_or(false)
+    /// Completes the file of a checkpoint, in scratch or past it.
+    fn complete_spool(
+        &self,
+        mut spool: Box<Spool>,
+        name: &str,
+        version: i32,
+        persist: bool,
+    ) -> Result<(FileTier, Written)> {
+        let mut completed = spool.complete(self);
+        if let Err(error) = &completed {
+            let in_scratch = spool.tier() == FileTier::Scratch;
+            if in_scratch && self.may_go_past_scratch(&mut Some(persist), error) {
+                let error = error.clone();
+                self.make_room(FileTier::Persistent, name);
+                completed = self.past_scratch(error, || {
+                    spool.go_past_scratch(self, name, version)?;
+                    spool.complete(self)
+                });
+            }
         }
+        match completed {
+            Ok(()) => Ok((spool.tier(), spool.finish())),
+            Err(error) => {
+                spool.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a checkpoint that scratch has refused may be written to persistent alone: one that is
+    /// to have a copy there, which is decided now if it was not; and any of a process without others.
+    fn may_go_past_scratch(&self, persist: &mut Option<bool>, refused: &Error) -> bool {
+        self.files.has_persistent()
+            && is_of_the_file_system(refused)
+            && (*persist.get_or_insert_with(|| self.is_to_persist())
+                || self.catalog.look(State::saves_anywhere))
+    }
+
+    /// Writes to persistent what scratch has `refused`.
+    fn past_scratch<T>(&self, refused: Error, write: impl FnOnce() -> Result<T>) -> Result<T> {
+        match write() {
+            Ok(written) => {
+                self.goes_past_scratch(refused);
+                Ok(written)
+            }
+            Err(error) => Err(refused.followed_by(format!("nor can persistent take it: {error}"))),
+        }
+    }
+
+    /// How the application waits for room in a tier of files.
+    fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
+        move |short| self.catalog.wait(|state| state.await_room_in(tier, short)).unwrap_or(false)
     }
 }
 

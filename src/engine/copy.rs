@@ -62,6 +62,12 @@ impl Shared {
             self.metrics.waited(Cause::Copy, since);
             return copied;
         }
+        if way == Way::In {
+            // As for copies of the processor: it is what the driver copies by where pages are not
+            // registered.
+            let down = runs.iter().filter(|run| run.tier == Tier::Host && !run.by_processor());
+            down.into_iter().try_for_each(|run| self.host()?.ensure(&run.extents))?;
+        }
         let mut queue = DeviceCopies::begin(self, runs)?;
         let since = Instant::now();
         let queued =

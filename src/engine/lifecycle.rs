@@ -69,6 +69,10 @@ impl Engine {
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
+        // Of several processes, none has a copy in persistent that the others have not.
+        if process.alone && config.persistent_interval.is_some() {
+            state.save_anywhere();
+        }
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
             let ledger = Ledger::new(&estate.ledger);
@@ -117,6 +121,9 @@ impl Engine {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");
             }
+        }
+        if config.persistent_interval.is_some() {
+            state.save_anywhere();
         }
         let catalog = Catalog::new(state);
         let config = match process.alone {
@@ -306,8 +313,29 @@ impl Engine {
         });
         let worker =
             worker.map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
-        self.workers.lock().push(worker);
+        let mut workers = self.workers.lock();
+        // The stack of a thread that has ended stays until somebody has waited for it, or says that
+        // nobody will.
+        workers.retain(|worker| !worker.is_finished());
+        workers.push(worker);
         Ok(())
+    }
+
+    /// Workers that have not ended, or of which that is not known yet.
+    #[cfg(test)]
+    pub(super) fn workers(&self) -> usize {
+        self.workers.lock().len()
+    }
+
+    /// What the application's thread does while it waits for room that comes when other processes tell
+    /// what they have.
+    pub fn do_meanwhile(&self, what: impl Fn(&Shared) + Send + Sync + 'static) {
+        let shared = Arc::downgrade(&self.shared);
+        self.catalog.do_meanwhile(move || {
+            if let Some(shared) = shared.upgrade() {
+                what(&shared);
+            }
+        });
     }
 
     /// Waits until nothing is being flushed, written or persisted. Reports the oldest background

@@ -12,7 +12,7 @@
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
 //! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
-//! | `scratch_room` | who writes to scratch | waits where that is full and files in it are about to go |
+//! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
@@ -22,6 +22,7 @@
 pub mod capture;
 pub mod copy;
 pub mod encode;
+pub mod file_room;
 pub mod gate;
 pub mod guard;
 pub mod loan;
@@ -37,6 +38,5 @@ pub mod transfer;
 
 mod lifecycle;
 mod prune;
-mod scratch_room;
 
 pub use lifecycle::Engine;

@@ -38,11 +38,12 @@ struct Now {
 }
 
 impl Owed {
-    /// The application has been told of this version, or `restores` it. Whether a worker has to be
-    /// started for its name.
-    fn ask(&self, name: &str, newest: i32, restores: bool) -> bool {
+    /// The application has been told of this version, or `restores` it; this job has taken it, if it
+    /// is its `own`. Whether a worker has to be started for its name.
+    fn ask(&self, name: &str, newest: i32, restores: bool, own: bool) -> bool {
         let mut now = self.now.lock();
-        if now.known.get(name).is_some_and(|known| restores || *known >= newest) {
+        // What is this job's own tells nothing new of what others have left.
+        if now.known.get(name).is_some_and(|known| restores || own || *known >= newest) {
             return false;
         }
         now.known.insert(name.to_owned(), newest);
@@ -56,7 +57,8 @@ impl Owed {
     pub fn holds(&self, name: &str, version: i32) -> bool {
         let now = self.now.lock();
         now.asked.iter().any(|asked| asked == name)
-            || now.versions.contains_key(&(name.to_owned(), version))
+            // Asked for each file that goes, while next to no job has anything to copy.
+            || !now.versions.is_empty() && now.versions.contains_key(&(name.to_owned(), version))
     }
 
     /// This job has written a version to scratch, in place of what an earlier one has left.
@@ -100,7 +102,10 @@ impl Shared {
         let config = &self.config;
         let wanted = config.persistent_interval.is_some() && !config.ephemeral;
         let both = self.files.has_scratch() && self.files.has_persistent();
-        wanted && both && self.owed.ask(name, newest, restores)
+        wanted && both && {
+            let own = self.catalog.look(|state| state.has_taken(name, newest));
+            self.owed.ask(name, newest, restores, own)
+        }
     }
 
     /// Waits until what earlier jobs owe is copied, as far as it can be.
@@ -151,6 +156,14 @@ impl Shared {
         }
     }
 
+    /// An error once the job ends: nothing of this is waited for then.
+    fn go_on(&self) -> Result<()> {
+        match self.stopping() {
+            true => Err(Error::new(Kind::Internal, "the job ends")),
+            false => Ok(()),
+        }
+    }
+
     /// Whether a scratch file is what its parities were made of, where there are any.
     fn is_as_encoded(&self, name: &str, version: i32) -> Result<bool> {
         let path = self.files.parity_path(name, version)?;
@@ -161,7 +174,9 @@ impl Shared {
         };
         let own = header.encoding.members.get(header.own as usize);
         let path = self.files.scratch_path(name, version)?;
-        own.map_or(Ok(true), |own| self.files.has_content(&path, own.len, own.digest))
+        own.map_or(Ok(true), |own| {
+            self.files.has_content(&path, own.len, own.digest, || self.go_on())
+        })
     }
 
     /// Copies one version. The bytes, if it was still owed.
@@ -172,10 +187,7 @@ impl Shared {
             return Err(Error::new(Kind::Corrupt, what));
         }
         let mut span = self.trace.span(Activity::Persist).of(name, version);
-        let go_on = || match self.stopping() {
-            true => Err(Error::new(Kind::Internal, "the job ends")),
-            false => Ok(()),
-        };
+        let go_on = || self.go_on();
         let copied = self.files.copy_owed(name, version, go_on, || self.naming.lock())?;
         let (bytes, _naming) = match copied {
             Some((bytes, naming)) => (Some(bytes), naming),
@@ -261,5 +273,45 @@ struct End<'a>(&'a Owed);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.rest();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Process;
+    use crate::config::Config;
+    use crate::engine::Engine;
+
+    /// Catches a worker for each version that a job has taken itself, and for each question of one
+    /// that takes none.
+    #[test]
+    fn only_what_is_new_is_looked_for() {
+        let owed = Owed::default();
+        assert!(owed.ask("x", 3, false, false));
+        assert!(!owed.ask("y", 3, false, true), "there is a worker");
+        owed.rest();
+        assert!(!owed.ask("x", 3, false, false));
+        assert!(!owed.ask("x", 4, false, true), "this job's own");
+        assert!(owed.ask("x", 5, false, false));
+    }
+
+    /// Catches threads that have ended and keep their stacks until the job ends.
+    #[test]
+    fn workers_that_come_and_go_leave_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            format!("mode = sync\nscratch = {0}/s\npersistent = {0}/p\n", folder.path().display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let at_first = engine.workers();
+        // One that has nothing left to do ends a moment later.
+        let settles = (1..2000).any(|version| {
+            engine.asks_for("x", version, false);
+            engine.await_owed();
+            std::thread::yield_now();
+            version > 20 && engine.workers() <= at_first + 2
+        });
+        assert!(settles, "{} workers, and {at_first} at first", engine.workers());
     }
 }

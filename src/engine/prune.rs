@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
-use crate::catalog::state::State;
 use crate::error::Result;
 use crate::policy::rounds::{Fate, PARITIES};
 
@@ -92,10 +91,10 @@ impl Shared {
                 let persistent = FileTier::Persistent as usize;
                 let persistent = self.retention[persistent].lock().has(name, version);
                 self.files.remove_scratch(name, version, persistent)?;
-                self.catalog.step(State::scratch_cleared);
             }
             FileTier::Persistent => self.files.remove_persistent(name, version)?,
         }
+        self.catalog.step(|state| state.file_cleared(tier));
         Ok(true)
     }
 

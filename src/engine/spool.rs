@@ -1,12 +1,12 @@
 //! A checkpoint that goes straight to its scratch file, on the application's thread: in
 //! `mode = sync`, or because it is larger than the memory tiers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::place::Place;
 use super::shared::Shared;
-use crate::catalog::entry::{Id, Region, Tier};
+use crate::catalog::entry::{FileTier, Id, Region, Tier};
 use crate::catalog::state::Source;
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Result};
@@ -21,6 +21,8 @@ use crate::tier::space::cut;
 #[derive(Debug)]
 pub struct Spool {
     output: Output,
+    /// Where it is: past scratch if that cannot take it.
+    tier: FileTier,
     complete: PathBuf,
     /// The header of the regions that were expected, with which the file begins.
     expected: Vec<u8>,
@@ -34,16 +36,20 @@ impl Spool {
     /// Starts the file of a checkpoint that is expected to have these regions, as id and size.
     pub fn create(
         shared: &Shared,
+        tier: FileTier,
         name: &str,
         version: i32,
         expected: Vec<(i32, u64)>,
     ) -> Result<Spool> {
         shared.settle();
-        let complete = shared.files.scratch_path(name, version)?;
+        let complete = match tier {
+            FileTier::Scratch => shared.files.scratch_path(name, version)?,
+            FileTier::Persistent => shared.files.own_persistent_path(name, version)?,
+        };
         let expected = Header::new(expected)?.encode();
-        let output =
-            Output::create(shared.files.temporary(&complete), shared.files.wants_digest())?;
-        let mut spool = Spool { output, complete, expected, written: Vec::new(), spoilt: false };
+        let output = new_output(shared, &complete)?;
+        let (written, spoilt) = (Vec::new(), false);
+        let mut spool = Spool { output, tier, complete, expected, written, spoilt };
         match spool.output.put(&spool.expected) {
             Ok(()) => Ok(spool),
             Err(error) => {
@@ -53,15 +59,36 @@ impl Spool {
         }
     }
 
-    /// Completes the file, under its temporary name.
-    pub fn complete(mut self, shared: &Shared) -> Result<Written> {
-        match self.put_in_order(shared).and_then(|()| shared.files.seal(&self.output)) {
-            Ok(()) => Ok(self.output.finish()),
-            Err(error) => {
-                self.discard();
-                Err(error)
-            }
+    /// Where it is.
+    pub fn tier(&self) -> FileTier {
+        self.tier
+    }
+
+    /// Goes on in persistent with what is written already, because scratch has no room for the rest.
+    ///
+    /// # Errors
+    /// The file is where it was.
+    pub fn go_past_scratch(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
+        let complete = shared.files.own_persistent_path(name, version)?;
+        let output = new_output(shared, &complete)?;
+        let end = self.output.end;
+        self.replace(output, |old, output| copy_range(old, output, 0, end))?;
+        (self.tier, self.complete) = (FileTier::Persistent, complete);
+        Ok(())
+    }
+
+    /// Completes the file, under its temporary name. After an error it is as it was.
+    pub fn complete(&mut self, shared: &Shared) -> Result<()> {
+        self.put_in_order(shared)?;
+        match self.tier {
+            FileTier::Scratch => shared.files.seal(&self.output),
+            FileTier::Persistent => shared.files.seal_straight(&self.output),
         }
+    }
+
+    /// What was completed.
+    pub fn finish(self) -> Written {
+        self.output.finish()
     }
 
     /// Copies the regions to a new file, in the order of the format, if there are other ones than
@@ -69,33 +96,46 @@ impl Spool {
     fn put_in_order(&mut self, shared: &Shared) -> Result<()> {
         let header = Header::new(self.written.iter().map(|&(id, size, _)| (id, size)).collect())?;
         let in_order = self.written.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if in_order && !self.spoilt && header.encode() == self.expected {
+        let encoded = header.encode();
+        if in_order && !self.spoilt && encoded == self.expected {
             return Ok(());
         }
-        let temporary = shared.files.temporary(&self.complete);
-        let mut output = Output::create(temporary, shared.files.wants_digest())?;
-        let copied = self.copy_to(&mut output, &header);
-        let old = std::mem::replace(&mut self.output, output);
-        files::remove(&old.temporary)?;
+        let output = new_output(shared, &self.complete)?;
+        let written = std::mem::take(&mut self.written);
+        let copied = self.replace(output, |old, output| {
+            output.put(&header.encode())?;
+            for region in header.places() {
+                if let Some(&(_, size, from)) = written.iter().find(|w| w.0 == region.id) {
+                    copy_range(old, output, from, size)?;
+                }
+            }
+            Ok(())
+        });
+        self.written = written;
+        if copied.is_ok() {
+            // It has nothing to be put in order any more.
+            let mut at = encoded.len() as u64;
+            self.written.sort_unstable_by_key(|written| written.0);
+            for written in &mut self.written {
+                written.2 = at;
+                at += written.1;
+            }
+            (self.expected, self.spoilt) = (encoded, false);
+        }
         copied
     }
 
-    fn copy_to(&self, output: &mut Output, header: &Header) -> Result<()> {
-        output.put(&header.encode())?;
-        let mut buffer = vec![0; SLICE as usize];
-        for region in header.places() {
-            let Some(&(_, size, from)) = self.written.iter().find(|w| w.0 == region.id) else {
-                continue;
-            };
-            let mut done = 0;
-            while done < size {
-                let bytes = &mut buffer[..(size - done).min(SLICE) as usize];
-                let old = &self.output;
-                files::read_exact_at(&old.file, bytes, from + done, &old.temporary)?;
-                output.put(bytes)?;
-                done += bytes.len() as u64;
-            }
+    /// Puts `output` in the place of the file, once `copy` has brought to it what it is to have.
+    fn replace(
+        &mut self,
+        mut output: Output,
+        copy: impl FnOnce(&Output, &mut Output) -> Result<()>,
+    ) -> Result<()> {
+        if let Err(error) = copy(&self.output, &mut output) {
+            output.finish().discard();
+            return Err(error);
         }
+        std::mem::replace(&mut self.output, output).finish().discard();
         Ok(())
     }
 
@@ -103,6 +143,23 @@ impl Spool {
     pub fn discard(self) {
         self.output.finish().discard();
     }
+}
+
+fn new_output(shared: &Shared, complete: &Path) -> Result<Output> {
+    Output::create(shared.files.temporary(complete), shared.files.wants_digest())
+}
+
+/// Appends bytes of one file to another.
+fn copy_range(old: &Output, output: &mut Output, from: u64, len: u64) -> Result<()> {
+    let mut buffer = vec![0; len.min(SLICE) as usize];
+    let mut done = 0;
+    while done < len {
+        let bytes = &mut buffer[..(len - done).min(SLICE) as usize];
+        files::read_exact_at(&old.file, bytes, from + done, &old.temporary)?;
+        output.put(bytes)?;
+        done += bytes.len() as u64;
+    }
+    Ok(())
 }
 
 impl Shared {

@@ -2,16 +2,17 @@
 
 use std::time::Instant;
 
+use super::file_room::Coming;
 use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
-use crate::catalog::state::{After, FileJob, PersistJob, State};
+use crate::catalog::state::{After, FileJob, PersistJob, Short, State};
 use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
 use crate::platform::files;
-use crate::tier::files::{Output, Target, Wanted, Written};
+use crate::tier::files::{Output, Place, Target, Wanted, Written};
 use crate::tier::space::cut;
 use crate::trace::Activity;
 
@@ -22,12 +23,13 @@ pub fn write(shared: &Shared) -> Result<()> {
         return Ok(());
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
-        let wait = |since, limited| {
-            let room = |state: &mut State| state.await_scratch_room(since, limited);
+        let wait = |short| {
+            let room = |state: &mut State| state.await_room_in(FileTier::Scratch, short);
             shared.catalog.next(Worker::Write, room).unwrap_or(false)
         };
-        let written =
-            shared.with_room_in_scratch(&job.name, wait, || write_temporary(shared, &job));
+        let bytes = job.regions.iter().map(|region| region.size).sum();
+        let coming = Coming { tier: FileTier::Scratch, name: &job.name, bytes };
+        let written = shared.with_room(coming, wait, || write_temporary(shared, &job));
         let naming = shared.naming.lock();
         let result = written
             .and_then(|written| give_name(shared, &job, written))
@@ -37,9 +39,12 @@ pub fn write(shared: &Shared) -> Result<()> {
             shared.arrived(FileTier::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
+        let failure = result.as_ref().err().map(ToString::to_string);
         let after = shared.step_counted(|state| state.write_done(&job, result));
-        if after == After::Unlink {
-            unlink(shared, &job.name, job.version);
+        match after {
+            After::Keep => {}
+            After::Unlink => unlink(shared, &job.name, job.version),
+            After::Say => shared.goes_past_scratch(failure.unwrap_or_default()),
         }
         drop(naming);
     }
@@ -48,38 +53,66 @@ pub fn write(shared: &Shared) -> Result<()> {
 
 /// Makes persistent copies until the engine stops.
 pub fn persist(shared: &Shared) -> Result<()> {
+    let wait = |short| {
+        let room = |state: &mut State| state.await_room_in(FileTier::Persistent, short);
+        shared.catalog.next(Worker::Persist, room).unwrap_or(false)
+    };
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
-        persist_one(shared, &job);
+        persist_one(shared, &job, wait);
     }
     Ok(())
 }
 
 /// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
-/// it (`mode = sync`).
-pub(super) fn persist_one(shared: &Shared, job: &PersistJob) {
-    let since = Instant::now();
-    let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
-    shared.make_room(FileTier::Persistent, &job.name);
-    let result = shared
-        .files
-        .persist(&job.name, job.version, job.routed.as_deref(), job.place.as_ref())
-        .map(|bytes| {
-            shared.metrics.hop(Hop::FtoP).add(bytes, since.elapsed());
-            span.bytes(bytes);
-        })
-        .map_err(about(&job.name, job.version));
-    drop(span);
+/// it (`mode = sync`), which waits for room by `wait`.
+pub(super) fn persist_one(shared: &Shared, job: &PersistJob, wait: impl Fn(Short) -> bool) {
+    let brought = match &job.routed {
+        Some(_) => bring(shared, job),
+        None => {
+            let bytes = match &job.straight {
+                Some(source) => source.regions.iter().map(|region| region.size).sum(),
+                None => shared.files.scratch_len(&job.name, job.version),
+            };
+            let coming = Coming { tier: FileTier::Persistent, name: &job.name, bytes };
+            shared.with_room(coming, wait, || bring(shared, job))
+        }
+    };
     let _naming = shared.naming.lock();
-    if result.is_ok() {
+    let result = brought
+        .and_then(|written| written.map_or(Ok(true), |w| give_name_straight(shared, job, w)))
+        .map_err(about(&job.name, job.version));
+    if matches!(result, Ok(true)) {
         shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
     }
-    let after = shared.catalog.step(|state| state.persist_done(job.id, result));
+    let result = result.map(|_| ());
+    let after = shared.step_counted(|state| state.persist_done(job, result));
     // Its scratch file had to stay until now.
     shared.prune(FileTier::Scratch, &job.name);
     if after == After::Unlink {
         unlink(shared, &job.name, job.version);
     }
     shared.catalog.step(State::persist_settled_down);
+}
+
+/// Copies a scratch file to its place in persistent; or writes there what has none, under a
+/// temporary name.
+fn bring(shared: &Shared, job: &PersistJob) -> Result<Option<Written>> {
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
+    let place = job.place.as_ref();
+    let (hop, bytes, written) = match &job.straight {
+        None => {
+            let routed = job.routed.as_deref();
+            (Hop::FtoP, shared.files.persist(&job.name, job.version, routed, place)?, None)
+        }
+        Some(source) => {
+            let written = write_straight(shared, source, place)?;
+            (from_memory(source), written.len, Some(written))
+        }
+    };
+    shared.metrics.hop(hop).add(bytes, since.elapsed());
+    span.bytes(bytes);
+    Ok(written)
 }
 
 /// Reads files ahead until the engine stops.
@@ -111,14 +144,41 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let complete = output.finish();
     match written {
         Ok(()) => {
-            let from_device = job.memory.iter().flatten().any(|s| s.tier == Tier::Device);
-            let hop = if from_device { Hop::DtoF } else { Hop::HtoF };
-            shared.metrics.hop(hop).add(complete.len, since.elapsed());
+            shared.metrics.hop(from_memory(job)).add(complete.len, since.elapsed());
             span.bytes(complete.len);
             Ok(complete)
         }
         Err(error) => {
             complete.discard();
+            Err(error)
+        }
+    }
+}
+
+/// The way of a file that is written from memory.
+fn from_memory(job: &FileJob) -> Hop {
+    let from_device = job.memory.iter().flatten().any(|source| source.tier == Tier::Device);
+    if from_device {
+        Hop::DtoF
+    } else {
+        Hop::HtoF
+    }
+}
+
+/// Writes a persistent file from memory, under its temporary name.
+fn write_straight(shared: &Shared, job: &FileJob, place: Option<&Place>) -> Result<Written> {
+    bind(shared)?;
+    let mut output = shared.files.create_straight(&job.name, job.version, place)?;
+    let written =
+        write_file(shared, job, &mut output).and_then(|()| shared.files.seal_straight(&output));
+    let complete = output.finish();
+    match written {
+        Ok(()) => Ok(complete),
+        Err(error) => {
+            // A part lies in the file of all.
+            if place.is_none() {
+                complete.discard();
+            }
             Err(error)
         }
     }
@@ -132,6 +192,22 @@ fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
     }
     let named = shared.files.publish(&written, &job.name, job.version);
     if named.is_err() {
+        written.discard();
+    }
+    named.map(|()| true)
+}
+
+/// The same for a file that is written past scratch.
+fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Result<bool> {
+    let place = job.place.as_ref();
+    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+        if place.is_none() {
+            written.discard();
+        }
+        return Ok(false);
+    }
+    let named = shared.publish_straight(&written, &job.name, job.version, place);
+    if named.is_err() && place.is_none() {
         written.discard();
     }
     named.map(|()| true)
@@ -187,7 +263,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 fn unlink(shared: &Shared, name: &str, version: i32) {
     shared.left_scratch(name, version);
     match shared.files.remove_scratch(name, version, None) {
-        Ok(()) => shared.catalog.step(State::scratch_cleared),
+        Ok(()) => shared.catalog.step(|state| state.file_cleared(FileTier::Scratch)),
         Err(error) => log::warn!("{error}"),
     }
 }

@@ -117,6 +117,12 @@ impl<'a> Queue<'a> {
         let untouched = host.untouched(places);
         if untouched > 0 {
             shared.memory_is_short(untouched);
+            // Not all copies are the device's: the driver writes by the processor to pages that are
+            // not registered.
+            if let Err(error) = host.ensure(places) {
+                let error = about(name, version)(error.within(what));
+                return Flushed { end: MoveEnd::Failed(error), untouched };
+            }
         }
         host.writing(places);
         let flushing = shared.pace.flush();

@@ -179,6 +179,14 @@ pub fn check_writable(directory: &Path) -> Result<()> {
 /// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] if it is a directory, a device, a
 /// pipe or a socket; else the system's. All name the path.
 pub fn open(path: &Path) -> Result<File> {
+    open_measured(path).map(|(file, _)| file)
+}
+
+/// The same, with the bytes that the file has: what tells that it is one tells these, too.
+///
+/// # Errors
+/// As [`open`].
+fn open_measured(path: &Path) -> Result<(File, u64)> {
     let failed = |e: io::Error| {
         let kind = if e.kind() == ErrorKind::NotFound { Kind::NotFound } else { Kind::System };
         Error::new(kind, format!("open {}: {e}", path.display()))
@@ -186,9 +194,10 @@ pub fn open(path: &Path) -> Result<File> {
     // Of no effect on the reads of a file.
     let file =
         OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
-    let kind = file.metadata().map_err(failed)?.file_type();
+    let found = file.metadata().map_err(failed)?;
+    let kind = found.file_type();
     if kind.is_file() {
-        return Ok(file);
+        return Ok((file, found.len()));
     }
     let what = if kind.is_dir() { "a directory" } else { "a device, a pipe or a socket" };
     Err(Error::new(Kind::Corrupt, format!("{} is {what}, not a file", path.display())))
@@ -349,9 +358,9 @@ pub fn free_space(path: &Path) -> Result<u64> {
 /// [`Kind::NotFound`] if there is no `source`; [`Kind::Corrupt`] if it became shorter meanwhile;
 /// [`Kind::NoRoom`] if the target is full; else the system's, with the path.
 pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Result<u64> {
-    let from = open(source)?;
+    let (from, total) = open_measured(source)?;
     let to = create(temporary)?;
-    let copied = copy_all(&from, &to, (source, temporary), || Ok(())).and_then(|bytes| {
+    let copied = copy_all(&from, &to, total, (source, temporary), || Ok(())).and_then(|bytes| {
         if durability == Durability::Synced {
             sync(&to, temporary)?;
         }
@@ -382,17 +391,18 @@ pub fn copy_between(
     };
     seek(&mut from, 0, paths.0)?;
     seek(&mut to, offset, paths.1)?;
-    copy_all(from, to, paths, go_on)
+    let total = len(from, paths.0)?;
+    copy_all(from, to, total, paths, go_on)
 }
 
-/// Copies from the position of `from` (its start) to that of `to`.
+/// Copies the `total` bytes of `from`, from its position (its start) to that of `to`.
 fn copy_all(
     from: &File,
     to: &File,
+    total: u64,
     (source, temporary): (&Path, &Path),
     mut go_on: impl FnMut() -> Result<()>,
 ) -> Result<u64> {
-    let total = len(from, source)?;
     let failed = |e: &io::Error| {
         write_error(format!("copy {} to {}", source.display(), temporary.display()), e)
     };

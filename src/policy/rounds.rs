@@ -27,6 +27,10 @@ pub const VALUES: usize = 3 + 2 * TIERS;
 /// What a process passes to a round, of which the least of all is found.
 pub type Values = [i64; VALUES];
 
+/// What a process passes between rounds, of which the least of all is found: up to which round all is
+/// known, and the last one of which it has nothing, negated.
+pub type Tidings = [i64; 2 * TIERS];
+
 /// Less than any key that is passed, and than any that is passed negated.
 const NO_KEY: i64 = (i64::MIN >> 1) - 1;
 
@@ -240,6 +244,33 @@ impl Rounds {
         self.taken.push_back((self.begun, id));
     }
 
+    /// What this process knows of the files of all rounds until now, between rounds.
+    pub fn tidings(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Tidings {
+        let settled = self.settle(fate);
+        // The checkpoint of the last round may still begin.
+        let last = self.begun - u64::from(self.owed);
+        let mut values = [0; 2 * TIERS];
+        for tier in 0..TIERS {
+            values[tier] = settled[tier].min(last) as i64;
+            values[TIERS + tier] = -(self.missing[tier] as i64);
+        }
+        values
+    }
+
+    /// Takes the least of what all processes know between rounds. Nothing counts before its round has
+    /// ended: only then is it known that all have taken the same checkpoint.
+    pub fn hear_tidings(&mut self, least: &Tidings) -> [Learned; TIERS] {
+        std::array::from_fn(|tier| {
+            let round = |value: i64| u64::try_from(value).unwrap_or(0);
+            let settled = round(least[tier]).min(self.ended);
+            let missing = round(least[TIERS + tier].saturating_neg());
+            if self.broken || missing > self.ended {
+                return Learned::default();
+            }
+            self.learn(tier, settled, missing)
+        })
+    }
+
     /// Takes the result of the next round.
     pub fn end(&mut self, least: &Values) -> Outcome {
         self.ended += 1;
@@ -357,6 +388,9 @@ mod tests {
         passed: Vec<Values>,
         /// Results that were taken.
         taken: usize,
+        /// What was told between rounds, oldest first, and how many results of that were taken.
+        told: Vec<Tidings>,
+        heard: usize,
         /// The checkpoints of its rounds, and what became of their files.
         ids: Vec<(Id, Fate)>,
         files: BTreeSet<i32>,
@@ -378,15 +412,18 @@ mod tests {
         /// cannot be.
         Protect(usize, bool),
         Hear(usize),
+        /// It takes what was told between rounds, and tells what it knows.
+        Tell(usize),
     }
 
     const PROCESSES: usize = 3;
 
     fn step() -> impl Strategy<Value = Step> {
-        (0..PROCESSES, 0..28u8).prop_map(|(process, what)| match what {
+        (0..PROCESSES, 0..34u8).prop_map(|(process, what)| match what {
             0 => Step::Refuse(process),
             1 => Step::GiveUp(process),
             20..28 => Step::Protect(process, what > 20),
+            28..34 => Step::Tell(process),
             2..8 => Step::Take(process),
             8..14 => Step::Write(process),
             _ => Step::Hear(process),
@@ -395,6 +432,26 @@ mod tests {
 
     /// The first version that the job takes: those before are of an earlier one.
     const FIRST: usize = 4;
+
+    /// What a process says of its files.
+    fn fate_by<'a>(
+        ids: &'a [(Id, Fate)],
+        files: &'a BTreeSet<i32>,
+        parities: &'a BTreeMap<i32, bool>,
+    ) -> impl Fn(Id, usize) -> Fate + 'a {
+        |id, tier| {
+            let fate = ids.iter().find(|known| known.0 == id).unwrap().1;
+            let version = (id / 10) as i32;
+            match (fate, parities.get(&version)) {
+                (Fate::There, made) if tier == PARITIES => match made {
+                    Some(true) => Fate::There,
+                    None if files.contains(&version) => Fate::Open,
+                    _ => Fate::Missing,
+                },
+                (fate, _) => fate,
+            }
+        }
+    }
 
     proptest! {
         /// Processes take the same checkpoints at their own pace, some not everywhere, write their
@@ -422,18 +479,7 @@ mod tests {
                     Step::Take(p) | Step::Refuse(p) | Step::GiveUp(p) => {
                         let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
                         let version = FIRST + ids.len();
-                        let fate = |id: Id, tier| {
-                            let fate = ids.iter().find(|known| known.0 == id).unwrap().1;
-                            let version = (id / 10) as i32;
-                            match (fate, parities.get(&version)) {
-                                (Fate::There, made) if tier == PARITIES => match made {
-                                    Some(true) => Fate::There,
-                                    None if files.contains(&version) => Fate::Open,
-                                    _ => Fate::Missing,
-                                },
-                                (fate, _) => fate,
-                            }
-                        };
+                        let fate = fate_by(ids, files, parities);
                         passed.push(rounds.begin(version as i64 * 77, None, fate));
                         // Numbers of checkpoints differ between processes.
                         let id = version as Id * 10 + p as Id;
@@ -460,6 +506,25 @@ mod tests {
                         let next = written.iter().find(|version| !parities.contains_key(version));
                         if let Some(version) = next {
                             parities.insert(*version, succeeds && files.contains(version));
+                        }
+                    }
+                    Step::Tell(p) => {
+                        let number = processes[p].heard;
+                        if processes.iter().all(|other| other.told.len() > number) {
+                            let least: Tidings = std::array::from_fn(|value| {
+                                let told = processes.iter().map(|other| other.told[number][value]);
+                                told.min().unwrap()
+                            });
+                            let process = &mut processes[p];
+                            process.heard += 1;
+                            let learned = process.rounds.hear_tidings(&least);
+                            process.common.learn(learned[0]);
+                            process.protected.learn(learned[PARITIES]);
+                        }
+                        let Process { rounds, ids, files, parities, told, heard, .. } =
+                            &mut processes[p];
+                        if told.len() == *heard {
+                            told.push(rounds.tidings(fate_by(ids, files, parities)));
                         }
                     }
                     Step::Hear(p) => {
@@ -512,6 +577,26 @@ mod tests {
 
     fn least(all: &[Values]) -> Values {
         std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
+    }
+
+    /// Catches versions that count before it is known that all have taken the same, and one whose
+    /// checkpoint has not begun; and processes that learn nothing between two checkpoints.
+    #[test]
+    fn what_all_have_is_told_between_rounds() {
+        let there = |_, _| Fate::There;
+        let mut rounds = [Rounds::default(), Rounds::default()];
+        let passed = rounds.each_mut().map(|rounds| rounds.begin(7, None, there));
+        let tell = |rounds: &mut [Rounds; 2]| {
+            let told = rounds.each_mut().map(|rounds| rounds.tidings(there));
+            let least: Tidings = std::array::from_fn(|value| told[0][value].min(told[1][value]));
+            rounds.each_mut().map(|rounds| rounds.hear_tidings(&least)[0].more)
+        };
+        assert_eq!(tell(&mut rounds), [None; 2], "it has not begun");
+        rounds.iter_mut().for_each(|rounds| rounds.opened(5, false));
+        assert_eq!(tell(&mut rounds), [None; 2], "the round has not ended");
+        rounds.iter_mut().for_each(|rounds| drop(rounds.end(&least(&passed))));
+        assert_eq!(tell(&mut rounds), [Some(Range { first: 5, last: 5, goes_on: true }); 2]);
+        assert_eq!(tell(&mut rounds), [None; 2]);
     }
 
     /// The process that decides does so for all; nothing counts as settled before.

@@ -1,20 +1,18 @@
 //! Stored adjoints: the newest that every process has in its files stays, and what is older goes.
 //!
 //! A file comes to its place in the background, at a time of its own in every process. So each
-//! process says with each adjoint that it stores which one it has for certain, and takes what the
-//! others have said when it comes: nobody waits, and at any moment there is one that all have.
+//! process says when they meet ([`meetings`](super::meetings)) which one it has for certain, and at any
+//! moment there is one that all have.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
+use super::meetings;
 use crate::catalog::entry::FileTier;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::mpi::{Comm, Pending};
 
 /// The tiers of files, by number.
-const TIERS: [FileTier; 2] = [FileTier::Scratch, FileTier::Persistent];
-/// What stands for no version.
-const NONE: i64 = -1;
+const TIERS: [FileTier; meetings::TIERS] = [FileTier::Scratch, FileTier::Persistent];
 
 /// The adjoints of a run.
 #[derive(Debug)]
@@ -25,22 +23,14 @@ pub struct Adjoints {
     next: i32,
     /// The state that the last one stored has come to.
     stored: Option<u64>,
-    channel: Option<Comm>,
-    posted: VecDeque<Pending>,
 }
 
 impl Adjoints {
     /// Of this name, of which `there` are left from before; `next` is the next one's version, and
     /// `stored` the state that the one to go on from has come to.
-    pub fn new(
-        name: String,
-        there: BTreeSet<i32>,
-        next: i32,
-        stored: Option<u64>,
-        channel: Option<Comm>,
-    ) -> Adjoints {
+    pub fn new(name: String, there: BTreeSet<i32>, next: i32, stored: Option<u64>) -> Adjoints {
         let there = [there.clone(), there];
-        Adjoints { name, there, next, stored, channel, posted: VecDeque::new() }
+        Adjoints { name, there, next, stored }
     }
 
     /// The state that the last one stored has come to.
@@ -59,30 +49,23 @@ impl Adjoints {
             there.insert(version);
         }
         self.stored = Some(fine);
-        self.tidy(client)
-    }
-
-    /// Removes what is older than the newest one that all have.
-    fn tidy(&mut self, client: &Client) -> Result<()> {
-        let newest = TIERS.map(|tier| {
-            let there = self.there[tier as usize].iter().rev();
-            there.copied().find(|version| client.has_file(&self.name, *version, tier))
-        });
-        let Some(channel) = &self.channel else {
-            return self.retire(client, newest);
-        };
-        let mine = newest.map(|version| version.map_or(NONE, i64::from));
-        self.posted.push_back(channel.begin_least(&mine)?);
-        while let Some(first) = self.posted.front_mut() {
-            let Some(least) = first.poll()? else { break };
-            self.posted.pop_front();
-            let of = |tier: usize| least.get(tier).and_then(|least| i32::try_from(*least).ok());
-            self.retire(client, [of(0), of(1)].map(|version| version.filter(|v| *v >= 0)))?;
-        }
         Ok(())
     }
 
-    fn retire(&mut self, client: &Client, newest: [Option<i32>; 2]) -> Result<()> {
+    /// The newest one that this process has in a file, by tier.
+    pub fn newest(&self, client: &Client) -> [Option<i32>; meetings::TIERS] {
+        TIERS.map(|tier| {
+            let there = self.there[tier as usize].iter().rev();
+            there.copied().find(|version| client.has_file(&self.name, *version, tier))
+        })
+    }
+
+    /// Removes what is older than the newest one that all have, by tier.
+    pub fn retire(
+        &mut self,
+        client: &Client,
+        newest: [Option<i32>; meetings::TIERS],
+    ) -> Result<()> {
         for tier in TIERS {
             let Some(newest) = newest[tier as usize] else { continue };
             let there = &mut self.there[tier as usize];
@@ -95,11 +78,5 @@ impl Adjoints {
             }
         }
         Ok(())
-    }
-
-    /// Ends what the processes tell each other. Collective.
-    pub fn conclude(&mut self) -> Result<()> {
-        self.posted.drain(..).try_for_each(|mut pending| pending.wait().map(|_| ()))?;
-        self.channel.take().map_or(Ok(()), Comm::free)
     }
 }

@@ -1,15 +1,11 @@
-//! When to look at the time, and to stop: all processes at the same step.
+//! When to look at the time, and whether to stop.
 //!
 //! Steps may take microseconds or minutes, so the time is looked at after a number of steps that
-//! follows their pace. With several processes, each look tells the others whether to stop and after
-//! how many steps to look again, and takes what was told at the look before, which everybody is past:
-//! the processes wait for no more than one another's last look.
+//! follows their pace. Several processes agree on that number, and on a stop, when they meet
+//! ([`meetings`](super::meetings)), which is at each look.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-use crate::error::Result;
-use crate::mpi::{Comm, Pending};
 
 /// About how long it takes from look to look.
 const LOOK: Duration = Duration::from_millis(50);
@@ -22,8 +18,6 @@ pub struct Clock<'a> {
     since: Instant,
     limit: Option<Duration>,
     asked: &'a AtomicBool,
-    channel: Option<Comm>,
-    posted: Option<Pending>,
     last: Instant,
     /// From look to look.
     interval: u64,
@@ -31,16 +25,19 @@ pub struct Clock<'a> {
     left: u64,
 }
 
+/// What a look shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The time is over, or the run was asked to stop.
+    pub stop: bool,
+    /// After how many steps this process would look again.
+    pub interval: u64,
+}
+
 impl<'a> Clock<'a> {
     /// From `since` on, to stop after `limit` or when `asked`.
-    pub fn new(
-        since: Instant,
-        limit: Option<Duration>,
-        asked: &'a AtomicBool,
-        channel: Option<Comm>,
-    ) -> Clock<'a> {
-        let last = Instant::now();
-        Clock { since, limit, asked, channel, posted: None, last, interval: 1, left: 1 }
+    pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> Clock<'a> {
+        Clock { since, limit, asked, last: Instant::now(), interval: 1, left: 1 }
     }
 
     /// How many steps may be computed before the next look, at least 1.
@@ -48,49 +45,24 @@ impl<'a> Clock<'a> {
         self.left
     }
 
-    /// So many steps were computed. Whether to stop now.
-    pub fn passed(&mut self, steps: u64) -> Result<bool> {
+    /// So many steps were computed. A look, if it is time for one; `alone`, also when the run was asked
+    /// to stop.
+    pub fn passed(&mut self, steps: u64, alone: bool) -> Option<Look> {
         self.left = self.left.saturating_sub(steps);
         let asked = self.asked.load(Ordering::Relaxed);
-        // Alone, it need not wait for a look at the time.
-        if self.left > 0 && !(asked && self.channel.is_none()) {
-            return Ok(false);
+        if self.left > 0 && !(asked && alone) {
+            return None;
         }
         let now = Instant::now();
         let stop = asked || self.limit.is_some_and(|limit| now.duration_since(self.since) >= limit);
-        let wanted =
-            paced(self.interval, now.duration_since(std::mem::replace(&mut self.last, now)));
-        let (stop, interval) = match &self.channel {
-            None => (stop, wanted),
-            Some(channel) => {
-                let (stop_now, interval) = match self.posted.take() {
-                    Some(mut before) => decided(before.wait()?.as_deref(), self.interval),
-                    None => (false, self.interval),
-                };
-                if !stop_now {
-                    // Both numbers are small enough.
-                    let mine = [i64::from(!stop), wanted as i64];
-                    self.posted = Some(channel.begin_least(&mine)?);
-                }
-                (stop_now, interval)
-            }
-        };
-        (self.interval, self.left) = (interval, interval);
-        Ok(stop)
+        let took = now.duration_since(std::mem::replace(&mut self.last, now));
+        Some(Look { stop, interval: paced(self.interval, took) })
     }
 
-    /// Ends what the processes tell each other. Collective.
-    pub fn conclude(&mut self) -> Result<()> {
-        self.posted.take().map_or(Ok(()), |mut pending| pending.wait().map(|_| ()))?;
-        self.channel.take().map_or(Ok(()), Comm::free)
-    }
-}
-
-/// What the processes have decided: whether to stop, and how many steps to the next look.
-fn decided(least: Option<&[i64]>, interval: u64) -> (bool, u64) {
-    match least {
-        Some([go_on, wanted]) => (*go_on == 0, u64::try_from(*wanted).unwrap_or(1).max(1)),
-        _ => (false, interval),
+    /// Looks again after so many steps; `None`: after as many as before.
+    pub fn set(&mut self, interval: Option<u64>) {
+        self.interval = interval.unwrap_or(self.interval);
+        self.left = self.interval;
     }
 }
 
@@ -126,16 +98,19 @@ mod tests {
     #[test]
     fn a_run_stops_when_it_is_asked_to_or_its_time_is_over() {
         let asked = AtomicBool::new(false);
-        let mut clock = Clock::new(Instant::now(), None, &asked, None);
-        assert!(!clock.passed(1).unwrap());
-        assert!(clock.left() > 1 && !clock.passed(1).unwrap());
+        let mut clock = Clock::new(Instant::now(), None, &asked);
+        let look = clock.passed(1, true).unwrap();
+        assert!(!look.stop && look.interval > 1);
+        clock.set(Some(look.interval));
+        assert!(clock.left() > 1 && clock.passed(1, true).is_none());
         asked.store(true, Ordering::Relaxed);
-        assert!(clock.passed(1).unwrap());
+        // Several processes stop at a look that is one for all.
+        assert!(clock.left() == 1 || clock.passed(1, false).is_none());
+        assert!(clock.passed(0, true).unwrap().stop);
         asked.store(false, Ordering::Relaxed);
-        let mut clock = Clock::new(Instant::now(), Some(Duration::ZERO), &asked, None);
-        assert!(clock.passed(1).unwrap());
-        assert_eq!(decided(Some(&[0, 7]), 3), (true, 7));
-        assert_eq!(decided(Some(&[1, 7]), 3), (false, 7));
-        assert_eq!(decided(None, 3), (false, 3));
+        let mut clock = Clock::new(Instant::now(), Some(Duration::ZERO), &asked);
+        assert!(clock.passed(1, true).unwrap().stop);
+        clock.set(None);
+        assert_eq!(clock.left(), 1);
     }
 }

@@ -11,7 +11,8 @@
 //! | [`run`] | action by action, to the end or to a stop |
 //! | [`adjoints`] | stored adjoints: which is the newest that all have, and which may go |
 //! | [`replay`] | whether states that are computed again are what they were |
-//! | [`clock`] | when to look at the time, and to stop, all processes at the same step |
+//! | [`clock`] | when to look at the time, and whether to stop |
+//! | [`meetings`] | what the processes tell each other: to stop at the same step, to fail together |
 //!
 //! A slot is a version of the checkpoints of the run's name, so that overwriting it is taking that
 //! version again: at any moment the store has the old state or the new one, whole. Stored adjoints
@@ -21,6 +22,7 @@
 
 pub mod adjoints;
 pub mod clock;
+pub mod meetings;
 pub mod position;
 pub mod replay;
 pub mod run;

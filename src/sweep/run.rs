@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::adjoints::Adjoints;
 use super::clock::Clock;
+use super::meetings::{Meetings, Word};
 use super::position::Marker;
 use super::replay::Replay;
 use super::settings::Settings;
@@ -20,7 +21,7 @@ use crate::error::{Error, Kind, Result};
 ///
 /// # Errors
 /// A setting that cannot be, a store of another computation (both change nothing), what failed of
-/// the application's, or of the store. The store keeps what it has.
+/// the application's, or of the store, on this process or on another one. The store keeps what it has.
 pub fn run(
     settings: &Settings,
     problem: &mut dyn Problem,
@@ -30,9 +31,8 @@ pub fn run(
     let since = Instant::now();
     let adjoints = settings.name_of_adjoints();
     let ended = begin(settings, problem, reach).and_then(|begun| {
-        let mut sweep = Sweep::new(settings, problem, reach, begun, since, asked)?;
-        let outcome = sweep.go()?;
-        sweep.finish(outcome)
+        let meetings = reach.with(|client| client.channel()?.map(Meetings::over).transpose())?;
+        Sweep::new(settings, problem, reach, begun, since, asked, meetings)?.drive()
     });
     // The application's memory may go away when this returns.
     let cleared = reach.with(|client| {
@@ -61,10 +61,16 @@ struct Sweep<'a, R> {
     adjoints: Adjoints,
     replay: Option<Replay>,
     clock: Clock<'a>,
+    /// With the other processes, if there are any.
+    meetings: Option<Meetings>,
+    /// What failed here, while the others do not know yet: nothing is stored from there on.
+    failure: Option<Error>,
     /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
     first_place: u64,
     /// What is in each slot.
     slots: BTreeMap<u64, u64>,
+    /// The version of the adjoint that it goes on from.
+    goes_on_from: Option<i32>,
     /// The state that the application has.
     at: Option<u64>,
     /// The state that the adjoint has come to.
@@ -79,40 +85,32 @@ impl<'a, R: Reach> Sweep<'a, R> {
         begun: Begun,
         since: Instant,
         asked: &'a AtomicBool,
+        meetings: Option<Meetings>,
     ) -> Result<Self> {
         let Begun { course, of, states, adjoints: adjoint, found, common, replay } = begun;
         let steps = of.steps;
-        let (first_place, channels, lasting) = reach.with(|client| {
-            let channels = [client.channel()?, client.channel()?];
-            Ok((client.reserve_hints(steps + 1), channels, client.keeps_files()))
-        })?;
-        let [to_clock, to_adjoints] = channels;
+        let (first_place, lasting) =
+            reach.with(|client| Ok((client.reserve_hints(steps + 1), client.keeps_files())))?;
         let there: BTreeSet<i32> = match common.resumes {
             true => found.adjoints.iter().map(|(version, _)| *version).collect(),
             false => BTreeSet::new(),
         };
         let stored = common.survivors.adjoint;
         let survivors = &common.survivors.states;
-        let name_of_adjoints = settings.name_of_adjoints();
-        let restored = match common.adjoint {
-            Some((version, _)) => {
-                reach.with(|client| client.restore_managed(&name_of_adjoints, version, None))
-            }
-            None => Ok(()),
-        };
-        together(reach, restored, "restore its adjoint")?;
-        let sweep = Sweep {
+        Ok(Sweep {
             adjoints: Adjoints::new(
-                name_of_adjoints,
+                settings.name_of_adjoints(),
                 there,
                 common.next_version,
                 stored,
-                to_adjoints,
             ),
-            clock: Clock::new(since, settings.limit, asked, to_clock),
+            clock: Clock::new(since, settings.limit, asked),
+            meetings,
+            failure: None,
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
             run: common.run,
+            goes_on_from: common.adjoint.filter(|_| common.resumes).map(|(version, _)| version),
             at: None,
             settings,
             problem,
@@ -124,17 +122,87 @@ impl<'a, R: Reach> Sweep<'a, R> {
             adjoint,
             replay,
             first_place,
+        })
+    }
+
+    /// From where it is to the end, all processes alike.
+    fn drive(mut self) -> Result<Outcome> {
+        let ended = self.resume().and_then(|()| self.go()).and_then(|outcome| {
+            self.meet_at_the_end()?;
+            if outcome == Outcome::Finished {
+                // Not before all have come to it.
+                self.remove_all()?;
+                self.meet_at_the_end()?;
+            }
+            Ok(outcome)
+        });
+        // Others have been told of this one's own failure, and so it may hear of it from them.
+        let ended = match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => ended,
         };
-        sweep.expect_survivors()?;
-        if common.resumes {
+        if let Some(meetings) = self.meetings.take() {
+            meetings.end(ended.as_ref().err());
+        }
+        ended
+    }
+
+    /// Has the adjoint that the run goes on from, if there is one.
+    fn resume(&mut self) -> Result<()> {
+        let restored = match self.goes_on_from {
+            Some(version) => self.restore_adjoint(version),
+            None => Ok(()),
+        };
+        together(self.reach, restored, "restore its adjoint")?;
+        self.expect_survivors()?;
+        if !self.slots.is_empty() || self.goes_on_from.is_some() {
             log::info!(
-                "\"{}\": going on with {} states and the adjoint at state {} of {steps}",
-                settings.name,
-                sweep.slots.len(),
-                sweep.fine
+                "\"{}\": going on with {} states and the adjoint at state {} of {}",
+                self.settings.name,
+                self.slots.len(),
+                self.fine,
+                self.steps
             );
         }
-        Ok(sweep)
+        Ok(())
+    }
+
+    fn restore_adjoint(&mut self, version: i32) -> Result<()> {
+        let name = self.settings.name_of_adjoints();
+        self.reach.with(|client| client.restore_managed(&name, version, None))?;
+        let stored = self.adjoint.get();
+        if (stored.run, stored.number) != (self.run, self.fine) {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "\"{name}\" version {version} has come to state {} of run {:#018x}, not to state \
+                     {} of run {:#018x}",
+                    stored.number, stored.run, self.fine, self.run
+                ),
+            ));
+        }
+        match (self.hash_of_adjoint()?, stored.hash) {
+            (Some(hash), Some(stored)) if hash != stored => Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
+                     \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
+                     it was damaged there",
+                    self.fine
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A hash of the adjoint, where replays are verified and it is in the host's memory.
+    fn hash_of_adjoint(&self) -> Result<Option<u64>> {
+        if self.replay.is_none() {
+            return Ok(None);
+        }
+        let digest =
+            self.reach.with(|client| client.digest_of(&self.settings.name_of_adjoints()))?;
+        Ok(digest.map(|digest| digest.max(1)))
     }
 
     /// Has the states that may be read next fetched ahead.
@@ -164,9 +232,53 @@ impl<'a, R: Reach> Sweep<'a, R> {
                 Action::Terminate => return Ok(Outcome::Finished),
             };
             if stop && self.fine > 0 {
-                self.stop()?;
+                if self.failure.is_none() {
+                    self.stop()?;
+                }
                 return Ok(Outcome::Stopped);
             }
+        }
+    }
+
+    /// What has failed here and can be done without until the others know: they may need this process
+    /// for their own steps, as for the halo of a domain.
+    fn bear(&mut self, done: Result<()>) -> Result<()> {
+        match (done, &self.meetings) {
+            (Err(error), Some(_)) => {
+                log::error!("{error}; the run ends as soon as all processes know");
+                self.failure.get_or_insert(error);
+                Ok(())
+            }
+            (done, _) => done,
+        }
+    }
+
+    /// So many steps were computed. Whether to stop now.
+    fn passed(&mut self, steps: u64) -> Result<bool> {
+        let Some(look) = self.clock.passed(steps, self.meetings.is_none()) else {
+            return Ok(false);
+        };
+        let Some(meetings) = &mut self.meetings else {
+            self.clock.set(Some(look.interval));
+            return Ok(look.stop);
+        };
+        let adjoints = &mut self.adjoints;
+        let newest = self.reach.with(|client| Ok(adjoints.newest(client)))?;
+        let word = Word { stop: look.stop, interval: look.interval, newest, failure: None };
+        let decided = meetings.next(word, self.failure.as_ref())?;
+        self.clock.set(decided.as_ref().map(|decided| decided.interval));
+        let Some(decided) = decided else { return Ok(false) };
+        let retired = self.reach.with(|client| adjoints.retire(client, decided.newest));
+        self.bear(retired)?;
+        Ok(decided.stop)
+    }
+
+    /// Waits until all processes have come here, unless one has failed.
+    fn meet_at_the_end(&mut self) -> Result<()> {
+        match (&self.failure, &mut self.meetings) {
+            (Some(failure), _) => Err(failure.clone()),
+            (None, Some(meetings)) => meetings.last(),
+            (None, None) => Ok(()),
         }
     }
 
@@ -182,7 +294,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
             self.meet(next)?;
             let steps = next - at;
             at = next;
-            if self.clock.passed(steps)? {
+            if self.passed(steps)? {
                 return Ok(true);
             }
         }
@@ -191,29 +303,54 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     /// Compares the state that the application has with what it was the first time. Its hash.
     fn meet(&mut self, state: u64) -> Result<Option<u64>> {
-        if self.replay.is_none() {
-            return Ok(None);
+        let hash = self.hash()?;
+        self.compare(state, hash)?;
+        Ok(hash)
+    }
+
+    /// The hash of the state that the application has, where replays are verified.
+    fn hash(&mut self) -> Result<Option<u64>> {
+        match self.replay.is_some() && self.failure.is_none() {
+            true => hash_of(self.settings, self.problem, self.reach).map(Some),
+            false => Ok(None),
         }
-        let hash = hash_of(self.settings, self.problem, self.reach)?;
-        if let Some(replay) = &mut self.replay {
-            replay.meet(state, hash)?;
+    }
+
+    fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
+        match (&mut self.replay, hash) {
+            (Some(replay), Some(hash)) => {
+                let met = replay.meet(state, hash);
+                self.bear(met)
+            }
+            _ => Ok(()),
         }
-        Ok(Some(hash))
     }
 
     fn store(&mut self, state: u64, slot: u64) -> Result<bool> {
         let hash = self.meet(state)?;
+        if self.failure.is_some() {
+            return Ok(false);
+        }
         self.states.set(self.run, state, hash);
         let place = Some(self.place(state));
         let reads = self.fine < self.steps;
         let name = &self.settings.name;
-        self.reach.with(|client| client.take_managed(name, slot as i32, place, reads))?;
-        self.slots.insert(slot, state);
+        let taken = self.reach.with(|client| client.take_managed(name, slot as i32, place, reads));
+        if taken.is_ok() {
+            self.slots.insert(slot, state);
+        }
+        self.bear(taken)?;
         self.at = Some(state);
         Ok(false)
     }
 
     fn restore(&mut self, state: u64, slot: u64) -> Result<bool> {
+        if let Some(failure) =
+            self.failure.as_ref().filter(|_| self.slots.get(&slot) != Some(&state))
+        {
+            // It was not stored.
+            return Err(failure.clone());
+        }
         // It is read once more unless the adjoint takes its step from it now.
         let next = (state + 1 < self.fine).then(|| self.place(state));
         let name = &self.settings.name;
@@ -229,17 +366,15 @@ impl<'a, R: Reach> Sweep<'a, R> {
                 ),
             ));
         }
-        let hash = self.meet(state)?;
-        if let (Some(hash), Some(stored)) =
-            (hash, stored.hash.filter(|stored| hash != Some(*stored)))
-        {
-            return Err(Error::new(
+        match (self.hash()?, stored.hash) {
+            (Some(hash), Some(stored)) if hash != stored => self.bear(Err(Error::new(
                 Kind::Corrupt,
                 format!(
-                    "state {state} has the hash {hash:#018x} after it was restored from slot \
-                     {slot}, and had {stored:#018x} when it was stored"
+                    "state {state} has the hash {hash:#018x} after it was restored from slot {slot}, \
+                     and had {stored:#018x} when it was stored: it was damaged there"
                 ),
-            ));
+            )))?,
+            (hash, _) => self.compare(state, hash)?,
         }
         self.at = Some(state);
         Ok(false)
@@ -249,16 +384,25 @@ impl<'a, R: Reach> Sweep<'a, R> {
         self.at = None;
         self.problem.adjoint(step)?;
         self.fine = step - 1;
-        if check {
-            self.store_adjoint()?;
+        if check && self.failure.is_none() {
+            let stored = self.store_adjoint();
+            self.bear(stored)?;
         }
-        self.clock.passed(1)
+        self.passed(1)
     }
 
     fn store_adjoint(&mut self) -> Result<()> {
-        self.adjoint.set(self.run, self.fine, None);
+        let hash = self.hash_of_adjoint()?;
+        self.adjoint.set(self.run, self.fine, hash);
         let (adjoints, fine) = (&mut self.adjoints, self.fine);
-        self.reach.with(|client| adjoints.store(client, fine))
+        let alone = self.meetings.is_none();
+        self.reach.with(|client| {
+            adjoints.store(client, fine)?;
+            match alone {
+                true => adjoints.retire(client, adjoints.newest(client)),
+                false => Ok(()),
+            }
+        })
     }
 
     /// Stores what the next run needs to go on from here, and waits until it is in its files.
@@ -288,19 +432,12 @@ impl<'a, R: Reach> Sweep<'a, R> {
             .or_else(|| passed().map(|(slot, _)| *slot))
     }
 
-    /// Ends what the processes have told each other. A run that has come to its end leaves nothing:
-    /// not before all have.
-    fn finish(mut self, outcome: Outcome) -> Result<Outcome> {
-        self.clock.conclude()?;
-        self.adjoints.conclude()?;
-        if outcome == Outcome::Finished {
-            together(self.reach, Ok(()), "finish")?;
-            let name_of_adjoints = self.settings.name_of_adjoints();
-            self.reach.with(|client| {
-                client.remove_all(&self.settings.name)?;
-                client.remove_all(&name_of_adjoints)
-            })?;
-        }
-        Ok(outcome)
+    /// A run that has come to its end leaves nothing.
+    fn remove_all(&self) -> Result<()> {
+        let name_of_adjoints = self.settings.name_of_adjoints();
+        self.reach.with(|client| {
+            client.remove_all(&self.settings.name)?;
+            client.remove_all(&name_of_adjoints)
+        })
     }
 }

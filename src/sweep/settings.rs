@@ -23,6 +23,9 @@ pub struct Settings {
     pub resilience: i64,
     /// After how many of its steps the adjoint is stored; 0: as the resilience distance.
     pub adjoint: i64,
+    /// It is stored where a failure would cost more than the write instead: the time between failures,
+    /// of a write, and of a step that is recorded and reversed, in forward steps.
+    pub failures: Option<[f64; 3]>,
     /// Where states are stored.
     pub rule: Rule,
     /// Tells this computation from others of its name.
@@ -46,7 +49,18 @@ impl Settings {
         let limit = self.limit.map_or(u64::MAX, |limit| limit.as_millis() as u64);
         let distances = [resilience, adjoint].map(|distance| distance as u64);
         let [resilience, adjoint] = distances;
-        vec![steps as u64, slots as u64, resilience, adjoint, rule, u64::from(verify), tag, limit]
+        let mut numbers = vec![
+            steps as u64,
+            slots as u64,
+            resilience,
+            adjoint,
+            rule,
+            u64::from(verify),
+            tag,
+            limit,
+        ];
+        numbers.extend(self.failures.unwrap_or_default().map(f64::to_bits));
+        numbers
     }
 
     /// The schedule, if there is one. Where nothing outlives the job, no adjoint is stored:
@@ -68,11 +82,18 @@ impl Settings {
         if self.resilience != 0 {
             course.set_resilience(self.resilience)?;
         }
+        let mut storing = course.clone();
         let adjoint = if self.adjoint == 0 { self.resilience } else { self.adjoint };
-        if adjoint != 0 && lasting {
-            course.set_adjoint(adjoint)?;
-        } else if adjoint < 0 {
-            return Err(Error::invalid(format!("adjoint distance {adjoint}: it is 1 or more")));
+        match self.failures {
+            Some([mtbf, ..]) if self.adjoint != 0 => {
+                return Err(Error::invalid(format!(
+                    "adjoint distance {} and mtbf = {mtbf}: the adjoint is stored by one or the other",
+                    self.adjoint
+                )));
+            }
+            Some([mtbf, write, turn]) => storing.set_failures(mtbf, write, turn)?,
+            None if adjoint != 0 => storing.set_adjoint(adjoint)?,
+            None => {}
         }
         if !lasting && self.limit.is_some() {
             return Err(Error::invalid(
@@ -80,7 +101,7 @@ impl Settings {
                  (ephemeral = true)",
             ));
         }
-        Ok(course)
+        Ok(if lasting { storing } else { course })
     }
 }
 
@@ -95,6 +116,7 @@ mod tests {
             slots: 5,
             resilience: 30,
             adjoint: 0,
+            failures: None,
             rule: Rule::default(),
             tag: 0,
             verify: false,
@@ -113,6 +135,13 @@ mod tests {
             (|s| s.resilience = 19, "95 of the 100 steps"),
             (|s| s.resilience = -1, "resilience distance -1"),
             (|s| s.adjoint = -7, "adjoint distance -7"),
+            (|s| s.failures = Some([-2.0, 1.0, 1.0]), "mtbf = -2"),
+            (|s| s.failures = Some([100.0, 0.0, 1.0]), "write = 0"),
+            (|s| s.failures = Some([100.0, 1.0, f64::NAN]), "turn = NaN"),
+            (
+                |s| (s.failures, s.adjoint) = (Some([100.0, 1.0, 1.0]), 9),
+                "distance 9 and mtbf = 100",
+            ),
             (|s| s.name = "a b".into(), "a b"),
         ] {
             let mut settings = settings();

@@ -36,7 +36,7 @@ pub(super) fn begin(
         ranks,
     };
     let (states, adjoints) = (Marker::new(Role::State, of), Marker::new(Role::Adjoint, of));
-    let mut looked = || -> Result<(Course, Found, Option<Replay>)> {
+    let mut prepare = || -> Result<Course> {
         let course = settings.course(lasting)?;
         reach.with(|client| {
             client.check_idle(&settings.name)?;
@@ -54,6 +54,16 @@ pub(super) fn begin(
             }
             Ok(())
         })?;
+        Ok(course)
+    };
+    let prepared = prepare();
+    let regained = reach.with(|client| {
+        client.regain(&settings.name, false, prepared.is_ok())?;
+        client.regain(&name_of_adjoints, true, prepared.is_ok())
+    });
+    let look = || -> Result<(Course, Found, Option<Replay>)> {
+        let course = prepared?;
+        regained?;
         let found = reach.with(|client| {
             let states = (&*settings.name, &states);
             survey::look(client, states, (&name_of_adjoints, &adjoints), &of)
@@ -76,7 +86,7 @@ pub(super) fn begin(
         }
         Ok((course, found, replay))
     };
-    let own = looked();
+    let own = look();
     let report = Report {
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
         plan: settings.numbers(),
@@ -116,7 +126,12 @@ pub(super) fn hash_of(
 ) -> Result<u64> {
     let hash = match problem.hash()? {
         Some(hash) => hash,
-        None => reach.with(|client| client.digest_of(&settings.name))?,
+        None => reach.with(|client| client.digest_of(&settings.name))?.ok_or_else(|| {
+            Error::invalid(
+                "some of the state is in device memory, which is not read for a hash: a hash \
+                 function of the application's is needed",
+            )
+        })?,
     };
     Ok(hash.max(1))
 }

@@ -153,7 +153,8 @@ pub fn common(reports: &[Report]) -> Result<Common> {
         if report.plan != first.plan {
             return Err(Error::invalid(format!(
                 "process {rank} was given other numbers than process 0: {:?}, not {:?} (steps, \
-                 slots, distances, rule, flags, tag, time limit)",
+                 slots, distances, rule, flags, tag, \
+                 time limit, mtbf and costs)",
                 report.plan, first.plan
             )));
         }

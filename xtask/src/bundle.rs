@@ -212,6 +212,7 @@ fn size(folder: &Path) -> Result<u64> {
 mod tests {
     use super::*;
     use crate::files::write;
+    use crate::links::linked_files;
 
     #[test]
     fn only_a_bundle_is_replaced() {
@@ -259,11 +260,7 @@ mod tests {
             [("README.md", 0), ("PROJECT.md", 6), ("docs/bench.md", 1), ("docs/guide.md", 2)]
         {
             let text = read(&out.path().join(document)).unwrap();
-            let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-            let local: Vec<&str> = links
-                .filter(|link| !link.contains("://") && !link.starts_with('#'))
-                .map(|link| link.split('#').next().unwrap())
-                .collect();
+            let local = linked_files(&text);
             assert!(local.len() >= at_least, "{document}: {local:?}");
             let folder = out.path().join(document);
             for link in local {

@@ -10,30 +10,14 @@ use crate::project::{cargo, output, root};
 const BEGIN: &str = "<!-- The table is made by `cargo xtask docs`. -->";
 const END: &str = "<!-- End of the table. -->";
 
-/// What stands around the table in a new file.
-const NEW: &str = "\
-# Configuration
-
-The library reads one file of `key = value` lines, named at `VELOC_Init` or `VELOC_Init_single`. A
-line that begins with `;` or `#`, or the rest of a line after ` ;`, is a comment; names of keys are
-not sensitive to case. A variable `VELOC_<KEY>` in the environment overrides the file:
-`VELOC_HOST_CACHE_SIZE=2G` stands before `host_cache_size = 32`. An unknown key is a warning with
-its name, a value that does not parse an error with key and value.
-
-Where `true` or `false` is asked for, `yes`, `on` and `1`, or `no`, `off` and `0`, will do as well; words
-are not sensitive to case.
-
-";
-
 fn path() -> PathBuf {
     root().join("docs/configuration.md")
 }
 
-/// Writes the table, and the file around it if there is none.
+/// Writes the table.
 pub fn update() -> Result<()> {
     let path = path();
-    let text = if path.exists() { read(&path)? } else { format!("{NEW}{BEGIN}\n{END}\n") };
-    write(&path, &put(&text, &table()?)?)
+    write(&path, &put(&read(&path)?, &table()?)?)
 }
 
 /// Fails if the file does not have the library's table.

@@ -10,6 +10,7 @@ pub mod driver;
 pub mod error;
 pub mod files;
 pub mod header;
+pub mod links;
 pub mod notices;
 pub mod package;
 pub mod programs;

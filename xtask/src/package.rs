@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
+use crate::files::read;
+use crate::links::linked_files;
 use crate::notices;
 use crate::project::{line, root, target_directory};
 use crate::stage::{stage, Profile, Stage};
@@ -105,6 +107,13 @@ fn has_the_tools(package: &Installed) -> Result<()> {
     for file in files {
         let path = package.prefix.join("share").join(file);
         fs::metadata(&path).when(|| format!("looking for {}", path.display()))?;
+    }
+    for document in ["guide.md", "configuration.md", "from-veloc.md", "bench.md", "model.md"] {
+        let path = package.prefix.join("share/doc/veloc").join(document);
+        for link in linked_files(&read(&path)?) {
+            let target = path.with_file_name(link);
+            fs::metadata(&target).when(|| format!("{}: the link to {link}", path.display()))?;
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 use std::process::Command;
 
 use xtask::files;
+use xtask::links::linked_files;
 use xtask::project::{output, root};
 use xtask::stage::{stage, Profile};
 
@@ -42,4 +43,22 @@ fn the_table_of_keys_is_the_library_s() {
     let text = files::read(&root().join("docs/configuration.md")).unwrap();
     let table = veloc_client::config::markdown();
     assert!(text.contains(table.trim()), "run cargo xtask docs");
+}
+
+/// Catches a link to a document or an example that has gone, or has another name.
+#[test]
+fn every_link_leads_to_a_file() {
+    let folder = root().join("docs");
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let documents: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .chain(["README.md", "docs/results/README.md"].map(|name| root().join(name)))
+        .collect();
+    assert!(documents.len() > 6, "{documents:?}");
+    for document in documents {
+        for link in linked_files(&files::read(&document).unwrap()) {
+            let target = document.with_file_name(link);
+            assert!(target.exists(), "{}: {link}", document.display());
+        }
+    }
 }

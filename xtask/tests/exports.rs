@@ -16,7 +16,7 @@ const FORTRAN: [&str; 5] = [
     "VELOC_Init_fortran",
     "VELOC_Fortran_protect",
     "VELOC_Fortran_adjoint_protect",
-    "VELOC_Fortran_refuse_section",
+    "VELOC_Fortran_refuse",
     "VELOC_Fortran_refuse_number",
 ];
 
@@ -71,6 +71,24 @@ fn the_fortran_modules_call_what_there_is() {
     let missing: Vec<&String> = bound.difference(&known).collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert!(FORTRAN.iter().all(|name| bound.contains(*name)), "{bound:?}");
+}
+
+/// The same of the library that logs messages, whose module has a function of its own as well.
+#[test]
+fn the_module_of_parts_calls_what_there_is() {
+    let library = stage(Profile::Debug).unwrap().message_log();
+    let text = output(Command::new("nm").args(["-D", "--defined-only"]).arg(&library)).unwrap();
+    let exported: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    let source = files::read(&root().join("fortran/veloc_parts.f90")).unwrap();
+    let bound: BTreeSet<&str> = source
+        .split("name='")
+        .filter_map(|behind| behind.split_once('\''))
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("VELOC_"))
+        .collect();
+    let offered = exported.iter().filter(|name| name.starts_with("VELOC_")).copied().collect();
+    assert_eq!(bound, offered);
 }
 
 #[test]

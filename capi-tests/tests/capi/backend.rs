@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use capi_tests::backends::{backends, until, wait_for_backends, MARK};
+use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run, Running};
 
@@ -470,4 +472,139 @@ fn what_no_backend_takes_the_job_writes() {
     assert_eq!(names(&job.persistent()).len(), 12);
     kill(backend, libc::SIGKILL);
     until("it ends", || backends(&job).is_empty());
+}
+
+/// Jobs that are killed on a scratch that is full, with room in persistent: the backend writes all that
+/// was taken there. Catches a will that is dropped because one directory is full.
+#[test]
+fn what_scratch_cannot_take_the_backend_writes_to_persistent() {
+    let more = "host_cache_size = 32M\npersistent = DIR/persistent\nwatchdog_interval = 1\n";
+    for interval in ["", "persistent_interval = 3600\n"] {
+        let job = Job::new(&format!("{SCRATCH}log_prefix = DIR\n{more}{interval}"));
+        let Some(ground) = Ground::mounted(&job, "scratch", 4 << 20) else { return };
+        let takes: String = (1..=12).map(|v| format!(" take=x:{v}")).collect();
+        dies(&ground.under(job.run("script", &format!("size=2000000{takes} kill"))).end());
+        wait_for_backends(&job);
+        // The first ones may be in scratch alone, and that is gone with the processes.
+        let first = if interval.is_empty() { 1 } else { 3 };
+        let there = names(&job.persistent());
+        let expected = (first..=12).map(|version| format!("x-0-{version}.dat"));
+        for name in expected {
+            assert!(there.contains(&name), "{name}: {there:?}\n{}", log_of(&job));
+        }
+        let restores: String = (first..=12).map(|v| format!(" restore=x:{v}")).collect();
+        let _ = job.run("script", &format!("size=2000000{restores}")).succeed();
+    }
+}
+
+/// Where there is no room anywhere, what fits is kept, and what is lost is said.
+#[test]
+fn what_the_backend_cannot_write_is_named() {
+    let job = job("");
+    let Some(ground) = Ground::mounted(&job, "scratch", 4 << 20) else { return };
+    let takes = "take=x:1 take=x:2 kill";
+    dies(&ground.under(job.run("script", &format!("size=3000000 {takes}"))).end());
+    wait_for_backends(&job);
+    let said = log_of(&job);
+    let lost = "lost with its memory: \"x\" version 2";
+    assert!(said.contains(lost) && said.contains("No space left"), "{said}");
+}
+
+/// What the backends of a job have logged.
+fn log_of(job: &Job) -> String {
+    let found = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
+    let logs = found.filter(|path| path.extension().is_some_and(|e| e == "log"));
+    logs.map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// SIGTERM lets a backend serve its clients to the end, and write what they leave. Catches one that
+/// ends at once, and one that stays.
+#[test]
+fn a_backend_that_is_told_to_end_serves_to_the_end() {
+    let job = job("persistent = DIR/persistent\n");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    for by_hand in [false, true] {
+        if by_hand {
+            let started = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path(""));
+            assert!(started.end().status.success());
+        }
+        let mut running = stays(&job, "");
+        let backend = backends(&job);
+        assert_eq!(backend.len(), 1);
+        kill(backend[0], libc::SIGTERM);
+        running.input().write_all(b"go on\n").unwrap();
+        running.wait_for_line("more");
+        assert_eq!(backends(&job), backend);
+        running.signal(libc::SIGKILL);
+        let ended = running.end();
+        dies(&ended);
+        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+        wait_for_backends(&job);
+        assert_eq!(names(&job.persistent()).len(), 80);
+        let _ = run(&job, "read versions=80").succeed();
+        wait_for_backends(&job);
+    }
+}
+
+/// The same with SIGTERM while it writes what a killed job has left, and when a job says goodbye.
+#[test]
+fn a_backend_that_is_told_to_end_finishes_its_work() {
+    for how in ["kill", "finalize"] {
+        let job = job("persistent = DIR/persistent\n");
+        let mut running = stays(&job, "rank=1");
+        let backend = backends(&job);
+        let _ = run(&job, how).end();
+        kill(backend[0], libc::SIGTERM);
+        running.input().write_all(b"go on\nend\n").unwrap();
+        let ended = running.end().succeeded();
+        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+        wait_for_backends(&job);
+        assert_eq!(names(&job.persistent()).len(), 120, "{how}");
+    }
+}
+
+/// A list of processes shows which configuration a backend serves.
+#[test]
+fn a_backend_shows_its_configuration() {
+    let job = job("");
+    let mut running = stays(&job, "");
+    let arguments = fs::read(format!("/proc/{}/cmdline", backends(&job)[0])).unwrap();
+    let path = job.path("veloc.cfg").display().to_string();
+    let shown = arguments.split(|&byte| byte == 0).any(|argument| argument == path.as_bytes());
+    assert!(shown, "{}", String::from_utf8_lossy(&arguments));
+    running.input().write_all(b"go on\nend\n").unwrap();
+    let _ = running.end().succeeded();
+}
+
+/// A program that is no backend in the place of one, and one that stands still: nobody waits for it, it
+/// is said, and it does not stay. Catches a job that waits with its files until such a program is given
+/// up, or for its end.
+#[test]
+fn nobody_waits_for_a_program_that_is_no_backend() {
+    for does in ["exec sleep 1000", "kill -STOP $$"] {
+        let job = job("watchdog_interval = 60\n");
+        let bin = job.path("bin");
+        fs::create_dir(&bin).unwrap();
+        let number = job.path("number").display().to_string();
+        let program = bin.join("veloc-backend");
+        fs::write(&program, format!("#!/bin/sh\necho $$ > {number}\n{does}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let lives =
+            format!("until test -s {number}; do sleep 0.01; done; test -d /proc/$(cat {number})");
+        let take = |commands: &str| {
+            let run = job.run("script", &format!("size=1000000 newest={commands} wait"));
+            run.arg(format!("run={lives}")).env("VELOC_BIN", &bin)
+        };
+        // It is given up after a minute, and so it would not live any more.
+        let ended = take("x:-1 take=x:1").succeed();
+        assert!(ended.stderr.contains("serves nobody"), "{}", ended.stderr);
+        job.configure(&format!("{SCRATCH}watchdog_interval = 1\n"));
+        let gone = format!("run=while test -d /proc/$(cat {number}); do sleep 0.01; done");
+        fs::remove_file(&number).unwrap();
+        let ended = take("x:1 take=x:2").arg(gone).args("take=x:3 finalize=0").succeed();
+        for said in ["does not answer", "has not answered for 3 s", "going on without it"] {
+            assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        }
+        assert_eq!(names(&job.scratch()), ["x-0-1.dat", "x-0-2.dat", "x-0-3.dat"]);
+    }
 }

@@ -217,7 +217,8 @@ fn cached_files() {
             let run =
                 Run::new(&cxx_program("cached", Flavour::Plain)).env("LD_LIBRARY_PATH", library());
             let run = if limit.is_empty() { run } else { run.env("VELOC_POSIX_CACHE_SIZE", limit) };
-            let _ = run.arg(&scratch).arg(job.path("file")).succeed();
+            let ended = run.arg(&scratch).arg(job.path("file")).succeed();
+            assert!(ended.stderr.contains("cached_file_t: writing /dev/full"), "{}", ended.stderr);
         }
         let text = std::fs::read_to_string(job.path("file.left")).unwrap();
         assert_eq!(text, "left to the end");

@@ -72,6 +72,109 @@ fn scratch_fills_up() {
     });
 }
 
+/// What scratch cannot take goes straight to persistent, from the host buffer or from the application's
+/// memory: nobody's call fails, it is said once, and a restart finds it. Catches a version that was
+/// taken again and whose old file in scratch is taken for the nearest copy, and its old checksum.
+#[test]
+fn what_scratch_cannot_take_goes_to_persistent() {
+    let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\n";
+    for configuration in [SYNC, ASYNC, "mode = async\nscratch = DIR/scratch\nhost_cache_size = 0\n"]
+    {
+        on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+            let in_scratch = |text: &str| {
+                shell(format!("test \"$(echo $(ls {}))\" = '{text}'", job.scratch().display()))
+            };
+            let commands = [
+                "size=1000000 take=x:0 take=x:1 wait".into(),
+                shell(ground.to_fill(1_900_000)),
+                "take=x:2 wait finished=1 restore=x:2 restore=x:1".into(),
+                in_scratch("filler x-0-0.dat x-0-1.dat"),
+                // Its old file makes room for the next one.
+                "take=x:1:9 wait".into(),
+                in_scratch("filler x-0-0.dat"),
+                "take=x:3 wait".into(),
+                in_scratch("filler x-0-0.dat x-0-3.dat"),
+                "drain newest=x:3 restore=x:3 restore=x:2 restore=x:1:9 restore=x:0".into(),
+                shell(ground.to_empty()),
+                shell(ground.to_read_only()),
+                "take=x:4 wait restore=x:4".into(),
+                shell(ground.to_writable()),
+                "take=x:5 wait".into(),
+                in_scratch("x-0-0.dat x-0-3.dat x-0-5.dat"),
+                "drain newest=x:5 restore=x:5 restore=x:4".into(),
+            ];
+            let ended = script(ground, job.run("script", ""), &commands);
+            // By each of the two jobs that met it.
+            assert_eq!(ended.stderr.matches("written to persistent alone").count(), 2);
+        });
+    }
+}
+
+/// Regions that are added call by call take what was written of the checkpoint along to persistent.
+#[test]
+fn what_scratch_has_in_part_goes_to_persistent() {
+    let more = "persistent = DIR/persistent\n";
+    on_each(&format!("{SYNC}{more}"), "scratch", |job, ground| {
+        let commands = [
+            shell(ground.to_fill(2_400_000)),
+            // One region of 1000000 bytes fits, two do not.
+            "size=1000000 alias=1 pieces=x:1 restore=x:1 alias=0 take=x:2".into(),
+            shell(format!("test -e {}/x-0-2.dat", job.scratch().display())),
+            shell(format!("! test -e {}/x-0-1.dat", job.scratch().display())),
+            "alias=1 drain alias=1 newest=x:2 restore=x:1".into(),
+        ];
+        script(ground, job.run("script", ""), &commands);
+    });
+}
+
+/// With neither of them, the call that meets it fails, and both are tried again.
+#[test]
+fn neither_scratch_nor_persistent_takes_it() {
+    for (configuration, fails) in [
+        (SYNC, "fail=x:2:x-0-2.dat|No_space_left|nor_can_persistent"),
+        (ASYNC, "take=x:2 late=persistent"),
+    ] {
+        let configuration = format!("{configuration}persistent = DIR/persistent\n");
+        on_each(&configuration, "scratch", |job, ground| {
+            let persistent = job.persistent().display().to_string();
+            let commands = [
+                "size=1000000 take=x:1 wait".into(),
+                shell(ground.to_fill(2_900_000)),
+                shell(format!("rm -r {persistent}; touch {persistent}")),
+                fails.into(),
+                "restore=x:1".into(),
+                shell(format!("rm {persistent}; mkdir {persistent}")),
+                "wait take=x:3 wait drain newest=x:3 restore=x:3 restore=x:1".into(),
+            ];
+            script(ground, job.run("script", ""), &commands);
+            // What the call has refused is nowhere.
+            let refused = configuration.starts_with(SYNC);
+            assert_eq!(names(&job.persistent()).contains(&"x-0-2.dat".to_owned()), !refused);
+        });
+    }
+}
+
+/// A part of an aggregated file comes from the host buffer as well.
+#[test]
+fn parts_that_scratch_cannot_take_are_aggregated() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let more = "persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n";
+        on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {
+            let Some(run) = mpi.script(job, "") else { return };
+            let commands = [
+                "size=450000 take=x:1 wait barrier".into(),
+                // Two of the three processes find no room.
+                format!("@0:{}", shell(ground.to_fill(2_100_000))),
+                "barrier take=x:2 wait barrier".into(),
+                format!("@0:{}", shell(format!("rm {}/*", job.scratch().display()))),
+                "barrier drain newest=x:2 restore=x:2 restore=x:1".into(),
+            ];
+            script(ground, run, &commands);
+            assert_eq!(names(&job.persistent()), ["x-agg-1.dat", "x-agg-2.dat"]);
+        });
+    }
+}
+
 /// Persistent fills up while a file is copied there.
 #[test]
 fn persistent_fills_up() {
@@ -122,25 +225,33 @@ fn what_is_about_to_leave_scratch_is_waited_for() {
     }
 }
 
-/// The same for the processes of a job, which learn only later what they may remove; there is room for
-/// three versions of each. Catches one that looks for that only when the next file has come, for which
-/// there is no room: from then on all checkpoints failed.
+/// The same for the processes of a job, which have room for what is to be kept and one more of each.
+/// One is slower than the others, which take the next checkpoints meanwhile. Catches a process that
+/// takes the room that slower ones need, or writes before it may remove an old version: from then on
+/// all checkpoints failed; and one that hears nothing of the others while it waits for them.
 #[test]
-fn what_all_have_makes_room() {
+fn who_is_ahead_leaves_room() {
     let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 1\n";
+    let buffer =
+        |bytes: &str| format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {bytes}\n");
     for mpi in [&OPEN_MPI, &MPICH] {
-        for full in ["scratch", "persistent"] {
-            on_each(&format!("{ASYNC}{limits}"), full, |job, ground| {
-                let Some(run) = mpi.script(job, "") else { return };
-                let takes: Vec<String> =
-                    (1..=12).map(|v| format!("take=x:{v} sleep=100 barrier finished=1")).collect();
-                let commands = [
-                    "size=450000".into(),
-                    takes.join(" "),
-                    "wait barrier drain newest=x:12 restore=x:12".into(),
-                ];
-                script(ground, run, &commands);
-            });
+        for configuration in [buffer("64M"), buffer("2M"), SYNC.to_owned()] {
+            for full in ["scratch", "persistent"] {
+                on_each(&format!("{configuration}{limits}"), full, |job, ground| {
+                    let Some(run) = mpi.script(job, "") else { return };
+                    let takes = (1..=9).map(|v| format!("@1:sleep=30 take=x:{v}"));
+                    let with_waits = (10..=15).map(|v| format!("take=x:{v} wait finished=1"));
+                    let takes: Vec<String> = takes.chain(with_waits).collect();
+                    let commands = [
+                        // Two files of each of three processes, and no third one of any.
+                        "size=680000".into(),
+                        takes.join(" "),
+                        "drain newest=x:15 restore=x:15 take=x:16 drain restore=x:16".into(),
+                    ];
+                    let ended = script(ground, run, &commands);
+                    assert!(!ended.stderr.contains("alone"), "{}", ended.stderr);
+                });
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use capi_tests::job::Job;
 use capi_tests::program::{fortran_program, found};
 use capi_tests::run::Run;
+use xtask::system::FLANG;
 
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
@@ -18,10 +19,7 @@ fn without_mpi() {
 /// The same by LLVM's compiler, which hands arrays over in other descriptors.
 #[test]
 fn by_flang() {
-    match ["flang", "flang-new", "flang-22", "flang-new-19"]
-        .into_iter()
-        .find(|f| found(f).is_some())
-    {
+    match FLANG.into_iter().find(|name| found(name).is_some()) {
         Some(compiler) => without_mpi_by(compiler),
         None => println!("skipped: flang is not installed"),
     }
@@ -50,7 +48,7 @@ fn without_mpi_by(compiler: &str) {
 #[test]
 fn schedules() {
     let mut compilers = vec!["gfortran"];
-    compilers.extend(["flang", "flang-new", "flang-22", "flang-new-19"]);
+    compilers.extend(FLANG);
     let found: Vec<_> = compilers.into_iter().filter(|name| found(name).is_some()).collect();
     if found.is_empty() {
         println!("skipped: no Fortran compiler is installed");

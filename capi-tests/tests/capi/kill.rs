@@ -3,26 +3,44 @@
 use std::thread;
 use std::time::Duration;
 
-use capi_tests::backends::wait_for_backends;
+use capi_tests::backends::{backends, wait_for_backends};
 use capi_tests::checkpoint_file::parse;
+use capi_tests::ground::Ground;
 use capi_tests::job::{files, names, Job};
 use capi_tests::random::Random;
+use capi_tests::run::Run;
 
 /// How often each kind of job is killed.
 const KILLS: u64 = 8;
 
-/// Nothing of which `kept` was printed is lost or damaged; nothing half written is offered; the next
-/// job of the rank removes what the dead one left.
 fn killed_at_any_moment(what: &str, configuration: &str, kept: &str, persistent_alone: bool) {
-    let mut random = Random::seeded(what);
     let job = Job::new(configuration);
+    killed(what, &job, kept, persistent_alone, &|run| run, false);
+}
+
+/// Nothing of which `kept` was printed is lost or damaged; nothing half written is offered; the next
+/// job of the rank removes what the dead one left. The runs are made `on` something; `both`: backends
+/// are killed as well, right before.
+fn killed(
+    what: &str,
+    job: &Job,
+    kept: &str,
+    persistent_alone: bool,
+    on: &dyn Fn(Run) -> Run,
+    both: bool,
+) {
+    let mut random = Random::seeded(what);
     let mut first: u64 = 1;
     for round in 0..KILLS {
-        let mut writer = job.run("durable", &format!("write first={first}")).start();
+        let mut writer = on(job.run("durable", &format!("write first={first}"))).start();
         if round % 2 == 0 {
             writer.wait_for_line(&format!("durable {}", first.next_multiple_of(3)));
         }
         thread::sleep(Duration::from_micros(random.below(120_000)));
+        for backend in backends(job).into_iter().filter(|_| both) {
+            // SAFETY: sends a signal to a process that this test has started.
+            unsafe { libc::kill(backend as libc::pid_t, libc::SIGKILL) };
+        }
         writer.signal(libc::SIGKILL);
         let ended = writer.end();
         let durable = ended.figures(kept).last().copied().unwrap_or(first - 1);
@@ -35,7 +53,7 @@ fn killed_at_any_moment(what: &str, configuration: &str, kept: &str, persistent_
         }
         if persistent_alone {
             // A node that has lost its scratch has lost its backend, too.
-            wait_for_backends(&job);
+            wait_for_backends(job);
             let _ = std::fs::remove_dir_all(job.scratch());
         }
         let reader = job.run("durable", "read").succeed();
@@ -88,4 +106,21 @@ fn async_jobs_with_persistent() {
 fn sync_jobs() {
     let sync = "mode = sync\nscratch = DIR/scratch\n";
     killed_at_any_moment("kill::sync_jobs", sync, "taken", false);
+}
+
+/// Scratch has room for a few checkpoints and is gone with the job: the others go to persistent alone,
+/// by the job or by its backend, and if that is killed too, nothing is lost that had been waited for.
+#[test]
+fn jobs_on_a_full_scratch() {
+    let both = "scratch = DIR/scratch\npersistent = DIR/persistent\n";
+    for (mode, kept, kills_both) in [
+        ("mode = async\nhost_cache_size = 2M\n", "taken", false),
+        ("mode = async\nhost_cache_size = 2M\n", "durable", true),
+        ("mode = sync\n", "taken", false),
+    ] {
+        let job = Job::new(&format!("{mode}{both}"));
+        let Some(ground) = Ground::mounted(&job, "scratch", 1 << 20) else { return };
+        let what = format!("kill::jobs_on_a_full_scratch {kept}");
+        killed(&what, &job, kept, true, &|run| ground.under(run), kills_both);
+    }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adjoint;
+mod apart;
 mod backend;
 mod checksums;
 mod counts;

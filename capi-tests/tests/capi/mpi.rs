@@ -483,6 +483,8 @@ fn an_error_of_one_process_keeps_nobody() {
         (limits, "MPI_Iallreduce:2:8:1", false),
         (limits, "MPI_Wait:1:1:1", true),
         (limits, "MPI_Iallreduce:2:9:1", false),
+        (limits, "Tidings:1:2:1", true),
+        (limits, "Tidings:0:1:3", true),
         (&aggregated, "MPI_Iallgather:1:2:1", true),
         (&aggregated, "MPI_Iallgather:1:6:1", true),
         (&aggregated, "MPI_Iallreduce:0:1:2", true),

@@ -193,6 +193,35 @@ fn replays_are_verified() {
     }
 }
 
+/// Programs that were compiled with an older header, or a newer one. Catches members that are read and
+/// are not there, and ones that mean something and are passed over.
+#[test]
+fn structures_of_other_versions() {
+    for configuration in [ASYNC, "mode = async\nephemeral = true\n"] {
+        Job::new(configuration).run("sweep", "versions=1").succeed();
+    }
+}
+
+/// Adjoints are stored where a failure would cost more than the write: where a schedule of the same
+/// settings says. Catches settings that do not reach the schedule, and writes of ephemeral jobs.
+#[test]
+fn adjoints_are_stored_by_what_a_failure_would_cost() {
+    let mut numbers = std::collections::BTreeSet::new();
+    for (mtbf, write) in [(60, 1), (300, 2), (3000, 4), (1_000_000_000, 1_000_000)] {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        let plan = format!("distance=0 adjoint=0 mtbf={mtbf} write={write} turn=3");
+        let ended = job.run("sweep", &format!("{plan} fail=350 expect=returned_-1")).succeed();
+        let version = |name: String| -> Option<u64> {
+            name.strip_prefix("sweep.adjoint-0-")?.strip_suffix(".dat")?.parse().ok()
+        };
+        let newest = names(&job.scratch()).into_iter().filter_map(version).max();
+        assert_eq!(newest.map_or(0, |newest| newest + 1), ended.figure("adjoints"), "{plan}");
+        numbers.insert(newest);
+        job.run("sweep", &plan).succeed();
+    }
+    assert_eq!(numbers.len(), 4, "{numbers:?}");
+}
+
 /// A store of another computation is refused, and left as it is.
 #[test]
 fn stores_of_others() {
@@ -229,6 +258,43 @@ fn damaged_states() {
         let ended = job.run("sweep", "").succeed();
         assert!(ended.stderr.contains("going on without"), "{damaged}: {}", ended.stderr);
     }
+}
+
+/// A bit of a stored state or adjoint that changes where nobody has a checksum: a verified run stops with
+/// its number, also in a later job. Catches hashes that do not stand with what they are of. What is of
+/// no use any more is not read, and does no harm.
+#[test]
+fn bits_that_change_in_files() {
+    let configuration = "mode = sync\nscratch = DIR/scratch\n";
+    let run = |job: &Job, more: &str| job.run("sweep", &format!("verify=1 {more}"));
+    let stored = {
+        let job = Job::new(configuration);
+        run(&job, "fail=170 expect=returned_-1").succeed();
+        names(&job.scratch())
+    };
+    let mut found = Vec::new();
+    for name in &stored {
+        let job = Job::new(configuration);
+        run(&job, "fail=170 expect=returned_-1").succeed();
+        let path = job.scratch().join(name);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 4;
+        std::fs::write(&path, &bytes).unwrap();
+        let ended = run(&job, "").end();
+        if ended.status.success() {
+            continue;
+        }
+        let number = i64::from_le_bytes(bytes[last - 15..last - 7].try_into().unwrap());
+        let text = match name.starts_with("sweep.adjoint") {
+            true => "the adjoint at state ".to_owned(),
+            false => format!("VELOC_Adjoint_run: state {number} has the hash "),
+        };
+        assert!(ended.stdout.contains(&text), "{name}: {}", ended.stdout);
+        found.push(text);
+    }
+    println!("{found:#?}");
+    assert!(found.len() > 2 && found.iter().any(|text| text.starts_with("the adjoint")));
 }
 
 /// Stops, by a call and by the clock, go on where they were. Catches a stop that keeps nothing of a

@@ -8,8 +8,10 @@
 // A test fails by panicking; the helpers beside the tests are part of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod callers;
 mod careless;
 mod device;
+mod fortran;
 mod misused;
 mod replayed;
 mod under;

@@ -34,6 +34,22 @@ fn threads() {
     passes(2, "refused", "case=threads");
 }
 
+/// Catches a log that runs out of memory, or a function that the MPI library does not have, if it ends
+/// the process, or goes unnoticed and gives a replay wrong values.
+#[test]
+fn failures_beneath() {
+    passes(2, "failures", "");
+}
+
+/// Catches a process that waits, in a replay or in MPI_Finalize, for another to end a part that it does
+/// not end, and messages that are sent again by some.
+#[test]
+fn parts_that_not_all_have() {
+    for case in ["missing", "replayed", "order", "given_up", "all_given_up", "open"] {
+        passes(3, "uneven", &format!("case={case} watchdog=60"));
+    }
+}
+
 /// The program must not come to its end, and what it says must have these words.
 fn ends_the_job(name: &str, words: &[&str]) {
     for mpi in &EVERY_MPI {

@@ -88,6 +88,14 @@ fn handles_that_come_and_go() {
     passes(3, "handles", "");
 }
 
+/// Catches communicators that are kept for each step of a long run, until MPI has no more, and one that
+/// stands in for another and is not the same.
+#[test]
+fn communicators_in_every_step() {
+    passes(2, "many", "");
+    passes(3, "many", "steps=50");
+}
+
 /// Catches checkpoints whose messages are taken for the part's.
 #[test]
 fn checkpoints_within_a_part() {

@@ -1,5 +1,7 @@
 //! How the programs are started.
 
+use std::path::PathBuf;
+
 use capi_tests::mpi::{Mpi, MPICH, OPEN_MPI};
 use capi_tests::program::{parts_program, staged};
 use capi_tests::run::Run;
@@ -14,6 +16,8 @@ pub(crate) enum Library {
     Linked,
     /// The library is loaded ahead of it.
     Preloaded,
+    /// It is linked with it, but MPI is loaded ahead of both.
+    Behind,
     /// Not at all.
     None,
 }
@@ -27,16 +31,27 @@ pub(crate) fn run(
     name: &str,
     arguments: &str,
 ) -> Option<Run> {
+    let linked = matches!(library, Library::Linked | Library::Behind);
+    let run = start(mpi, library, processes, || parts_program(mpi.compiler, name, linked))?;
+    Some(run.args(arguments))
+}
+
+/// The same of a program that is made if this MPI is installed.
+pub(crate) fn start(
+    mpi: &Mpi,
+    library: Library,
+    processes: usize,
+    program: impl FnOnce() -> PathBuf,
+) -> Option<Run> {
     let run = mpi.start(processes)?;
-    let program = parts_program(mpi.compiler, name, matches!(library, Library::Linked));
+    // Not into the program that starts the others.
+    let preload = |run: Run, what: &str| run.arg("env").arg(format!("LD_PRELOAD={what}"));
     let run = match library {
-        // Not into the program that starts the others.
-        Library::Preloaded => {
-            run.arg("env").arg(format!("LD_PRELOAD={}", staged().message_log().display()))
-        }
+        Library::Preloaded => preload(run, &staged().message_log().display().to_string()),
+        Library::Behind => preload(run, mpi.library),
         Library::Linked | Library::None => run,
     };
-    Some(run.arg(program).args(arguments))
+    Some(run.arg(program()))
 }
 
 /// Runs a program with the library in both ways under each MPI. It must come to its end.

@@ -171,7 +171,10 @@ impl Checksum {
             (_, Some(true), Some(place)) => format!("as kept in {place}"),
             (Some(kept), _, Some(place)) => format!("NOT {kept}, which is kept in {place}"),
             (_, _, Some(place)) => format!("none is kept in {place}"),
-            (_, _, None) => "compared with none; --meta DIR or --config FILE has it".to_owned(),
+            (_, _, None) => {
+                "not compared: --meta, or the key meta of --config, says where one was kept"
+                    .to_owned()
+            }
         };
         format!("sha256 {}\n       {judgement}\n", self.sha256)
     }

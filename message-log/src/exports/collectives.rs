@@ -4,7 +4,8 @@
 
 use std::ffi::c_int;
 
-use crate::inside::collective::{self, Blocks, Elements};
+use crate::inside::collective;
+use crate::inside::plan::{self, Blocks, Elements, From};
 use crate::pmpi::{Aint, Handle, Ptr};
 
 /// The types of counts in the functions that have `int`.
@@ -31,425 +32,142 @@ pub mod wide {
     pub type Places = *const Aint;
 }
 
-/// Defines a collective call in its four forms. `|call, comm, state| ...` says what is compared and where
-/// it receives.
-macro_rules! collective {
-    (
-        $name:ident $begin:ident $wide:ident $begin_wide:ident
-        ($($arg:ident: $type:ty),* $(,)?) |$call:ident, $comm:ident, $state:ident| $plan:expr
-    ) => {
-        collective! { @form $name $begin narrow ($($arg: $type),*) |$call, $comm, $state| $plan }
-        collective! { @form $wide $begin_wide wide ($($arg: $type),*) |$call, $comm, $state| $plan }
+/// Defines collective calls, each in its four forms: with its arguments before the communicator, by
+/// kinds, and the function of `plan` that gets those of them that say what is compared and
+/// where it receives.
+macro_rules! collectives {
+    ($($name:ident $begin:ident $wide:ident $begin_wide:ident: $plan:ident($($kind:ident)*);)*) => {
+        $(
+            collectives! { @width narrow $name $begin $plan $($kind)* }
+            collectives! { @width wide $wide $begin_wide $plan $($kind)* }
+        )*
     };
-    (
-        @form $name:ident $begin:ident $width:ident
-        ($($arg:ident: $type:ty),*) |$call:ident, $comm:ident, $state:ident| $plan:expr
-    ) => {
+    (@width $width:ident $name:ident $begin:ident $plan:ident $($kind:ident)*) => {
         pub use $name::{$name, $begin};
         #[doc = concat!("`", stringify!($name), "` and `", stringify!($begin), "`.")]
         pub mod $name {
             #[allow(unused_imports)] // Not all have all types.
             use super::{$width::{Count, Counts, Places}, *};
 
-            exports! {
-                fn $name($($arg: $type),*)
-                    outside |_call, real| collective::run_outside($comm, real),
-                    // SAFETY: the application's own arguments, here and below.
-                    inside |$call, real| collective::run(|$state| unsafe { $plan }, real);
-
-                fn $begin($($arg: $type,)* request: Ptr)
-                    outside |$call, real| {
-                        // SAFETY: as above.
-                        collective::begin_outside(|$state| unsafe { $plan }, request, real)
-                    },
-                    inside |$call, real| {
-                        // SAFETY: as above.
-                        collective::begin(|$state| unsafe { $plan }, request, real)
-                    };
-            }
+            arguments! { [$name $begin $plan] [] [] $($kind)* }
         }
     };
 }
 
-exports! {
-    fn MPI_Barrier(comm: Handle)
-        outside |_call, real| collective::run_outside(comm, real),
-        inside |call, real| collective::run(|state| collective::barrier(call, comm, state), real);
-
-    fn MPI_Ibarrier(comm: Handle, request: Ptr)
-        outside |call, real| collective::begin_outside(
-            |state| collective::barrier(call, comm, state),
-            request,
-            real,
-        ),
-        inside |call, real| collective::begin(
-            |state| collective::barrier(call, comm, state),
-            request,
-            real,
-        );
+/// Collects the arguments of a collective call, and those of them that its plan gets.
+macro_rules! arguments {
+    // One count and type.
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] data $($kind:ident)*) => { arguments! {
+        $of [$($args)* buf: Ptr, count: Count, datatype: Handle,]
+        [$($plan)* &Elements::new(buf, count, datatype),] $($kind)*
+    } };
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] sent $($kind:ident)*) => { arguments! {
+        $of [$($args)* sendbuf: Ptr, sendcount: Count, sendtype: Handle,]
+        [$($plan)* &Elements::new(sendbuf, sendcount, sendtype),] $($kind)*
+    } };
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] received $($kind:ident)*) => { arguments! {
+        $of [$($args)* recvbuf: Ptr, recvcount: Count, recvtype: Handle,]
+        [$($plan)* &Elements::new(recvbuf, recvcount, recvtype),] $($kind)*
+    } };
+    // A count and a place for each process.
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] received_v $($kind:ident)*) => { arguments! {
+        $of [$($args)* recvbuf: Ptr, recvcounts: Counts, recvplaces: Places, recvtype: Handle,]
+        [$($plan)* &Blocks::new(recvbuf, recvcounts, recvplaces, recvtype),] $($kind)*
+    } };
+    // A type for each process, too, and places in bytes.
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] received_w($places:ty) $($kind:ident)*) => { arguments! {
+        $of [$($args)* recvbuf: Ptr, recvcounts: Counts, recvplaces: $places, recvtypes: Ptr,]
+        [$($plan)* recvbuf, recvcounts.into(), recvplaces.into(), recvtypes,] $($kind)*
+    } };
+    ($of:tt $args:tt $plan:tt received_w $($kind:ident)*) => {
+        arguments! { $of $args $plan received_w(Places) $($kind)* }
+    };
+    ($of:tt $args:tt $plan:tt received_w_far $($kind:ident)*) => {
+        arguments! { $of $args $plan received_w(*const Aint) $($kind)* }
+    };
+    // What is sent says nothing of what is received.
+    ($of:tt [$($args:tt)*] $plan:tt unseen $($kind:ident)*) => { arguments! {
+        $of [$($args)* sendbuf: Ptr, sendcount: Count, sendtype: Handle,] $plan $($kind)*
+    } };
+    ($of:tt [$($args:tt)*] $plan:tt unseen_v $($kind:ident)*) => { arguments! {
+        $of [$($args)* sendbuf: Ptr, sendcounts: Counts, sendplaces: Places, sendtype: Handle,]
+        $plan $($kind)*
+    } };
+    ($of:tt [$($args:tt)*] $plan:tt unseen_w $($kind:ident)*) => { arguments! {
+        $of [$($args)* sendbuf: Ptr, sendcounts: Counts, sendplaces: Ptr, sendtypes: Ptr,]
+        $plan $($kind)*
+    } };
+    // The elements of a reduction.
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] reduced $($kind:ident)*) => { arguments! {
+        $of [$($args)* sendbuf: Ptr, recvbuf: Ptr, count: Count, datatype: Handle, op: Handle,]
+        [$($plan)* &Elements::new(recvbuf, count, datatype),] $($kind)*
+    } };
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] reduced_v $($kind:ident)*) => { arguments! {
+        $of [$($args)* sendbuf: Ptr, recvbuf: Ptr, counts: Counts, datatype: Handle, op: Handle,]
+        [$($plan)* recvbuf, counts.into(), datatype,] $($kind)*
+    } };
+    ($of:tt [$($args:tt)*] [$($plan:tt)*] root $($kind:ident)*) => { arguments! {
+        $of [$($args)* root: c_int,] [$($plan)* root,] $($kind)*
+    } };
+    // No argument: whom something is received from.
+    ($of:tt $args:tt [$($plan:tt)*] all $($kind:ident)*) => {
+        arguments! { $of $args [$($plan)* From::All,] $($kind)* }
+    };
+    ($of:tt $args:tt [$($plan:tt)*] neighbors $($kind:ident)*) => {
+        arguments! { $of $args [$($plan)* From::Neighbors,] $($kind)* }
+    };
+    ([$name:ident $begin:ident $plan:ident] [$($arg:ident: $type:ty,)*] [$($planned:expr,)*]) => {
+        exports! {
+            fn $name($($arg: $type,)* comm: Handle) |at, call, real| {
+                let plan = |state: &mut _| unsafe {
+                    plan::$plan(call, $($planned,)* comm, state)
+                };
+                collective::run(at, comm, plan, real)
+            };
+            fn $begin($($arg: $type,)* comm: Handle, request: Ptr) |at, call, real| {
+                let plan = |state: &mut _| unsafe {
+                    plan::$plan(call, $($planned,)* comm, state)
+                };
+                collective::begin(at, plan, request, real)
+            };
+        }
+    };
 }
 
-collective! { MPI_Bcast MPI_Ibcast MPI_Bcast_c MPI_Ibcast_c (
-    buf: Ptr,
-    count: Count,
-    datatype: Handle,
-    root: c_int,
-    comm: Handle,
-) |call, comm, state| collective::bcast(
-    call,
-    &Elements::new(buf, count, datatype),
-    root,
-    comm,
-    state,
-) }
+arguments! { [MPI_Barrier MPI_Ibarrier barrier] [] [] }
 
-collective! { MPI_Gather MPI_Igather MPI_Gather_c MPI_Igather_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcount: Count,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-) |call, comm, state| collective::gather(
-    call,
-    &Elements::new(sendbuf, sendcount, sendtype),
-    &Elements::new(recvbuf, recvcount, recvtype),
-    root,
-    comm,
-    state,
-) }
+collectives! {
+    MPI_Bcast MPI_Ibcast MPI_Bcast_c MPI_Ibcast_c: bcast(data root);
+    MPI_Gather MPI_Igather MPI_Gather_c MPI_Igather_c: gather(sent received root);
+    MPI_Gatherv MPI_Igatherv MPI_Gatherv_c MPI_Igatherv_c: gatherv(sent received_v root);
+    MPI_Scatter MPI_Iscatter MPI_Scatter_c MPI_Iscatter_c: scatter(unseen received root);
+    MPI_Scatterv MPI_Iscatterv MPI_Scatterv_c MPI_Iscatterv_c: scatter(unseen_v received root);
 
-collective! { MPI_Gatherv MPI_Igatherv MPI_Gatherv_c MPI_Igatherv_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcounts: Counts,
-    recvplaces: Places,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-) |call, comm, state| collective::gatherv(
-    call,
-    &Elements::new(sendbuf, sendcount, sendtype),
-    &Blocks {
-        buf: recvbuf,
-        counts: recvcounts.into(),
-        places: recvplaces.into(),
-        datatype: recvtype,
-    },
-    root,
-    comm,
-    state,
-) }
+    MPI_Allgather MPI_Iallgather MPI_Allgather_c MPI_Iallgather_c: each(unseen received all);
+    MPI_Allgatherv MPI_Iallgatherv MPI_Allgatherv_c MPI_Iallgatherv_c:
+        each_v(unseen received_v all);
+    MPI_Alltoall MPI_Ialltoall MPI_Alltoall_c MPI_Ialltoall_c: each(unseen received all);
+    MPI_Alltoallv MPI_Ialltoallv MPI_Alltoallv_c MPI_Ialltoallv_c: each_v(unseen_v received_v all);
+    MPI_Alltoallw MPI_Ialltoallw MPI_Alltoallw_c MPI_Ialltoallw_c: each_w(unseen_w received_w all);
 
-collective! { MPI_Scatter MPI_Iscatter MPI_Scatter_c MPI_Iscatter_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcount: Count,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-) |call, comm, state| collective::scatter(
-    call,
-    &Elements::new(recvbuf, recvcount, recvtype),
-    root,
-    comm,
-    state,
-) }
+    MPI_Reduce MPI_Ireduce MPI_Reduce_c MPI_Ireduce_c: reduce(reduced root);
+    MPI_Allreduce MPI_Iallreduce MPI_Allreduce_c MPI_Iallreduce_c: result(reduced);
+    MPI_Scan MPI_Iscan MPI_Scan_c MPI_Iscan_c: result(reduced);
+    MPI_Exscan MPI_Iexscan MPI_Exscan_c MPI_Iexscan_c: exscan(reduced);
+    MPI_Reduce_scatter_block MPI_Ireduce_scatter_block
+        MPI_Reduce_scatter_block_c MPI_Ireduce_scatter_block_c: result(reduced);
+    MPI_Reduce_scatter MPI_Ireduce_scatter MPI_Reduce_scatter_c MPI_Ireduce_scatter_c:
+        reduce_scatter(reduced_v);
 
-collective! { MPI_Scatterv MPI_Iscatterv MPI_Scatterv_c MPI_Iscatterv_c (
-    sendbuf: Ptr,
-    sendcounts: Counts,
-    sendplaces: Places,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcount: Count,
-    recvtype: Handle,
-    root: c_int,
-    comm: Handle,
-) |call, comm, state| collective::scatter(
-    call,
-    &Elements::new(recvbuf, recvcount, recvtype),
-    root,
-    comm,
-    state,
-) }
-
-collective! { MPI_Allgather MPI_Iallgather MPI_Allgather_c MPI_Iallgather_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcount: Count,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_all(
-    call,
-    &Elements::new(recvbuf, recvcount, recvtype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Allgatherv MPI_Iallgatherv MPI_Allgatherv_c MPI_Iallgatherv_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcounts: Counts,
-    recvplaces: Places,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_allv(
-    call,
-    &Blocks {
-        buf: recvbuf,
-        counts: recvcounts.into(),
-        places: recvplaces.into(),
-        datatype: recvtype,
-    },
-    comm,
-    state,
-) }
-
-collective! { MPI_Alltoall MPI_Ialltoall MPI_Alltoall_c MPI_Ialltoall_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcount: Count,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_all(
-    call,
-    &Elements::new(recvbuf, recvcount, recvtype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Alltoallv MPI_Ialltoallv MPI_Alltoallv_c MPI_Ialltoallv_c (
-    sendbuf: Ptr,
-    sendcounts: Counts,
-    sendplaces: Places,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcounts: Counts,
-    recvplaces: Places,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_allv(
-    call,
-    &Blocks {
-        buf: recvbuf,
-        counts: recvcounts.into(),
-        places: recvplaces.into(),
-        datatype: recvtype,
-    },
-    comm,
-    state,
-) }
-
-collective! { MPI_Alltoallw MPI_Ialltoallw MPI_Alltoallw_c MPI_Ialltoallw_c (
-    sendbuf: Ptr,
-    sendcounts: Counts,
-    sendplaces: Places,
-    sendtypes: Ptr,
-    recvbuf: Ptr,
-    recvcounts: Counts,
-    recvplaces: Places,
-    recvtypes: Ptr,
-    comm: Handle,
-) |call, comm, state| collective::of_allw(
-    call,
-    recvbuf,
-    recvcounts.into(),
-    recvplaces.into(),
-    recvtypes,
-    comm,
-    state,
-) }
-
-collective! { MPI_Reduce MPI_Ireduce MPI_Reduce_c MPI_Ireduce_c (
-    sendbuf: Ptr,
-    recvbuf: Ptr,
-    count: Count,
-    datatype: Handle,
-    op: Handle,
-    root: c_int,
-    comm: Handle,
-) |call, comm, state| collective::reduce(
-    call,
-    &Elements::new(recvbuf, count, datatype),
-    root,
-    comm,
-    state,
-) }
-
-collective! { MPI_Allreduce MPI_Iallreduce MPI_Allreduce_c MPI_Iallreduce_c (
-    sendbuf: Ptr,
-    recvbuf: Ptr,
-    count: Count,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) |call, comm, state| collective::result(
-    call,
-    &Elements::new(recvbuf, count, datatype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Scan MPI_Iscan MPI_Scan_c MPI_Iscan_c (
-    sendbuf: Ptr,
-    recvbuf: Ptr,
-    count: Count,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) |call, comm, state| collective::result(
-    call,
-    &Elements::new(recvbuf, count, datatype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Exscan MPI_Iexscan MPI_Exscan_c MPI_Iexscan_c (
-    sendbuf: Ptr,
-    recvbuf: Ptr,
-    count: Count,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) |call, comm, state| collective::exscan(
-    call,
-    &Elements::new(recvbuf, count, datatype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Reduce_scatter_block MPI_Ireduce_scatter_block MPI_Reduce_scatter_block_c MPI_Ireduce_scatter_block_c (
-    sendbuf: Ptr,
-    recvbuf: Ptr,
-    count: Count,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) |call, comm, state| collective::result(
-    call,
-    &Elements::new(recvbuf, count, datatype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Reduce_scatter MPI_Ireduce_scatter MPI_Reduce_scatter_c MPI_Ireduce_scatter_c (
-    sendbuf: Ptr,
-    recvbuf: Ptr,
-    counts: Counts,
-    datatype: Handle,
-    op: Handle,
-    comm: Handle,
-) |call, comm, state| collective::reduce_scatter(
-    call,
-    recvbuf,
-    counts.into(),
-    datatype,
-    comm,
-    state,
-) }
-
-collective! { MPI_Neighbor_allgather MPI_Ineighbor_allgather MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcount: Count,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_neighbors(
-    call,
-    &Elements::new(recvbuf, recvcount, recvtype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Neighbor_allgatherv MPI_Ineighbor_allgatherv MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcounts: Counts,
-    recvplaces: Places,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_neighborsv(
-    call,
-    &Blocks {
-        buf: recvbuf,
-        counts: recvcounts.into(),
-        places: recvplaces.into(),
-        datatype: recvtype,
-    },
-    comm,
-    state,
-) }
-
-collective! { MPI_Neighbor_alltoall MPI_Ineighbor_alltoall MPI_Neighbor_alltoall_c MPI_Ineighbor_alltoall_c (
-    sendbuf: Ptr,
-    sendcount: Count,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcount: Count,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_neighbors(
-    call,
-    &Elements::new(recvbuf, recvcount, recvtype),
-    comm,
-    state,
-) }
-
-collective! { MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv MPI_Neighbor_alltoallv_c MPI_Ineighbor_alltoallv_c (
-    sendbuf: Ptr,
-    sendcounts: Counts,
-    sendplaces: Places,
-    sendtype: Handle,
-    recvbuf: Ptr,
-    recvcounts: Counts,
-    recvplaces: Places,
-    recvtype: Handle,
-    comm: Handle,
-) |call, comm, state| collective::of_neighborsv(
-    call,
-    &Blocks {
-        buf: recvbuf,
-        counts: recvcounts.into(),
-        places: recvplaces.into(),
-        datatype: recvtype,
-    },
-    comm,
-    state,
-) }
-
-collective! { MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c (
-    sendbuf: Ptr,
-    sendcounts: Counts,
-    sendplaces: *const Aint,
-    sendtypes: Ptr,
-    recvbuf: Ptr,
-    recvcounts: Counts,
-    recvplaces: *const Aint,
-    recvtypes: Ptr,
-    comm: Handle,
-) |call, comm, state| collective::of_neighborsw(
-    call,
-    recvbuf,
-    recvcounts.into(),
-    recvplaces.into(),
-    recvtypes,
-    comm,
-    state,
-) }
+    MPI_Neighbor_allgather MPI_Ineighbor_allgather
+        MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c: each(unseen received neighbors);
+    MPI_Neighbor_allgatherv MPI_Ineighbor_allgatherv
+        MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv_c: each_v(unseen received_v neighbors);
+    MPI_Neighbor_alltoall MPI_Ineighbor_alltoall
+        MPI_Neighbor_alltoall_c MPI_Ineighbor_alltoall_c: each(unseen received neighbors);
+    MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv
+        MPI_Neighbor_alltoallv_c MPI_Ineighbor_alltoallv_c: each_v(unseen_v received_v neighbors);
+    MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw
+        MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c:
+        each_w(unseen_w received_w_far neighbors);
+}

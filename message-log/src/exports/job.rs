@@ -4,38 +4,32 @@
 
 use std::ffi::c_int;
 
+use crate::fortran;
 use crate::inside::SUCCESS;
 use crate::pmpi::Ptr;
 use crate::resend::Resend;
 use crate::state;
 
-exports! { @one MPI_Init (argc: Ptr, argv: Ptr) (_call, real, _function) {
-    let code = real();
-    begun(code);
-    code
+exports! { @one MPI_Init(argc: Ptr, argv: Ptr) |call, real| { begun(real()) } }
+
+exports! { @one MPI_Init_thread(argc: Ptr, argv: Ptr, required: c_int, provided: Ptr) |call, real| {
+    begun(real())
 } }
 
-exports! { @one MPI_Init_thread (argc: Ptr, argv: Ptr, required: c_int, provided: Ptr)
-(_call, real, _function) {
-    let code = real();
-    begun(code);
-    code
-} }
-
-/// MPI has begun: the processes get ready to send messages again, while they are together.
-fn begun(code: c_int) {
+/// MPI has begun: interfaces for Fortran may have come since this library was loaded, and the processes
+/// get ready to send messages again, while they are together.
+fn begun(code: c_int) -> c_int {
+    fortran::take();
     if code == SUCCESS {
         // What cannot be had is said when it is asked for.
         let _ = state::with(|state| state.resend = Resend::start(&state.mpi));
     }
+    code
 }
 
 exports! {
-    fn MPI_Finalize() outside |_call, real| {
-        crate::state::close();
-        real()
-    }, inside |_call, real| {
-        crate::state::close();
+    fn MPI_Finalize() |_at, _call, real| {
+        state::close();
         real()
     };
 }

@@ -2,113 +2,43 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use std::ffi::c_int;
-
 use crate::inside::objects;
 use crate::pmpi::{Handle, Ptr};
 
+/// Defines functions that make a communicator, the last argument, out of the first. The others are
+/// passed on as they are, in registers or slots as wide as a pointer.
+macro_rules! makes_communicators {
+    ($($name:ident($($arg:ident)*);)*) => {
+        exports! { $(
+            fn $name(comm: Handle, $($arg: usize,)* made: Ptr) |at, call, real| {
+                objects::make_comm(at, call, comm, made, real)
+            };
+        )* }
+    };
+}
+
+makes_communicators! {
+    MPI_Comm_dup();
+    MPI_Comm_dup_with_info(info);
+    MPI_Comm_split(color key);
+    MPI_Comm_split_type(split_type key info);
+    MPI_Comm_create(group);
+    MPI_Comm_create_group(group tag);
+    MPI_Intercomm_create(local_leader peer_comm remote_leader tag);
+    MPI_Intercomm_merge(high);
+    MPI_Cart_create(ndims dims periods reorder);
+    MPI_Cart_sub(remain_dims);
+    MPI_Graph_create(nnodes index edges reorder);
+    MPI_Dist_graph_create(n sources degrees destinations weights info reorder);
+    MPI_Dist_graph_create_adjacent(
+        indegree sources sourceweights outdegree destinations destweights info reorder
+    );
+}
+
 exports! {
-    fn MPI_Comm_dup(comm: Handle, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Comm_dup_with_info(comm: Handle, info: Handle, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Comm_split(comm: Handle, color: c_int, key: c_int, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Comm_split_type(comm: Handle, kind: c_int, key: c_int, info: Handle, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Comm_create(comm: Handle, group: Handle, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Comm_create_group(comm: Handle, group: Handle, tag: c_int, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Intercomm_create(
-        comm: Handle,
-        leader: c_int,
-        peer_comm: Handle,
-        remote_leader: c_int,
-        tag: c_int,
-        made: Ptr,
-    ) outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Intercomm_merge(comm: Handle, high: c_int, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Cart_create(
-        comm: Handle,
-        dims: c_int,
-        lengths: Ptr,
-        periods: Ptr,
-        reorder: c_int,
-        made: Ptr,
-    ) outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Cart_sub(comm: Handle, remain: Ptr, made: Ptr)
-        outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Graph_create(
-        comm: Handle,
-        nodes: c_int,
-        index: Ptr,
-        edges: Ptr,
-        reorder: c_int,
-        made: Ptr,
-    ) outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Dist_graph_create(
-        comm: Handle,
-        count: c_int,
-        sources: Ptr,
-        degrees: Ptr,
-        destinations: Ptr,
-        weights: Ptr,
-        info: Handle,
-        reorder: c_int,
-        made: Ptr,
-    ) outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
-    fn MPI_Dist_graph_create_adjacent(
-        comm: Handle,
-        indegree: c_int,
-        sources: Ptr,
-        source_weights: Ptr,
-        outdegree: c_int,
-        destinations: Ptr,
-        destination_weights: Ptr,
-        info: Handle,
-        reorder: c_int,
-        made: Ptr,
-    ) outside |_call, real| objects::make_comm_outside(made, real),
-        inside |call, real| objects::make_comm(call, comm, made, real);
-
     fn MPI_Comm_set_info(comm: Handle, info: Handle)
         inside |call, real| objects::set(call, comm, real);
-
-    fn MPI_Comm_free(comm: Ptr)
-        outside |_call, real| objects::free_comm_outside(comm, real),
-        inside |call, real| objects::free_comm(call, comm, real);
-
-    fn MPI_Comm_disconnect(comm: Ptr)
-        outside |_call, real| objects::free_comm_outside(comm, real),
-        inside |call, real| objects::free_comm(call, comm, real);
-
-    fn MPI_Type_free(datatype: Ptr)
-        outside |_call, real| objects::free_type(datatype, real),
-        inside |_call, real| objects::free_type(datatype, real);
+    fn MPI_Comm_free(comm: Ptr) |at, call, real| objects::free_comm(at, call, comm, real);
+    fn MPI_Comm_disconnect(comm: Ptr) |at, call, real| objects::free_comm(at, call, comm, real);
+    fn MPI_Type_free(datatype: Ptr) |_at, _call, real| objects::free_type(datatype, real);
 }

@@ -2,252 +2,200 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use crate::inside::{nonblocking, refuse};
+use crate::inside::{nonblocking, refuse, At};
 use crate::pmpi::Ptr;
 
 /// Defines the functions. Their arguments are passed on as they are, in registers or slots as wide
-/// as a pointer, and only a communicator is looked at.
+/// as a pointer, and only a communicator is looked at. One behind `;` is a request, which must not be
+/// completed inside parts either.
 macro_rules! refused {
-    ($($name:ident($($arg:ident)*) $(on $comm:ident)?;)*) => {
-        exports! { $(
-            fn $name($($arg: usize),*)
-                inside |call, _real| refuse(call, 0 $(| $comm)?);
-        )* }
+    ($($($name:ident)+: $args:tt $(on $comm:ident)?;)*) => {
+        $( refused! { @each [$($name)+] $args $($comm)? } )*
     };
-}
-
-/// The same for functions that give a request, which must not be completed inside parts either.
-macro_rules! refused_with_request {
-    ($($name:ident($($arg:ident)* ; $request:ident) $(on $comm:ident)?;)*) => {
-        exports! { $(
-            fn $name($($arg: usize,)* $request: Ptr)
-                outside |call, real| nonblocking::foreign(call, $request, real),
-                inside |call, _real| refuse(call, 0 $(| $comm)?);
-        )* }
+    (@each [] $args:tt $($comm:ident)?) => {};
+    (@each [$name:ident $($more:ident)*] $args:tt $($comm:ident)?) => {
+        refused! { @one $name $args $($comm)? }
+        refused! { @each [$($more)*] $args $($comm)? }
+    };
+    (@one $name:ident($($arg:ident)*) $($comm:ident)?) => {
+        exports! {
+            fn $name($($arg: usize),*) inside |call, _real| refuse(call, 0 $(| $comm)?);
+        }
+    };
+    (@one $name:ident($($arg:ident)*; $request:ident) $($comm:ident)?) => {
+        exports! {
+            fn $name($($arg: usize,)* $request: Ptr) |at, call, real| match at {
+                At::Outside => nonblocking::foreign(call, $request, real),
+                At::Inside => refuse(call, 0 $(| $comm)?),
+            };
+        }
     };
 }
 
 // One-sided communication.
 refused! {
-    MPI_Win_allocate(size disp_unit info comm baseptr win) on comm;
-    MPI_Win_allocate_c(size disp_unit info comm baseptr win) on comm;
-    MPI_Win_allocate_shared(size disp_unit info comm baseptr win) on comm;
-    MPI_Win_allocate_shared_c(size disp_unit info comm baseptr win) on comm;
-    MPI_Win_attach(win base size);
-    MPI_Win_complete(win);
-    MPI_Win_create(base size disp_unit info comm win) on comm;
-    MPI_Win_create_c(base size disp_unit info comm win) on comm;
-    MPI_Win_create_dynamic(info comm win) on comm;
-    MPI_Win_detach(win base);
-    MPI_Win_fence(assert win);
-    MPI_Win_flush(rank win);
-    MPI_Win_flush_all(win);
-    MPI_Win_flush_local(rank win);
-    MPI_Win_flush_local_all(win);
-    MPI_Win_free(win);
-    MPI_Win_lock(lock_type rank assert win);
-    MPI_Win_lock_all(assert win);
-    MPI_Win_post(group assert win);
-    MPI_Win_shared_query(win rank size disp_unit baseptr);
-    MPI_Win_shared_query_c(win rank size disp_unit baseptr);
-    MPI_Win_start(group assert win);
-    MPI_Win_sync(win);
-    MPI_Win_test(win flag);
-    MPI_Win_unlock(rank win);
-    MPI_Win_unlock_all(win);
-    MPI_Win_wait(win);
-    MPI_Put(a0 a1 a2 a3 a4 a5 a6 a7);
-    MPI_Put_c(a0 a1 a2 a3 a4 a5 a6 a7);
-    MPI_Get(a0 a1 a2 a3 a4 a5 a6 a7);
-    MPI_Get_c(a0 a1 a2 a3 a4 a5 a6 a7);
-    MPI_Accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    MPI_Get_accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
-    MPI_Get_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
-    MPI_Fetch_and_op(origin_addr result_addr datatype target_rank target_disp op win);
-    MPI_Compare_and_swap(origin_addr compare_addr result_addr datatype target_rank target_disp win);
-}
-refused_with_request! {
-    MPI_Rput(a0 a1 a2 a3 a4 a5 a6 a7; a8);
-    MPI_Rput_c(a0 a1 a2 a3 a4 a5 a6 a7; a8);
-    MPI_Rget(a0 a1 a2 a3 a4 a5 a6 a7; a8);
-    MPI_Rget_c(a0 a1 a2 a3 a4 a5 a6 a7; a8);
-    MPI_Raccumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8; a9);
-    MPI_Raccumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8; a9);
-    MPI_Rget_accumulate(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11; a12);
-    MPI_Rget_accumulate_c(a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11; a12);
+    MPI_Win_allocate MPI_Win_allocate_c: (size disp_unit info comm baseptr win) on comm;
+    MPI_Win_allocate_shared MPI_Win_allocate_shared_c:
+        (size disp_unit info comm baseptr win) on comm;
+    MPI_Win_attach: (win base size);
+    MPI_Win_complete: (win);
+    MPI_Win_create MPI_Win_create_c: (base size disp_unit info comm win) on comm;
+    MPI_Win_create_dynamic: (info comm win) on comm;
+    MPI_Win_detach: (win base);
+    MPI_Win_fence: (assert win);
+    MPI_Win_flush: (rank win);
+    MPI_Win_flush_all: (win);
+    MPI_Win_flush_local: (rank win);
+    MPI_Win_flush_local_all: (win);
+    MPI_Win_free: (win);
+    MPI_Win_lock: (lock_type rank assert win);
+    MPI_Win_lock_all: (assert win);
+    MPI_Win_post: (group assert win);
+    MPI_Win_shared_query MPI_Win_shared_query_c: (win rank size disp_unit baseptr);
+    MPI_Win_start: (group assert win);
+    MPI_Win_sync: (win);
+    MPI_Win_test: (win flag);
+    MPI_Win_unlock: (rank win);
+    MPI_Win_unlock_all: (win);
+    MPI_Win_wait: (win);
+    MPI_Put MPI_Put_c: (a0 a1 a2 a3 a4 a5 a6 a7);
+    MPI_Get MPI_Get_c: (a0 a1 a2 a3 a4 a5 a6 a7);
+    MPI_Accumulate MPI_Accumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8);
+    MPI_Get_accumulate MPI_Get_accumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
+    MPI_Fetch_and_op: (origin_addr result_addr datatype target_rank target_disp op win);
+    MPI_Compare_and_swap:
+        (origin_addr compare_addr result_addr datatype target_rank target_disp win);
+    MPI_Rput MPI_Rput_c: (a0 a1 a2 a3 a4 a5 a6 a7; a8);
+    MPI_Rget MPI_Rget_c: (a0 a1 a2 a3 a4 a5 a6 a7; a8);
+    MPI_Raccumulate MPI_Raccumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8; a9);
+    MPI_Rget_accumulate MPI_Rget_accumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11; a12);
 }
 
 // Files.
 refused! {
-    MPI_File_close(fh);
-    MPI_File_delete(filename info);
-    MPI_File_get_amode(fh amode);
-    MPI_File_get_atomicity(fh flag);
-    MPI_File_get_byte_offset(fh offset disp);
-    MPI_File_get_position(fh offset);
-    MPI_File_get_position_shared(fh offset);
-    MPI_File_get_size(fh size);
-    MPI_File_get_type_extent(fh datatype extent);
-    MPI_File_get_type_extent_c(fh datatype extent);
-    MPI_File_get_view(fh disp etype filetype datarep);
-    MPI_File_open(comm filename amode info fh) on comm;
-    MPI_File_preallocate(fh size);
-    MPI_File_read(fh buf count datatype status);
-    MPI_File_read_all(fh buf count datatype status);
-    MPI_File_read_all_begin(fh buf count datatype);
-    MPI_File_read_all_begin_c(fh buf count datatype);
-    MPI_File_read_all_c(fh buf count datatype status);
-    MPI_File_read_all_end(fh buf status);
-    MPI_File_read_at(fh offset buf count datatype status);
-    MPI_File_read_at_all(fh offset buf count datatype status);
-    MPI_File_read_at_all_begin(fh offset buf count datatype);
-    MPI_File_read_at_all_begin_c(fh offset buf count datatype);
-    MPI_File_read_at_all_c(fh offset buf count datatype status);
-    MPI_File_read_at_all_end(fh buf status);
-    MPI_File_read_at_c(fh offset buf count datatype status);
-    MPI_File_read_c(fh buf count datatype status);
-    MPI_File_read_ordered(fh buf count datatype status);
-    MPI_File_read_ordered_begin(fh buf count datatype);
-    MPI_File_read_ordered_begin_c(fh buf count datatype);
-    MPI_File_read_ordered_c(fh buf count datatype status);
-    MPI_File_read_ordered_end(fh buf status);
-    MPI_File_read_shared(fh buf count datatype status);
-    MPI_File_read_shared_c(fh buf count datatype status);
-    MPI_File_seek(fh offset whence);
-    MPI_File_seek_shared(fh offset whence);
-    MPI_File_set_atomicity(fh flag);
-    MPI_File_set_size(fh size);
-    MPI_File_set_view(fh disp etype filetype datarep info);
-    MPI_File_sync(fh);
-    MPI_File_write(fh buf count datatype status);
-    MPI_File_write_all(fh buf count datatype status);
-    MPI_File_write_all_begin(fh buf count datatype);
-    MPI_File_write_all_begin_c(fh buf count datatype);
-    MPI_File_write_all_c(fh buf count datatype status);
-    MPI_File_write_all_end(fh buf status);
-    MPI_File_write_at(fh offset buf count datatype status);
-    MPI_File_write_at_all(fh offset buf count datatype status);
-    MPI_File_write_at_all_begin(fh offset buf count datatype);
-    MPI_File_write_at_all_begin_c(fh offset buf count datatype);
-    MPI_File_write_at_all_c(fh offset buf count datatype status);
-    MPI_File_write_at_all_end(fh buf status);
-    MPI_File_write_at_c(fh offset buf count datatype status);
-    MPI_File_write_c(fh buf count datatype status);
-    MPI_File_write_ordered(fh buf count datatype status);
-    MPI_File_write_ordered_begin(fh buf count datatype);
-    MPI_File_write_ordered_begin_c(fh buf count datatype);
-    MPI_File_write_ordered_c(fh buf count datatype status);
-    MPI_File_write_ordered_end(fh buf status);
-    MPI_File_write_shared(fh buf count datatype status);
-    MPI_File_write_shared_c(fh buf count datatype status);
-}
-refused_with_request! {
-    MPI_File_iread(fh buf count datatype; request);
-    MPI_File_iread_all(fh buf count datatype; request);
-    MPI_File_iread_all_c(fh buf count datatype; request);
-    MPI_File_iread_at(fh offset buf count datatype; request);
-    MPI_File_iread_at_all(fh offset buf count datatype; request);
-    MPI_File_iread_at_all_c(fh offset buf count datatype; request);
-    MPI_File_iread_at_c(fh offset buf count datatype; request);
-    MPI_File_iread_c(fh buf count datatype; request);
-    MPI_File_iread_shared(fh buf count datatype; request);
-    MPI_File_iread_shared_c(fh buf count datatype; request);
-    MPI_File_iwrite(fh buf count datatype; request);
-    MPI_File_iwrite_all(fh buf count datatype; request);
-    MPI_File_iwrite_all_c(fh buf count datatype; request);
-    MPI_File_iwrite_at(fh offset buf count datatype; request);
-    MPI_File_iwrite_at_all(fh offset buf count datatype; request);
-    MPI_File_iwrite_at_all_c(fh offset buf count datatype; request);
-    MPI_File_iwrite_at_c(fh offset buf count datatype; request);
-    MPI_File_iwrite_c(fh buf count datatype; request);
-    MPI_File_iwrite_shared(fh buf count datatype; request);
-    MPI_File_iwrite_shared_c(fh buf count datatype; request);
+    MPI_File_close: (fh);
+    MPI_File_delete: (filename info);
+    MPI_File_get_amode: (fh amode);
+    MPI_File_get_atomicity: (fh flag);
+    MPI_File_get_byte_offset: (fh offset disp);
+    MPI_File_get_position: (fh offset);
+    MPI_File_get_position_shared: (fh offset);
+    MPI_File_get_size: (fh size);
+    MPI_File_get_type_extent MPI_File_get_type_extent_c: (fh datatype extent);
+    MPI_File_get_view: (fh disp etype filetype datarep);
+    MPI_File_preallocate: (fh size);
+    MPI_File_read MPI_File_read_c: (fh buf count datatype status);
+    MPI_File_read_all MPI_File_read_all_c: (fh buf count datatype status);
+    MPI_File_read_all_begin MPI_File_read_all_begin_c: (fh buf count datatype);
+    MPI_File_read_all_end: (fh buf status);
+    MPI_File_read_at MPI_File_read_at_c: (fh offset buf count datatype status);
+    MPI_File_read_at_all MPI_File_read_at_all_c: (fh offset buf count datatype status);
+    MPI_File_read_at_all_begin MPI_File_read_at_all_begin_c: (fh offset buf count datatype);
+    MPI_File_read_at_all_end: (fh buf status);
+    MPI_File_read_ordered MPI_File_read_ordered_c: (fh buf count datatype status);
+    MPI_File_read_ordered_begin MPI_File_read_ordered_begin_c: (fh buf count datatype);
+    MPI_File_read_ordered_end: (fh buf status);
+    MPI_File_read_shared MPI_File_read_shared_c: (fh buf count datatype status);
+    MPI_File_seek: (fh offset whence);
+    MPI_File_seek_shared: (fh offset whence);
+    MPI_File_set_atomicity: (fh flag);
+    MPI_File_set_size: (fh size);
+    MPI_File_set_view: (fh disp etype filetype datarep info);
+    MPI_File_sync: (fh);
+    MPI_File_write MPI_File_write_c: (fh buf count datatype status);
+    MPI_File_write_all MPI_File_write_all_c: (fh buf count datatype status);
+    MPI_File_write_all_begin MPI_File_write_all_begin_c: (fh buf count datatype);
+    MPI_File_write_all_end: (fh buf status);
+    MPI_File_write_at MPI_File_write_at_c: (fh offset buf count datatype status);
+    MPI_File_write_at_all MPI_File_write_at_all_c: (fh offset buf count datatype status);
+    MPI_File_write_at_all_begin MPI_File_write_at_all_begin_c: (fh offset buf count datatype);
+    MPI_File_write_at_all_end: (fh buf status);
+    MPI_File_write_ordered MPI_File_write_ordered_c: (fh buf count datatype status);
+    MPI_File_write_ordered_begin MPI_File_write_ordered_begin_c: (fh buf count datatype);
+    MPI_File_write_ordered_end: (fh buf status);
+    MPI_File_write_shared MPI_File_write_shared_c: (fh buf count datatype status);
+    MPI_File_iread MPI_File_iread_c: (fh buf count datatype; request);
+    MPI_File_iread_all MPI_File_iread_all_c: (fh buf count datatype; request);
+    MPI_File_iread_at MPI_File_iread_at_c: (fh offset buf count datatype; request);
+    MPI_File_iread_at_all MPI_File_iread_at_all_c: (fh offset buf count datatype; request);
+    MPI_File_iread_shared MPI_File_iread_shared_c: (fh buf count datatype; request);
+    MPI_File_iwrite MPI_File_iwrite_c: (fh buf count datatype; request);
+    MPI_File_iwrite_all MPI_File_iwrite_all_c: (fh buf count datatype; request);
+    MPI_File_iwrite_at MPI_File_iwrite_at_c: (fh offset buf count datatype; request);
+    MPI_File_iwrite_at_all MPI_File_iwrite_at_all_c: (fh offset buf count datatype; request);
+    MPI_File_iwrite_shared MPI_File_iwrite_shared_c: (fh buf count datatype; request);
 }
 
 // Other jobs, and processes that are started.
 refused! {
-    MPI_Comm_spawn(command argv maxprocs info root comm intercomm array_of_errcodes) on comm;
-    MPI_Comm_spawn_multiple(a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
-    MPI_Comm_accept(port_name info root comm newcomm) on comm;
-    MPI_Comm_connect(port_name info root comm newcomm) on comm;
-    MPI_Comm_join(fd intercomm);
-    MPI_Open_port(info port_name);
-    MPI_Close_port(port_name);
-    MPI_Publish_name(service_name info port_name);
-    MPI_Unpublish_name(service_name info port_name);
-    MPI_Lookup_name(service_name info port_name);
+    MPI_Comm_spawn: (command argv maxprocs info root comm intercomm array_of_errcodes) on comm;
+    MPI_Comm_spawn_multiple: (a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
+    MPI_Comm_accept: (port_name info root comm newcomm) on comm;
+    MPI_Comm_connect: (port_name info root comm newcomm) on comm;
+    MPI_Comm_join: (fd intercomm);
+    MPI_Open_port: (info port_name);
+    MPI_Close_port: (port_name);
+    MPI_Publish_name: (service_name info port_name);
+    MPI_Unpublish_name: (service_name info port_name);
+    MPI_Lookup_name: (service_name info port_name);
 }
 
 // Partitioned communication.
 refused! {
-    MPI_Parrived(request partition flag);
-}
-refused_with_request! {
-    MPI_Psend_init(buf partitions count datatype dest tag comm info; request) on comm;
-    MPI_Precv_init(buf partitions count datatype dest tag comm info; request) on comm;
-    MPI_Pready(partition; request);
-    MPI_Pready_range(partition_low partition_high; request);
-    MPI_Pready_list(length array_of_partitions; request);
+    MPI_Parrived: (request partition flag);
+    MPI_Psend_init: (buf partitions count datatype dest tag comm info; request) on comm;
+    MPI_Precv_init: (buf partitions count datatype dest tag comm info; request) on comm;
+    MPI_Pready: (partition; request);
+    MPI_Pready_range: (partition_low partition_high; request);
+    MPI_Pready_list: (length array_of_partitions; request);
 }
 
 // Sessions.
 refused! {
-    MPI_Session_init(info errhandler session);
-    MPI_Session_finalize(session);
-    MPI_Comm_create_from_group(group stringtag info errhandler newcomm);
-    MPI_Intercomm_create_from_groups(a0 a1 a2 a3 a4 a5 a6 a7);
+    MPI_Session_init: (info errhandler session);
+    MPI_Session_finalize: (session);
+    MPI_Comm_create_from_group: (group stringtag info errhandler newcomm);
+    MPI_Intercomm_create_from_groups: (a0 a1 a2 a3 a4 a5 a6 a7);
 }
 
 // Persistent collective calls.
-refused_with_request! {
-    MPI_Allgather_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Allgather_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Allgatherv_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Allgatherv_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Allreduce_init(sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Allreduce_init_c(sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Alltoall_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Alltoall_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Alltoallv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Alltoallv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Alltoallw_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Alltoallw_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Barrier_init(comm info; request) on comm;
-    MPI_Bcast_init(buffer count datatype root comm info; request) on comm;
-    MPI_Bcast_init_c(buffer count datatype root comm info; request) on comm;
-    MPI_Exscan_init(sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Exscan_init_c(sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Gather_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Gather_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Gatherv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Gatherv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Neighbor_allgather_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Neighbor_allgather_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Neighbor_allgatherv_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Neighbor_allgatherv_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Neighbor_alltoall_init(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Neighbor_alltoall_init_c(a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Neighbor_alltoallv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Neighbor_alltoallv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Neighbor_alltoallw_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Neighbor_alltoallw_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Reduce_init(sendbuf recvbuf count datatype op root comm info; request) on comm;
-    MPI_Reduce_init_c(sendbuf recvbuf count datatype op root comm info; request) on comm;
-    MPI_Reduce_scatter_block_init(sendbuf recvbuf recvcount datatype op comm info; request) on comm;
-    MPI_Reduce_scatter_block_init_c(a0 a1 a2 a3 a4 comm a6; a7) on comm;
-    MPI_Reduce_scatter_init(sendbuf recvbuf recvcounts datatype op comm info; request) on comm;
-    MPI_Reduce_scatter_init_c(sendbuf recvbuf recvcounts datatype op comm info; request) on comm;
-    MPI_Scan_init(sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Scan_init_c(sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Scatter_init(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Scatter_init_c(a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Scatterv_init(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Scatterv_init_c(a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+refused! {
+    MPI_Allgather_init MPI_Allgather_init_c: (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Allgatherv_init MPI_Allgatherv_init_c: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Allreduce_init MPI_Allreduce_init_c:
+        (sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Alltoall_init MPI_Alltoall_init_c: (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Alltoallv_init MPI_Alltoallv_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Alltoallw_init MPI_Alltoallw_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Barrier_init: (comm info; request) on comm;
+    MPI_Bcast_init MPI_Bcast_init_c: (buffer count datatype root comm info; request) on comm;
+    MPI_Exscan_init MPI_Exscan_init_c:
+        (sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Gather_init MPI_Gather_init_c: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Gatherv_init MPI_Gatherv_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c:
+        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c:
+        (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c:
+        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c:
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c:
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Reduce_init MPI_Reduce_init_c:
+        (sendbuf recvbuf count datatype op root comm info; request) on comm;
+    MPI_Reduce_scatter_block_init MPI_Reduce_scatter_block_init_c:
+        (sendbuf recvbuf recvcount datatype op comm info; request) on comm;
+    MPI_Reduce_scatter_init MPI_Reduce_scatter_init_c:
+        (sendbuf recvbuf recvcounts datatype op comm info; request) on comm;
+    MPI_Scan_init MPI_Scan_init_c: (sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Scatter_init MPI_Scatter_init_c: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Scatterv_init MPI_Scatterv_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
 }
 
 // Calls whose result is not known when they return.
-refused_with_request! {
-    MPI_Comm_idup(comm newcomm; request) on comm;
-    MPI_Comm_idup_with_info(comm info newcomm; request) on comm;
+refused! {
+    MPI_Comm_idup: (comm newcomm; request) on comm;
+    MPI_Comm_idup_with_info: (comm info newcomm; request) on comm;
 }

@@ -280,7 +280,7 @@ impl State {
 
     /// The communicator that messages travel on again.
     fn travels(&self) -> Handle {
-        self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.comm)
+        self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.channel.comm)
     }
 
     /// Counts the bytes of a message that is sent again.
@@ -361,9 +361,11 @@ impl State {
         let event = self.parts.event(at);
         let status = event.and_then(|event| event.outcome.items.as_slice().get(nth));
         let Some(status) = status.map(|item| item.status) else { return };
+        let bytes = status.bytes(&self.mpi);
         // SAFETY: by the caller's promise; the status of the first run says how much it was.
-        let item = unsafe { self.received(target, Some(&status)) };
-        self.parts.keep(at, nth, item.payload);
+        if let Some(payload) = unsafe { self.packed(target, Some(bytes)) } {
+            self.parts.keep(at, nth, payload);
+        }
     }
 
     /// A part that may be sent again, and cannot be: says so once.

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 
 use super::again::Counted;
-use super::{with, SUCCESS};
+use super::completion_outside::complete_outside;
+use super::{outside, with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Position, Shape};
 use crate::parts::Source;
@@ -216,11 +217,16 @@ fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
     }
 }
 
-/// A call inside parts. `real` gets the place for the status or statuses.
+/// A call that completes requests. `real` gets the place for the status or statuses.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn complete(call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+#[inline(always)]
+pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+    if at == At::Outside {
+        // SAFETY: no part is open; and by the caller's promise.
+        return unsafe { outside(|state| complete_outside(state, call, real)) };
+    }
     with(|state| {
         let shape = Shape::of_requests(call.call, i64::from(call.count));
         match state.source() {
@@ -384,6 +390,7 @@ unsafe fn ended(
     let message = known.is_message.then_some(&status);
     // SAFETY: MPI has completed the request.
     let mut item = unsafe { state.received(&target, message) };
+    state.lost_on(known.shape.comm);
     item.status = status;
     item.index = index;
     item.began = known.began;

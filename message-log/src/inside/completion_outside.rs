@@ -6,32 +6,32 @@ use std::ffi::c_int;
 
 use super::again::Counted;
 use super::completion::{Completion, Handles, Kind, Statuses};
-use super::{outside, SUCCESS};
+use super::SUCCESS;
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Place};
 use crate::state::State;
 use crate::status::Status;
 
-/// A call outside parts: what it ends is gone.
+/// Outside parts: what the call ends is gone.
 ///
 /// # Safety
-/// As MPI says of the call, and as for [`outside`].
+/// As for [`complete`](super::completion::complete).
 #[inline(always)]
-pub unsafe fn complete_outside(call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
-    let body = |state: &mut State| {
-        if state.requests.is_empty() {
-            return real(call.statuses);
-        }
-        // SAFETY: by the caller's promise.
-        match unsafe { plain_one(state, call) } {
-            // SAFETY: as above.
-            Some((place, counted)) => unsafe { plain_outside(state, call, place, &counted, real) },
-            // SAFETY: as above.
-            None => unsafe { all_outside(state, call, real) },
-        }
-    };
+pub(super) unsafe fn complete_outside(
+    state: &mut State,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    if state.requests.is_empty() {
+        return real(call.statuses);
+    }
     // SAFETY: by the caller's promise.
-    unsafe { outside(body) }
+    unsafe {
+        match plain_one(state, call) {
+            Some((place, counted)) => plain_outside(state, call, place, &counted, real),
+            None => all_outside(state, call, real),
+        }
+    }
 }
 
 /// The only request of a call, if it is plain, and counted without a status.

@@ -1,6 +1,6 @@
-//! What calls do inside parts, one file for each kind of call.
+//! What calls do in and outside parts, one file for each kind of call.
 //!
-//! Each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
+//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
 //! real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](State::next) gives what it gave in the first run.
 
@@ -11,13 +11,14 @@ pub mod completion_outside;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
+pub mod plan;
 pub mod probe;
 pub mod requests;
 
 use std::ffi::c_int;
 
 use crate::divergence;
-use crate::log::{Call, Item, Items, Outcome, Shape};
+use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::refuse;
@@ -26,20 +27,36 @@ use crate::status::Status;
 use crate::target::Target;
 use p2p::Message;
 
+/// Where a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// No part is open: what the call begins or ends is noted, as far as parts may need it.
+    Outside,
+    /// A part is open.
+    Inside,
+}
+
 /// MPI_SUCCESS, in every interface.
 pub const SUCCESS: c_int = 0;
 
-/// Runs a call's body on the state.
+/// Runs a call's body on the state. The call fails if what it received cannot be kept.
 pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
-    state::with(body).unwrap_or_else(|text| {
-        // Unreachable from the exports, which look at the phase first.
-        refuse::keep(&text);
-        eprintln!("[veloc-mpi] {text}");
-        std::process::abort()
+    state::call(|state| {
+        let code = body(state);
+        if state.lost.is_some() {
+            return has_lost(state).unwrap_or(code);
+        }
+        code
     })
 }
 
 pub use crate::state::outside;
+
+#[cold]
+fn has_lost(state: &mut State) -> Option<c_int> {
+    let (comm, text) = state.lost.take()?;
+    Some(refuse::fail(&state.mpi, comm, &text))
+}
 
 impl State {
     /// Where a call's result comes from; inside parts there is one.
@@ -60,14 +77,37 @@ impl State {
         };
         let target = target.resolved(&mut self.types);
         // SAFETY: by the caller's promise.
-        let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        let payload = packed.unwrap_or_else(|text| {
-            // The first run can go on, but no replay could be right.
-            refuse::say(&self.mpi, &format!("what was received cannot be logged: {text}"));
-            std::process::abort()
-        });
+        let payload = unsafe { self.packed(&target, bytes) }.unwrap_or_default();
         let status = status.copied().unwrap_or_default();
         Item::new(status, target, payload)
+    }
+
+    /// Packs what lies at a target, or as many bytes of it as were received. `None` if there is no
+    /// memory, or it cannot be read: then the parts that need it cannot be replayed, and the call will
+    /// fail.
+    ///
+    /// # Safety
+    /// As for [`Target::pack`].
+    pub unsafe fn packed(&mut self, target: &Target, bytes: Option<i64>) -> Option<Payload> {
+        if !self.parts.can_log() {
+            return None;
+        }
+        // SAFETY: by the caller's promise.
+        let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
+        packed
+            .map_err(|text| {
+                let text = format!("{text}: the open parts cannot be replayed");
+                self.parts.lose(&text);
+                self.lost = Some((0, text));
+            })
+            .ok()
+    }
+
+    /// What was received and cannot be kept has come on this communicator.
+    pub fn lost_on(&mut self, comm: usize) {
+        if let Some((on, _)) = &mut self.lost {
+            *on = comm;
+        }
     }
 
     /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
@@ -118,6 +158,7 @@ impl State {
                 if code == SUCCESS {
                     // SAFETY: the call has returned.
                     let mut item = unsafe { self.received(target, status.map(|_| &own)) };
+                    self.lost_on(shape.comm);
                     item.link =
                         message.and_then(|message| self.arrives_at_once(message, Some(&own)));
                     outcome.items = Items::One(item);

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::again::{is_buffered, Counted};
 use super::p2p::Message;
-use super::{outside, with, SUCCESS};
+use super::{outside, with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
@@ -14,27 +14,38 @@ use crate::resend::closed::Route;
 use crate::state::State;
 use crate::target::Target;
 
-/// A non-blocking send.
+/// A non-blocking send. Outside parts it is counted when it is done, wherever that is.
 ///
 /// # Safety
 /// `request` is the call's.
+#[inline(always)]
 pub unsafe fn send(
+    at: At,
     call: Call,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    let counted = |state: &mut State| {
+        let link = state.sends(message, true);
+        link.map(|link| Counted::Send { link, is_buffered: is_buffered(call.0) })
+    };
+    if at == At::Outside {
+        let body = |state: &mut State| {
+            let counted = counted(state);
+            // SAFETY: by the caller's promise.
+            unsafe { state.starting_outside(call, message, counted, request, real) }
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
     with(|state| {
         let shape = message.shape(call, state);
         let route = state.sends_again(&shape);
         let counted = match state.source() {
-            Source::Mpi => state.sends(message, true),
-            Source::Log => None,
+            Source::Mpi => counted(state).unwrap_or_default(),
+            Source::Log => Counted::Nothing,
         };
-        let counted = counted.map_or(Counted::Nothing, |link| Counted::Send {
-            link,
-            is_buffered: is_buffered(call.0),
-        });
         // SAFETY: by the caller's promise.
         unsafe {
             let code = state.starting(shape, Target::Nothing, false, counted, request, real);
@@ -44,68 +55,58 @@ pub unsafe fn send(
     })
 }
 
-/// A non-blocking receive.
+/// A non-blocking receive. Outside parts: it may be waited for inside one.
 ///
 /// # Safety
 /// `request` is the call's.
+#[inline(always)]
 pub unsafe fn recv(
+    at: At,
     call: Call,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    let counted = |state: &mut State| {
+        let posted = state.posts(message, true);
+        posted.map_or(Counted::Nothing, Counted::Receive)
+    };
+    if at == At::Outside {
+        let body = |state: &mut State| {
+            let counted = counted(state);
+            let is_message = message.peer != state.mpi.numbers.proc_null;
+            let counted = is_message.then_some(counted);
+            // SAFETY: by the caller's promise.
+            unsafe { state.starting_outside(call, message, counted, request, real) }
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
     with(|state| {
         let is_message = message.peer != state.mpi.numbers.proc_null;
         let shape = message.shape(call, state);
         let route = state.posts_again(&shape);
         let counted = match state.source() {
-            Source::Mpi => state.posts(message, true),
-            Source::Log => None,
+            Source::Mpi => counted(state),
+            Source::Log => Counted::Nothing,
         };
-        let counted = counted.map_or(Counted::Nothing, Counted::Receive);
         // SAFETY: by the caller's promise.
         unsafe {
-            let code = state.receiving_later(call, message, is_message, counted, request, real);
+            let code = state.receiving_later(shape, message, is_message, counted, request, real);
             state.goes_again(code, message, route, false, request);
             code
         }
     })
 }
 
-/// A non-blocking send outside parts: it is counted when it is done, wherever that is.
-///
-/// # Safety
-/// `request` is the call's; and as for [`outside`].
-#[inline(always)]
-pub unsafe fn send_outside(
-    call: Call,
-    message: &Message,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    let body = |state: &mut State| {
-        let link = state.sends(message, true);
-        let code = real();
-        let Some(link) = link else { return code };
-        if code == SUCCESS {
-            let counted = Counted::Send { link, is_buffered: is_buffered(call.0) };
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun_outside(call, message, counted, request) };
-        } else {
-            state.miscounts();
-        }
-        code
-    };
-    // SAFETY: by the caller's promise.
-    unsafe { outside(body) }
-}
-
 /// A send and a receive in one, which are two events: one for the shape of each. How much has come
-/// MPICH does not say, so all that there is room for is logged.
+/// MPICH does not say, so all that there is room for is logged. Outside parts: it may be waited for
+/// inside one.
 ///
 /// # Safety
 /// `request` is the call's.
 pub unsafe fn sendrecv(
+    at: At,
     call: Call,
     sent: &Message,
     received: &Message,
@@ -113,66 +114,27 @@ pub unsafe fn sendrecv(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
+        if at == At::Outside {
+            let code = real();
+            if code == SUCCESS && received.peer != state.mpi.numbers.proc_null {
+                let begun = Request::new(Shape::new(call), received.target(state), false);
+                // SAFETY: by the caller's promise, MPI has written a handle there.
+                unsafe { state.begun(begun, request) };
+                state.miscounts();
+            }
+            return code;
+        }
         let shape = sent.shape(call, state);
         let code = state.plain(shape, || SUCCESS);
         if code != SUCCESS {
             return code;
         }
+        // MPICH 4.0 does not say what was received.
+        state.miscounts();
+        let shape = received.shape(call, state);
+        let counted = Counted::Nothing;
         // SAFETY: by the caller's promise.
-        unsafe {
-            // MPICH 4.0 does not say what was received.
-            state.miscounts();
-            state.receiving_later(call, received, false, Counted::Nothing, request, real)
-        }
-    })
-}
-
-/// A non-blocking receive outside parts: it may be waited for inside one.
-///
-/// # Safety
-/// `request` is the call's; and as for [`outside`].
-#[inline(always)]
-pub unsafe fn recv_outside(
-    call: Call,
-    message: &Message,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    let body = |state: &mut State| {
-        let counted = state.posts(message, true);
-        let code = real();
-        if code == SUCCESS && message.peer != state.mpi.numbers.proc_null {
-            let counted = counted.map_or(Counted::Nothing, Counted::Receive);
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun_outside(call, message, counted, request) };
-        } else if code != SUCCESS {
-            state.miscounts();
-        }
-        code
-    };
-    // SAFETY: by the caller's promise.
-    unsafe { outside(body) }
-}
-
-/// The same outside parts: it may be waited for inside one.
-///
-/// # Safety
-/// `request` is the call's.
-pub unsafe fn sendrecv_outside(
-    call: Call,
-    received: &Message,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    with(|state| {
-        let code = real();
-        if code == SUCCESS && received.peer != state.mpi.numbers.proc_null {
-            let target = received.target(state);
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(Shape::new(call), target, false, Counted::Nothing, 0, request) };
-            state.miscounts();
-        }
-        code
+        unsafe { state.receiving_later(shape, received, false, counted, request, real) }
     })
 }
 
@@ -184,27 +146,41 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
     with(|state| {
         let code = real();
         if code == SUCCESS {
+            let begun = Request::new(Shape::new(call), Target::Nothing, false);
+            let foreign = Request { life: Life::Foreign, ..begun };
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            let handle = unsafe { state.mpi.read_handle(request) };
-            let foreign = Request {
-                shape: Shape::new(call),
-                target: Target::Nothing,
-                is_message: false,
-                began: 0,
-                made: 0,
-                persistent: false,
-                life: Life::Foreign,
-                cancelled: false,
-                counted: Counted::Nothing,
-                again: None,
-            };
-            state.requests.insert(handle, foreign);
+            unsafe { state.begun(foreign, request) };
         }
         code
     })
 }
 
 impl State {
+    /// A send or a receive that begins outside parts, and has to be known when it is done if it is
+    /// noted.
+    ///
+    /// # Safety
+    /// `request` is the call's.
+    #[inline(always)]
+    unsafe fn starting_outside(
+        &mut self,
+        call: Call,
+        message: &Message,
+        counted: Option<Counted>,
+        request: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> c_int {
+        let code = real();
+        let Some(counted) = counted else { return code };
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            unsafe { self.begun_outside(call, message, counted, request) };
+        } else {
+            self.miscounts();
+        }
+        code
+    }
+
     /// A real call has begun a request outside parts.
     ///
     /// # Safety
@@ -241,14 +217,13 @@ impl State {
     /// `request` is the call's.
     unsafe fn receiving_later(
         &mut self,
-        call: Call,
+        shape: Shape,
         message: &Message,
         is_message: bool,
         counted: Counted,
         request: Ptr,
         real: impl FnOnce() -> c_int,
     ) -> c_int {
-        let shape = message.shape(call, self);
         let target = match message.peer == self.mpi.numbers.proc_null {
             true => Target::Nothing,
             false => message.target(self),
@@ -257,34 +232,14 @@ impl State {
         unsafe { self.starting(shape, target, is_message, counted, request, real) }
     }
 
-    /// A real call has begun a request.
+    /// A real call has begun this request.
     ///
     /// # Safety
     /// A handle is at `request`.
-    pub unsafe fn begun(
-        &mut self,
-        shape: Shape,
-        target: Target,
-        is_message: bool,
-        counted: Counted,
-        began: u64,
-        request: Ptr,
-    ) {
+    pub unsafe fn begun(&mut self, begun: Request, request: Ptr) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
-        let request = Request {
-            shape,
-            target,
-            is_message,
-            began,
-            made: 0,
-            persistent: false,
-            life: Life::Real,
-            cancelled: false,
-            counted,
-            again: None,
-        };
-        self.requests.insert(handle, request);
+        self.requests.insert(handle, begun);
     }
 
     /// A call that begins a request; a replay gives one that is done.
@@ -309,9 +264,10 @@ impl State {
                 }
                 if code == SUCCESS {
                     outcome.began = self.parts.begin_number();
-                    let began = outcome.began;
+                    let begun = Request::new(shape, target, is_message);
+                    let begun = Request { began: outcome.began, counted, ..begun };
                     // SAFETY: by the caller's promise, MPI has written a handle there.
-                    unsafe { self.begun(shape, target, is_message, counted, began, request) };
+                    unsafe { self.begun(begun, request) };
                 } else if !matches!(counted, Counted::Nothing) {
                     self.miscounts();
                 }
@@ -330,18 +286,8 @@ impl State {
                     let handle = self.pool.take(&self.mpi);
                     let target = target.resolved(&mut self.types);
                     let life = Life::Replayed(self.parts.replayed().unwrap_or_default());
-                    let begun = Request {
-                        shape,
-                        target,
-                        is_message,
-                        began,
-                        made: 0,
-                        persistent: false,
-                        life,
-                        cancelled: false,
-                        counted: Counted::Nothing,
-                        again: None,
-                    };
+                    let begun = Request::new(shape, target, is_message);
+                    let begun = Request { began, life, ..begun };
                     self.requests.insert(handle, begun);
                     // SAFETY: by the caller's promise.
                     unsafe { self.mpi.write_handle(request, handle) };

@@ -1,24 +1,27 @@
 //! Communicators and types: what a replay may still use is not freed.
 //!
-//! Communicators are made together with other processes, so a replay gives those of the first run.
+//! Communicators are made together with other processes, so a replay gives those of the first run,
+//! or others that stand in for them.
 //! Types are local: a replay makes and frees its own.
 
 use std::ffi::c_int;
 
-use super::{with, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
-use crate::parts::Source;
+use crate::parts::{Need, Source};
 use crate::pmpi::{Handle, Ptr};
+use crate::stand_ins::Origin;
 use crate::state::State;
 use crate::types::Types;
 
-/// A call that makes a communicator out of `comm`.
+/// A call that makes a communicator out of `comm`. Outside parts: messages on it are counted.
 ///
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn make_comm(
+    at: At,
     call: Call,
     comm: Handle,
     made: Ptr,
@@ -26,6 +29,15 @@ pub unsafe fn make_comm(
 ) -> c_int {
     with(|state| {
         let shape = Shape { comm: state.mpi.abi.truncate(comm), ..Shape::new(call) };
+        if at == At::Outside {
+            let code = real();
+            if code == SUCCESS {
+                // SAFETY: by the caller's promise, MPI has written a handle there.
+                let handle = unsafe { state.mpi.read_handle(made) };
+                state.comm_made(handle, None);
+            }
+            return code;
+        }
         match state.source() {
             Source::Mpi => {
                 let code = real();
@@ -33,7 +45,7 @@ pub unsafe fn make_comm(
                 if code == SUCCESS {
                     // SAFETY: by the caller's promise, MPI has written a handle there.
                     outcome.handle = unsafe { state.mpi.read_handle(made) };
-                    state.comm_made(outcome.handle);
+                    state.comm_made(outcome.handle, Some(call));
                 }
                 state.parts.record(shape, outcome);
                 code
@@ -53,22 +65,6 @@ pub unsafe fn make_comm(
     })
 }
 
-/// A call that makes a communicator outside parts: messages on it are counted.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn make_comm_outside(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        let code = real();
-        if code == SUCCESS {
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            let handle = unsafe { state.mpi.read_handle(made) };
-            state.comm_made(handle);
-        }
-        code
-    })
-}
-
 /// A call of all processes that changes a communicator: once.
 pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
@@ -77,27 +73,23 @@ pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     })
 }
 
-/// A call that frees a communicator outside parts.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn free_comm_outside(comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { state.freeing_comm(comm, real) })
-}
-
 /// A call that frees a communicator.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn free_comm(call: Call, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn free_comm(at: At, call: Call, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
+        if at == At::Outside {
+            // SAFETY: by the caller's promise.
+            return unsafe { state.freeing_comm(comm, real) }.0;
+        }
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(comm) };
-        let shape = Shape { comm: handle, ..Shape::new(call) };
+        let mut shape = Shape { comm: handle, ..Shape::new(call) };
         if state.source() == Source::Mpi {
             // SAFETY: as above.
-            let code = unsafe { state.freeing_comm(comm, real) };
+            let (code, logged) = unsafe { state.freeing_comm(comm, real) };
+            shape.comm = logged;
             state.parts.record(shape, Outcome::of(code));
             return code;
         }
@@ -135,11 +127,16 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 impl State {
-    /// A communicator was made.
-    fn comm_made(&mut self, handle: usize) {
+    /// A communicator was made, by `call` if that is logged.
+    fn comm_made(&mut self, handle: usize, call: Option<Call>) {
         if let Some(resend) = &mut self.resend {
             resend.comms.made(&self.mpi, handle);
         }
+        // The event of the call is the next one.
+        let event = self.parts.next_event();
+        let made = call.map(|call| (call, event));
+        let origin = Origin { first: event + u64::from(made.is_some()), made };
+        self.stand_ins.made(handle, (self.parts.live() > 0).then_some(origin));
     }
 
     /// A communicator is freed.
@@ -149,21 +146,48 @@ impl State {
         }
     }
 
-    /// The application frees a communicator.
+    /// The application frees a communicator: what is returned, and what the log has for it.
     ///
     /// # Safety
     /// A handle is at `comm`.
-    unsafe fn freeing_comm(&mut self, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    unsafe fn freeing_comm(&mut self, comm: Ptr, real: impl FnOnce() -> c_int) -> (c_int, usize) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(comm) };
-        if self.parts.live() == 0 {
-            self.comm_gone(handle);
-            return real();
+        let origin = self.stand_ins.freed(handle);
+        let logged = match (self.parts.need(&origin), origin.made) {
+            (Need::Nobody, _) => {
+                self.comm_gone(handle);
+                return (real(), handle);
+            }
+            (Need::Replays, Some(made)) if !self.is_used_on(handle) => {
+                let (end, at) = (self.parts.next_event() + 1, self.parts.now());
+                self.stand_ins.stand_in(&self.mpi, handle, made, end, at)
+            }
+            _ => {
+                self.deferred.add(Kind::Comm, handle, self.parts.now());
+                handle
+            }
+        };
+        if logged == handle {
+            // SAFETY: as above.
+            unsafe { self.mpi.write_handle(comm, self.mpi.comm_null) };
+            return (SUCCESS, handle);
         }
-        self.deferred.add(Kind::Comm, handle, self.parts.now());
-        // SAFETY: as above.
-        unsafe { self.mpi.write_handle(comm, self.mpi.comm_null) };
-        SUCCESS
+        if let Some((_, made)) = origin.made {
+            self.parts.rename(made, handle, logged);
+        }
+        for (_, request) in self.requests.iter_mut() {
+            if request.shape.comm == handle {
+                request.shape.comm = logged;
+            }
+        }
+        self.comm_gone(handle);
+        (real(), logged)
+    }
+
+    /// Whether persistent requests may still be started on a communicator.
+    fn is_used_on(&mut self, comm: usize) -> bool {
+        self.requests.iter_mut().any(|(_, known)| known.persistent && known.shape.comm == comm)
     }
 
     /// The application frees a type: requests under way get a copy.

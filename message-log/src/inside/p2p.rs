@@ -3,10 +3,11 @@
 use std::ffi::c_int;
 
 use super::again::is_buffered;
-use super::{outside, with, SUCCESS};
+use super::{outside, with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
+use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
@@ -29,6 +30,18 @@ pub struct Message {
 }
 
 impl Message {
+    /// With a count of either width.
+    pub fn new(
+        buf: Ptr,
+        count: impl Into<i64>,
+        datatype: Handle,
+        peer: c_int,
+        tag: c_int,
+        comm: Handle,
+    ) -> Message {
+        Message { buf, count: count.into(), datatype, peer, tag, comm }
+    }
+
     /// A message of a persistent request, as far as it is counted.
     pub fn of(shape: &Shape) -> Message {
         Message {
@@ -68,43 +81,55 @@ impl Message {
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn send(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+#[inline(always)]
+pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+    if at == At::Inside {
+        // SAFETY: by the caller's promise.
+        return unsafe { send_inside(call, message, real) };
+    }
+    // SAFETY: no part is open.
+    unsafe { outside(|state| sent(state, call, message, real).0) }
+}
+
+/// # Safety
+/// As for [`send`].
+unsafe fn send_inside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
-        if let Some(route) = state.sends_again(&shape) {
-            let code = state.plain(shape, || SUCCESS);
-            if code != SUCCESS {
-                return code;
-            }
-            // SAFETY: by the caller's promise.
-            return unsafe { state.send_again(message, route) };
-        }
         if state.source() == Source::Log {
-            return state.plain(shape, || SUCCESS);
+            // SAFETY: by the caller's promise.
+            return unsafe { send_replayed(state, shape, message) };
         }
-        let link = state.sends(message, true);
-        let code = real();
-        state.has_sent(link, is_buffered(call.0), code);
+        let (code, link) = sent(state, call, message, real);
         let link = state.linked(link);
         state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
         code
     })
 }
 
-/// The same outside parts: it is counted.
-///
-/// # Safety
-/// As for [`outside`].
+/// A send that is real, and counted.
 #[inline(always)]
-pub unsafe fn send_outside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        outside(|state| {
-            let link = state.sends(message, true);
-            let code = real();
-            state.has_sent(link, is_buffered(call.0), code);
-            code
-        })
+fn sent(
+    state: &mut State,
+    call: Call,
+    message: &Message,
+    real: impl FnOnce() -> c_int,
+) -> (c_int, Option<Link>) {
+    let link = state.sends(message, true);
+    let code = real();
+    state.has_sent(link, is_buffered(call.0), code);
+    (code, link)
+}
+
+/// # Safety
+/// As for [`send`].
+unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c_int {
+    let route = state.sends_again(&shape);
+    let code = state.plain(shape, || SUCCESS);
+    match route.filter(|_| code == SUCCESS) {
+        // SAFETY: by the caller's promise.
+        Some(route) => unsafe { state.send_again(message, route) },
+        None => code,
     }
 }
 
@@ -112,12 +137,18 @@ pub unsafe fn send_outside(call: Call, message: &Message, real: impl FnOnce() ->
 ///
 /// # Safety
 /// As MPI says of the call.
+#[inline(always)]
 pub unsafe fn recv(
+    at: At,
     call: Call,
     message: &Message,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
+    if at == At::Outside {
+        // SAFETY: no part is open; and by the caller's promise.
+        return unsafe { outside(|state| received_outside(state, message, status, real)) };
+    }
     with(|state| {
         let shape = message.shape(call, state);
         // SAFETY: by the caller's promise.
@@ -157,23 +188,10 @@ unsafe fn received(
     SUCCESS
 }
 
-/// A receive outside parts, which is done when it returns: it is counted. `real` gets the place for
-/// the status.
+/// Outside parts a receive is counted.
 ///
 /// # Safety
-/// As MPI says of the call, and as for [`outside`].
-#[inline(always)]
-pub unsafe fn recv_outside(
-    message: &Message,
-    status: Ptr,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe { outside(|state| received_outside(state, message, status, real)) }
-}
-
-/// # Safety
-/// As for [`recv_outside`].
+/// As for [`recv`].
 #[inline(always)]
 unsafe fn received_outside(
     state: &mut State,
@@ -209,12 +227,24 @@ unsafe fn received_outside(
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn sendrecv(
+    at: At,
     call: Call,
     sent: &Message,
     received: &Message,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
+    if at == At::Outside {
+        let body = |state: &mut State| {
+            let link = state.sends(sent, false);
+            // SAFETY: by the caller's promise.
+            let code = unsafe { received_outside(state, received, status, real) };
+            state.has_sent(link, false, code);
+            code
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
     with(|state| {
         let shape = sent.shape(call, state);
         let route = state.sends_again(&shape);
@@ -241,25 +271,4 @@ pub unsafe fn sendrecv(
             _ => code,
         }
     })
-}
-
-/// The same outside parts: both are counted.
-///
-/// # Safety
-/// As MPI says of the call, and as for [`outside`].
-pub unsafe fn sendrecv_outside(
-    sent: &Message,
-    received: &Message,
-    status: Ptr,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        outside(|state| {
-            let link = state.sends(sent, false);
-            let code = received_outside(state, received, status, real);
-            state.has_sent(link, false, code);
-            code
-        })
-    }
 }

@@ -4,11 +4,12 @@ use std::ffi::c_int;
 
 use super::again::Counted;
 use super::p2p::Message;
-use super::{with, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Items, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
+use crate::requests::Request;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
@@ -34,12 +35,17 @@ pub struct Probe {
     pub status: Ptr,
 }
 
-/// Probes. `real` gets the place for the status.
+/// Probes. `real` gets the place for the status. Outside parts only what gives a message is noted, of
+/// which no more than its handle is known.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn probe(call: Call, probe: &Probe, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+pub unsafe fn probe(at: At, call: Call, probe: &Probe, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     with(|state| {
+        if at == At::Outside {
+            state.miscounts();
+            return real(probe.status);
+        }
         let shape = Shape {
             comm: state.mpi.abi.truncate(probe.comm),
             peer: Some(probe.source),
@@ -52,14 +58,6 @@ pub unsafe fn probe(call: Call, probe: &Probe, real: impl FnOnce(Ptr) -> c_int) 
             // SAFETY: as above.
             Source::Log => unsafe { replay(state, shape, probe) },
         }
-    })
-}
-
-/// A call outside parts that gives a message of which only its handle is known.
-pub fn matched_outside(real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        state.miscounts();
-        real()
     })
 }
 
@@ -145,11 +143,12 @@ pub unsafe fn recv(
     })
 }
 
-/// Begins to receive a message that was probed for.
+/// Begins to receive a message that was probed for. Outside parts: it may be waited for inside one.
 ///
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn irecv(
+    at: At,
     call: Call,
     received: &Message,
     message: Ptr,
@@ -157,33 +156,21 @@ pub unsafe fn irecv(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
-        let shape = matched(call, received, state);
         let target = received.target(state);
+        if at == At::Outside {
+            let code = real();
+            if code == SUCCESS {
+                let begun = Request::new(Shape::new(call), target, true);
+                // SAFETY: by the caller's promise, MPI has written a handle there.
+                unsafe { state.begun(begun, request) };
+            }
+            return code;
+        }
+        let shape = matched(call, received, state);
         // SAFETY: by the caller's promise.
         let code = unsafe { state.starting(shape, target, true, Counted::Nothing, request, real) };
         // SAFETY: as above.
         unsafe { taken(state, code, message) };
-        code
-    })
-}
-
-/// The same outside parts: it may be waited for inside one.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn irecv_outside(
-    call: Call,
-    received: &Message,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    with(|state| {
-        let code = real();
-        if code == SUCCESS {
-            let target = received.target(state);
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { state.begun(Shape::new(call), target, true, Counted::Nothing, 0, request) };
-        }
         code
     })
 }

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use super::again::{is_buffered, Counted};
 use super::p2p::Message;
-use super::{outside, with, SUCCESS};
+use super::{outside, with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
@@ -53,21 +53,10 @@ pub unsafe fn make(
                 Way::Send => Target::Nothing,
                 Way::Receive => message.target(state),
             };
-            let made = Request {
-                shape,
-                target,
-                is_message: way == Way::Receive,
-                began: 0,
-                made: began,
-                persistent: true,
-                life: Life::Real,
-                cancelled: false,
-                counted: Counted::Nothing,
-                again: None,
-            };
+            let made = Request::new(shape, target, way == Way::Receive);
+            let made = Request { made: began, persistent: true, ..made };
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            let handle = unsafe { state.mpi.read_handle(request) };
-            state.requests.insert(handle, made);
+            unsafe { state.begun(made, request) };
         }
         if state.parts.source() == Some(Source::Mpi) {
             state.parts.record(shape, Outcome { began, ..Outcome::of(code) });
@@ -76,30 +65,26 @@ pub unsafe fn make(
     })
 }
 
-/// Starts persistent requests outside parts.
-///
-/// # Safety
-/// As MPI says of the call, and as for [`outside`].
-pub unsafe fn start_outside(requests: Ptr, count: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    let body = |state: &mut State| {
-        // SAFETY: by the caller's promise.
-        unsafe { state.started(requests, count, 0, true) };
-        real()
-    };
-    // SAFETY: by the caller's promise.
-    unsafe { outside(body) }
-}
-
 /// Starts persistent requests.
 ///
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn start(
+    at: At,
     call: Call,
     requests: Ptr,
     count: c_int,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    if at == At::Outside {
+        let body = |state: &mut State| {
+            // SAFETY: by the caller's promise.
+            unsafe { state.started(requests, count, 0, true) };
+            real()
+        };
+        // SAFETY: no part is open.
+        return unsafe { outside(body) };
+    }
     with(|state| {
         let mut shape = Shape::of_requests(call, i64::from(count));
         for n in 0..usize::try_from(count).unwrap_or(0) {
@@ -142,47 +127,33 @@ pub unsafe fn start(
     })
 }
 
-/// Asks for the end of a request outside parts.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn cancel_outside(request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        // SAFETY: by the caller's promise.
-        unsafe { state.cancelling(request) };
-        real()
-    })
-}
-
 /// Asks for the end of a request.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn cancel(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn cancel(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
-        if state.source() == Source::Mpi {
+        if at == At::Outside || state.source() == Source::Mpi {
             // SAFETY: by the caller's promise.
             unsafe { state.cancelling(request) };
         }
-        state.plain(Shape::new(call), real)
+        match at {
+            At::Outside => real(),
+            At::Inside => state.plain(Shape::new(call), real),
+        }
     })
-}
-
-/// Gives a request up outside parts.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn free_outside(_call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { state.freeing(request, real) })
 }
 
 /// Gives a request up.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn free(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
+        if at == At::Outside {
+            // SAFETY: by the caller's promise.
+            return unsafe { state.freeing(request, real) };
+        }
         let shape = Shape::new(call);
         if state.source() == Source::Mpi {
             // SAFETY: by the caller's promise.

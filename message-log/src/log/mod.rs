@@ -127,6 +127,18 @@ impl Log {
         }
     }
 
+    /// The communicator that the event with this number has made is called otherwise: there and in
+    /// all later events that have it.
+    pub fn rename(&mut self, made: u64, from: usize, to: usize) {
+        let Some(first) = self.index(made) else { return };
+        self.events[first].outcome.handle = to;
+        for event in self.events.range_mut(first..) {
+            if event.shape.comm == from {
+                event.shape.comm = to;
+            }
+        }
+    }
+
     /// One more part needs the event behind a place, but not the messages that it gets again.
     pub fn own(&mut self, at: Position, closed: Option<&Closed>) {
         let Some(event) = self.get_mut(at.event) else { return };

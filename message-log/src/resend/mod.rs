@@ -33,8 +33,8 @@ use crate::parts::Parts;
 use crate::pmpi;
 use closed::Closed;
 use comms::Comms;
-use exchange::Exchange;
-use report::Report;
+use exchange::{Channel, Exchange};
+use report::{Report, Subject};
 use streams::Streams;
 use survey::{Survey, Verdict};
 
@@ -47,10 +47,8 @@ pub const MOST: usize = 2047;
 /// Everything that sending again needs.
 #[derive(Debug)]
 pub struct Resend {
-    /// A copy of `MPI_COMM_WORLD` for this library alone.
-    pub comm: usize,
-    processes: usize,
-    room: usize,
+    /// All processes, on a copy of `MPI_COMM_WORLD`.
+    pub channel: Channel,
     /// The application's communicators.
     pub comms: Comms,
     /// Its messages, counted.
@@ -100,9 +98,7 @@ impl Resend {
             mpi.read_handle(at)
         };
         Some(Resend {
-            comm,
-            processes,
-            room,
+            channel: Channel { comm, processes, room },
             comms: Comms::new(mpi),
             streams: Streams::default(),
             survey: Survey::default(),
@@ -114,43 +110,53 @@ impl Resend {
     }
 
     /// An instance of a part that may be sent again has ended, with this mark at its begin.
-    pub fn ended(&mut self, mpi: &Mpi, instance: u64, part: i32, mark: streams::Mark) {
-        let report: Report = self.streams.end(mark, self.room);
-        let number = self.begun;
+    pub fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
+        let report: Report = self.streams.end(mark, self.channel.room);
+        let of = Subject::Part { id, nth: mark.nth() };
+        let names = (instance, self.begun);
         self.begun += 1;
-        let names = (instance, part, number);
-        let exchange = Exchange::begin(mpi, self.comm, self.processes, self.room, &report, names);
-        self.under_way.push_back(exchange);
+        self.under_way.push_back(Exchange::begin(mpi, &self.channel, &report, of, names));
     }
 
     /// Takes the verdicts that are there. With `all` it waits for all of them: before a replay, which
     /// may run parts inside of which the verdict is not known yet.
     pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, all: bool) {
         while let Some(first) = self.under_way.front_mut() {
-            if !first.is_done(mpi, all) {
+            if all {
+                first.wait(mpi, true);
+            } else if !first.is_done(mpi) {
                 return;
             }
-            let verdict = first.judge(&mut self.survey, self.room);
+            let verdict = first.judge(&mut self.survey, self.channel.room);
             let (instance, number) = (first.instance, first.number);
             self.under_way.pop_front();
-            if let Verdict::RightTight(closed) = verdict {
-                let own = u32::try_from(mpi.rank).unwrap_or(0);
-                let closed = Closed::new(&mut self.streams, own, number, &closed);
-                self.dropped += parts.close(instance, &Rc::new(closed));
+            match verdict {
+                Verdict::RightTight(closed) => {
+                    let own = u32::try_from(mpi.rank).unwrap_or(0);
+                    let closed = Closed::new(&mut self.streams, own, number, &closed);
+                    self.dropped += parts.close(instance, &Rc::new(closed));
+                }
+                Verdict::Logged(_) => {}
+                Verdict::Misused(text) => parts.spoil(instance, &text),
             }
         }
     }
 
-    /// MPI is about to end: what was told is heard, as the others may wait for it.
+    /// MPI is about to end: the others are told that there is nothing more to wait for, until all have
+    /// come to that.
     pub fn finish(&mut self, mpi: &Mpi) {
+        while let Some(exchange) = Exchange::end(mpi, &self.channel, self.begun) {
+            self.begun += 1;
+            self.under_way.push_back(exchange);
+        }
         for mut exchange in self.under_way.drain(..) {
-            exchange.is_done(mpi, true);
+            exchange.wait(mpi, false);
         }
         let mut comm = 0usize;
         let at = (&raw mut comm).cast();
         // SAFETY: a communicator of ours, and room for the widest handle.
         unsafe {
-            mpi.write_handle(at, self.comm);
+            mpi.write_handle(at, self.channel.comm);
             pmpi::comm_free(at);
         }
     }

@@ -1,5 +1,7 @@
 //! What a process tells all others of a part at its end: numbers of one length for all.
 
+use std::fmt;
+
 /// What an entry is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -37,6 +39,31 @@ pub struct Entry {
     pub untidy: bool,
 }
 
+/// What a report is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A part that has ended.
+    Part {
+        /// What the application calls it.
+        id: i32,
+        /// How many parts whose messages may be sent again the process had begun before.
+        nth: u64,
+    },
+    /// None: the process has come to `MPI_Finalize`.
+    Nothing,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Part { id, nth } => {
+                write!(f, "has ended part {id}, which it began as number {}", nth + 1)
+            }
+            Subject::Nothing => f.write_str("has called MPI_Finalize"),
+        }
+    }
+}
+
 /// What one process tells of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -49,7 +76,7 @@ pub struct Report {
 }
 
 /// Numbers of a report before its entries.
-const HEAD: usize = 3;
+const HEAD: usize = 4;
 /// Numbers of an entry.
 const ENTRY: usize = 6;
 
@@ -59,10 +86,15 @@ pub const fn words(room: usize) -> usize {
 }
 
 impl Report {
-    /// As numbers, with room for so many entries. `part` names the part.
-    pub fn pack(&self, part: i32, room: usize) -> Vec<u64> {
+    /// As numbers, with room for so many entries.
+    pub fn pack(&self, of: Subject, room: usize) -> Vec<u64> {
         let mut words = Vec::with_capacity(self::words(room));
-        words.extend([self.needed, u64::from(self.is_known), part as u32 as u64]);
+        let (is_part, id, nth) = match of {
+            Subject::Part { id, nth } => (true, id, nth),
+            Subject::Nothing => (false, 0, 0),
+        };
+        let flags = u64::from(self.is_known) | u64::from(is_part) << 1;
+        words.extend([self.needed, flags, id as u32 as u64, nth]);
         for entry in self.entries.iter().take(room) {
             let kind = match entry.kind {
                 Kind::Sent => 0,
@@ -83,10 +115,14 @@ impl Report {
         words
     }
 
-    /// From what [`pack`](Self::pack) gave, and the part's name.
-    pub fn unpack(words: &[u64]) -> (Report, i32) {
-        let [needed, is_known, part, ..] = *words else {
-            return (Report::default(), 0);
+    /// From what [`pack`](Self::pack) gave, and what it is of.
+    pub fn unpack(words: &[u64]) -> (Report, Subject) {
+        let [needed, flags, id, nth, ..] = *words else {
+            return (Report::default(), Subject::Nothing);
+        };
+        let of = match flags >> 1 & 1 {
+            1 => Subject::Part { id: id as u32 as i32, nth },
+            _ => Subject::Nothing,
         };
         let room = (words.len() - HEAD) / ENTRY;
         let has_all = usize::try_from(needed).is_ok_and(|needed| needed <= room);
@@ -106,6 +142,6 @@ impl Report {
             other: words[5],
         };
         let entries = words[HEAD..].chunks_exact(ENTRY).take(count).map(entry).collect();
-        (Report { needed, is_known: is_known != 0, entries }, part as u32 as i32)
+        (Report { needed, is_known: flags & 1 != 0, entries }, of)
     }
 }

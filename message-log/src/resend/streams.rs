@@ -189,6 +189,14 @@ pub struct Mark {
     journal: usize,
     ticket: Order,
     unknown: u64,
+    nth: u64,
+}
+
+impl Mark {
+    /// How many parts whose messages may be sent again had begun before.
+    pub fn nth(&self) -> u64 {
+        self.nth
+    }
 }
 
 /// All streams of this process.
@@ -202,6 +210,7 @@ pub struct Streams {
     waiting: BTreeMap<Order, Pattern>,
     journal: Vec<Change>,
     open: u32,
+    begun: u64,
     reports: u64,
     /// Messages of which it is not known which stream they are of.
     unknown: u64,
@@ -396,7 +405,9 @@ impl Streams {
     /// A part begins whose messages may be sent again.
     pub fn begin(&mut self) -> Mark {
         self.open += 1;
-        Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown }
+        let nth = self.begun;
+        self.begun += 1;
+        Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown, nth }
     }
 
     /// Whether a part is open whose messages may be sent again.

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::report::{Entry, Kind, Report};
+use super::report::{Entry, Kind, Report, Subject};
 
 /// A stream, as all processes know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +44,8 @@ pub enum Verdict {
     RightTight(Vec<Closed>),
     /// All are read from the log, for this reason.
     Logged(String),
+    /// The processes have not done the same with their parts, and this is the difference.
+    Misused(String),
 }
 
 /// Counts of a stream when its part ended, as far as they were told.
@@ -71,12 +73,13 @@ pub struct Survey {
 
 impl Survey {
     /// Takes the reports of all processes, in their order, of one part.
-    pub fn judge(&mut self, part: i32, reports: &[(Report, i32)]) -> Verdict {
+    pub fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
         self.learn(reports);
-        if let Some(rank) = reports.iter().position(|(_, other)| *other != part) {
-            return Verdict::Logged(format!(
-                "process {rank} ended part {} where others ended part {part}",
-                reports[rank].1
+        let first = reports.first().map(|(_, of)| *of);
+        if let Some(rank) = reports.iter().position(|(_, of)| Some(*of) != first) {
+            return Verdict::Misused(format!(
+                "process 0 {} (VELOC_PART_RESEND), and process {rank} {} instead",
+                reports[0].1, reports[rank].1
             ));
         }
         let too_many = |report: &Report| report.needed > report.entries.len() as u64;
@@ -99,7 +102,7 @@ impl Survey {
         }
     }
 
-    fn learn(&mut self, reports: &[(Report, i32)]) {
+    fn learn(&mut self, reports: &[(Report, Subject)]) {
         for (rank, (report, _)) in (0..).zip(reports) {
             for entry in &report.entries {
                 let pair = |from, to| Pair { from, to, comm: entry.comm, tag: entry.tag };
@@ -121,7 +124,7 @@ impl Survey {
     }
 
     /// Something in the part that waits for something behind it.
-    fn loose_end(&self, reports: &[(Report, i32)]) -> Option<String> {
+    fn loose_end(&self, reports: &[(Report, Subject)]) -> Option<String> {
         let ends = |pair| self.streams.get(&pair).copied().unwrap_or_default();
         for (rank, (report, _)) in (0..).zip(reports) {
             for entry in &report.entries {
@@ -161,7 +164,7 @@ impl Survey {
 }
 
 /// The messages that were sent and received in a part.
-fn closed(reports: &[(Report, i32)]) -> Vec<Closed> {
+fn closed(reports: &[(Report, Subject)]) -> Vec<Closed> {
     let mut received: HashMap<Pair, Piece> = HashMap::new();
     let mut sent: Vec<(Pair, Piece)> = Vec::new();
     for (rank, (report, _)) in (0..).zip(reports) {

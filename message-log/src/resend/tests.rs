@@ -3,14 +3,14 @@
 
 use proptest::prelude::*;
 
-use super::report::{words, Report};
+use super::report::{words, Report, Subject};
 use super::streams::{Link, Mark, Pattern, Stream, Streams, Ticket};
 use super::survey::{Survey, Verdict};
 
 const PROCESSES: u32 = 3;
 const COMM: u64 = 7;
 const ROOM: usize = 16;
-const PART: i32 = 5;
+const PART: Subject = Subject::Part { id: 5, nth: 3 };
 
 /// One thing that one process does.
 #[derive(Clone, Copy, Debug)]
@@ -184,7 +184,7 @@ impl Job {
             self.border(own);
         }
         let reports: Vec<_> = self.reports.iter().map(|r| (r.clone().unwrap(), PART)).collect();
-        Survey::default().judge(PART, &reports)
+        Survey::default().judge(&reports)
     }
 
     /// Something in the part that waits for something behind it, as it was.
@@ -291,7 +291,7 @@ fn one(range: std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
 fn numbers(verdict: &Verdict) -> Vec<std::ops::Range<u64>> {
     match verdict {
         Verdict::RightTight(closed) => closed.iter().map(|c| c.numbers.clone()).collect(),
-        Verdict::Logged(why) => panic!("{why}"),
+        Verdict::Logged(why) | Verdict::Misused(why) => panic!("{why}"),
     }
 }
 
@@ -377,9 +377,9 @@ fn a_collective_call_that_straddles_the_end_is_a_loose_end() {
         }
         (streams.end(mark, ROOM), PART)
     };
-    let both = Survey::default().judge(PART, &[report(true), report(true)]);
+    let both = Survey::default().judge(&[report(true), report(true)]);
     assert_eq!(both, Verdict::RightTight(Vec::new()));
-    let one = Survey::default().judge(PART, &[report(true), report(false)]);
+    let one = Survey::default().judge(&[report(true), report(false)]);
     assert!(matches!(one, Verdict::Logged(why) if why.contains("collective")));
 }
 
@@ -397,25 +397,27 @@ fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
     }
     let reports: Vec<_> =
         streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 3), PART)).collect();
-    let why = survey.judge(PART, &reports);
+    let why = survey.judge(&reports);
     assert!(matches!(why, Verdict::Logged(why) if why.contains("has 4 streams")));
     // With more room the same counts come with the next part, and it is right-tight.
     let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
     let reports: Vec<_> =
         streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 4), PART)).collect();
     assert_eq!(reports[0].0.entries.len(), 4);
-    assert_eq!(survey.judge(PART, &reports), Verdict::RightTight(Vec::new()));
+    assert_eq!(survey.judge(&reports), Verdict::RightTight(Vec::new()));
 }
 
 #[test]
-fn parts_that_do_not_match_are_logged() {
-    let verdict = Survey::default().judge(
-        PART,
-        &[
-            (Report { is_known: true, ..Report::default() }, PART),
-            (Report { is_known: true, ..Report::default() }, PART + 1),
-        ],
-    );
-    // Not the same words on both sides, but the same verdict.
-    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("part 6")));
+fn parts_that_do_not_match_are_said() {
+    let report = || Report { is_known: true, ..Report::default() };
+    let judge = |other| Survey::default().judge(&[(report(), PART), (report(), other)]);
+    let said = |other, words: &[&str]| match judge(other) {
+        Verdict::Misused(why) => assert!(words.iter().all(|word| why.contains(word)), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    said(Subject::Part { id: 6, nth: 3 }, &["part 5", "part 6", "process 1"]);
+    // One has begun another of the same name, and given it up.
+    said(Subject::Part { id: 5, nth: 4 }, &["part 5", "number 4", "number 5"]);
+    said(Subject::Nothing, &["part 5", "MPI_Finalize"]);
+    assert!(matches!(judge(PART), Verdict::RightTight(_)));
 }

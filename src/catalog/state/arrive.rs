@@ -86,7 +86,7 @@ impl State {
             }
         }
         if lost {
-            self.discard(id, false);
+            self.take_back(id);
         }
         self.ended(id, true);
     }

@@ -42,6 +42,7 @@ impl State {
         self.next_id += 1;
         let name = self.interned(name);
         self.entries.insert(id, Box::new(Entry::new(name, version)));
+        self.patient = true;
         // The application writes: expectations of reads end here.
         self.reading = None;
         self.fetching = false;
@@ -158,6 +159,20 @@ impl State {
         self.enliven(id);
     }
 
+    /// Ends a checkpoint whose bytes went straight to its persistent file, which is in its place,
+    /// because scratch could not take it.
+    pub fn commit_persistent(&mut self, id: Id, regions: Vec<Region>) {
+        self.release_memory(id);
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        lay_out(entry, regions);
+        entry.scratch = FileCopy::Bypassed;
+        entry.persistent = FileCopy::Present;
+        self.counts.checkpoints += 1;
+        self.enliven(id);
+    }
+
     /// A checkpoint that was begun is to be copied to persistent once it is known where to.
     pub fn await_place(&mut self, id: Id) {
         let lasting = self.shape.persistent;
@@ -181,6 +196,10 @@ impl State {
             {
                 entry.persistent = FileCopy::Wanted;
                 entry.place = place;
+                if entry.scratch == FileCopy::Failed {
+                    // It is known only now that there is another place for it.
+                    entry.scratch = FileCopy::Bypassed;
+                }
                 self.reindex(id);
             }
         }
@@ -192,6 +211,12 @@ impl State {
             return Fate::Missing;
         };
         let file = match tier {
+            // What went past scratch counts there like what is in it: it stands in the way of nothing
+            // that is older, and persistent has it.
+            FileTier::Scratch if entry.scratch == FileCopy::Bypassed => match entry.persistent {
+                FileCopy::Absent => FileCopy::Wanted,
+                file => file,
+            },
             FileTier::Scratch => entry.scratch,
             FileTier::Persistent => entry.persistent,
         };
@@ -200,7 +225,9 @@ impl State {
             (Life::Live, FileCopy::Present | FileCopy::Absent) => Fate::There,
             (Life::Live, FileCopy::Wanted | FileCopy::Writing) => Fate::Open,
             // It may be tried again, but nobody waits: where there is no room, limits make some.
-            (Life::Live, FileCopy::Failed) | (Life::Dropped, _) => Fate::Missing,
+            (Life::Live, FileCopy::Failed | FileCopy::Bypassed) | (Life::Dropped, _) => {
+                Fate::Missing
+            }
         }
     }
 
@@ -270,8 +297,7 @@ impl State {
         self.note(id);
         let older = self.names.entry(name).or_default().live.insert(version, id);
         if let Some(older) = older {
-            // The older one's file stays until the new one's takes its place.
-            self.discard(older, false);
+            self.replace(older, id);
         }
         self.reindex(id);
     }

@@ -1,21 +1,40 @@
-//! Room in scratch, which nobody here can count: a file system says only that there is none left.
-//! What is known is whether files that are in the way may still go, so that trying again is of use.
+//! Room in scratch and in persistent, which nobody here can count: a file system says only that there
+//! is none left. What is known is whether files that are in the way may still go, so that trying again
+//! is of use.
 
 use super::State;
+use crate::catalog::entry::FileTier;
 
-/// What is known of the room in scratch by whoever finds that there is none.
+/// What is known of the room in a tier by whoever finds that there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleared(u64);
 
+/// What somebody waits with who has found no room in a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short {
+    /// What was known before it was tried.
+    pub since: Cleared,
+    /// Files leave scratch by themselves: their versions are limited.
+    pub limited: bool,
+    /// There are files that go as soon as all processes are known to have newer ones.
+    pub agreed: bool,
+}
+
 impl State {
-    /// How often files have left scratch until now. To be asked for before a file is written.
-    pub fn cleared(&self) -> Cleared {
-        Cleared(self.cleared)
+    /// How often files have left a tier until now. To be asked for before a file is written.
+    pub fn cleared(&self, tier: FileTier) -> Cleared {
+        Cleared(self.cleared[tier as usize])
     }
 
-    /// A file has left scratch.
-    pub fn scratch_cleared(&mut self) {
-        self.cleared += 1;
+    /// How many files have left scratch and persistent until now.
+    pub fn files_cleared(&self) -> u64 {
+        self.cleared.iter().sum()
+    }
+
+    /// A file has left a tier.
+    pub fn file_cleared(&mut self, tier: FileTier) {
+        self.cleared[tier as usize] += 1;
+        self.patient = true;
         self.changes += 1;
     }
 
@@ -25,29 +44,53 @@ impl State {
         self.changes += 1;
     }
 
-    /// Whether it is of use to write a file again that had no room in scratch: true if files have left
-    /// since, false if none is about to. `None`: that will show. Files leave by themselves if scratch
-    /// is `limited` in its versions.
-    pub fn scratch_room(&self, since: Cleared, limited: bool) -> Option<bool> {
-        if self.cleared != since.0 {
+    /// Whether it is of use to write a file again that had no room in a tier: true if files have left
+    /// it since, false if none is about to. `None`: that will show.
+    fn room_in(&self, tier: FileTier, short: Short) -> Option<bool> {
+        if self.cleared(tier) != short.since {
             return Some(true);
         }
-        let may_come = (self.clearing > 0 || !self.persist.is_empty())
-            && (limited || self.entries.values().any(|entry| entry.doomed));
-        if may_come {
+        let copies = tier == FileTier::Scratch
+            && (self.clearing > 0 || !self.persist.is_empty())
+            && (short.limited || self.entries.values().any(|entry| entry.doomed));
+        let agreement = short.agreed && self.patient;
+        if copies || agreement {
             None
         } else {
             Some(false)
         }
     }
 
-    /// The same for the worker that writes, which is woken when there is an answer.
-    pub fn await_scratch_room(&mut self, since: Cleared, limited: bool) -> Option<bool> {
-        let answer = self.scratch_room(since, limited);
-        self.short_of_scratch = match answer {
-            Some(_) => None,
-            None => Some((since, limited)),
-        };
+    /// The same for who waits for the answer: a worker is woken when there is one.
+    pub fn await_room_in(&mut self, tier: FileTier, short: Short) -> Option<bool> {
+        let answer = self.room_in(tier, short);
+        let waits = answer.is_none().then_some(short);
+        if waits != self.short_of[tier as usize] {
+            self.waited_for_others |= waits.is_some_and(|short| short.agreed);
+            self.short_of[tier as usize] = waits;
+            self.changes += 1;
+        }
         answer
+    }
+
+    /// Whether a worker that waits for room in a tier has an answer; `None`: none waits.
+    pub(super) fn has_answer(&self, tier: FileTier) -> Option<bool> {
+        self.short_of[tier as usize].map(|short| self.room_in(tier, short).is_some())
+    }
+
+    /// Whether somebody waits for room that comes when other processes tell what they have.
+    pub fn awaits_agreement(&self) -> bool {
+        self.patient && self.short_of.iter().flatten().any(|short| short.agreed)
+    }
+
+    /// Whether somebody has ever waited so.
+    pub fn has_awaited_agreement(&self) -> bool {
+        self.waited_for_others
+    }
+
+    /// Nobody waits for the other processes any more, until a file goes or a checkpoint begins.
+    pub fn lose_patience(&mut self) {
+        self.patient = false;
+        self.changes += 1;
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::lists::readable_from;
 use super::Starved;
 use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State};
-use crate::catalog::entry::{FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
-use crate::error::Result;
+use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
+use crate::error::{Error, Kind, Result};
 use crate::tier::space::Extent;
 
 impl State {
@@ -16,9 +16,12 @@ impl State {
         let &(consumed, id) = self.flush.first()?;
         let len = self.entries.get(&id)?.part(Part::Device).len;
         // What was consumed is not worth giving up anything else for.
-        if !self.make_host_room(len, !consumed) {
-            self.press(Starved::Flush);
-            return None;
+        while !self.make_host_room(len, !consumed) {
+            // Nor is what it replaces.
+            if !self.let_go_of_oldest() {
+                self.press(Starved::Flush);
+                return None;
+            }
         }
         self.starved[Starved::Flush as usize] = false;
         let host: Arc<[Extent]> = self.host.allocate(len)?.into();
@@ -63,35 +66,23 @@ impl State {
             .or_else(|| self.spill.first().copied().filter(|_| self.pressed()));
         let (_, id) = now?;
         let entry = self.entries.get_mut(&id)?;
-        let mut memory = [None, None];
-        for part in PARTS {
-            let Some(tier) = readable_from(entry.part(part)) else {
-                continue;
-            };
-            let copy = entry.part_mut(part).copy_mut(tier);
-            copy.readers += 1;
-            memory[part as usize] = Some(Source { tier, extents: copy.extents.clone() });
-        }
+        let job = read_by_writer(id, entry);
         entry.scratch = FileCopy::Writing;
-        let (name, version, regions) = (entry.name.clone(), entry.version, entry.regions.clone());
         self.started(id, true);
-        Some(FileJob { id, name, version, regions, memory })
+        Some(job)
     }
 
     /// Whether a checkpoint whose temporary file is complete may take its place in scratch.
     pub fn still_wanted(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live)
+        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live || entry.held)
     }
 
     /// Ends a write.
     pub fn write_done(&mut self, job: &FileJob, result: Result<()>) -> After {
-        let mut unlink = false;
+        let (mut unlink, mut bypassed) = (false, false);
+        let written = result.is_ok();
         if let Some(entry) = self.entries.get_mut(&job.id) {
-            for part in PARTS {
-                if let Some(source) = &job.memory[part as usize] {
-                    entry.part_mut(part).copy_mut(source.tier).readers -= 1;
-                }
-            }
+            was_read(job, entry);
             match result {
                 Ok(()) => {
                     entry.scratch = FileCopy::Present;
@@ -102,14 +93,33 @@ impl State {
                     unlink = entry.doomed;
                 }
                 Err(error) => {
-                    entry.scratch = FileCopy::Failed;
-                    if entry.life == Life::Live {
-                        self.failures.push_back(error);
+                    let wanted = entry.persistent == FileCopy::Wanted || entry.awaits_place;
+                    bypassed = entry.life == Life::Live
+                        && self.shape.persistent
+                        && (wanted || self.saves_anywhere)
+                        && is_of_the_file_system(&error);
+                    if bypassed {
+                        entry.scratch = FileCopy::Bypassed;
+                        if !wanted {
+                            entry.persistent = FileCopy::Wanted;
+                        }
+                    } else {
+                        entry.scratch = FileCopy::Failed;
+                        if entry.life == Life::Live {
+                            self.failures.push_back(error);
+                        }
                     }
                 }
             }
         }
         self.ended(job.id, true);
+        if bypassed {
+            return After::Say;
+        }
+        if written {
+            // If it was replaced meanwhile: its file is what is left of it from here on.
+            self.let_go(job.id);
+        }
         // Not while it waits for its persistent copy, nor if a newer one has taken its place.
         if unlink && self.find(&job.name, job.version).is_none() {
             After::Unlink
@@ -128,12 +138,14 @@ impl State {
     pub fn take_persist(&mut self, id: Id) -> Option<PersistJob> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.lists.persist)?;
         entry.persistent = FileCopy::Writing;
+        let straight = (entry.scratch == FileCopy::Bypassed).then(|| read_by_writer(id, entry));
         let job = PersistJob {
             id,
             name: entry.name.clone(),
             version: entry.version,
             routed: entry.routed.clone(),
             place: entry.place,
+            straight,
         };
         self.clearing += 1;
         self.started(id, true);
@@ -141,9 +153,14 @@ impl State {
     }
 
     /// Ends the making of a persistent copy. [`State::persist_settled_down`] follows.
-    pub fn persist_done(&mut self, id: Id, result: Result<()>) -> After {
+    pub fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
+        let written = result.is_ok();
         let mut after = After::Keep;
+        let id = job.id;
         if let Some(entry) = self.entries.get_mut(&id) {
+            if let Some(source) = &job.straight {
+                was_read(source, entry);
+            }
             match result {
                 Ok(()) => {
                     entry.persistent = FileCopy::Present;
@@ -154,6 +171,10 @@ impl State {
                 }
                 Err(error) => {
                     entry.persistent = FileCopy::Failed;
+                    if entry.scratch == FileCopy::Bypassed {
+                        // Both are tried again.
+                        entry.scratch = FileCopy::Failed;
+                    }
                     // The copy in scratch is the only one: it is not cleaned up after all.
                     entry.doomed = false;
                     if entry.life == Life::Live {
@@ -163,6 +184,39 @@ impl State {
             }
         }
         self.ended(id, true);
+        if written {
+            // As for a write.
+            self.let_go(id);
+        }
         after
     }
+}
+
+/// What a writer reads a checkpoint from. [`was_read`] follows.
+fn read_by_writer(id: Id, entry: &mut Entry) -> FileJob {
+    let mut memory = [None, None];
+    for part in PARTS {
+        let Some(tier) = readable_from(entry.part(part)) else {
+            continue;
+        };
+        let copy = entry.part_mut(part).copy_mut(tier);
+        copy.readers += 1;
+        memory[part as usize] = Some(Source { tier, extents: copy.extents.clone() });
+    }
+    let (name, version, regions) = (entry.name.clone(), entry.version, entry.regions.clone());
+    FileJob { id, name, version, regions, memory }
+}
+
+/// A writer reads it no more.
+fn was_read(job: &FileJob, entry: &mut Entry) {
+    for part in PARTS {
+        if let Some(source) = &job.memory[part as usize] {
+            entry.part_mut(part).copy_mut(source.tier).readers -= 1;
+        }
+    }
+}
+
+/// Whether a failure says something about where a file was to be, so that another place may do.
+pub fn is_of_the_file_system(error: &Error) -> bool {
+    matches!(error.kind(), Kind::NoRoom | Kind::System)
 }

@@ -36,12 +36,15 @@ impl State {
                 entry.noted = Some((slot, wanted));
             }
         }
-        let due = entry.scratch.is_due() || entry.persistent.is_due();
+        let due = entry.needs_memory() || entry.persistent.is_due();
         let exposed = entry.life == Life::Live && due && entry.noted.is_none();
         match (std::mem::replace(&mut entry.exposed, exposed), exposed) {
             (false, true) => self.exposed += 1,
             (true, false) => self.exposed -= 1,
             _ => {}
+        }
+        if !exposed && entry.replaces.is_some() {
+            self.let_go_of_replaced(id);
         }
     }
 
@@ -49,6 +52,27 @@ impl State {
     /// for it.
     pub fn is_handed_over(&self) -> bool {
         self.exposed == 0
+    }
+
+    /// From here on, what scratch cannot take goes to persistent even if it was not to have a copy
+    /// there: there is no other place that it would outlive this process in.
+    pub fn save_anywhere(&mut self) {
+        self.saves_anywhere = true;
+    }
+
+    /// Whether what scratch cannot take goes to persistent in any case.
+    pub fn saves_anywhere(&self) -> bool {
+        self.saves_anywhere && self.shape.persistent
+    }
+
+    /// What could not be brought to the files that it is to be in, as name and version: what is in
+    /// no file, and what persistent lacks.
+    pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {
+        let mut left = [Vec::new(), Vec::new()];
+        for entry in self.failed.iter().filter_map(|id| self.entries.get(id)) {
+            left[usize::from(entry.in_file())].push((entry.name.clone(), entry.version));
+        }
+        left
     }
 
     /// Takes a checkpoint over that another process has left in the host buffer or in scratch.
@@ -94,12 +118,12 @@ impl State {
 
 /// What the ledger is to say of an entry.
 fn standing(entry: &Entry) -> Standing {
-    if entry.life != Life::Live {
+    if entry.life != Life::Live && !entry.held {
         return Standing::default();
     }
     let in_scratch = entry.scratch == FileCopy::Present;
     Standing {
-        in_host: entry.scratch.is_due()
+        in_host: entry.needs_memory()
             && entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready),
         in_scratch,
         persist: entry.persistent.is_due() || entry.awaits_place,

@@ -16,7 +16,8 @@ impl State {
     ///    from memory that the application has lent.
     /// 3. The lists are what the entries say.
     /// 4. Names and entries name each other.
-    /// 5. Nobody reads a copy that is not complete, and what is read is not a victim.
+    /// 5. What was replaced is held for exactly one that is exposed.
+    /// 6. Nobody reads a copy that is not complete, and what is read is not a victim.
     pub fn check(&self) -> std::result::Result<(), String> {
         for (tier, space) in [(Tier::Device, &self.device), (Tier::Host, &self.host)] {
             let mut held: Vec<Extent> = Vec::new();
@@ -37,6 +38,13 @@ impl State {
         let exposed = self.entries.values().filter(|entry| entry.exposed).count();
         if exposed != self.exposed {
             return Err(format!("{exposed} are exposed, not {}", self.exposed));
+        }
+        let holds = self.entries.values().filter(|entry| entry.exposed);
+        let held_for: BTreeSet<Id> = holds.filter_map(|entry| entry.replaces).collect();
+        let held = self.entries.iter().filter(|(_, entry)| entry.held).map(|(id, _)| *id);
+        let held: BTreeSet<Id> = held.collect();
+        if held != self.held || !held.is_subset(&held_for) {
+            return Err(format!("{held:?} are held, not {:?} of {held_for:?}", self.held));
         }
         let mut fresh = Compared::default();
         for (&id, entry) in &self.entries {

@@ -131,7 +131,12 @@ impl State {
                     && entry.scratch == FileCopy::Absent
                     && entry.persistent != FileCopy::Present
             }),
-            persist: entry.persistent == FileCopy::Wanted && entry.scratch == FileCopy::Present,
+            persist: entry.persistent == FileCopy::Wanted
+                && match entry.scratch {
+                    FileCopy::Present => true,
+                    FileCopy::Bypassed => readable.is_some(),
+                    _ => false,
+                },
             device_victim,
             host_victim,
             to_device: device.len > 0

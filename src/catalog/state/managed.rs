@@ -46,14 +46,14 @@ impl State {
         self.entries.get(&id).is_some_and(|entry| entry.is_managed())
     }
 
-    /// Whether a version's file is in its place in a tier.
+    /// Whether a version's file is in its place in a tier, or has gone past scratch to the next one.
     pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
         let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
         entry.is_some_and(|entry| {
             FileCopy::Present
                 == match tier {
-                    FileTier::Scratch => entry.scratch,
-                    FileTier::Persistent => entry.persistent,
+                    FileTier::Scratch if entry.scratch != FileCopy::Bypassed => entry.scratch,
+                    FileTier::Scratch | FileTier::Persistent => entry.persistent,
                 }
         })
     }

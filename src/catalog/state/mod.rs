@@ -14,6 +14,7 @@ mod invariants;
 mod lists;
 mod managed;
 mod removal;
+mod replaced;
 mod requests;
 mod restore;
 mod room;
@@ -22,14 +23,15 @@ mod up;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
+use super::entry::{Entry, FileCopy, FileTier, Id, Life, Readable, Region, Tier};
 use crate::error::{Error, Kind};
 use crate::policy::evict::Rank;
 use crate::tier::ledger::Ledger;
 use crate::tier::space::Space;
 use crate::trace::Recorder;
 
-pub use clearing::Cleared;
+pub use clearing::{Cleared, Short};
+pub use down::is_of_the_file_system;
 pub use requests::*;
 
 /// Who may wait for room in the host buffer.
@@ -88,12 +90,19 @@ pub struct State {
     in_flight: u32,
     /// Of those, flushes, writes, persists and arrivals.
     draining: u32,
-    /// How often files have left scratch.
-    cleared: u64,
+    /// How often files have left scratch and persistent.
+    cleared: [u64; 2],
     /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
     clearing: u32,
-    /// What the worker that writes waits with: it has found no room in scratch.
-    short_of_scratch: Option<(Cleared, bool)>,
+    /// What scratch cannot take goes to persistent, also if it was not to have a copy there.
+    saves_anywhere: bool,
+    /// What the worker that writes, and the one that makes persistent copies, wait with: they have
+    /// found no room.
+    short_of: [Option<Short>; 2],
+    /// Room is waited for that other processes have to tell of.
+    patient: bool,
+    /// That was so before.
+    waited_for_others: bool,
     failures: VecDeque<Error>,
     counts: Counts,
     trace: Recorder,
@@ -101,6 +110,8 @@ pub struct State {
     ledger: Option<Ledger>,
     /// Checkpoints that are still to reach a file and not in the ledger, where there is one.
     exposed: usize,
+    /// Checkpoints that were replaced and keep their memory until the new ones are safe.
+    held: BTreeSet<Id>,
     /// Goes up with everything that could let somebody go on who waits.
     changes: u64,
 }
@@ -137,14 +148,18 @@ impl State {
             next_consumed: 1,
             in_flight: 0,
             draining: 0,
-            cleared: 0,
+            cleared: [0; 2],
             clearing: 0,
-            short_of_scratch: None,
+            saves_anywhere: false,
+            short_of: [None; 2],
+            patient: true,
+            waited_for_others: false,
             failures: VecDeque::new(),
             counts: Counts::default(),
             trace: Recorder::off(),
             ledger: None,
             exposed: 0,
+            held: BTreeSet::new(),
             changes: 0,
         }
     }
@@ -273,14 +288,10 @@ impl State {
     pub fn work(&self) -> Work {
         Work {
             flush: !self.flush.is_empty() && self.flush_can_come(),
-            write: match self.short_of_scratch {
-                Some((since, limited)) => self.scratch_room(since, limited).is_some(),
-                None => {
-                    self.writable(&self.write).is_some()
-                        || (self.pressed() && !self.spill.is_empty())
-                }
-            },
-            persist: !self.persist.is_empty(),
+            write: self.has_answer(FileTier::Scratch).unwrap_or_else(|| {
+                self.writable(&self.write).is_some() || (self.pressed() && !self.spill.is_empty())
+            }),
+            persist: self.has_answer(FileTier::Persistent).unwrap_or(!self.persist.is_empty()),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
             arrive: !self.arrivals.is_empty(),

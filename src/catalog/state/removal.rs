@@ -22,6 +22,8 @@ impl State {
             match entry.persistent {
                 FileCopy::Wanted | FileCopy::Writing => {
                     entry.doomed = true;
+                    // Nobody wants the one that it has replaced any more, either.
+                    self.let_go_of_replaced(id);
                     // Whoever goes on for this process must know it, too.
                     self.reindex(id);
                 }

@@ -128,7 +128,8 @@ pub struct FileJob {
     pub memory: [Option<Source>; 2],
 }
 
-/// A scratch file to be copied to the persistent directory.
+/// A scratch file to be copied to the persistent directory, or a checkpoint that scratch could not
+/// take to be written there.
 #[derive(Clone, Debug)]
 pub struct PersistJob {
     /// The checkpoint.
@@ -141,6 +142,8 @@ pub struct PersistJob {
     pub routed: Option<Arc<str>>,
     /// Where it goes in an aggregated file, if it goes there.
     pub place: Option<Place>,
+    /// Its bytes in memory, if it has no scratch file.
+    pub straight: Option<FileJob>,
 }
 
 /// What a finished file transfer must still do.
@@ -150,6 +153,8 @@ pub enum After {
     Keep,
     /// Remove the scratch file: the checkpoint was cleaned up meanwhile.
     Unlink,
+    /// Say that the checkpoint goes to persistent without a scratch file.
+    Say,
 }
 
 /// Where a part can be read from.

@@ -46,6 +46,9 @@ impl State {
                     Tier::Host => WaitFor::HostRoom,
                 }));
             }
+            if tier == Tier::Host && self.let_go_of_oldest() {
+                continue;
+            }
             let Some((_, id)) = victim else {
                 return Err(Reserve::Never(self.no_room(len, tier, capacity)));
             };
@@ -92,6 +95,7 @@ impl State {
                         .host_victims
                         .first()
                         .is_some_and(|(rank, _)| *rank < Rank::Discardable || !consumed)
+                    || !self.held.is_empty()
                     || self.host_room_can_come()
             })
         })
@@ -101,12 +105,15 @@ impl State {
         self.in_flight > 0
             || self.flush_can_come()
             || !self.write.is_empty()
+            || !self.persist.is_empty()
             || (self.shape.scratch && !self.spill.is_empty())
     }
 
     pub(super) fn host_room_can_come(&self) -> bool {
         self.in_flight > 0
             || !self.write.is_empty()
+            // What scratch could not take leaves memory for persistent.
+            || !self.persist.is_empty()
             || (self.shape.scratch && !self.spill.is_empty())
     }
 

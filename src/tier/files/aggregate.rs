@@ -49,9 +49,7 @@ impl Files {
     /// Copies a checkpoint's scratch file to its place in the aggregated file. The last one of all
     /// processes to do so completes the file.
     pub fn persist_part(&self, name: &str, version: i32, place: &Place) -> Result<u64> {
-        let (data, table) = self
-            .aggregated_paths(name, version)
-            .ok_or_else(|| Error::invalid("aggregated files need the keys persistent and meta"))?;
+        let (data, _) = self.places_of(name, version)?;
         let durability = self.persistent_durability();
         let source = self.scratch_path(name, version)?;
         let from = files::open(&source)?;
@@ -62,6 +60,20 @@ impl Files {
         if durability == Durability::Synced {
             files::sync(&to, &temporary)?;
         }
+        self.enter_part(name, version, place, &temporary, bytes)?;
+        Ok(bytes)
+    }
+
+    /// Says in the roll that a part is in its place in the temporary file.
+    pub(super) fn enter_part(
+        &self,
+        name: &str,
+        version: i32,
+        place: &Place,
+        temporary: &Path,
+        bytes: u64,
+    ) -> Result<()> {
+        let (data, table) = self.places_of(name, version)?;
         // Of an earlier job that could not complete its file, or copied what was missing: as a file of
         // this process's own it would be nearer than the part.
         if let Some(own) = self.persistent_path(name, version) {
@@ -74,13 +86,13 @@ impl Files {
         line[8..].copy_from_slice(&bytes.to_le_bytes());
         files::write_all_at(&list, &line, u64::from(self.rank) * LINE, &roll)?;
         if let Some(offsets) = complete(&list, &roll, place.ranks)? {
-            self.complete_aggregated(&roll, &temporary, &data, &table, &offsets)?;
+            self.complete_aggregated(&roll, temporary, &data, &table, &offsets)?;
             let file = aggregate::file_name(name, version);
             self.remove_attempts(|of, job, attempt| {
                 job == place.job && attempt < place.attempt && of == file
             })?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Removes what is left of aggregated files that were never completed: of this job's, where a
@@ -221,7 +233,7 @@ pub(super) fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf
 }
 
 /// Opens a file that others write to as well.
-fn open_shared(path: &Path) -> Result<File> {
+pub(super) fn open_shared(path: &Path) -> Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)

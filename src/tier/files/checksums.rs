@@ -98,14 +98,21 @@ impl Checksums {
     }
 
     /// Compares the bytes `part` of the open file `opened`, which is `path`, with the checksum of the
-    /// checkpoint file called `file`.
+    /// checkpoint file called `file`. `go_on` may end it by an error.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if they differ, or if what stands as its checksum is none.
-    pub fn check(&self, file: &str, opened: &File, part: Range<u64>, path: &Path) -> Result<()> {
+    /// [`Kind::Corrupt`] if they differ, or if what stands as its checksum is none; those of `go_on`.
+    pub fn check(
+        &self,
+        file: &str,
+        opened: &File,
+        part: Range<u64>,
+        path: &Path,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         match self.unproven(file, opened, path)? {
             Some(unproven) => {
-                let found = hashing::of_range(opened, part, path)?;
+                let found = hashing::of_range(opened, part, path, go_on)?;
                 self.prove(file, path, unproven, found)
             }
             None => Ok(()),
@@ -171,7 +178,7 @@ mod tests {
     fn check(checksums: &Checksums, path: &Path) -> Result<()> {
         let file = files::open(path).unwrap();
         let len = files::len(&file, path).unwrap();
-        checksums.check("x-0-1.dat", &file, 0..len, path)
+        checksums.check("x-0-1.dat", &file, 0..len, path, || Ok(()))
     }
 
     /// Catches a check that is skipped, one that trusts a file because of what it was before, and

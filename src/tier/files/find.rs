@@ -54,7 +54,7 @@ impl Files {
 
     /// The nearest good file of a checkpoint: scratch, then persistent.
     pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
-        self.nearest(name, version, |opened| self.checked(opened, name, version))
+        self.nearest(name, version, |opened| self.checked(opened, name, version, || Ok(())))
     }
 
     /// The header of a checkpoint without a look at its checksum: all files that can be one have this
@@ -129,11 +129,17 @@ impl Files {
         files.chain(std::iter::once_with(move || self.open_part(name, version)))
     }
 
-    /// An opened file, if it has its checksum.
-    pub(super) fn checked(&self, opened: Opened, name: &str, version: i32) -> Result<Opened> {
+    /// An opened file, if it has its checksum. `go_on` may end the comparing by an error.
+    pub(super) fn checked(
+        &self,
+        opened: Opened,
+        name: &str,
+        version: i32,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<Opened> {
         if let Some(checksums) = &self.checksums {
             let file = names::checkpoint_file(name, self.rank, version);
-            checksums.check(&file, &opened.file, opened.part.clone(), &opened.path)?;
+            checksums.check(&file, &opened.file, opened.part.clone(), &opened.path, go_on)?;
         }
         Ok(opened)
     }

@@ -17,6 +17,9 @@ const WORTH_A_THREAD: u64 = 1 << 20;
 /// Bytes that are read or written, and hashed, at a time: both find them in the processor's caches.
 pub(super) const PIECE: usize = 1 << 20;
 
+/// Bytes after which who reads a file for its checksum alone is asked whether to go on.
+const STEP: u64 = 64 * PIECE as u64;
+
 /// Pieces that may wait to be hashed.
 const WAITING: usize = 2;
 
@@ -119,12 +122,24 @@ impl Piece<'_> {
     }
 }
 
-/// The checksum of the bytes of `range` of the open file `file`, which messages call `path`.
-pub(super) fn of_range(file: &File, range: Range<u64>, path: &Path) -> Result<Checksum> {
+/// The checksum of the bytes of `range` of the open file `file`, which messages call `path`. `go_on` is
+/// called before and now and then, and ends it by an error.
+pub(super) fn of_range(
+    file: &File,
+    range: Range<u64>,
+    path: &Path,
+    mut go_on: impl FnMut() -> Result<()>,
+) -> Result<Checksum> {
     std::thread::scope(|scope| {
         let len = range.end.saturating_sub(range.start);
         let mut hashing = Hashing::start(scope, Hasher::default(), len);
-        hashing.read(file, range, path)?;
+        let mut at = range.start;
+        while at < range.end {
+            go_on()?;
+            let end = range.end.min(at.saturating_add(STEP));
+            hashing.read(file, at..end, path)?;
+            at = end;
+        }
         hashing.finish().map(Hasher::finish)
     })
 }
@@ -159,10 +174,14 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let file = files::open(&path).unwrap();
         for range in [0..0, 3..4, 0..worth - 1, 5..worth + 5, 7..bytes.len()] {
-            let found = of_range(&file, range.start as u64..range.end as u64, &path).unwrap();
+            let within = range.start as u64..range.end as u64;
+            let found = of_range(&file, within, &path, || Ok(())).unwrap();
             assert_eq!(found, Checksum::of(&bytes[range.clone()]), "{range:?}");
         }
         let beyond = 0..bytes.len() as u64 + 1;
-        assert_eq!(of_range(&file, beyond, &path).unwrap_err().kind(), Kind::Corrupt);
+        let beyond = of_range(&file, beyond, &path, || Ok(()));
+        assert_eq!(beyond.unwrap_err().kind(), Kind::Corrupt);
+        let end = || Err(Error::invalid("the end"));
+        assert!(of_range(&file, 0..4, &path, end).unwrap_err().to_string().contains("the end"));
     }
 }

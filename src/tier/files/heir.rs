@@ -6,6 +6,7 @@
 //! later one has written. The file has the name of a temporary file of the heir's, so it goes as
 //! those do when the heir has ended.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use super::Files;
@@ -31,18 +32,27 @@ fn path(scratch: &Path, rank: u32, heir: u32) -> PathBuf {
 }
 
 impl Files {
-    /// The directories of a process that this one goes on for. Where one cannot be had but scratch,
-    /// what belongs there is not written, and what belongs to the others is.
+    /// The directories of a process that this one goes on for. Where one cannot be had, what belongs
+    /// there is not written, and what belongs to the others is.
     ///
     /// # Errors
-    /// As [`Files::open`], of scratch.
+    /// As [`Files::open`], of all directories that checkpoints are in.
     pub fn open_for_heir(config: &Config, rank: u32) -> Result<Files> {
-        let opened = Files::open_or(config, rank, |key, error| match key {
-            "scratch" => Err(error),
-            _ => {
-                log::error!("what belongs to {key} is not written: {error}");
-                Ok(())
+        let lacks_scratch = Cell::new(config.scratch.is_none());
+        let opened = Files::open_or(config, rank, |key, error| {
+            if key == "scratch" {
+                lacks_scratch.set(true);
             }
+            let other = match key {
+                "scratch" => config.persistent.is_some(),
+                "persistent" => !lacks_scratch.get(),
+                _ => true,
+            };
+            if !other {
+                return Err(error);
+            }
+            log::error!("what belongs to {key} is not written: {error}");
+            Ok(())
         })?;
         let own = std::process::id();
         let given_up = opened.scratch.as_deref().map(|scratch| path(scratch, rank, own));
@@ -94,17 +104,24 @@ mod tests {
         Files::open(&config, 3).unwrap().remove_scratch("x", 1, None).unwrap();
     }
 
-    /// A persistent directory that cannot be had keeps nothing from scratch.
+    /// A directory that cannot be had keeps nothing from the other one.
     #[test]
-    fn scratch_is_enough_to_go_on() {
+    fn one_directory_is_enough_to_go_on() {
         let folder = tempfile::tempdir().unwrap();
-        let (scratch, persistent) = (folder.path().join("s"), folder.path().join("p"));
-        std::fs::write(&persistent, "no directory").unwrap();
+        let [scratch, persistent] = ["s", "p"].map(|name| folder.path().join(name));
         let (s, p) = (scratch.display(), persistent.display());
         let text = format!("mode = async\nscratch = {s}\npersistent = {p}\n");
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        assert!(Files::open(&config, 0).is_err());
-        Files::open_for_heir(&config, 0).unwrap();
-        assert!(scratch.is_dir());
+        for (lacking, other) in [(&persistent, &scratch), (&scratch, &persistent)] {
+            std::fs::write(lacking, "no directory").unwrap();
+            assert!(Files::open(&config, 0).is_err());
+            Files::open_for_heir(&config, 0).unwrap();
+            assert!(other.is_dir());
+            std::fs::remove_dir(other).unwrap();
+            std::fs::write(other, "no directory").unwrap();
+            assert!(Files::open_for_heir(&config, 0).is_err());
+            std::fs::remove_file(other).unwrap();
+            std::fs::remove_file(lacking).unwrap();
+        }
     }
 }

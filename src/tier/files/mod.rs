@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::catalog::entry::FileTier;
 use crate::config::{Config, SyncFiles};
 use crate::error::{Error, Result};
 use crate::format::names::{self};
@@ -33,6 +34,7 @@ mod read;
 mod remove;
 mod rescue;
 mod routed;
+mod straight;
 
 use age::Ages;
 pub use aggregate::Place;
@@ -205,10 +207,24 @@ impl Files {
         self.persistent.is_some()
     }
 
+    /// The directory of a tier.
+    pub fn directory(&self, tier: FileTier) -> Option<&Path> {
+        match tier {
+            FileTier::Scratch => self.scratch.as_deref(),
+            FileTier::Persistent => self.persistent.as_deref(),
+        }
+    }
+
     /// A checkpoint's file in scratch.
     pub fn scratch_path(&self, name: &str, version: i32) -> Result<PathBuf> {
         let directory = self.scratch.as_ref().ok_or_else(no_scratch)?;
         Ok(directory.join(names::checkpoint_file(name, self.rank, version)))
+    }
+
+    /// Bytes of a checkpoint's file in scratch; 0 if that cannot be told.
+    pub fn scratch_len(&self, name: &str, version: i32) -> u64 {
+        let found = self.scratch_path(name, version).map(fs::metadata);
+        found.map_or(0, |found| found.map_or(0, |found| found.len()))
     }
 
     /// Where a checkpoint that memory has no room for goes: to scratch, in an ephemeral job under

@@ -18,6 +18,7 @@ pub struct Output {
     pub temporary: PathBuf,
     /// Bytes written: where the next ones go.
     pub end: u64,
+    begin: u64,
     hasher: Option<Hasher>,
 }
 
@@ -43,12 +44,18 @@ impl Output {
     /// Creates the file.
     pub fn create(temporary: PathBuf, with_digest: bool) -> Result<Output> {
         let file = files::create(&temporary)?;
-        Ok(Output { file, temporary, end: 0, hasher: with_digest.then(Hasher::default) })
+        Ok(Output::within(file, temporary, 0, with_digest))
+    }
+
+    /// A file within another one, from `begin` on.
+    pub fn within(file: File, temporary: PathBuf, begin: u64, with_digest: bool) -> Output {
+        let hasher = with_digest.then(Hasher::default);
+        Output { file, temporary, end: begin, begin, hasher }
     }
 
     /// Appends bytes.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        let Output { file, temporary, end, hasher } = self;
+        let Output { file, temporary, end, hasher, .. } = self;
         let mut write = |bytes: &[u8]| {
             files::write_all_at(file, bytes, *end, temporary)?;
             *end += bytes.len() as u64;
@@ -78,7 +85,7 @@ impl Output {
     pub fn finish(self) -> Written {
         Written {
             temporary: self.temporary,
-            len: self.end,
+            len: self.end - self.begin,
             digest: self.hasher.map(Hasher::finish),
         }
     }

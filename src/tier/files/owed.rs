@@ -44,14 +44,14 @@ impl Files {
         &self,
         name: &str,
         version: i32,
-        go_on: impl FnMut() -> Result<()>,
+        mut go_on: impl FnMut() -> Result<()>,
         lock: impl FnOnce() -> G,
     ) -> Result<Option<(u64, G)>> {
         let Some(target) = self.persistent_path(name, version) else {
             return Ok(None);
         };
         let source = self.scratch_path(name, version)?;
-        let opened = self.checked(Opened::read(&source)?, name, version)?;
+        let opened = self.checked(Opened::read(&source)?, name, version, &mut go_on)?;
         let taken = times::modified(&source)?;
         let temporary = self.temporary(&target);
         let durability = self.persistent_durability();
@@ -107,6 +107,7 @@ mod tests {
         let text =
             format!("mode = sync\nscratch = {0}/s\npersistent = {0}/p\n", folder.path().display());
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let with_checksums = format!("{text}meta = {}/m\nchksum = true\n", folder.path().display());
         let files = Files::open(&config, 0).unwrap();
         let at = |path: &str| folder.path().join(path);
         let earlier = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(9);
@@ -137,6 +138,12 @@ mod tests {
         assert_eq!(copy(1, &again), Ok(None));
         let end = || Err(Error::invalid("the end"));
         assert!(files.copy_owed("x", 1, end, || ()).is_err());
+        // A file may take minutes to be read, and the job ends meanwhile.
+        let kept =
+            Files::open(&Config::from_text(&with_checksums, |_| None).unwrap().0, 0).unwrap();
+        fs::write(at("m/x-0-1.dat.chksum"), [0; 32]).unwrap();
+        let ended = kept.copy_owed("x", 1, end, || ()).unwrap_err().to_string();
+        assert!(ended.contains("the end"), "it is read all the same: {ended}");
         fs::write(at("s/x-0-1.dat"), [1; 30]).unwrap();
         assert!(copy(1, &|| ()).is_err(), "it is damaged");
         assert_eq!(fs::read_dir(at("p")).unwrap().count(), 2);

@@ -66,11 +66,18 @@ impl Proven {
 }
 
 impl Files {
-    /// Whether the file at `path` has this length and this checksum. It is read unless that is known.
+    /// Whether the file at `path` has this length and this checksum. It is read unless that is known;
+    /// `go_on` may end that by an error.
     ///
     /// # Errors
-    /// As [`files::open`]; the system's, with the path.
-    pub fn has_content(&self, path: &Path, len: u64, digest: Checksum) -> Result<bool> {
+    /// As [`files::open`]; the system's, with the path; those of `go_on`.
+    pub fn has_content(
+        &self,
+        path: &Path,
+        len: u64,
+        digest: Checksum,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<bool> {
         let file = files::open(path)?;
         let stamp = Stamp::of(&file, path, digest)?;
         if stamp.len != len {
@@ -79,7 +86,7 @@ impl Files {
         if self.proven.has(path, &stamp) {
             return Ok(true);
         }
-        let is_good = hashing::of_range(&file, 0..len, path)? == digest;
+        let is_good = hashing::of_range(&file, 0..len, path, go_on)? == digest;
         if is_good {
             self.proven.note(path, stamp);
         }
@@ -104,7 +111,8 @@ mod tests {
         let files = Files::open(&config, 0).unwrap();
         let path = folder.path().join("x-0-1.dat");
         let digest = Checksum::of(b"abc");
-        let is_good = || files.has_content(&path, 3, digest).map_err(|error| error.kind());
+        let is_good =
+            || files.has_content(&path, 3, digest, || Ok(())).map_err(|error| error.kind());
         assert_eq!(is_good(), Err(Kind::NotFound));
         fs::write(&path, "abc").unwrap();
         assert_eq!(is_good(), Ok(true));
@@ -113,11 +121,11 @@ mod tests {
         fs::write(&path, "abd").unwrap();
         File::open(&path).unwrap().set_modified(modified).unwrap();
         assert_eq!(is_good(), Ok(true));
-        assert_eq!(files.has_content(&path, 3, Checksum::of(b"abd")), Ok(true));
+        assert_eq!(files.has_content(&path, 3, Checksum::of(b"abd"), || Ok(())), Ok(true));
         assert_eq!(is_good(), Ok(false));
         fs::write(folder.path().join("new"), "abc").unwrap();
         fs::rename(folder.path().join("new"), &path).unwrap();
         assert_eq!(is_good(), Ok(true));
-        assert_eq!(files.has_content(&path, 2, digest), Ok(false));
+        assert_eq!(files.has_content(&path, 2, digest, || Ok(())), Ok(false));
     }
 }

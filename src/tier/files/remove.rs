@@ -61,7 +61,9 @@ impl Files {
         files::remove(&self.own_path(name, version)?)?;
         self.remove_parity(name, version)?;
         self.remove_note(name, version)?;
-        if persistent.unwrap_or_else(|| self.is_persistent(name, version)) {
+        if self.checksums.is_none()
+            || persistent.unwrap_or_else(|| self.is_persistent(name, version))
+        {
             return Ok(());
         }
         self.remove_checksum(name, version)
@@ -74,7 +76,10 @@ impl Files {
             files::remove(&path)?;
         }
         self.remove_aggregated(name, version)?;
-        if self.scratch_path(name, version).is_ok_and(|path| path.exists()) {
+        // Not looked for where there is no checksum that it could need.
+        if self.checksums.is_none()
+            || self.scratch_path(name, version).is_ok_and(|path| path.exists())
+        {
             return Ok(());
         }
         self.remove_checksum(name, version)

@@ -36,6 +36,9 @@ pub(super) fn with_cmake(
         programs.extend(["save-cxx", "save-client", "save-fortran"]);
         programs.extend(mpi.map(|_| "save-f08"));
     }
+    if mpi.is_some() {
+        programs.extend(["parts-c", "parts-fortran"]);
+    }
     programs.iter().try_for_each(|program| run(work, &build.join(program), mpi, None))
 }
 
@@ -84,11 +87,22 @@ pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
 
 /// By pkg-config, with the compiler of an MPI.
 pub(super) fn with_pkg_config_and_mpi(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
-    let program = new_folder(work, &format!("pkg-config-{}", mpi.name))?.join("save");
-    let mut command = Command::new(mpi.command("mpicc"));
-    command.arg("-DWITH_MPI").arg(sources().join("save.c")).arg("-o").arg(&program);
-    quietly(command.args(pkg_config(package, &["--cflags", "--libs", "veloc"])?))?;
-    run(work, &program, Some(mpi), Some(package))
+    let folder = new_folder(work, &format!("pkg-config-{}", mpi.name))?;
+    let module = pkg_config(package, &["--variable=fortrandir", "veloc-mpi"])?.concat();
+    let module = format!("{module}/veloc_parts.f90");
+    let of_module = ["-J", &folder.to_string_lossy(), &module];
+    for (compiler, before, source, library) in [
+        ("mpicc", &["-DWITH_MPI"][..], "save.c", "veloc"),
+        ("mpicc", &[], "parts.c", "veloc-mpi"),
+        ("mpifort", &of_module, "parts.F90", "veloc-mpi"),
+    ] {
+        let program = folder.join(source.replace('.', "-"));
+        let mut command = Command::new(mpi.command(compiler));
+        command.args(before).arg(sources().join(source)).arg("-o").arg(&program);
+        quietly(command.args(pkg_config(package, &["--cflags", "--libs", library])?))?;
+        run(work, &program, Some(mpi), Some(package))?;
+    }
+    Ok(())
 }
 
 /// A program that was linked to VELOC's two libraries, which were two then.

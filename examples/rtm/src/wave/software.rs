@@ -6,14 +6,19 @@
 //! [`super::kernels`], on the memory behind the device addresses.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use anyhow::{ensure, Context, Result};
 use cudarc::driver::sys;
+use libloading::os::unix::{Library, RTLD_NOW};
 
 use super::coefficients::REACH;
 use super::kernels::{self, Memory, Profile};
 use super::Grid;
+
+/// `RTLD_NOLOAD` of Linux, which `libloading` does not name.
+const RTLD_NOLOAD: c_int = 0x4;
 
 /// One kernel launch, as the software device describes it.
 #[repr(C)]
@@ -38,8 +43,11 @@ const WORD: usize = size_of::<u32>();
 
 /// Whether the loaded driver is the software device; if so, gives it the kernels.
 pub fn install() -> Result<bool> {
-    // SAFETY: the caller has found the driver, so this does not panic.
-    let library = unsafe { sys::culib() };
+    // The driver that is loaded already, whichever path it came from: this is its soname.
+    // SAFETY: nothing is loaded, so no constructor runs.
+    let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_NOLOAD) };
+    // Its functions are called for as long as the program runs.
+    let library = ManuallyDrop::new(library.context("the driver is not loaded")?);
     // SAFETY: a driver that has the symbol is the software device, whose header declares this.
     let is_software =
         unsafe { library.get::<unsafe extern "C" fn() -> c_int>(b"softcuda_is_software\0") };

@@ -100,6 +100,9 @@ fn driven(rounds: u32) -> Result<(f64, u64)> {
         forward: Some(forward),
         adjoint: Some(adjoint),
         hash: None,
+        mtbf: 0.0,
+        write_cost: 0.0,
+        turn_cost: 0.0,
     };
     let since = Instant::now();
     // SAFETY: the structure is complete, and what it names outlives the call.

@@ -1,0 +1,281 @@
+/*
+ * Adjoint computations that fail on one process: all are told which one and why, and go on together.
+ * Each process has a scratch directory of its own, DIR/scratch-<rank>.
+ *
+ * ring CONFIGURATION dir=DIR [steps=N] [slots=N] [distance=N] [adjoint=N] [verify=1] [key=value ...]
+ *   lone=1       the steps of a process need nothing of the others': nothing keeps them in step
+ *   pace=US      each step takes so many microseconds more, on the last process twice as many
+ *   times=N      so many runs are to fail, at places that follow from seed=N, at most `within` steps
+ *                from where they begin; then one comes to the end
+ *   kinds=WORDS  how: of these letters. c: a callback fails. s: files cannot be written. d: a state is
+ *                not the same when it is computed again
+ *   at=N         after so many steps instead, by process 0
+ *   leave=1      no run comes to the end
+ *   abort=1      who is told of a failure ends the job; prints "ended by <rank>"
+ *   stop=RANK:N  this process asks for a stop after N steps, again and again until the end
+ *
+ * State and adjoint are numbers; with a ring, each step takes the number of the process to the left.
+ * The result is compared with that of a computation that keeps all states. Prints how many runs have
+ * failed or stopped, the steps of the last run ("computed") and the first that its adjoint has taken, and
+ * "done".
+ */
+#include "../programs/check.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { MOST = 20000 };
+
+static struct {
+    long steps, pace, within, at, stop;
+    int lone, stopper;
+} options;
+
+static VELOC_Adjoint what;
+static struct {
+    int64_t number;
+    uint64_t value;
+} state;
+static uint64_t gradient;
+static int rank, size;
+static long computed;           /* steps */
+static long first;              /* of the adjoint in this run */
+static long fault_at = -1;      /* of these; on this process alone */
+static char fault;              /* how */
+static int turned, drifted;     /* in this run the adjoint has begun; a state was changed */
+static long communicators;      /* made of MPI_COMM_WORLD, and not freed */
+
+static int copied(MPI_Comm comm, int key, void *extra, void *from, void *to, int *keep)
+{
+    (void)comm, (void)key, (void)extra, (void)from;
+    communicators++;
+    *(void **)to = NULL;
+    *keep = 1;
+    return MPI_SUCCESS;
+}
+
+static int deleted(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    communicators--;
+    return MPI_SUCCESS;
+}
+
+static void wait_us(long microseconds)
+{
+    struct timespec time = {microseconds / 1000000, microseconds % 1000000 * 1000};
+    if (microseconds > 0)
+        nanosleep(&time, NULL);
+}
+
+static uint64_t from_left(uint64_t value)
+{
+    uint64_t left = value;
+    if (!options.lone)
+        MPI_Sendrecv(&value, 8, MPI_BYTE, (rank + 1) % size, 0, &left, 8, MPI_BYTE,
+                     (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return left;
+}
+
+static uint64_t next(uint64_t value, int64_t step)
+{
+    return (value ^ from_left(value) << 1 ^ (uint64_t)step) * 6364136223846793005u + 12345u;
+}
+
+static uint64_t back(uint64_t adjoint, uint64_t value, int64_t step)
+{
+    return (adjoint + from_left(value + adjoint) * 31u) * 2862933555777941757u + (uint64_t)step;
+}
+
+static uint64_t first_value(void)
+{
+    return 42 + (uint64_t)rank;
+}
+
+static uint64_t with_all_states(void)
+{
+    static uint64_t values[MOST];
+    uint64_t adjoint = 1;
+    int64_t step;
+    values[0] = first_value();
+    for (step = 1; step < options.steps; step++)
+        values[step] = next(values[step - 1], step);
+    for (step = options.steps; step > 0; step--)
+        adjoint = back(adjoint, values[step - 1], step);
+    return adjoint;
+}
+
+/* Whether files can be written. Reading goes on, as on a file system that is full. */
+static void set_full(int full)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = full ? 0 : limit.rlim_max;
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static int passed(void)
+{
+    wait_us(options.pace * (rank == size - 1 ? 2 : 1));
+    computed++;
+    if (options.stop > 0 && rank == options.stopper && computed % options.stop == 0)
+        OK(VELOC_Adjoint_stop());
+    if (computed != fault_at)
+        return VELOC_SUCCESS;
+    if (fault == 's')
+        set_full(1);
+    return fault == 'c' ? VELOC_FAILURE : VELOC_SUCCESS;
+}
+
+static int forward(void *user, int64_t from, int64_t to)
+{
+    int64_t step;
+    (void)user;
+    EQUAL(state.number, from);
+    for (step = from + 1; step <= to; step++) {
+        state.value = next(state.value, step);
+        if (fault == 'd' && fault_at >= 0 && computed >= fault_at && turned && !drifted) {
+            state.value ^= 1;
+            drifted = 1;
+        }
+        if (passed() != VELOC_SUCCESS)
+            return VELOC_FAILURE;
+    }
+    state.number = to;
+    return VELOC_SUCCESS;
+}
+
+static int adjoint(void *user, int64_t step)
+{
+    (void)user;
+    EQUAL(state.number, step - 1);
+    if (!turned)
+        first = (long)step;
+    turned = 1;
+    if (step == options.steps)
+        gradient = 1;
+    gradient = back(gradient, state.value, step);
+    state.number = -1;
+    return passed();
+}
+
+static int protect(void *user)
+{
+    (void)user;
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, &state, 1, sizeof state));
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, &gradient, 1, sizeof gradient));
+    return VELOC_SUCCESS;
+}
+
+static uint32_t draw(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % below;
+}
+
+static int run(void)
+{
+    int status;
+    state.number = 0;
+    state.value = first_value();
+    turned = drifted = 0;
+    status = VELOC_Adjoint_run(&what);
+    set_full(0);
+    return status;
+}
+
+/* A run with a fault on one process: what it says everywhere. */
+static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
+{
+    static const char *const words[] = {"the callback |returned -1", "File too large",
+                                        "is not what it was the first time"};
+    int struck = options.at > 0 ? 0 : (int)draw(seed, (uint32_t)size);
+    long at = options.at > 0 ? options.at : 1 + (long)draw(seed, (uint32_t)options.within);
+    const char *text;
+    char by[32];
+    int status;
+    fault = kinds[draw(seed, (uint32_t)strlen(kinds))];
+    if (fault == 'd') {
+        /* What is the first time is known of a run from the beginning. */
+        fault_at = -1;
+        OK(run());
+    }
+    fault_at = rank == struck ? computed + at : -1;
+    text = words[fault == 'c' ? 0 : fault == 's' ? 1 : 2];
+    status = run();
+    fault_at = -1;
+    if (status != VELOC_FAILURE)
+        return status;
+    if (abort) {
+        printf("ended by %d: %s\n", rank, VELOC_Last_error());
+        fflush(stdout);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    check_refused(__FILE__, __LINE__, "the run with a fault", status, text);
+    snprintf(by, sizeof by, "process %d: ", struck);
+    CHECK((strstr(VELOC_Last_error(), by) != NULL) == (rank != struck));
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *kinds = option(argc, argv, "kinds", "");
+    const char *stop = option(argc, argv, "stop", "0:0");
+    long times = number(argc, argv, "times", 0);
+    int abort = (int)number(argc, argv, "abort", 0);
+    uint32_t seed = (uint32_t)number(argc, argv, "seed", 1);
+    char text[VELOC_MAX_NAME];
+    int status, key, failed = 0, stopped = 0;
+    long before;
+
+    CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    signal(SIGXFSZ, SIG_IGN);
+    options.steps = number(argc, argv, "steps", 300);
+    options.pace = number(argc, argv, "pace", 0);
+    options.at = number(argc, argv, "at", 0);
+    options.within = number(argc, argv, "within", 1000);
+    options.lone = number(argc, argv, "lone", 0) != 0;
+    CHECK(sscanf(stop, "%d:%ld", &options.stopper, &options.stop) == 2);
+    CHECK(options.steps < MOST);
+    what.size = sizeof what;
+    what.name = "ring";
+    what.steps = options.steps;
+    what.slots = number(argc, argv, "slots", 8);
+    what.resilience_distance = number(argc, argv, "distance", 60);
+    what.adjoint_distance = number(argc, argv, "adjoint", 25);
+    what.flags = number(argc, argv, "verify", 0) ? VELOC_VERIFY_REPLAY : VELOC_DEFAULT;
+    what.protect = protect;
+    what.forward = forward;
+    what.adjoint = adjoint;
+    snprintf(text, sizeof text, "%s/scratch-%d", option(argc, argv, "dir", "."), rank);
+    setenv("VELOC_SCRATCH", text, 1);
+    MPI_Comm_create_keyval(copied, deleted, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_WORLD, key, NULL);
+    OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
+    before = communicators;
+    while (times-- > 0) {
+        status = run_with_fault(&seed, kinds, abort);
+        failed += status == VELOC_FAILURE;
+        if (status == VELOC_SUCCESS)
+            CHECK(gradient == with_all_states());
+    }
+    if (!number(argc, argv, "leave", 0)) {
+        computed = 0;
+        while ((status = run()) == VELOC_STOPPED)
+            stopped++;
+        OK(status);
+        CHECK(gradient == with_all_states());
+    }
+    EQUAL(communicators, before);
+    OK(VELOC_Finalize(1));
+    MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
+    MPI_Comm_free_keyval(&key);
+    MPI_Finalize();
+    if (rank == 0)
+        printf("failed %d\nstopped %d\ncomputed %ld\nfirst %ld\ndone\n", failed, stopped, computed,
+               first);
+    return 0;
+}

@@ -1,0 +1,113 @@
+/*
+ * Parts with VELOC_PART_RESEND that not all processes begin, end and replay alike. Nobody may wait
+ * for what cannot come, neither in a replay nor in MPI_Finalize, and who replays is told what the
+ * others have done.
+ */
+#include "parts.h"
+
+static void part(int id)
+{
+    part_begin(id, VELOC_PART_RESEND);
+    part_end(id);
+}
+
+/* A message from 0 to 1, on one side in a part. */
+static void message(int id)
+{
+    int value = 5;
+    part_begin(id, VELOC_PART_RESEND);
+    if (rank == 0)
+        MPI(MPI_Send(&value, 1, MPI_INT, 1, 0, MPI_COMM_WORLD));
+    if (rank == 1)
+        MPI(MPI_Recv(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    part_end(id);
+}
+
+static void refused_and_freed(int id, const char *words)
+{
+    REFUSED(VELOC_Part_replay_begin(id), words);
+    PART(VELOC_Part_free(id));
+    EMPTY_LOG();
+}
+
+/* The last process never has the part. */
+static void missing(int is_replayed)
+{
+    if (rank == ranks - 1)
+        return;
+    part(1);
+    part(2);
+    part(3);
+    if (!is_replayed)
+        return;
+    REFUSED(VELOC_Part_replay_begin(3), "part 3|MPI_Finalize|VELOC_PART_RESEND");
+    PART(VELOC_Part_free(3));
+    PART(VELOC_Part_free(2));
+    refused_and_freed(1, "part 1|MPI_Finalize");
+}
+
+static void another_order(void)
+{
+    message(rank == 0 ? 1 : 2);
+    message(rank == 0 ? 2 : 1);
+    REFUSED(VELOC_Part_replay_begin(1), "ended part 1|ended part 2");
+    PART(VELOC_Part_free(1));
+    refused_and_freed(2, "ended part 1|ended part 2");
+}
+
+/* The last process has given the part up once: its runs are not those of the others. */
+static void given_up(void)
+{
+    if (rank == ranks - 1) {
+        part_begin(1, VELOC_PART_RESEND);
+        PART(VELOC_Part_free(1));
+    }
+    part(1);
+    message(1);
+    REFUSED(VELOC_Part_replay_begin(1), "ended part 1|as number 2|as number 3");
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+}
+
+/* All give it up alike: later ones are right. */
+static void all_given_up(void)
+{
+    part_begin(1, VELOC_PART_RESEND);
+    PART(VELOC_Part_free(1));
+    message(1);
+    replay_begin(1);
+    EQUAL(logged().dropped, rank == 1 ? sizeof(int) : 0);
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+}
+
+/* A part that is open when MPI ends. */
+static void open_at_the_end(void)
+{
+    if (rank == 0)
+        part(1);
+    else
+        part_begin(1, VELOC_PART_RESEND);
+}
+
+int main(int argc, char **argv)
+{
+    const char *wanted;
+    begin_program(&argc, &argv);
+    wanted = option(argc, argv, "case", "");
+    if (strcmp(wanted, "missing") == 0)
+        missing(0);
+    else if (strcmp(wanted, "replayed") == 0)
+        missing(1);
+    else if (strcmp(wanted, "order") == 0)
+        another_order();
+    else if (strcmp(wanted, "given_up") == 0)
+        given_up();
+    else if (strcmp(wanted, "all_given_up") == 0)
+        all_given_up();
+    else if (strcmp(wanted, "open") == 0)
+        open_at_the_end();
+    else
+        failed(__FILE__, __LINE__, "the case", wanted);
+    return end_program();
+}

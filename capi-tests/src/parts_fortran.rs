@@ -1,0 +1,104 @@
+//! The Fortran programs of the message log's tests, and an interface for Fortran that they have not.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use crate::program::{compiler, finish, sources, staged};
+
+/// How a program gets at MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// `use mpi`.
+    Module,
+    /// `use mpi_f08`.
+    F08,
+    /// `mpif.h`.
+    Include,
+}
+
+impl Interface {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Interface::Module => &["-std=f2018"],
+            Interface::F08 => &["-std=f2018", "-DWITH_F08"],
+            // Without interfaces, buffers of several types are arguments of the same procedure.
+            Interface::Include => &["-DWITH_MPIF", "-fallow-argument-mismatch", "-w"],
+        }
+    }
+}
+
+/// The executable of a program in `parts/fortran/`, made by the Fortran compiler of an MPI
+/// installation. It is linked with the library that logs messages, or with an empty one.
+pub fn parts_program(compiler: &str, interface: Interface, name: &str, linked: bool) -> PathBuf {
+    static COMPILED: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    compiled
+        .get_or_insert_with(HashMap::new)
+        .entry(format!("{compiler} {interface:?} {name} {linked}"))
+        .or_insert_with(|| compile(compiler, interface, name, linked))
+        .clone()
+}
+
+fn compile(compiler: &str, interface: Interface, name: &str, linked: bool) -> PathBuf {
+    let how = if linked { "linked" } else { "alone" };
+    let folder = folder(&format!("{compiler}-{name}-{interface:?}-{how}"));
+    let mut command = Command::new(compiler);
+    command.args(["-cpp", "-g", "-Wall", "-Wextra"]).args(interface.flags()).arg("-I").arg(parts());
+    command.arg("-J").arg(&folder).arg(staged().fortran().join("veloc_parts.f90"));
+    command.args(["support", name].map(|file| parts().join(format!("{file}.F90"))));
+    let executable = folder.join(name);
+    command.arg("-o").arg(&executable);
+    match linked {
+        true => command.arg("-L").arg(staged().lib()).arg("-lveloc-mpi"),
+        false => command.arg(empty_library(&folder)),
+    };
+    finish(command);
+    executable
+}
+
+/// A program that has default integers of 64 bits and no MPI.
+pub fn long_program() -> PathBuf {
+    let folder = folder("long");
+    let executable = folder.join("long");
+    let mut command = Command::new("gfortran");
+    command.args(["-std=f2018", "-Wall", "-Wextra", "-fdefault-integer-8", "-J"]).arg(&folder);
+    command.arg(staged().fortran().join("veloc_parts.f90")).arg(parts().join("long.f90"));
+    command.arg("-o").arg(&executable).arg("-L").arg(staged().lib()).arg("-lveloc-mpi");
+    finish(command);
+    executable
+}
+
+/// An object that passes for an interface for Fortran, compiled with these flags, in a folder of its
+/// own.
+pub fn stand_in(compiler: &str, flags: &[&str], folder: &Path) -> PathBuf {
+    let library = folder.join("libmpi_mpifh_standin.so");
+    let mut command = Command::new(compiler);
+    command.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]).args(flags);
+    command.arg(parts().join("../standin.c")).arg("-o").arg(&library);
+    finish(command);
+    library
+}
+
+/// What the library offers, and nothing behind it.
+fn empty_library(folder: &Path) -> PathBuf {
+    let library = folder.join("libparts-none.so");
+    let mut command = compiler();
+    command.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"]).arg(staged().include());
+    command.arg(parts().join("../none.c")).arg("-o").arg(&library);
+    finish(command);
+    library
+}
+
+fn parts() -> PathBuf {
+    sources().join("../parts/fortran")
+}
+
+/// For what a compiler makes of one program.
+fn folder(name: &str) -> PathBuf {
+    let folder =
+        staged().folder.join(format!("capi-tests/parts-fortran-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}

@@ -1,0 +1,105 @@
+//! Adjoint computations of several processes, one of which fails: all end with the error of that one,
+//! and go on together. What is checked in the processes stands in `mpi/ring.c`.
+
+use capi_tests::job::{names, Job};
+use capi_tests::program::mpi_program;
+use capi_tests::run::{Ended, Run};
+
+use crate::mpi::{Mpi, MPICH, OPEN_MPI};
+
+const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
+
+/// A run of the program, if this MPI is installed.
+fn ring(mpi: &'static Mpi, job: &Job, processes: usize, arguments: &str) -> Option<Run> {
+    let run = mpi.start(processes)?.arg(mpi_program(mpi.compiler, "../mpi/ring.c"));
+    let directory = format!("dir={}", job.path("").display());
+    Some(run.arg(job.path("veloc.cfg")).arg(directory).args(arguments))
+}
+
+fn failed(ended: &Ended) -> u64 {
+    println!("{}", ended.stdout);
+    ended.figure("failed")
+}
+
+/// Callbacks, states that are not the same again, and files that cannot be written, on any process and
+/// at any step, forward and reverse, while the others are elsewhere. Catches a process that is not
+/// told and waits, one that says another's reason, a communicator that is left, and a run that cannot
+/// go on from what a failed one has left.
+#[test]
+fn failures_of_one_are_told_to_all() {
+    for (mpi, processes, seed) in [(&OPEN_MPI, 3, 1), (&MPICH, 2, 2)] {
+        let job = Job::new(SYNC);
+        let arguments = format!("lone=1 verify=1 kinds=ccsd times=40 seed={seed}");
+        let Some(run) = ring(mpi, &job, processes, &arguments) else { continue };
+        assert!(failed(&run.succeed()) > 20);
+    }
+}
+
+/// The same for processes that exchange something in each step: one that cannot store goes on with its
+/// steps until all know, so that nobody waits for it in a step. In the first sweep, where what could
+/// not be stored is not needed.
+#[test]
+fn who_cannot_store_keeps_nobody_waiting() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let job = Job::new(SYNC);
+        let arguments = "kinds=s times=4 within=60 pace=500 steps=250 seed=3";
+        let Some(run) = ring(mpi, &job, 2, arguments) else { continue };
+        assert!(failed(&run.succeed()) > 0);
+    }
+}
+
+/// A callback that fails while the others wait for that process in theirs: it gets its error, and can
+/// end the job. Catches one that waits for ever for those that wait for it.
+#[test]
+fn who_is_waited_for_in_a_step_gets_its_error() {
+    let job = Job::new(SYNC);
+    let Some(run) = ring(&OPEN_MPI, &job, 2, "kinds=c times=1 within=50 abort=1") else { return };
+    let ended = run.end();
+    assert!(!ended.status.success());
+    let told = ended.stdout.contains("ended by ") && ended.stdout.contains("returned -1");
+    assert!(told, "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("MPI_Abort"), "{}", ended.stderr);
+}
+
+/// Stops that one process asks for, at many places: all stop at the same step, and go on from there.
+#[test]
+fn stops_of_one_are_stops_of_all() {
+    for (mpi, arguments) in [(&OPEN_MPI, "lone=1 stop=1:170"), (&MPICH, "stop=0:230")] {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\n");
+        let Some(run) = ring(mpi, &job, 2, arguments) else { continue };
+        let stopped = run.succeed().figure("stopped");
+        assert!(stopped > 1, "{stopped}");
+    }
+}
+
+/// The scratch directory of one process is lost, and later that of another: what it had is rebuilt from
+/// the parities of the others, and the run goes on where it was. Catches a run that looks only at what
+/// is there, an adjoint that is removed before the next one has parities, and parities that are not made
+/// again.
+#[test]
+fn what_a_lost_directory_had_is_rebuilt() {
+    for (mpi, mode) in [(&OPEN_MPI, "async"), (&MPICH, "sync")] {
+        let configuration = format!("mode = {mode}\nscratch = DIR/scratch\nec_interval = 0\n");
+        let job = Job::new(&configuration);
+        let run = |arguments: &str| {
+            let arguments = format!("lone=1 verify=1 {arguments}");
+            Some(ring(mpi, &job, 3, &arguments)?.env("VELOC_LOG", "info").succeed())
+        };
+        let Some(whole) = run("") else { continue };
+        assert_eq!(whole.figure("first"), 300);
+        let lose = |rank: usize| std::fs::remove_dir_all(job.path(&format!("scratch-{rank}")));
+        run("kinds=c times=1 at=700 leave=1").unwrap();
+        lose(1).unwrap();
+        let ended = run("kinds=c times=1 at=40 leave=1").unwrap();
+        assert!(ended.stderr.contains("it was rebuilt from"), "{}", ended.stderr);
+        lose(2).unwrap();
+        let ended = run("").unwrap();
+        assert!(ended.stderr.contains("it was rebuilt from"), "{}", ended.stderr);
+        assert!(ended.figure("first") < 270, "{}{}", ended.stdout, ended.stderr);
+        let (more, all) = (ended.figure("computed"), whole.figure("computed"));
+        assert!(more + 400 < all, "{more} steps more, of {all}");
+        for rank in 0..3 {
+            assert_eq!(names(&job.path(&format!("scratch-{rank}"))), [""; 0]);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Whose calls come to the library, and whose do not: then parts are refused.
+
+use capi_tests::job::Job;
+use capi_tests::parts_fortran::stand_in;
+
+use crate::under::{run, Library, EVERY_MPI};
+
+/// An interface for Fortran that is loaded while the program runs, with slots that are filled when
+/// they are first used, and with ones that are read-only from the start.
+const SLOTS: [&[&str]; 3] =
+    [&["-Wl,-z,lazy"], &["-Wl,-z,relro,-z,now"], &["-fno-plt", "-Wl,-z,relro,-z,now"]];
+
+fn passes(case: &str, flags: &[&str]) {
+    let job = Job::new("");
+    for mpi in &EVERY_MPI {
+        let arguments = format!("case={case}");
+        let Some(run) = run(mpi, Library::Preloaded, 2, "callers", &arguments) else { continue };
+        let library = stand_in(mpi.compiler, flags, &job.path(""));
+        let _ = run.arg(format!("interface={}", library.display())).succeed();
+    }
+}
+
+/// Catches slots that are looked up in the wrong table, or cannot be written.
+#[test]
+fn interfaces_loaded_before_mpi_begins() {
+    for flags in SLOTS {
+        passes("early", flags);
+    }
+}
+
+/// Catches calls that go unseen: a replay would be wrong, silently.
+#[test]
+fn interfaces_that_are_not_seen() {
+    passes("late", SLOTS[0]);
+    passes("blind", &["-DBLIND"]);
+}
+
+/// Catches a library that is linked in the wrong order, and so does nothing.
+#[test]
+fn a_library_behind_mpi() {
+    for mpi in &EVERY_MPI {
+        let arguments = "case=behind";
+        let Some(run) = run(mpi, Library::Behind, 2, "callers", arguments) else { continue };
+        let _ = run.succeed();
+    }
+}
+
+/// Catches calls of the profiling interface that are logged, though they are a tool's.
+#[test]
+fn tools() {
+    for mpi in &EVERY_MPI {
+        for library in [Library::Linked, Library::Preloaded] {
+            let Some(run) = run(mpi, library, 2, "callers", "case=tool") else { continue };
+            let _ = run.succeed();
+        }
+    }
+}

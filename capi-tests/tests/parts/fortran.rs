@@ -1,0 +1,92 @@
+//! Parts of programs in Fortran, with each of MPI's interfaces for it.
+
+use capi_tests::mpi::Mpi;
+use capi_tests::parts_fortran::{long_program, parts_program, Interface};
+use capi_tests::program::found;
+use capi_tests::run::Run;
+
+use crate::under::{start, Library, EVERY_MPI};
+
+/// A run of a Fortran program on three processes, if this MPI and its Fortran compiler are installed.
+fn run(mpi: &Mpi, library: Library, interface: Interface, name: &str) -> Option<Run> {
+    if found(mpi.fortran).is_none() {
+        println!("skipped: {} is not installed", mpi.fortran);
+        return None;
+    }
+    let linked = matches!(library, Library::Linked);
+    start(mpi, library, 3, || parts_program(mpi.fortran, interface, name, linked))
+}
+
+/// The program must be right under each MPI.
+fn passes(interface: Interface, name: &str) {
+    for mpi in &EVERY_MPI {
+        let Some(run) = run(mpi, Library::Linked, interface, name) else { continue };
+        let _ = run.succeed();
+    }
+}
+
+/// Without the library it must not come to its end.
+fn fails_alone(interface: Interface, name: &str) {
+    for mpi in &EVERY_MPI {
+        let Some(run) = run(mpi, Library::None, interface, name) else { continue };
+        // Where it hangs, it is ended after a second; on a slow machine it may be ended sooner than
+        // it could, which is no success either.
+        let ended = run.arg("1").end();
+        let done = ended.stdout.lines().any(|line| line == "done");
+        assert!(!ended.status.success() && !done, "{name} passes without the library");
+    }
+}
+
+/// Catches messages that a replay sends, or does not deliver: to sections of arrays, MPI_BOTTOM,
+/// vectors, of any source, probed for; statuses and flags that are others in the replay.
+#[test]
+fn messages() {
+    passes(Interface::Module, "messages");
+    passes(Interface::F08, "messages");
+    passes(Interface::Include, "messages");
+}
+
+/// Catches waits and tests that go unseen (those of mpi_f08 under MPICH are by other names), indices
+/// that are counted otherwise in a replay, and requests that it does not know.
+#[test]
+fn requests() {
+    passes(Interface::Module, "requests");
+    passes(Interface::F08, "requests");
+}
+
+/// Catches what is gathered or reduced in place, or by a function in Fortran, and differs in a replay.
+#[test]
+fn collectives() {
+    passes(Interface::Module, "collectives");
+    passes(Interface::F08, "collectives");
+}
+
+/// Catches calls that would go wrong silently, and what the module hides of the C interface.
+#[test]
+fn what_fails() {
+    passes(Interface::Module, "faulty");
+    passes(Interface::F08, "faulty");
+}
+
+/// Catches an interface whose calls are taken only if the library is linked.
+#[test]
+fn preloaded() {
+    for mpi in &EVERY_MPI {
+        let Some(run) = run(mpi, Library::Preloaded, Interface::F08, "requests") else { continue };
+        let _ = run.succeed();
+    }
+}
+
+/// Each of these programs shows nothing if it passes without the library.
+#[test]
+fn alone() {
+    for name in ["messages", "requests", "collectives"] {
+        fails_alone(Interface::F08, name);
+    }
+}
+
+/// Catches a library that needs MPI or a Fortran library to be loaded, and a number that is cut off.
+#[test]
+fn numbers_of_64_bits() {
+    let _ = Run::new(&long_program()).succeed();
+}

@@ -1,0 +1,32 @@
+//! Opening files. It is refused inside parts as everything with files is (`refused`), but gives a
+//! handle.
+
+#![allow(non_snake_case)] // As MPI names them.
+
+use std::ffi::c_int;
+
+use mpi_abi::Library;
+
+use crate::inside::refuse;
+use crate::log::Call;
+use crate::pmpi::{Handle, Ptr};
+
+exports! {
+    fn MPI_File_open(comm: Handle, filename: Ptr, amode: c_int, info: Handle, file: Ptr)
+        inside |call, _real| refuse_open(call, comm, file);
+}
+
+/// Refuses the call, and gives no file: MPICH's interface for Fortran translates the handle whether
+/// there is one or not.
+///
+/// # Safety
+/// `file` is the call's.
+unsafe fn refuse_open(call: Call, comm: Handle, file: Ptr) -> c_int {
+    let library = Library::find();
+    let null = library.and_then(|library| library.constant(library.abi().handles().file_null));
+    if let Some(null) = null {
+        // SAFETY: by the caller's promise; handles of files are as wide as a pointer everywhere.
+        unsafe { file.cast::<usize>().write(null) };
+    }
+    refuse(call, comm)
+}

@@ -1,0 +1,148 @@
+//! Programs in Fortran.
+//!
+//! An MPI library's interfaces for Fortran are objects of their own (`libmpi_mpifh`, `libmpichfort`),
+//! which translate the arguments and call the C functions, but many of them by the names of the
+//! profiling interface: Open MPI's all, MPICH's those of `use mpi_f08` that have no buffer, which are
+//! all waits and tests. Such calls would pass this library by. So the table by which such an object
+//! calls other objects is changed: where it has `PMPI_Wait`, it gets the `MPI_Wait` of this library.
+//! What calls the profiling interface elsewhere goes on to reach MPI: tools, the client's library,
+//! and this one.
+//!
+//! That is done when this library is loaded, for what the program is linked with, and again by
+//! `MPI_Init`. An interface that comes later has made calls that nobody saw: then parts are refused.
+
+mod module;
+mod object;
+
+use std::ffi::{c_void, CStr};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use object::{Object, Slot};
+
+pub use module::VELOC_Fortran_refuse_part;
+pub(crate) use object::loaded_ever;
+
+/// A function that every interface calls, by one of its names.
+const RECEIVE: [&CStr; 2] = [c"MPI_Recv", c"PMPI_Recv"];
+
+/// Runs [`take`] when this library is loaded.
+#[cfg(not(test))]
+#[used]
+#[link_section = ".init_array"]
+static AT_LOAD: extern "C" fn() = take;
+
+/// Has the interfaces for Fortran that are loaded call this library.
+pub extern "C" fn take() {
+    let interfaces = Object::loaded(is_interface);
+    if interfaces.is_empty() {
+        return;
+    }
+    let own = Own::find();
+    for interface in interfaces {
+        let wrong = own.missed(&interface);
+        // What could not be changed is found by `check`.
+        let _ = interface.change(&wrong);
+    }
+}
+
+/// Whether the calls of all interfaces for Fortran come to this library.
+///
+/// # Errors
+/// Otherwise, and says which.
+pub fn check() -> Result<(), String> {
+    let interfaces = Object::loaded(is_interface);
+    let Some(first) = interfaces.first() else { return Ok(()) };
+    let own = Own::find();
+    if let Some(late) = interfaces.iter().find(|interface| !own.missed(interface).is_empty()) {
+        return Err(format!(
+            "{}, an interface of MPI for Fortran, has made calls that were not seen: it has to be \
+             linked with the program, or loaded before MPI_Init is called from C",
+            late.name()
+        ));
+    }
+    let receives = |slot: &Slot| RECEIVE.contains(&slot.name);
+    if !interfaces.iter().any(|interface| interface.slots().iter().any(receives)) {
+        let name = first.name();
+        return Err(format!(
+            "the calls of {name}, an interface of MPI for Fortran, cannot be seen"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the object at `path` is an interface for Fortran by its name: `libmpi_mpifh.so.40`,
+/// `libmpi_usempif08.so.40`, `libmpichfort.so.12`, `libmpifort.so.12`.
+fn is_interface(path: &[u8]) -> bool {
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let has = |part: &[u8]| file.windows(part.len()).any(|bytes| bytes == part);
+    file.starts_with(b"libmpi") && (has(b"fort") || has(b"mpifh") || has(b"usempi"))
+}
+
+/// This library, as the loader knows it.
+struct Own {
+    handle: *mut c_void,
+}
+
+impl Own {
+    fn find() -> Own {
+        // SAFETY: numbers and null pointers only.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: an address in this library, and a struct of ours.
+        let known = unsafe { libc::dladdr(take as *const c_void, &mut info) };
+        if known == 0 || info.dli_fname.is_null() {
+            return Own { handle: std::ptr::null_mut() };
+        }
+        // SAFETY: a string of the loader's. This library is loaded already, and stays.
+        let handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        Own { handle }
+    }
+
+    /// Where an interface calls a function by the profiling interface that this library has, and the
+    /// function.
+    fn missed(&self, interface: &Object) -> Vec<(Slot, NonNull<c_void>)> {
+        let of = |slot: Slot| {
+            let own = self.function(slot.name)?;
+            (slot.at.load(Ordering::Relaxed) != own.as_ptr()).then_some((slot, own))
+        };
+        interface.slots().into_iter().filter_map(of).collect()
+    }
+
+    /// This library's own function for one of the profiling interface.
+    fn function(&self, name: &CStr) -> Option<NonNull<c_void>> {
+        let name = name.to_bytes_with_nul().strip_prefix(b"P")?;
+        if self.handle.is_null() || !name.starts_with(b"MPI") {
+            return None;
+        }
+        // SAFETY: a handle that is not closed. What it needs itself, the C library, has no MPI.
+        NonNull::new(unsafe { libc::dlsym(self.handle, name.as_ptr().cast()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_interfaces() {
+        for (path, is_one) in [
+            ("/usr/lib/libmpi_mpifh.so.40", true),
+            ("/usr/lib/libmpi_usempif08.so.40", true),
+            ("/usr/lib/libmpi_usempi_ignore_tkr.so.40", true),
+            ("libmpi_ibm_mpifh.so.3", true),
+            ("/usr/lib/libmpichfort.so.12", true),
+            ("/opt/libmpifort_gnu_91.so.12", true),
+            ("/usr/lib/libmpi.so.40", false),
+            ("/usr/lib/libmpich.so.12", false),
+            ("/opt/libmpi_mpifh/libc.so.6", false),
+            ("", false),
+        ] {
+            assert_eq!(is_interface(path.as_bytes()), is_one, "{path}");
+        }
+    }
+
+    #[test]
+    fn without_an_interface_there_is_nothing_to_miss() {
+        assert_eq!(check(), Ok(()));
+    }
+}

@@ -1,0 +1,183 @@
+//! Communicators that the application makes and frees within a part. A replay makes no communicator:
+//! it gives those of the first run, with which nothing is sent, and which only have to say who is in
+//! them. So of those with the same processes one is kept that stands in for all, and the others are
+//! freed when the application frees them: MPI has only so many.
+//!
+//! What was set for one of them alone (attributes, a name, an error handler) is not known to be there
+//! in the replay, which sets it again by the same calls.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+
+use crate::log::Call;
+use crate::mpi::Mpi;
+use crate::pmpi;
+
+/// How a communicator came to be, while runs are logged.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// The first event that may know it.
+    pub first: u64,
+    /// The call that made it, and the number of its event, if that is logged.
+    pub made: Option<(Call, u64)>,
+}
+
+/// A communicator that the application has freed, and that stands in for others as well.
+#[derive(Debug)]
+struct StandIn {
+    handle: usize,
+    /// The call that made it.
+    call: Call,
+    /// No event from this number on is of one that it stands in for.
+    end: u64,
+    /// How many instances of parts had begun when the last of these was freed.
+    at: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct StandIns {
+    origins: HashMap<usize, Origin>,
+    kept: Vec<StandIn>,
+}
+
+impl StandIns {
+    /// A communicator was made. Without `origin` it is older than all that is logged.
+    pub fn made(&mut self, handle: usize, origin: Option<Origin>) {
+        match origin {
+            Some(origin) => self.origins.insert(handle, origin),
+            None => self.origins.remove(&handle),
+        };
+    }
+
+    /// How a communicator came to be that the application frees.
+    pub fn freed(&mut self, handle: usize) -> Origin {
+        self.origins.remove(&handle).unwrap_or(Origin { first: 0, made: None })
+    }
+
+    /// The communicator that stands in for one that the application frees: made by `call`, logged
+    /// as the event number `made`, with no events from `end` on, when `at` instances have begun. It
+    /// is that one itself if there is no other.
+    pub fn stand_in(
+        &mut self,
+        mpi: &Mpi,
+        handle: usize,
+        (call, made): (Call, u64),
+        end: u64,
+        at: u64,
+    ) -> usize {
+        // The replay has only one of them at a time.
+        let free = self.kept.iter_mut().filter(|kept| kept.call == call && kept.end <= made);
+        let same = free.into_iter().find(|kept| are_alike(mpi, kept.handle, handle));
+        if let Some(kept) = same {
+            (kept.end, kept.at) = (end, at);
+            return kept.handle;
+        }
+        self.kept.push(StandIn { handle, call, end, at });
+        handle
+    }
+
+    /// Whether some may go if all instances from this number on are left.
+    pub fn is_due(&self, first: Option<u64>) -> bool {
+        self.kept.iter().any(|kept| kept.is_due(first))
+    }
+
+    /// Frees those that no instance needs, of which the oldest that is left began as number
+    /// `oldest`. What went.
+    pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<usize> {
+        let gone: Vec<usize> =
+            self.kept.iter().filter(|kept| kept.is_due(oldest)).map(|kept| kept.handle).collect();
+        self.kept.retain(|kept| !kept.is_due(oldest));
+        for handle in &gone {
+            let mut place = 0usize;
+            let at = (&raw mut place).cast();
+            // SAFETY: room for the widest handle; the handle is live, since the application's
+            // request to free it was not passed on.
+            unsafe {
+                mpi.write_handle(at, *handle);
+                pmpi::comm_free(at);
+            }
+        }
+        gone
+    }
+}
+
+impl StandIn {
+    fn is_due(&self, oldest: Option<u64>) -> bool {
+        oldest.is_none_or(|oldest| self.at <= oldest)
+    }
+}
+
+/// Whether two communicators have the same processes in the same order, in the same topology.
+fn are_alike(mpi: &Mpi, one: usize, other: usize) -> bool {
+    // SAFETY: communicators that are not freed, and a place for the flag.
+    let is_inter = |comm| number(|flag| unsafe { pmpi::comm_test_inter(comm, flag) });
+    let inter = is_inter(one);
+    if inter != is_inter(other) || !have_alike_groups(mpi, pmpi::comm_group, one, other) {
+        return false;
+    }
+    match inter {
+        Some(0) => have_alike_topologies(mpi, one, other),
+        _ => have_alike_groups(mpi, pmpi::comm_remote_group, one, other),
+    }
+}
+
+/// A number that MPI gives, if it does.
+fn number(give: impl FnOnce(*mut c_int) -> c_int) -> Option<c_int> {
+    let mut number = 0;
+    (give(&mut number) == 0).then_some(number)
+}
+
+/// Gives the group, or the other group, of a communicator.
+type Grouper = unsafe fn(usize, pmpi::Ptr) -> c_int;
+
+fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> bool {
+    let (mut first, mut second) = (0usize, 0usize);
+    let (at_first, at_second) = ((&raw mut first).cast(), (&raw mut second).cast());
+    // SAFETY: communicators that are there, room for the widest handles, and numbers of ours; groups
+    // are freed if they were made.
+    unsafe {
+        if grouper(one, at_first) != 0 {
+            return false;
+        }
+        let mut are_alike = false;
+        if grouper(other, at_second) == 0 {
+            let first = mpi.read_handle(at_first);
+            // What a group is to itself.
+            let same = number(|result| pmpi::group_compare(first, first, result));
+            let found =
+                number(|result| pmpi::group_compare(first, mpi.read_handle(at_second), result));
+            are_alike = found.is_some() && found == same;
+            pmpi::group_free(at_second);
+        }
+        pmpi::group_free(at_first);
+        are_alike
+    }
+}
+
+fn have_alike_topologies(mpi: &Mpi, one: usize, other: usize) -> bool {
+    // SAFETY: communicators that are there, and numbers of ours.
+    let kind = |comm| number(|kind| unsafe { pmpi::topo_test(comm, kind) });
+    match (kind(one), kind(other)) {
+        (Some(one), Some(other)) if one != other => false,
+        (Some(none), Some(_)) if none == mpi.numbers.undefined => true,
+        (Some(cart), Some(_)) if cart == mpi.numbers.cart => {
+            grid(one).is_some_and(|grid| self::grid(other) == Some(grid))
+        }
+        // Graphs may have any number of edges: each is kept.
+        _ => false,
+    }
+}
+
+/// The lengths, the periods and the own place of a grid.
+fn grid(comm: usize) -> Option<[Vec<c_int>; 3]> {
+    // SAFETY: a communicator that is there, and a number of ours.
+    let dims = number(|dims| unsafe { pmpi::cartdim_get(comm, dims) })?;
+    let room = || vec![0; usize::try_from(dims).unwrap_or(0)];
+    let [mut lengths, mut periods, mut place] = [room(), room(), room()];
+    let [at_lengths, at_periods, at_place] =
+        [&mut lengths, &mut periods, &mut place].map(|numbers| numbers.as_mut_ptr());
+    // SAFETY: room for as many numbers as there are dimensions.
+    let code = unsafe { pmpi::cart_get(comm, dims, at_lengths, at_periods, at_place) };
+    (code == 0).then_some([lengths, periods, place])
+}

@@ -1,0 +1,96 @@
+//! Steps of a version that is taken again. The older checkpoint goes, but not before the new one
+//! would outlive this process: until then what the ledger has of the older one is held.
+
+use super::State;
+use crate::catalog::entry::{Entry, Id, Life, Part, Stage};
+
+impl State {
+    /// A checkpoint gives way to a newer one of its name and version. Its file stays until the new
+    /// one's takes its place.
+    pub(super) fn replace(&mut self, older: Id, newer: Id) {
+        let exposed = self.entries.get(&newer).is_some_and(|entry| entry.exposed);
+        let held = match self.entries.get_mut(&older).filter(|_| exposed) {
+            Some(entry) if is_worth_holding(entry) => {
+                entry.held = true;
+                entry.busy += 1;
+                self.held.insert(older);
+                Some(older)
+            }
+            // It was not safe itself: what it has held is held on.
+            Some(entry) => entry.replaces.take(),
+            None => None,
+        };
+        if let Some(entry) = self.entries.get_mut(&newer) {
+            entry.replaces = held;
+        }
+        self.discard(older, false);
+        if held == Some(older) {
+            self.release_device_copy(older);
+        }
+    }
+
+    /// What is held for this checkpoint is not needed any more.
+    pub(super) fn let_go_of_replaced(&mut self, newer: Id) {
+        let older = self.entries.get_mut(&newer).and_then(|entry| entry.replaces.take());
+        if let Some(older) = older {
+            self.let_go(older);
+        }
+    }
+
+    /// The room of one that is held is needed, and none is coming. False: none is held.
+    pub(super) fn let_go_of_oldest(&mut self) -> bool {
+        let oldest = self.held.first().copied();
+        oldest.is_some_and(|id| self.let_go(id))
+    }
+
+    /// One that was replaced goes now. False: it is not held.
+    pub(super) fn let_go(&mut self, id: Id) -> bool {
+        if !self.held.remove(&id) {
+            return false;
+        }
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.held = false;
+            entry.busy -= 1;
+        }
+        self.settle(id);
+        true
+    }
+
+    /// The checkpoint that has replaced another one does not exist after all: as if it had never
+    /// been begun.
+    pub(super) fn take_back(&mut self, newer: Id) {
+        let older = self.entries.get_mut(&newer).and_then(|entry| entry.replaces.take());
+        self.discard(newer, false);
+        let Some(older) = older.filter(|older| self.held.remove(older)) else {
+            return;
+        };
+        if let Some(entry) = self.entries.get_mut(&older) {
+            entry.held = false;
+            entry.busy -= 1;
+            entry.life = Life::Live;
+            let (name, version) = (entry.name.clone(), entry.version);
+            self.names.entry(name).or_default().live.insert(version, older);
+            self.changes += 1;
+        }
+        self.reindex(older);
+    }
+
+    /// Device memory is for those that are restored: what is held has its bytes in the host buffer.
+    fn release_device_copy(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.stranded) else {
+            return;
+        };
+        let copy = &mut entry.part_mut(Part::Device).device;
+        if copy.stage == Stage::Ready && copy.readers == 0 {
+            let extents = std::mem::take(copy).extents;
+            self.device.release(&extents);
+            self.changes += 1;
+        }
+    }
+}
+
+/// Whether an heir would write a checkpoint from the host buffer, and nothing else has it.
+fn is_worth_holding(entry: &Entry) -> bool {
+    let in_memory = entry.noted.is_some_and(|(_, now)| now.in_host && !now.in_scratch);
+    in_memory && !entry.doomed
+}
