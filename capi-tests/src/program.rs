@@ -260,6 +260,13 @@ pub fn mpi_faults(mpi: &str, folder: &Path) -> PathBuf {
     shared_library_by(Command::new(mpi), &library, "../preload/mpi.c")
 }
 
+/// A library to be loaded behind the one that logs messages, by which an MPI takes buffers in device
+/// memory; made by the compiler of its installation.
+pub fn cuda_aware(mpi: &str, folder: &Path) -> PathBuf {
+    let library = folder.join("libaware.so");
+    shared_library_by(Command::new(mpi), &library, "../preload/aware.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
     shared_library_by(compiler(), library, source)
 }

@@ -1,13 +1,23 @@
-/* What logging costs, measured in one job of two processes (one measures calls alone): messages inside a part against the same
- * outside, in turns, and calls outside parts against those of the profiling interface, which pass
- * this library by. Prints medians over rounds.
+/* What logging costs, measured in one job of two processes (one measures calls alone): messages
+ * inside a part against the same outside, in turns, and calls outside parts against those of the
+ * profiling interface, which pass this library by. Prints medians over rounds.
+ *
+ * What is received is copied once, so beside it stands what one memcpy of the same bytes adds: into
+ * memory that is not in the cache, as a log is that grows, and into memory that is.
  *
  *     mpirun -n 2 overhead [rounds]
+ *
+ * Times need an idle machine. What stays the same on a busy one are instructions of this library, as
+ * `valgrind --tool=callgrind` counts them (x86-64, MPICH 4.0, one int to the process itself with
+ * messages counted for sending again): Send to MPI_PROC_NULL 62, Irecv, Send and Wait together 286,
+ * Isend, Recv and Wait 259.
  */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "veloc-mpi.h"
@@ -24,49 +34,117 @@ static double median(double *values, int count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* Seconds for each message of a ping-pong. */
-static double ping_pong(char *buffer, int bytes, int count) {
+/* Memory that messages are copied to, one behind another, and where the next one goes. */
+struct area {
+    char *base;
+    size_t bytes, at;
+};
+
+/* More than the caches of a core, and room for the longest message. */
+enum { LARGE = 256 << 20, ONE = 1 << 20 };
+
+static struct area cold, warm;
+
+static void make_areas(void) {
+    cold.bytes = LARGE;
+    warm.bytes = ONE;
+    if (posix_memalign((void **)&cold.base, 2 << 20, cold.bytes) != 0 ||
+        posix_memalign((void **)&warm.base, 2 << 20, warm.bytes) != 0) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    /* As the log's memory is. */
+    madvise(cold.base, cold.bytes, MADV_HUGEPAGE);
+    madvise(warm.base, warm.bytes, MADV_HUGEPAGE);
+    memset(cold.base, 1, cold.bytes);
+    memset(warm.base, 1, warm.bytes);
+}
+
+static void copy(struct area *area, const char *from, size_t bytes) {
+    if (area == NULL) {
+        return;
+    }
+    if (area->at + bytes > area->bytes) {
+        area->at = 0;
+    }
+    memcpy(area->base + area->at, from, bytes);
+    /* The warm one stays at its place. */
+    if (area == &cold) {
+        area->at += (bytes + 63) & ~(size_t)63;
+    }
+}
+
+/* Seconds for each message of a ping-pong, of which each is copied once if there is an area. */
+static double ping_pong(char *buffer, int bytes, int count, struct area *area) {
     MPI_Barrier(MPI_COMM_WORLD);
     double start = MPI_Wtime();
     for (int i = 0; i < count; i++) {
         if (rank == 0) {
             MPI_Send(buffer, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
             MPI_Recv(buffer, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            copy(area, buffer, bytes);
         } else {
             MPI_Recv(buffer, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            copy(area, buffer, bytes);
             MPI_Send(buffer, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
         }
     }
     return (MPI_Wtime() - start) / (2.0 * count);
 }
 
-/* Messages of one length: median seconds outside, and the medians of what a part adds, in seconds
- * and as a ratio. */
-static void messages(int bytes, int count, int rounds) {
-    char *buffer = malloc(bytes);
-    double *outside = malloc(rounds * sizeof *outside), *added = malloc(rounds * sizeof *added);
-    double *ratio = malloc(rounds * sizeof *ratio);
-    memset(buffer, 1, bytes);
-    for (int round = -1; round < rounds; round++) {
-        double plain = ping_pong(buffer, bytes, count), logged;
-        VELOC_Part_begin(1, 0);
-        logged = ping_pong(buffer, bytes, count);
-        VELOC_Part_end(1);
-        VELOC_Part_free(1);
-        if (round >= 0) { /* the first one makes memory */
-            outside[round] = plain;
-            added[round] = logged - plain;
-            ratio[round] = logged / plain;
-        }
-    }
+/* What is measured of messages of one length, in turns. */
+enum { OUTSIDE, PART, COLD, WARM, WAYS };
+
+static void print(const char *what, int bytes, double *took[WAYS], int rounds) {
+    double *added = malloc(rounds * sizeof *added), *ratio = malloc(rounds * sizeof *ratio);
+    static const char *const names[WAYS] = {NULL, "a part", "memcpy, not in the cache",
+                                            "memcpy, in the cache"};
     if (rank == 0) {
-        printf("%8d bytes: %10.0f ns a message, a part adds %8.0f ns, ratio %.3f\n", bytes,
-               1e9 * median(outside, rounds), 1e9 * median(added, rounds), median(ratio, rounds));
+        double *outside = malloc(rounds * sizeof *outside);
+        memcpy(outside, took[OUTSIDE], rounds * sizeof *outside);
+        printf("%s of %7d bytes: %8.0f ns\n", what, bytes, 1e9 * median(outside, rounds));
+        for (int way = PART; way < WAYS; way++) {
+            for (int round = 0; round < rounds; round++) {
+                added[round] = took[way][round] - took[OUTSIDE][round];
+                ratio[round] = took[way][round] / took[OUTSIDE][round];
+            }
+            printf("    %-25s: %+8.0f ns, ratio %.3f\n", names[way], 1e9 * median(added, rounds),
+                   median(ratio, rounds));
+        }
+        free(outside);
     }
-    free(buffer);
-    free(outside);
     free(added);
     free(ratio);
+}
+
+/* What a part adds to messages between two processes. */
+static void messages(int bytes, int count, int rounds) {
+    static struct area *const areas[WAYS] = {NULL, NULL, &cold, &warm};
+    char *buffer = malloc(bytes);
+    double *took[WAYS];
+    memset(buffer, 1, bytes);
+    for (int way = 0; way < WAYS; way++) {
+        took[way] = malloc(rounds * sizeof *took[way]);
+    }
+    for (int round = -1; round < rounds; round++) { /* the first one makes memory */
+        for (int way = 0; way < WAYS; way++) {
+            if (way == PART) {
+                VELOC_Part_begin(1, 0);
+            }
+            double seconds = ping_pong(buffer, bytes, count, areas[way]);
+            if (way == PART) {
+                VELOC_Part_end(1);
+                VELOC_Part_free(1);
+            }
+            if (round >= 0) {
+                took[way][round] = seconds;
+            }
+        }
+    }
+    print("A message", bytes, took, rounds);
+    for (int way = 0; way < WAYS; way++) {
+        free(took[way]);
+    }
+    free(buffer);
 }
 
 /* Seconds of a core that this process has used: other processes on the machine do not disturb. */
@@ -101,14 +179,17 @@ static double used(void) {
 
 /* What a part adds to messages of a process to itself, in seconds of a core. */
 static void logged(int bytes, int count, int rounds) {
+    static struct area *const areas[WAYS] = {NULL, NULL, &cold, &warm};
     char *out = malloc(bytes), *in = malloc(bytes);
-    double *outside = malloc(rounds * sizeof *outside), *added = malloc(rounds * sizeof *added);
+    double *took[WAYS];
     memset(out, 1, bytes);
     memset(in, 1, bytes);
-    for (int round = -1; round < rounds; round++) {
-        double took[2];
-        for (int inside = 0; inside < 2; inside++) {
-            if (inside) {
+    for (int way = 0; way < WAYS; way++) {
+        took[way] = malloc(rounds * sizeof *took[way]);
+    }
+    for (int round = -1; round < rounds; round++) { /* the first one makes memory */
+        for (int way = 0; way < WAYS; way++) {
+            if (way == PART) {
                 VELOC_Part_begin(1, 0);
             }
             double start = used();
@@ -117,24 +198,24 @@ static void logged(int bytes, int count, int rounds) {
                 MPI_Irecv(in, bytes, MPI_BYTE, 0, 0, MPI_COMM_SELF, &r);
                 MPI_Send(out, bytes, MPI_BYTE, 0, 0, MPI_COMM_SELF);
                 MPI_Wait(&r, MPI_STATUS_IGNORE);
+                copy(areas[way], in, bytes);
             }
-            took[inside] = (used() - start) / count;
-        }
-        VELOC_Part_end(1);
-        VELOC_Part_free(1);
-        if (round >= 0) { /* the first one makes memory */
-            outside[round] = took[0];
-            added[round] = took[1] - took[0];
+            double seconds = (used() - start) / count;
+            if (way == PART) {
+                VELOC_Part_end(1);
+                VELOC_Part_free(1);
+            }
+            if (round >= 0) {
+                took[way][round] = seconds;
+            }
         }
     }
-    if (rank == 0) {
-        printf("Irecv, Send and Wait of %7d bytes: %8.0f ns, a part adds %8.0f ns\n", bytes,
-               1e9 * median(outside, rounds), 1e9 * median(added, rounds));
+    print("Irecv, Send and Wait", bytes, took, rounds);
+    for (int way = 0; way < WAYS; way++) {
+        free(took[way]);
     }
     free(out);
     free(in);
-    free(outside);
-    free(added);
 }
 
 static void calls(int rounds) {
@@ -164,6 +245,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    make_areas();
     if (size > 1) {
         messages(8, 10000, rounds);
         messages(4096, 5000, rounds);

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int};
 
 use crate::callers;
 use crate::deferred::Kind;
+use crate::device;
 use crate::divergence;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
@@ -44,6 +45,7 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
         callers::check().map_err(Fault::Text)?;
+        device::look().map_err(Fault::Text)?;
         let is_first = state.parts.source() != Some(Source::Log);
         state.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {
@@ -85,6 +87,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
+        device::look().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
             resend.hear(&state.mpi, &mut state.parts, true);
         }

@@ -1,34 +1,53 @@
-//! Copies between the application's memory and the log.
+//! Copies between the application's memory, which may be a device's, and the log.
 
 use std::ffi::c_void;
 
+use crate::device;
+
 /// Bytes from which on a copy into the log passes the caches by: what is logged is not read soon, and
-/// lines that are written whole need not be read first. Shorter ones are done before that matters.
+/// lines that are written whole need not be read first. Where the log is not in the cache, that is as
+/// quick as `memcpy` at 4 KiB and nearly twice as quick from 32 KiB on.
 #[cfg(any(test, target_arch = "x86_64"))]
-const STREAM: usize = 256 << 10;
+const STREAM: usize = 8 << 10;
 
 /// Copies what was received into the log.
 ///
+/// # Errors
+/// It is in device memory, and the driver cannot copy it.
+///
 /// # Safety
 /// Both ranges are there and do not overlap.
-pub unsafe fn into_log(to: *mut c_void, from: *const c_void, len: usize) {
+pub unsafe fn into_log(to: *mut c_void, from: *const c_void, len: usize) -> Result<(), String> {
+    if let Some(buffer) = device::buffer(from, len)? {
+        // SAFETY: by the caller's promise.
+        return unsafe { buffer.read(to, len) };
+    }
     #[cfg(target_arch = "x86_64")]
     if len >= STREAM {
         // SAFETY: by the caller's promise.
         unsafe { stream(to.cast(), from.cast(), len) };
-        return;
+        return Ok(());
     }
     // SAFETY: by the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len) };
+    Ok(())
 }
 
 /// Copies what is logged back.
 ///
+/// # Errors
+/// It goes to device memory, and the driver cannot copy it.
+///
 /// # Safety
 /// Both ranges are there and do not overlap.
-pub unsafe fn from_log(to: *mut c_void, from: *const c_void, len: usize) {
+pub unsafe fn from_log(to: *mut c_void, from: *const c_void, len: usize) -> Result<(), String> {
+    if let Some(buffer) = device::buffer(to, len)? {
+        // SAFETY: by the caller's promise.
+        return unsafe { buffer.write(from, len) };
+    }
     // SAFETY: by the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), len) };
+    Ok(())
 }
 
 /// Copies with stores that leave the caches alone.
@@ -93,13 +112,14 @@ mod tests {
             // SAFETY: both have that many bytes behind those places.
             unsafe {
                 let (to, from) = (to.as_mut_ptr().add(place), from.as_ptr().add(shift));
-                into_log(to.cast(), from.cast(), len);
+                into_log(to.cast(), from.cast(), len).unwrap();
             }
             assert_eq!(to[place..place + len], from[shift..], "{len}");
             assert!(to[..place].iter().chain(&to[place + len..]).all(|byte| *byte == 255));
             let mut back = vec![0; len];
             // SAFETY: as above.
-            unsafe { from_log(back.as_mut_ptr().cast(), to.as_ptr().add(place).cast(), len) };
+            unsafe { from_log(back.as_mut_ptr().cast(), to.as_ptr().add(place).cast(), len) }
+                .unwrap();
             assert_eq!(back, from[shift..]);
         }
     }

@@ -11,7 +11,7 @@
 //! - [`log`]: the one sequence of [`log::Event`]s and the memory that their payloads are in;
 //! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with
 //!   the log it is a model of its own, without MPI;
-//! - `copy`: bytes between the application's memory and the log;
+//! - `copy`, `device`: bytes between the application's memory, which may be a device's, and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
 //!   where received bytes lie;
 //! - `requests`, `pool`, `deferred`, `stand_ins`: what the application has under way, the requests that
@@ -28,6 +28,7 @@ mod callers;
 pub mod capi;
 mod copy;
 mod deferred;
+mod device;
 mod divergence;
 pub mod exports;
 pub mod fortran;

@@ -107,7 +107,10 @@ impl Target {
     }
 
     /// Packs what lies there into the log; of what a message may have had room for, only what was
-    /// received. `None` if there is no memory.
+    /// received.
+    ///
+    /// # Errors
+    /// There is no memory, or what lies there cannot be read.
     ///
     /// # Safety
     /// The target is resolved and is what the application passed to a call that MPI has completed.
@@ -116,36 +119,50 @@ impl Target {
         mpi: &Mpi,
         arena: &mut Arena,
         received: Option<i64>,
-    ) -> Option<Payload> {
-        let mut payload = arena.room(usize::try_from(self.wanted(received)).ok()?)?;
+    ) -> Result<Payload, String> {
+        let wanted = self.wanted(received);
+        let payload = usize::try_from(wanted).ok().and_then(|len| arena.room(len));
+        let mut payload = payload.ok_or_else(|| {
+            format!("there is no memory to log {wanted} bytes that were received")
+        })?;
         let mut rest = payload.as_bytes_mut();
         for block in self.blocks() {
             let len = rest.len().min(block.bytes() as usize);
             let (bytes, behind) = rest.split_at_mut(len);
             // SAFETY: by the caller's promise.
-            unsafe { block.datatype.pack(mpi, block.buf, bytes) };
+            unsafe { block.datatype.pack(mpi, block.buf, bytes) }?;
             rest = behind;
         }
-        Some(payload)
+        Ok(payload)
     }
 
-    /// Unpacks what the log has of it. `false`, and nothing is done, if that is more than there is
-    /// room for.
+    /// Unpacks what the log has of it.
+    ///
+    /// # Errors
+    /// That is more than there is room for, and nothing is done; or it cannot be written there.
     ///
     /// # Safety
     /// The target is resolved and is what the application passed to a call of which MPI would write
     /// the result there.
-    pub unsafe fn unpack(&self, mpi: &Mpi, payload: &[u8]) -> bool {
+    pub unsafe fn unpack(&self, mpi: &Mpi, payload: &[u8]) -> Result<(), String> {
         if payload.len() as i64 > self.wanted(None) {
-            return false;
+            let len = payload.len();
+            return Err(match self {
+                Target::Lost => format!(
+                    "{len} bytes were received by a request that was begun before the part, into \
+                     memory that was not protected when the checkpoint was taken from which this \
+                     process goes on"
+                ),
+                _ => format!("{len} bytes were received, and there is room for less"),
+            });
         }
         let mut rest = payload;
         for block in self.blocks() {
             let (bytes, behind) = rest.split_at(rest.len().min(block.bytes() as usize));
             // SAFETY: by the caller's promise.
-            unsafe { block.datatype.unpack(mpi, bytes, block.buf) };
+            unsafe { block.datatype.unpack(mpi, bytes, block.buf) }?;
             rest = behind;
         }
-        true
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use crate::copy;
+use crate::inside::SUCCESS;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 
@@ -74,55 +75,69 @@ impl Datatype {
         }
     }
 
-    /// Packs whole elements.
+    /// Packs whole elements. Those of device memory MPI packs too, if it is made for it.
+    ///
+    /// # Errors
+    /// What the driver or MPI says.
     ///
     /// # Safety
     /// The memory at `buf` has as many elements as fill `to`.
-    pub unsafe fn pack(&self, mpi: &Mpi, buf: usize, to: &mut [u8]) {
+    pub unsafe fn pack(&self, mpi: &Mpi, buf: usize, to: &mut [u8]) -> Result<(), String> {
         if self.is_dense {
             let from = (buf as i64 + self.lb) as *const c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            unsafe { copy::into_log(to.as_mut_ptr().cast(), from, to.len()) };
-            return;
+            return unsafe { copy::into_log(to.as_mut_ptr().cast(), from, to.len()) };
         }
         self.by_pieces(to.len() as i64, |first, count, at, len| {
-            self.at(mpi, buf as i64 + first * self.extent, count, |from, count, handle| {
-                let mut position = 0;
-                // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
-                unsafe {
-                    let to = to.as_mut_ptr().add(at).cast();
-                    pmpi::pack(from, count, handle, to, len, &mut position, mpi.comm_self);
-                }
-            });
-        });
+            let code =
+                self.at(mpi, buf as i64 + first * self.extent, count, |from, count, handle| {
+                    let mut position = 0;
+                    // SAFETY: by the caller's promise; the piece of `to` is as long as its elements.
+                    unsafe {
+                        let to = to.as_mut_ptr().add(at).cast();
+                        pmpi::pack(from, count, handle, to, len, &mut position, mpi.comm_self)
+                    }
+                });
+            succeeded("MPI_Pack", code)
+        })
     }
 
     /// Unpacks whole elements.
     ///
+    /// # Errors
+    /// As for [`Datatype::pack`].
+    ///
     /// # Safety
     /// The memory at `buf` has room for as many elements as `from` has.
-    pub unsafe fn unpack(&self, mpi: &Mpi, from: &[u8], buf: usize) {
+    pub unsafe fn unpack(&self, mpi: &Mpi, from: &[u8], buf: usize) -> Result<(), String> {
         if self.is_dense {
             let to = (buf as i64 + self.lb) as *mut c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
-            unsafe { copy::from_log(to, from.as_ptr().cast(), from.len()) };
-            return;
+            return unsafe { copy::from_log(to, from.as_ptr().cast(), from.len()) };
         }
         self.by_pieces(from.len() as i64, |first, count, at, len| {
-            self.at(mpi, buf as i64 + first * self.extent, count, |to, count, handle| {
-                let mut position = 0;
-                // SAFETY: by the caller's promise; MPI only reads what it unpacks.
-                unsafe {
-                    let from = from.as_ptr().add(at).cast_mut().cast();
-                    pmpi::unpack(from, len, &mut position, to, count, handle, mpi.comm_self);
-                }
-            });
-        });
+            let code =
+                self.at(mpi, buf as i64 + first * self.extent, count, |to, count, handle| {
+                    let mut position = 0;
+                    // SAFETY: by the caller's promise; MPI only reads what it unpacks.
+                    unsafe {
+                        let from = from.as_ptr().add(at).cast_mut().cast();
+                        pmpi::unpack(from, len, &mut position, to, count, handle, mpi.comm_self)
+                    }
+                });
+            succeeded("MPI_Unpack", code)
+        })
     }
 
     /// Calls `body` with the place of elements, their number and their type. MPICH packs nothing at
     /// `MPI_BOTTOM`, which is null: then with another place, and a type that makes up for it.
-    fn at(&self, mpi: &Mpi, place: i64, count: c_int, body: impl FnOnce(Ptr, c_int, usize)) {
+    fn at(
+        &self,
+        mpi: &Mpi,
+        place: i64,
+        count: c_int,
+        body: impl FnOnce(Ptr, c_int, usize) -> c_int,
+    ) -> c_int {
         const ELSEWHERE: i64 = 4096;
         if place != 0 {
             return body(place as Ptr, count, self.handle);
@@ -135,16 +150,21 @@ impl Datatype {
             pmpi::type_commit(moved);
             mpi.read_handle(moved)
         };
-        body(ELSEWHERE as Ptr, 1, handle);
+        let code = body(ELSEWHERE as Ptr, 1, handle);
         // SAFETY: the type made above.
         unsafe { pmpi::type_free(moved) };
+        code
     }
 
     /// Calls `piece` with the first element, how many, the offset of their packed bytes, and how
     /// many bytes.
-    fn by_pieces(&self, bytes: i64, mut piece: impl FnMut(i64, c_int, usize, c_int)) {
+    fn by_pieces(
+        &self,
+        bytes: i64,
+        mut piece: impl FnMut(i64, c_int, usize, c_int) -> Result<(), String>,
+    ) -> Result<(), String> {
         if self.size == 0 {
-            return;
+            return Ok(());
         }
         let all = bytes / self.size;
         let most = (PACK / self.size).max(1);
@@ -152,9 +172,17 @@ impl Datatype {
         while first < all {
             let count = most.min(all - first);
             let (at, len) = (first * self.size, count * self.size);
-            piece(first, count as c_int, at as usize, len as c_int);
+            piece(first, count as c_int, at as usize, len as c_int)?;
             first += count;
         }
+        Ok(())
+    }
+}
+
+fn succeeded(call: &str, code: c_int) -> Result<(), String> {
+    match code {
+        SUCCESS => Ok(()),
+        _ => Err(format!("{call} failed with {code}")),
     }
 }
 

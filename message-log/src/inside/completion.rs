@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 
 use super::again::Counted;
+use super::completion_outside::complete_outside;
 use super::{outside, with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Position, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Place, Request};
+use crate::requests::{Life, Request};
 use crate::resend::streams::Link;
 use crate::state::State;
 use crate::status::Status;
@@ -95,7 +96,7 @@ impl Completion {
     ///
     /// # Safety
     /// It has returned.
-    unsafe fn completed(&self, undefined: c_int) -> Completed<'_> {
+    pub(super) unsafe fn completed(&self, undefined: c_int) -> Completed<'_> {
         // SAFETY: by the caller's promise.
         let (flag, number) = unsafe { self.said() };
         match self.kind {
@@ -115,7 +116,7 @@ impl Completion {
 }
 
 /// Indices.
-enum Completed<'a> {
+pub(super) enum Completed<'a> {
     None,
     One(c_int),
     All(c_int),
@@ -123,7 +124,7 @@ enum Completed<'a> {
 }
 
 impl Completed<'_> {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Completed::None => 0,
             Completed::One(_) => 1,
@@ -132,7 +133,7 @@ impl Completed<'_> {
         }
     }
 
-    fn get(&self, n: usize) -> c_int {
+    pub(super) fn get(&self, n: usize) -> c_int {
         match self {
             Completed::None => -1,
             Completed::One(index) => *index,
@@ -146,13 +147,15 @@ impl Completed<'_> {
 const FEW: usize = 16;
 
 /// The handles of a call before MPI changes them.
-enum Handles {
+pub(super) enum Handles {
     Few([usize; FEW], usize),
     Many(Vec<usize>),
 }
 
 impl Handles {
-    unsafe fn read(state: &State, call: &Completion) -> Handles {
+    /// # Safety
+    /// As for [`complete`].
+    pub(super) unsafe fn read(state: &State, call: &Completion) -> Handles {
         // SAFETY: as many handles as the call says, by the promise of `complete`.
         let nth = |n| unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
         let len = call.len();
@@ -166,169 +169,28 @@ impl Handles {
         Handles::Few(few, len)
     }
 
-    fn as_slice(&self) -> &[usize] {
+    pub(super) fn as_slice(&self) -> &[usize] {
         match self {
             Handles::Few(few, len) => &few[..*len],
             Handles::Many(handles) => handles,
         }
     }
 
-    fn get(&self, n: usize) -> Option<usize> {
+    pub(super) fn get(&self, n: usize) -> Option<usize> {
         self.as_slice().get(n).copied()
-    }
-}
-
-/// Outside parts: what the call ends is gone.
-///
-/// # Safety
-/// As for [`complete`].
-#[inline(always)]
-unsafe fn complete_outside(
-    state: &mut State,
-    call: &Completion,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    if state.requests.is_empty() {
-        return real(call.statuses);
-    }
-    // SAFETY: by the caller's promise.
-    unsafe {
-        match plain_one(state, call) {
-            Some((place, counted)) => plain_outside(state, call, place, &counted, real),
-            None => all_outside(state, call, real),
-        }
-    }
-}
-
-/// The only request of a call, if it is plain, and counted without a status.
-///
-/// # Safety
-/// As for [`complete`].
-#[inline(always)]
-unsafe fn plain_one(state: &State, call: &Completion) -> Option<(Place, Counted)> {
-    if call.kind != Kind::One {
-        return None;
-    }
-    // SAFETY: by the caller's promise.
-    let (place, counted) = state.requests.plain(unsafe { state.mpi.read_handle(call.requests) })?;
-    (!counted.needs_status()).then_some((place, *counted))
-}
-
-/// # Safety
-/// As for [`complete`].
-#[inline(always)]
-unsafe fn plain_outside(
-    state: &mut State,
-    call: &Completion,
-    place: Place,
-    counted: &Counted,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    let code = real(call.statuses);
-    // SAFETY: by the caller's promise.
-    let is_gone = unsafe { state.mpi.read_handle(call.requests) } == state.mpi.request_null;
-    if is_gone {
-        state.requests.remove_at(place);
-    }
-    if is_gone || code != SUCCESS {
-        state.is_done(counted, None, code != SUCCESS);
-    }
-    code
-}
-
-/// # Safety
-/// As for [`complete`].
-#[inline(never)]
-unsafe fn all_outside(
-    state: &mut State,
-    call: &Completion,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    let before = unsafe { Handles::read(state, call) };
-    let mut own = Statuses::default();
-    let counts = state.resend.is_some();
-    let has_statuses =
-        counts && before.as_slice().iter().any(|&handle| state.requests.needs_status(handle));
-    let statuses = if has_statuses { own.place(state, call) } else { call.statuses };
-    let code = real(statuses);
-    if counts && code == SUCCESS {
-        // SAFETY: the call has returned.
-        let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
-        for n in 0..completed.len() {
-            // SAFETY: MPI has written a status for each that it has completed.
-            let status = has_statuses
-                .then(|| unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) });
-            // SAFETY: by the caller's promise.
-            unsafe { counted_outside(state, call, &before, completed.get(n), status.as_ref()) };
-        }
-        return code;
-    }
-    // Which are done and how can be told of each, but not what was sent or received.
-    state.miscounts();
-    for (n, &handle) in before.as_slice().iter().enumerate() {
-        // SAFETY: by the caller's promise.
-        let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-        if after == state.mpi.request_null && handle != after {
-            match state.requests.plain(handle) {
-                Some((place, _)) => state.requests.remove_at(place),
-                None => drop(state.gone(handle)),
-            }
-        }
-    }
-    code
-}
-
-/// One request of a call outside parts that is done is counted, and gone unless it is persistent.
-///
-/// # Safety
-/// As for [`complete`].
-unsafe fn counted_outside(
-    state: &mut State,
-    call: &Completion,
-    before: &Handles,
-    index: c_int,
-    status: Option<&Status>,
-) {
-    let Some(n) = usize::try_from(index).ok() else { return };
-    let Some(handle) = before.get(n) else { return };
-    // SAFETY: by the caller's promise.
-    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
-    let stays = after != state.mpi.request_null;
-    let (counted, is_cancelled) = match state.requests.plain(handle) {
-        Some((place, counted)) => {
-            let counted = *counted;
-            state.requests.remove_at(place);
-            (counted, false)
-        }
-        None if stays => match state.requests.get_mut(handle) {
-            Some(known) if known.life == Life::Real => {
-                (std::mem::take(&mut known.counted), known.cancelled)
-            }
-            _ => return,
-        },
-        None => match state.gone(handle) {
-            Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
-            _ => return,
-        },
-    };
-    if is_cancelled && status.is_some_and(Status::is_cancelled) {
-        state.is_cancelled(&counted);
-    } else {
-        state.is_done(&counted, status, false);
     }
 }
 
 /// Places for statuses that the application does not want.
 #[derive(Default)]
-struct Statuses {
+pub(super) struct Statuses {
     one: Status,
     many: Vec<Status>,
 }
 
 impl Statuses {
     /// Where MPI is to write the status or statuses.
-    fn place(&mut self, state: &State, call: &Completion) -> Ptr {
+    pub(super) fn place(&mut self, state: &State, call: &Completion) -> Ptr {
         let numbers = state.mpi.numbers;
         let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
         match (call.statuses as usize == ignored, call.has_many()) {

@@ -7,6 +7,7 @@
 pub mod again;
 pub mod collective;
 pub mod completion;
+pub mod completion_outside;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
@@ -82,7 +83,8 @@ impl State {
     }
 
     /// Packs what lies at a target, or as many bytes of it as were received. `None` if there is no
-    /// memory: then the parts that need it cannot be replayed, and the call will fail.
+    /// memory, or it cannot be read: then the parts that need it cannot be replayed, and the call will
+    /// fail.
     ///
     /// # Safety
     /// As for [`Target::pack`].
@@ -92,16 +94,13 @@ impl State {
         }
         // SAFETY: by the caller's promise.
         let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        if packed.is_none() {
-            let bytes = target.wanted(bytes);
-            let text = format!(
-                "there is no memory to log {bytes} bytes that were received: the open parts cannot \
-                 be replayed"
-            );
-            self.parts.lose(&text);
-            self.lost = Some((0, text));
-        }
         packed
+            .map_err(|text| {
+                let text = format!("{text}: the open parts cannot be replayed");
+                self.parts.lose(&text);
+                self.lost = Some((0, text));
+            })
+            .ok()
     }
 
     /// What was received and cannot be kept has come on this communicator.
@@ -112,7 +111,7 @@ impl State {
     }
 
     /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
-    /// run. An error text if there is less room now.
+    /// run. An error text if there is less room now, or if they cannot be written there.
     ///
     /// # Safety
     /// `target` is resolved and is what the application passed.
@@ -120,18 +119,7 @@ impl State {
         let target = target.unwrap_or(&item.target);
         // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
         // has as it was then.
-        if unsafe { target.unpack(&self.mpi, item.payload.as_bytes()) } {
-            return Ok(());
-        }
-        let bytes = item.payload.len();
-        Err(match target {
-            Target::Lost => format!(
-                "{bytes} bytes were received by a request that was begun before the part, into \
-                 memory that was not protected when the checkpoint was taken from which this process \
-                 goes on"
-            ),
-            _ => format!("{bytes} bytes were received, and there is room for less"),
-        })
+        unsafe { target.unpack(&self.mpi, item.payload.as_bytes()) }
     }
 
     /// A call that gives nothing but its code.

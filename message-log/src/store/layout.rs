@@ -26,7 +26,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// That of a type. `None` if its elements are too long.
+    /// That of a type. `None` if its elements are too long, or MPI does not pack them.
     pub fn of(datatype: &Datatype, mpi: &Mpi) -> Option<Layout> {
         let Datatype { size, extent, lb: first, is_dense, .. } = *datatype;
         let plain = Layout { size, extent, first, span: extent, pieces: Vec::new() };
@@ -52,7 +52,7 @@ impl Layout {
             }
             let at = (element.as_ptr() as usize).wrapping_sub(first as usize);
             // SAFETY: the element's bytes lie where one of the type at that address has them.
-            unsafe { datatype.pack(mpi, at, &mut packed) };
+            unsafe { datatype.pack(mpi, at, &mut packed) }.ok()?;
             for (place, digit) in places.iter_mut().zip(&packed) {
                 *place |= u64::from(*digit) << shift;
             }

@@ -1,0 +1,165 @@
+//! Buffers in device memory, as a CUDA-aware MPI takes them: which ones are, and copies between them
+//! and the log.
+//!
+//! A program that has not loaded the driver has none, and pays one load for the question. A
+//! CUDA-aware MPI has loaded the driver when it is initialised, so it is looked for when a part or a
+//! replay begins ([`look`]), and not for each message. With it each buffer costs a question to the
+//! driver: nothing else says reliably what an address is, as memory may be freed and its address be
+//! given to memory of another kind.
+
+mod driver;
+
+use std::ffi::{c_int, c_uint, c_void};
+
+pub use driver::look;
+use driver::{Address, Context, Driver, Failure, Stream};
+
+/// `CU_MEMORYTYPE_DEVICE`.
+const MEMORY_TYPE_DEVICE: c_uint = 2;
+/// `CU_POINTER_ATTRIBUTE_CONTEXT`.
+const CONTEXT: c_uint = 1;
+/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
+const MEMORY_TYPE: c_uint = 2;
+/// `CU_POINTER_ATTRIBUTE_IS_MANAGED`.
+const IS_MANAGED: c_uint = 8;
+/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.
+const ORDINAL: c_uint = 9;
+/// `CU_STREAM_NON_BLOCKING`: no waiting for the application's queues.
+const NON_BLOCKING: c_uint = 1;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: the thread's calls have nothing to do with any capture.
+const RELAXED: c_uint = 2;
+
+/// A buffer in memory of a device, which the host cannot touch.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffer {
+    driver: &'static Driver,
+    address: Address,
+    /// Null for memory that belongs to none.
+    context: Context,
+    ordinal: c_int,
+}
+
+/// The buffer of `len` bytes at an address, if the host cannot touch it. Managed memory it can.
+///
+/// # Errors
+/// What the driver says.
+#[inline(always)]
+pub fn buffer(address: *const c_void, len: usize) -> Result<Option<Buffer>, String> {
+    match driver::get() {
+        Some(driver) if len > 0 => Buffer::at(driver, address as Address),
+        _ => Ok(None),
+    }
+}
+
+impl Buffer {
+    #[cold]
+    fn at(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, String> {
+        let (mut context, mut memory_type, mut managed, mut ordinal) =
+            (std::ptr::null_mut(), 0, 0, -1);
+        let (kind, is_managed, device): (&mut c_uint, &mut c_uint, &mut c_int) =
+            (&mut memory_type, &mut managed, &mut ordinal);
+        let mut names = [CONTEXT, MEMORY_TYPE, IS_MANAGED, ORDINAL];
+        let mut data: [*mut c_void; 4] = [
+            std::ptr::from_mut::<Context>(&mut context).cast(),
+            std::ptr::from_mut(kind).cast(),
+            std::ptr::from_mut(is_managed).cast(),
+            std::ptr::from_mut(device).cast(),
+        ];
+        // SAFETY: both arrays have four elements, each value has the size of its attribute, and the
+        // driver does not use the address it is asked about.
+        let asked =
+            unsafe { driver.pointer_attributes(4, names.as_mut_ptr(), data.as_mut_ptr(), address) };
+        match asked {
+            Ok(()) if memory_type == MEMORY_TYPE_DEVICE && managed == 0 => {
+                Ok(Some(Buffer { driver, address, context, ordinal }))
+            }
+            Ok(()) => Ok(None),
+            // No context has memory there.
+            Err(Failure {
+                status: driver::NOT_INITIALIZED | driver::DEINITIALIZED | driver::INVALID_CONTEXT,
+                ..
+            }) => Ok(None),
+            Err(failure) => Err(driver.describe(failure)),
+        }
+    }
+
+    /// Copies `len` bytes from it.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Safety
+    /// There is room for as many at `to`.
+    pub unsafe fn read(&self, to: *mut c_void, len: usize) -> Result<(), String> {
+        self.copy(|stream| {
+            // SAFETY: by the caller's promise; the driver checks the buffer's end.
+            unsafe { self.driver.copy_to_host(to, self.address, len, stream) }
+        })
+    }
+
+    /// Copies `len` bytes into it.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Safety
+    /// There are as many at `from`.
+    pub unsafe fn write(&self, from: *const c_void, len: usize) -> Result<(), String> {
+        self.copy(|stream| {
+            // SAFETY: by the caller's promise; the driver checks the buffer's end.
+            unsafe { self.driver.copy_from_host(self.address, from, len, stream) }
+        })
+    }
+
+    /// Has a copy made in a stream of its own, and waits for it. A stream that was kept for the next
+    /// copy would be a danger: contexts end, and take their streams with them.
+    fn copy(&self, queue: impl FnOnce(Stream) -> Result<(), Failure>) -> Result<(), String> {
+        let before = self.driver.exchange_capture_mode(RELAXED);
+        let copied = self.copy_in_context(queue);
+        self.driver.exchange_capture_mode(before);
+        copied.map_err(|failure| self.driver.describe(failure))
+    }
+
+    fn copy_in_context(
+        &self,
+        queue: impl FnOnce(Stream) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let context = self.context()?;
+        // SAFETY: the buffer's own context, or the thread's, or one that is kept.
+        unsafe { self.driver.push_context(context) }?;
+        let copied = self.copy_in_stream(queue);
+        let mut own = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local; the context was pushed above.
+        unsafe { self.driver.pop_context(&mut own) }?;
+        copied
+    }
+
+    fn copy_in_stream(
+        &self,
+        queue: impl FnOnce(Stream) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the pointer is to a local, and a context is current.
+        unsafe { self.driver.make_stream(&mut stream, NON_BLOCKING) }?;
+        // SAFETY: the stream just made, for the last time.
+        unsafe {
+            let copied = queue(stream).and_then(|()| self.driver.synchronize(stream));
+            copied.and(self.driver.end_stream(stream))
+        }
+    }
+
+    /// The context that the copy is made in. Memory that was mapped piecewise or comes from a pool
+    /// belongs to none, and addresses are the same in all.
+    fn context(&self) -> Result<Context, Failure> {
+        let mut context = self.context;
+        if context.is_null() {
+            // SAFETY: the pointer is to a local.
+            unsafe { self.driver.current_context(&mut context) }?;
+        }
+        if context.is_null() {
+            // SAFETY: as above. It is not released: the device is in use.
+            unsafe { self.driver.retain_context(&mut context, self.ordinal) }?;
+        }
+        Ok(context)
+    }
+}

@@ -1,0 +1,154 @@
+//! Calls outside parts that complete requests: these are counted, and gone.
+//!
+//! A status is read only for a receive that does not name its stream, or that may be cancelled.
+
+use std::ffi::c_int;
+
+use super::again::Counted;
+use super::completion::{Completion, Handles, Kind, Statuses};
+use super::SUCCESS;
+use crate::pmpi::Ptr;
+use crate::requests::{Life, Place};
+use crate::state::State;
+use crate::status::Status;
+
+/// Outside parts: what the call ends is gone.
+///
+/// # Safety
+/// As for [`complete`](super::completion::complete).
+#[inline(always)]
+pub(super) unsafe fn complete_outside(
+    state: &mut State,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    if state.requests.is_empty() {
+        return real(call.statuses);
+    }
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match plain_one(state, call) {
+            Some((place, counted)) => plain_outside(state, call, place, &counted, real),
+            None => all_outside(state, call, real),
+        }
+    }
+}
+
+/// The only request of a call, if it is plain, and counted without a status.
+///
+/// # Safety
+/// As for [`complete_outside`].
+#[inline(always)]
+unsafe fn plain_one(state: &State, call: &Completion) -> Option<(Place, Counted)> {
+    if call.kind != Kind::One {
+        return None;
+    }
+    // SAFETY: by the caller's promise.
+    let (place, counted) = state.requests.plain(unsafe { state.mpi.read_handle(call.requests) })?;
+    (!counted.needs_status()).then_some((place, *counted))
+}
+
+/// # Safety
+/// As for [`complete_outside`].
+#[inline(always)]
+unsafe fn plain_outside(
+    state: &mut State,
+    call: &Completion,
+    place: Place,
+    counted: &Counted,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let code = real(call.statuses);
+    // SAFETY: by the caller's promise.
+    let is_gone = unsafe { state.mpi.read_handle(call.requests) } == state.mpi.request_null;
+    if is_gone {
+        state.requests.remove_at(place);
+    }
+    if is_gone || code != SUCCESS {
+        state.is_done(counted, None, code != SUCCESS);
+    }
+    code
+}
+
+/// # Safety
+/// As for [`complete_outside`].
+#[inline(never)]
+unsafe fn all_outside(
+    state: &mut State,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    let before = unsafe { Handles::read(state, call) };
+    let mut own = Statuses::default();
+    let counts = state.resend.is_some();
+    let has_statuses =
+        counts && before.as_slice().iter().any(|&handle| state.requests.needs_status(handle));
+    let statuses = if has_statuses { own.place(state, call) } else { call.statuses };
+    let code = real(statuses);
+    if counts && code == SUCCESS {
+        // SAFETY: the call has returned.
+        let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
+        for n in 0..completed.len() {
+            // SAFETY: MPI has written a status for each that it has completed.
+            let status = has_statuses
+                .then(|| unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) });
+            // SAFETY: by the caller's promise.
+            unsafe { counted_outside(state, call, &before, completed.get(n), status.as_ref()) };
+        }
+        return code;
+    }
+    // Which are done and how can be told of each, but not what was sent or received.
+    state.miscounts();
+    for (n, &handle) in before.as_slice().iter().enumerate() {
+        // SAFETY: by the caller's promise.
+        let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+        if after == state.mpi.request_null && handle != after {
+            match state.requests.plain(handle) {
+                Some((place, _)) => state.requests.remove_at(place),
+                None => drop(state.gone(handle)),
+            }
+        }
+    }
+    code
+}
+
+/// One request of a call outside parts that is done is counted, and gone unless it is persistent.
+///
+/// # Safety
+/// As for [`complete_outside`].
+unsafe fn counted_outside(
+    state: &mut State,
+    call: &Completion,
+    before: &Handles,
+    index: c_int,
+    status: Option<&Status>,
+) {
+    let Some(n) = usize::try_from(index).ok() else { return };
+    let Some(handle) = before.get(n) else { return };
+    // SAFETY: by the caller's promise.
+    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+    let stays = after != state.mpi.request_null;
+    let (counted, is_cancelled) = match state.requests.plain(handle) {
+        Some((place, counted)) => {
+            let counted = *counted;
+            state.requests.remove_at(place);
+            (counted, false)
+        }
+        None if stays => match state.requests.get_mut(handle) {
+            Some(known) if known.life == Life::Real => {
+                (std::mem::take(&mut known.counted), known.cancelled)
+            }
+            _ => return,
+        },
+        None => match state.gone(handle) {
+            Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
+            _ => return,
+        },
+    };
+    if is_cancelled && status.is_some_and(Status::is_cancelled) {
+        state.is_cancelled(&counted);
+    } else {
+        state.is_done(&counted, status, false);
+    }
+}
