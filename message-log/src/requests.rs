@@ -36,6 +36,8 @@ pub struct Request {
     pub began: u64,
     /// The number of what made it, if it is persistent; 0 if that was outside parts.
     pub made: u64,
+    /// How many instances of parts had begun when it was made, if it is persistent.
+    pub since: u64,
     /// It stays when it is done.
     pub persistent: bool,
     /// Whether MPI knows it.
@@ -57,6 +59,7 @@ impl Request {
             is_message,
             began: 0,
             made: 0,
+            since: 0,
             persistent: false,
             life: Life::Real,
             cancelled: false,

@@ -55,7 +55,8 @@ pub unsafe fn make(
                 Way::Receive => message.target(state),
             };
             let made = Request::new(shape, target, way == Way::Receive);
-            let made = Request { made: began, persistent: true, ..made };
+            let since = state.parts.now();
+            let made = Request { made: began, since, persistent: true, ..made };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { state.begun(made, request) };
         }
@@ -257,8 +258,9 @@ impl State {
     unsafe fn freeing(&mut self, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
-        let persistent = self.requests.get(handle).is_some_and(|known| known.persistent);
-        if persistent && self.parts.live() > 0 {
+        let persistent = self.requests.get(handle).filter(|known| known.persistent);
+        // A part that has begun since has it in its snapshot; others make it in their replay.
+        if persistent.is_some_and(|known| self.parts.has_since(known.since)) {
             self.deferred.add(Kind::Request, handle, self.parts.now());
             // SAFETY: as above.
             unsafe { self.mpi.write_handle(request, self.mpi.request_null) };
