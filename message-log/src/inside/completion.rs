@@ -228,11 +228,12 @@ unsafe fn outside(state: &mut State, call: &Completion, real: impl FnOnce(Ptr) -
     }
     for n in 0..before.len() {
         let Some(handle) = before.get(n) else { continue };
+        let place = state.mpi.nth_handle(call.requests, n);
         // SAFETY: by the caller's promise.
-        let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+        let after = unsafe { state.mpi.read_handle(place) };
         let is_gone = after == state.mpi.request_null && handle != after;
         if is_gone && state.requests.remove_plain(handle).is_none() {
-            state.gone(handle);
+            state.gone(handle, place);
         }
     }
     code
@@ -366,12 +367,13 @@ unsafe fn request_done(
 ) -> Option<Done> {
     let n = usize::try_from(index).ok()?;
     let handle = before.get(n)?;
+    let place = state.mpi.nth_handle(call.requests, n);
     // SAFETY: by the caller's promise.
-    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+    let after = unsafe { state.mpi.read_handle(place) };
     let stays = after != state.mpi.request_null;
     let known = match stays {
         true => state.requests.get(handle).cloned(),
-        false => state.gone(handle),
+        false => state.gone(handle, place),
     };
     let Some(known) = known.filter(|request| request.life == Life::Real) else {
         return Some(Done { stays, request: None, is_void: true, link: None });

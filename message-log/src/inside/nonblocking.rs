@@ -36,8 +36,7 @@ pub unsafe fn send(
         // SAFETY: by the caller's promise.
         unsafe {
             if at == At::Outside {
-                let is_noted = link.is_some();
-                return state.starting_outside(call, message, counted, is_noted, request, real);
+                return state.starting_outside(call, message, counted, false, request, real);
             }
             let shape = message.shape(call, state);
             let route = state.sends_again(&shape);
@@ -135,8 +134,7 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
 }
 
 impl State {
-    /// A send or a receive that begins outside parts, and has to be known when it is done if it is
-    /// noted.
+    /// A send or a receive that begins outside parts, and has to be known when it is done.
     ///
     /// # Safety
     /// `request` is the call's.
@@ -146,17 +144,14 @@ impl State {
         call: Call,
         message: &Message,
         counted: Counted,
-        is_noted: bool,
+        receives: bool,
         request: Ptr,
         real: impl FnOnce() -> c_int,
     ) -> c_int {
         let code = real();
-        if !is_noted {
-            return code;
-        }
         if code == SUCCESS {
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { self.begun_outside(call, message, counted, request) };
+            unsafe { self.begun_outside(call, message, counted, receives, request) };
         } else {
             self.miscounts();
         }
@@ -172,6 +167,7 @@ impl State {
         call: Call,
         message: &Message,
         counted: Counted,
+        receives: bool,
         request: Ptr,
     ) {
         // SAFETY: by the caller's promise.
@@ -179,6 +175,8 @@ impl State {
         let plain = Plain {
             call,
             comm: self.mpi.abi.truncate(message.comm),
+            place: request as usize,
+            receives,
             buf: message.buf as usize,
             count: message.count,
             datatype: self.mpi.abi.truncate(message.datatype),
@@ -220,7 +218,7 @@ impl State {
     pub unsafe fn begun(&mut self, begun: Request, request: Ptr) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
-        self.requests.insert(handle, begun);
+        self.requests.insert(handle, Request { place: request as usize, ..begun });
     }
 
     /// A call that begins a request; a replay gives one that is done.
@@ -316,9 +314,9 @@ impl State {
         }
     }
 
-    /// MPI has freed the request with this handle.
-    pub fn gone(&mut self, handle: usize) -> Option<Request> {
-        let request = self.requests.remove(handle)?;
+    /// MPI has freed the request whose handle the application had at this place.
+    pub fn gone(&mut self, handle: usize, place: Ptr) -> Option<Request> {
+        let request = self.requests.remove(handle, place as usize)?;
         if request.life != Life::Real {
             self.pool.lose(handle);
         }

@@ -266,7 +266,7 @@ impl State {
             unsafe { self.mpi.write_handle(request, self.mpi.request_null) };
             return SUCCESS;
         }
-        self.gone(handle);
+        self.gone(handle, request);
         real()
     }
 }
