@@ -41,7 +41,22 @@ struct corner {
     void (*run)(void (*body)(void));
 };
 
-/* Runs the case of the option `case`, or all of them. */
+/* The same with messages that may be sent again: all replay together. */
+static inline void run_and_send_again(void (*body)(void))
+{
+    seen = 0;
+    part_begin(1, VELOC_PART_RESEND);
+    body();
+    part_end(1);
+    seen_first = seen;
+    replayed_body = body;
+    replay_body();
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    EMPTY_LOG();
+}
+
+/* Runs the case of the option `case`, or all of them; with `resend=1` as parts whose messages may be
+ * sent again. */
 static inline int run_corners(int argc, char **argv, const struct corner *corners, size_t count)
 {
     const char *name = option(argc, argv, "case", NULL);
@@ -53,7 +68,10 @@ static inline int run_corners(int argc, char **argv, const struct corner *corner
     right = (rank + 1) % ranks;
     for (i = 0; i < count; i++)
         if (name == NULL || strcmp(name, corners[i].name) == 0) {
-            corners[i].run(corners[i].body);
+            if (number(argc, argv, "resend", 0) && corners[i].run == run_and_replay)
+                run_and_send_again(corners[i].body);
+            else
+                corners[i].run(corners[i].body);
             done++;
         }
     CHECK(done > 0);

@@ -192,6 +192,35 @@ static void diverge(void)
     }
 }
 
+/* The same calls on another request: its bytes are not where the first run had them. */
+static void another_request(void)
+{
+    MPI_Request both[2];
+    int got[2], run, i;
+    for (run = 0; run < 2; run++) {
+        got[0] = got[1] = -1;
+        if (run == 0)
+            part_begin(1, 0);
+        else
+            replay_begin(1);
+        for (i = 0; i < 2; i++)
+            MPI(MPI_Irecv(&got[i], 1, MPI_INT, 1 - rank, i, MPI_COMM_WORLD, &both[i]));
+        for (i = 0; i < 2; i++)
+            MPI(MPI_Send(&rank, 1, MPI_INT, 1 - rank, i, MPI_COMM_WORLD));
+        if (run == 0) {
+            MPI(MPI_Wait(&both[0], MPI_STATUS_IGNORE));
+            MPI(MPI_Wait(&both[1], MPI_STATUS_IGNORE));
+            part_end(1);
+        } else {
+            CHECK(MPI_Wait(&both[1], MPI_STATUS_IGNORE) != MPI_SUCCESS);
+            check_words(__FILE__, __LINE__, "MPI_Wait", "request 0 of MPI_Wait|first run");
+            EQUAL(got[1], -1);
+            PART(VELOC_Part_free(1));
+        }
+    }
+    EMPTY_LOG();
+}
+
 /* Brackets that do not fit. They change nothing. */
 static void brackets(void)
 {
@@ -242,6 +271,7 @@ int main(int argc, char **argv)
         if (rank == 0)
             PART(VELOC_Part_free(id));
     }
+    another_request();
     brackets();
     /* The processes go on. */
     first_run(id);

@@ -130,6 +130,96 @@ static void stale_handles(void (*body)(void))
     EMPTY_LOG();
 }
 
+/* Its type is freed while an older part is logged, which goes before the receive is completed, as does
+ * the handle. */
+static MPI_Request pending;
+
+static void complete_pending(void)
+{
+    MPI_Request own = pending;
+    saw_wait(&own);
+    saw(from, 8 * sizeof *from);
+}
+
+static void complete_pending_again(void)
+{
+    prepare(1);
+    replay_body();
+}
+
+static void stale_type(void (*body)(void))
+{
+    MPI_Datatype type;
+    prepare(1);
+    part_begin(2, 0);
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    part_end(2);
+    MPI(MPI_Type_vector(3, 1, 2, MPI_INT, &type));
+    MPI(MPI_Type_commit(&type));
+    MPI(MPI_Irecv(from, 1, type, left, 1, MPI_COMM_WORLD, &pending));
+    MPI(MPI_Type_free(&type));
+    PART(VELOC_Part_free(2));
+    MPI(MPI_Type_contiguous(7, MPI_DOUBLE, &type));
+    MPI(MPI_Type_commit(&type));
+    MPI(MPI_Send(to, 3, MPI_INT, right, 1, MPI_COMM_WORLD));
+    seen = 0;
+    part_begin(1, 0);
+    body();
+    part_end(1);
+    seen_first = seen;
+    replayed_body = body;
+    in_turns(complete_pending_again);
+    MPI(MPI_Type_free(&type));
+    EMPTY_LOG();
+}
+
+/* Types and persistent requests in snapshots of inner parts, and made and freed within them, in every
+ * step. */
+static void inner_handles(void (*body)(void))
+{
+    enum { STEPS = 40 };
+    MPI_Datatype types[STEPS], own;
+    MPI_Request receives[STEPS], receive;
+    int step, run;
+    (void)body;
+    part_begin(1, 0);
+    for (step = 0; step < STEPS; step++) {
+        MPI(MPI_Type_vector(2, 1, 2, MPI_INT, &types[step]));
+        MPI(MPI_Type_commit(&types[step]));
+        MPI(MPI_Recv_init(from, 1, types[step], left, step, MPI_COMM_WORLD, &receives[step]));
+        own = types[step];
+        receive = receives[step];
+        for (run = 0; run < 2; run++) {
+            /* In the first run of the outer part, or within its replay. */
+            prepare(step);
+            if (run == 0)
+                part_begin(2, 0);
+            else
+                replay_begin(2);
+            own = types[step];
+            receive = receives[step];
+            MPI(MPI_Start(&receive));
+            MPI(MPI_Sendrecv(to, 1, own, right, STEPS, from + 6, 1, own, left, STEPS,
+                             MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            MPI(MPI_Send(to + 1, 2, MPI_INT, right, step, MPI_COMM_WORLD));
+            MPI(MPI_Wait(&receive, MPI_STATUS_IGNORE));
+            MPI(MPI_Type_free(&own));
+            MPI(MPI_Request_free(&receive));
+            if (run == 0)
+                part_end(2);
+            else
+                replay_end(2);
+            EQUAL(from[0], step + 100 * left + 1);
+            EQUAL(from[1], -7);
+            EQUAL(from[2], step + 100 * left + 2);
+            EQUAL(from[6], step + 100 * left);
+            EQUAL(from[8], step + 100 * left + 2);
+        }
+    }
+    part_end(1);
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+}
 
 static void use_made(MPI_Comm made)
 {
@@ -188,6 +278,8 @@ static const struct corner corners[] = {
     {"intercommunicator", intercommunicator, with_communicators},
     {"made_communicators", made_communicators, with_communicators},
     {"stale_handles", use_handles, stale_handles},
+    {"stale_type", complete_pending, stale_type},
+    {"inner_handles", NULL, inner_handles},
 };
 
 int main(int argc, char **argv)

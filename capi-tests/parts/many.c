@@ -225,9 +225,10 @@ int main(int argc, char **argv)
     begin_program(&argc, &argv);
     steps = (int)number(argc, argv, "steps", 5000);
     parts(duplicated);
+    steps /= 2;
     part(duplicated);
     outside();
-    steps /= 5;
+    steps /= 10;
     parts(split);
     part(split);
     parts(grid);

@@ -222,11 +222,57 @@ static void requests_alike(void)
     saw_from();
 }
 
+/* The same begun before the part, some of them completed there. */
+static MPI_Request alike[6];
+static int results[3];
+
+static void complete_alike(void)
+{
+    MPI_Request own[6];
+    memcpy(own, alike, sizeof own);
+    MPI(MPI_Wait(&own[4], MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&own[3], MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&own[0], MPI_STATUS_IGNORE));
+    saw(results, sizeof results);
+}
+
+static void complete_alike_again(void)
+{
+    /* What was waited for before the part is in the snapshot. */
+    results[0] = results[2] = -1;
+    replay_body();
+}
+
+static void begun_alike(void (*body)(void))
+{
+    prepare(1);
+    results[0] = results[1] = results[2] = -1;
+    MPI(MPI_Iallreduce(to, results, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, &alike[0]));
+    MPI(MPI_Iallreduce(to + 1, results + 1, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, &alike[1]));
+    MPI(MPI_Isend(to, 1, MPI_INT, right, 1, MPI_COMM_WORLD, &alike[2]));
+    MPI(MPI_Isend(to, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &alike[3]));
+    MPI(MPI_Iallreduce(to + 2, results + 2, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, &alike[4]));
+    MPI(MPI_Irecv(from, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &alike[5]));
+    MPI(MPI_Wait(&alike[5], MPI_STATUS_IGNORE));
+    MPI(MPI_Recv(from, 1, MPI_INT, left, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&alike[2], MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&alike[1], MPI_STATUS_IGNORE));
+    seen = 0;
+    part_begin(1, 0);
+    body();
+    part_end(1);
+    seen_first = seen;
+    replayed_body = body;
+    in_turns(complete_alike_again);
+    EMPTY_LOG();
+}
+
 static const struct corner corners[] = {
     {"cancelled", cancelled, run_and_replay},
     {"freed", freed, run_and_replay},
     {"persistent", persistent, run_and_replay},
     {"requests_alike", requests_alike, run_and_replay},
+    {"begun_alike", complete_alike, begun_alike},
     {"borders", cross, borders},
     {"begun_before", complete_all, begun_before},
 };

@@ -234,7 +234,7 @@ fn release(state: &mut State) {
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {
             Kind::Type => state.types.forget(handle),
-            Kind::Request => drop(state.gone(handle)),
+            Kind::Request => drop(state.gone(handle, std::ptr::null_mut())),
             Kind::Comm => state.comm_gone(handle),
         }
     }

@@ -297,6 +297,12 @@ impl Parts {
         self.log.end().event
     }
 
+    /// Whether an instance is live that has begun when so many had: what was there then is in the
+    /// application's snapshot.
+    pub fn has_since(&self, numbers: u64) -> bool {
+        self.instances.last().is_some_and(|last| last.number >= numbers)
+    }
+
     /// The event with this number began what was found to be this message.
     pub fn link(&mut self, event: u64, link: Link) {
         self.log.link(event, link);

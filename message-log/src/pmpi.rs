@@ -168,6 +168,9 @@ functions! {
     wait = c"PMPI_Wait" (request: Ptr, status: Ptr);
     /// Whether a request is done.
     test = c"PMPI_Test" (request: Ptr, flag: *mut c_int, status: Ptr);
+    /// Whether a request is done, which stays.
+    request_get_status = c"PMPI_Request_get_status"
+        (request: Handle, flag: *mut c_int, status: Ptr);
     /// Calls the communicator's error handler.
     comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
     /// Frees a communicator.

@@ -58,7 +58,12 @@ pub fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
 /// would not have started, or would have stopped here.
 #[cold]
 pub fn lacking(call: Call) -> c_int {
-    let text = format!("{} cannot be called: the MPI library has no such function", call.0);
+    let why = match Library::find() {
+        Some(_) => "the MPI library has no such function",
+        // A linker that leaves out what it takes for unneeded, if this library has all the names.
+        None => "there is no MPI library in this process (linked with --as-needed?)",
+    };
+    let text = format!("{} cannot be called: {why}", call.0);
     state::with(|state| fail(&state.mpi, 0, &text)).unwrap_or_else(|_| fail_without_state(&text))
 }
 

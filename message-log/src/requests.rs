@@ -1,8 +1,8 @@
 //! What each request of the application is: what it receives, and what began it.
 //!
 //! Libraries give the same handle to several requests that are done when they begin (small sends,
-//! messages of `MPI_PROC_NULL`, collective calls of one process). These stand in a queue; which of
-//! them a handle means makes no difference then.
+//! messages of `MPI_PROC_NULL`, collective calls of one process). These stand in a queue, and which of
+//! them is completed shows where the application has the handle: mostly where it was when it began.
 
 use crate::inside::again::Counted;
 use crate::log::{Call, Shape};
@@ -29,6 +29,8 @@ pub struct Request {
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
+    /// Where the application had its handle when it began.
+    pub place: usize,
     /// It receives one message, and the status says how much.
     pub is_message: bool,
     /// The number of what began it, 0 if that was outside parts. See
@@ -36,6 +38,8 @@ pub struct Request {
     pub began: u64,
     /// The number of what made it, if it is persistent; 0 if that was outside parts.
     pub made: u64,
+    /// How many instances of parts had begun when it was made, if it is persistent.
+    pub since: u64,
     /// It stays when it is done.
     pub persistent: bool,
     /// It is persistent and was started, and nobody has completed it.
@@ -56,9 +60,11 @@ impl Request {
         Request {
             shape,
             target,
+            place: 0,
             is_message,
             began: 0,
             made: 0,
+            since: 0,
             persistent: false,
             active: false,
             life: Life::Real,
@@ -81,6 +87,10 @@ pub struct Plain {
     pub call: Call,
     /// The communicator's handle.
     pub comm: usize,
+    /// Where the application had its handle.
+    pub place: usize,
+    /// It receives, and there is a message.
+    pub receives: bool,
     /// Where it receives.
     pub buf: usize,
     /// How many elements.
@@ -93,12 +103,11 @@ pub struct Plain {
 
 impl Plain {
     fn known(&self) -> Request {
-        let Plain { call, comm, buf, count, datatype, counted } = *self;
-        let is_message = !matches!(counted, Counted::Send { .. });
+        let Plain { call, comm, place, receives, buf, count, datatype, counted } = *self;
         let target =
-            if is_message { Target::Plain { buf, count, datatype } } else { Target::Nothing };
+            if receives { Target::Plain { buf, count, datatype } } else { Target::Nothing };
         let shape = Shape { comm, ..Shape::new(call) };
-        Request { counted, ..Request::new(shape, target, is_message) }
+        Request { place, counted, ..Request::new(shape, target, receives) }
     }
 }
 
@@ -156,16 +165,24 @@ impl Requests {
         let before = match slot {
             Slot::Free => None,
             Slot::Plain(before) => Some(before.counted),
-            Slot::Known(_) => return self.replace(place, plain),
+            Slot::Known(_) => return self.insert_beside(place, plain),
         };
         *slot = Slot::Plain(plain);
         self.plain += usize::from(before.is_none());
         before
     }
 
+    /// One whose handle another one has, or has had.
     #[cold]
-    fn replace(&mut self, place: usize, plain: Plain) -> Option<Counted> {
-        self.entries[place].slot = Slot::Plain(plain);
+    fn insert_beside(&mut self, place: usize, plain: Plain) -> Option<Counted> {
+        let slot = &mut self.entries[place].slot;
+        if let Slot::Known(known) = slot {
+            if !plain.receives && !known.request.is_unique() {
+                known.more.push(plain.known());
+                return None;
+            }
+        }
+        *slot = Slot::Plain(plain);
         self.plain += 1;
         None
     }
@@ -173,15 +190,13 @@ impl Requests {
     /// A request has begun or was made.
     pub fn insert(&mut self, handle: usize, request: Request) {
         let place = self.place_for(handle);
+        self.know(place);
         match &mut self.entries[place].slot {
             Slot::Known(known) if !request.is_unique() && !known.request.is_unique() => {
                 known.more.push(request);
             }
             // What had this handle before is gone, unseen.
-            slot => {
-                self.plain -= usize::from(matches!(slot, Slot::Plain(_)));
-                *slot = Slot::Known(Box::new(Known { request, more: Vec::new() }));
-            }
+            slot => *slot = Slot::Known(Box::new(Known { request, more: Vec::new() })),
         }
     }
 
@@ -245,8 +260,8 @@ impl Requests {
         }
     }
 
-    /// The request is gone.
-    pub fn remove(&mut self, handle: usize) -> Option<Request> {
+    /// The request is gone whose handle the application had at this place.
+    pub fn remove(&mut self, handle: usize, at: usize) -> Option<Request> {
         if self.taken == 0 {
             return None;
         }
@@ -254,6 +269,14 @@ impl Requests {
         self.know(place);
         match &mut self.entries[place].slot {
             Slot::Known(known) if !known.more.is_empty() => {
+                let mut others = known.more.iter();
+                let other = match known.request.place == at {
+                    true => None,
+                    false => others.position(|request| request.place == at),
+                };
+                if let Some(other) = other {
+                    return Some(known.more.remove(other));
+                }
                 let next = known.more.remove(0);
                 Some(std::mem::replace(&mut known.request, next))
             }
@@ -455,8 +478,17 @@ mod tests {
                         let call = Call("MPI_Irecv");
                         let buf = number as usize;
                         let counted = Counted::Nothing;
-                        let plain =
-                            Plain { call, comm: 0, buf, count: 1, datatype: 2, counted };
+                        let receives = true;
+                        let plain = Plain {
+                            call,
+                            comm: 0,
+                            place: 0,
+                            receives,
+                            buf,
+                            count: 1,
+                            datatype: 2,
+                            counted,
+                        };
                         table.insert_plain(handle, plain);
                         model.insert(handle, (number, true));
                     }
@@ -470,7 +502,7 @@ mod tests {
                         }
                     }
                     _ => {
-                        let gone = table.remove(handle).map(number_of);
+                        let gone = table.remove(handle, 0).map(number_of);
                         prop_assert_eq!(gone, model.remove(&handle).map(|(number, _)| number));
                     }
                 }
@@ -498,14 +530,42 @@ mod tests {
         }
         assert_eq!(table.iter_mut().count(), 3);
         for began in 1..=3 {
-            assert_eq!(table.remove(8).map(|request| request.began), Some(began));
+            assert_eq!(table.remove(8, 0).map(|request| request.began), Some(began));
         }
-        assert!(table.remove(8).is_none() && table.is_empty());
+        assert!(table.remove(8, 0).is_none() && table.is_empty());
         // A receive has its handle for itself: what had it before went unseen.
         table.insert(8, request(4, false));
         table.insert(8, request(5, true));
         table.insert(8, request(6, false));
-        assert_eq!(table.remove(8).map(|request| request.began), Some(6));
+        assert_eq!(table.remove(8, 0).map(|request| request.began), Some(6));
+        assert!(table.is_empty());
+    }
+
+    /// A send outside parts must not hide a collective call, nor be taken for it.
+    #[test]
+    fn requests_that_share_a_handle_are_told_apart_by_their_places() {
+        let mut table = Requests::default();
+        let at = |began, place| Request { place, ..request(began, false) };
+        let send = |place| Plain {
+            call: Call("MPI_Isend"),
+            comm: 0,
+            place,
+            receives: false,
+            buf: 0,
+            count: 1,
+            datatype: 2,
+            counted: Counted::Nothing,
+        };
+        assert!(table.insert_plain(8, send(100)).is_none());
+        table.insert(8, at(1, 200));
+        assert!(table.insert_plain(8, send(300)).is_none());
+        table.insert(8, at(2, 400));
+        let began = |request: Option<Request>| request.map(|request| request.began);
+        assert_eq!(began(table.remove(8, 300)), Some(0));
+        assert_eq!(began(table.remove(8, 400)), Some(2));
+        assert_eq!(began(table.remove(8, 100)), Some(0));
+        // Moved since: in their order.
+        assert_eq!(began(table.remove(8, 500)), Some(1));
         assert!(table.is_empty());
     }
 }

@@ -110,7 +110,7 @@ impl StandIn {
 
 /// Whether two communicators have the same processes in the same order, in the same topology.
 fn are_alike(mpi: &Mpi, one: usize, other: usize) -> bool {
-    // SAFETY: communicators that are not freed, and a place for the flag.
+    // SAFETY: communicators that are there, and a number of ours.
     let is_inter = |comm| number(|flag| unsafe { pmpi::comm_test_inter(comm, flag) });
     let inter = is_inter(one);
     if inter != is_inter(other) || !have_alike_groups(mpi, pmpi::comm_group, one, other) {

@@ -191,6 +191,8 @@ fn succeeded(call: &str, code: c_int) -> Result<(), String> {
 pub struct Types {
     last: Option<Rc<Datatype>>,
     known: HashMap<usize, Rc<Datatype>>,
+    /// How many instances of parts had begun when a type was made.
+    made: HashMap<usize, u64>,
 }
 
 impl Types {
@@ -205,6 +207,16 @@ impl Types {
             self.known.entry(handle).or_insert_with(|| Rc::new(Datatype::of(handle))).clone();
         self.last = Some(Rc::clone(&found));
         found
+    }
+
+    /// A type was made when so many instances of parts had begun.
+    pub fn made(&mut self, handle: usize, instances: u64) {
+        self.made.insert(handle, instances);
+    }
+
+    /// How many instances had begun when a type was made that the application frees.
+    pub fn freed(&mut self, handle: usize) -> u64 {
+        self.made.remove(&handle).unwrap_or(0)
     }
 
     /// A copy of a type that the application is about to free, for a request under way.

@@ -73,6 +73,16 @@ fn bytes() {
 #[test]
 fn exchanges_of_every_kind() {
     passes(3, "exchanges", "");
+    passes(3, "exchanges", "resend=1");
+}
+
+/// Catches what only odd programs do: calls on nothing, errors of every call that completes requests,
+/// types with negative bounds, error handlers and attributes that communicate, parts inside
+/// themselves, receives that are given up.
+#[test]
+fn odd_programs() {
+    passes(3, "odd", "");
+    passes(2, "odd", "resend=1");
 }
 
 /// Catches requests that a replay takes for others: cancelled, freed, persistent and shared ones, and
@@ -93,7 +103,7 @@ fn handles_that_come_and_go() {
 #[test]
 fn communicators_in_every_step() {
     passes(2, "many", "");
-    passes(3, "many", "steps=50");
+    passes(3, "many", "steps=60");
 }
 
 /// Catches checkpoints whose messages are taken for the part's.

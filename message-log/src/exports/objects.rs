@@ -1,4 +1,4 @@
-//! Making and freeing communicators, and freeing types.
+//! Making and freeing communicators and types.
 
 #![allow(non_snake_case)] // As MPI names them.
 
@@ -33,6 +33,40 @@ makes_communicators! {
     MPI_Dist_graph_create_adjacent(
         indegree sources sourceweights outdegree destinations destweights info reorder
     );
+}
+
+/// Defines functions that make a type, the last argument. The others are passed on as they are.
+macro_rules! makes_types {
+    ($($($name:ident)+: $args:tt;)*) => {
+        $( makes_types! { @each [$($name)+] $args } )*
+    };
+    (@each [] $args:tt) => {};
+    (@each [$name:ident $($more:ident)*] ($($arg:ident)*)) => {
+        exports! {
+            fn $name($($arg: usize,)* made: Ptr) |_at, _call, real| objects::make_type(made, real);
+        }
+        makes_types! { @each [$($more)*] ($($arg)*) }
+    };
+}
+
+// Those of other functions are taken to be older than all that is logged.
+makes_types! {
+    MPI_Type_contiguous MPI_Type_contiguous_c: (count oldtype);
+    MPI_Type_vector MPI_Type_vector_c: (count blocklength stride oldtype);
+    MPI_Type_create_hvector MPI_Type_create_hvector_c: (count blocklength stride oldtype);
+    MPI_Type_indexed MPI_Type_indexed_c: (count blocklengths displacements oldtype);
+    MPI_Type_create_hindexed MPI_Type_create_hindexed_c: (count blocklengths displacements oldtype);
+    MPI_Type_create_indexed_block MPI_Type_create_indexed_block_c:
+        (count blocklength displacements oldtype);
+    MPI_Type_create_hindexed_block MPI_Type_create_hindexed_block_c:
+        (count blocklength displacements oldtype);
+    MPI_Type_create_struct MPI_Type_create_struct_c: (count blocklengths displacements types);
+    MPI_Type_create_subarray MPI_Type_create_subarray_c:
+        (ndims sizes subsizes starts order oldtype);
+    MPI_Type_create_darray MPI_Type_create_darray_c:
+        (size rank ndims gsizes distribs dargs psizes order oldtype);
+    MPI_Type_create_resized MPI_Type_create_resized_c: (oldtype lb extent);
+    MPI_Type_dup: (oldtype);
 }
 
 exports! {

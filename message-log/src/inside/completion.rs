@@ -79,6 +79,20 @@ impl Completion {
         matches!(self.kind, Kind::All | Kind::Some)
     }
 
+    /// Says that it has done nothing. MPI may leave that as it is when it fails.
+    ///
+    /// # Safety
+    /// The places are the application's.
+    unsafe fn say_nothing(&self, undefined: c_int) {
+        let nothing = if self.kind == Kind::Any { undefined } else { 0 };
+        for (place, nothing) in [(self.flag, 0), (self.number, nothing)] {
+            if !place.is_null() {
+                // SAFETY: by the caller's promise.
+                unsafe { place.write(nothing) };
+            }
+        }
+    }
+
     /// What the call says of how much it did: its flag, and its index or count.
     ///
     /// # Safety
@@ -102,7 +116,7 @@ impl Completion {
         match self.kind {
             _ if flag == 0 => Completed::None,
             Kind::One | Kind::Look => Completed::One(0),
-            // No request was active; the status says so.
+            // No request was active, and the status says so; or it has failed.
             Kind::Any if number == undefined => Completed::One(-1),
             Kind::Any => Completed::One(number),
             Kind::All => Completed::All(self.count),
@@ -206,7 +220,8 @@ impl Statuses {
 
 /// Whether a call that returned this may have completed requests.
 fn has_completed(state: &State, call: &Completion, code: c_int) -> bool {
-    code == SUCCESS || call.kind == Kind::One || code == state.mpi.numbers.err_in_status
+    let is_one = matches!(call.kind, Kind::One | Kind::Any);
+    code == SUCCESS || is_one || code == state.mpi.numbers.err_in_status
 }
 
 /// Whether a request with this status, completed by a call that returned this, has failed.
@@ -253,6 +268,8 @@ unsafe fn record(
     }
     let mut own = Statuses::default();
     let statuses = own.place(state, call);
+    // SAFETY: by the caller's promise.
+    unsafe { call.say_nothing(state.mpi.numbers.undefined) };
     let code = real(statuses);
     let mut outcome = Outcome::of(code);
     // SAFETY: the call has returned.
@@ -306,12 +323,13 @@ unsafe fn request_done(
 ) -> Option<Done> {
     let n = usize::try_from(index).ok()?;
     let handle = before.get(n)?;
+    let place = state.mpi.nth_handle(call.requests, n);
     // SAFETY: by the caller's promise.
-    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+    let after = unsafe { state.mpi.read_handle(place) };
     let stays = after != state.mpi.request_null;
     let known = match stays {
         true => state.requests.get(handle).cloned(),
-        false => state.gone(handle),
+        false => state.gone(handle, place),
     };
     let Some(known) = known.filter(|request| request.life == Life::Real) else {
         return Some(Done { stays, request: None, is_void: true, link: None });

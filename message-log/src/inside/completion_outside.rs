@@ -101,12 +101,13 @@ unsafe fn all_outside(
     // Which are done and how can be told of each, but not what was sent or received.
     state.miscounts();
     for (n, &handle) in before.as_slice().iter().enumerate() {
+        let at = state.mpi.nth_handle(call.requests, n);
         // SAFETY: by the caller's promise.
-        let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+        let after = unsafe { state.mpi.read_handle(at) };
         if after == state.mpi.request_null && handle != after {
             match state.requests.plain(handle) {
                 Some((place, _)) => state.requests.remove_at(place),
-                None => drop(state.gone(handle)),
+                None => drop(state.gone(handle, at)),
             }
         }
     }
@@ -126,8 +127,9 @@ unsafe fn counted_outside(
 ) {
     let Some(n) = usize::try_from(index).ok() else { return };
     let Some(handle) = before.get(n) else { return };
+    let at = state.mpi.nth_handle(call.requests, n);
     // SAFETY: by the caller's promise.
-    let after = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+    let after = unsafe { state.mpi.read_handle(at) };
     let stays = after != state.mpi.request_null;
     let (counted, is_cancelled) = match state.requests.plain(handle) {
         Some((place, counted)) => {
@@ -141,7 +143,7 @@ unsafe fn counted_outside(
             }
             _ => return,
         },
-        None => match state.gone(handle) {
+        None => match state.gone(handle, at) {
             Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
             _ => return,
         },

@@ -26,15 +26,15 @@ pub unsafe fn send(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    let counted = |state: &mut State| {
-        let link = state.sends(message, true);
-        link.map(|link| Counted::Send { link, is_buffered: is_buffered(call.0) })
+    let counted = |state: &mut State| match state.sends(message, true) {
+        Some(link) => Counted::Send { link, is_buffered: is_buffered(call.0) },
+        None => Counted::Nothing,
     };
     if at == At::Outside {
         let body = |state: &mut State| {
             let counted = counted(state);
             // SAFETY: by the caller's promise.
-            unsafe { state.starting_outside(call, message, counted, request, real) }
+            unsafe { state.starting_outside(call, message, counted, false, request, real) }
         };
         // SAFETY: no part is open.
         return unsafe { outside(body) };
@@ -43,7 +43,7 @@ pub unsafe fn send(
         let shape = message.shape(call, state);
         let route = state.sends_again(&shape);
         let counted = match state.source() {
-            Source::Mpi => counted(state).unwrap_or_default(),
+            Source::Mpi => counted(state),
             Source::Log => Counted::Nothing,
         };
         // SAFETY: by the caller's promise.
@@ -75,9 +75,8 @@ pub unsafe fn recv(
         let body = |state: &mut State| {
             let counted = counted(state);
             let is_message = message.peer != state.mpi.numbers.proc_null;
-            let counted = is_message.then_some(counted);
             // SAFETY: by the caller's promise.
-            unsafe { state.starting_outside(call, message, counted, request, real) }
+            unsafe { state.starting_outside(call, message, counted, is_message, request, real) }
         };
         // SAFETY: no part is open.
         return unsafe { outside(body) };
@@ -156,8 +155,7 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
 }
 
 impl State {
-    /// A send or a receive that begins outside parts, and has to be known when it is done if it is
-    /// noted.
+    /// A send or a receive that begins outside parts, and has to be known when it is done.
     ///
     /// # Safety
     /// `request` is the call's.
@@ -166,15 +164,15 @@ impl State {
         &mut self,
         call: Call,
         message: &Message,
-        counted: Option<Counted>,
+        counted: Counted,
+        receives: bool,
         request: Ptr,
         real: impl FnOnce() -> c_int,
     ) -> c_int {
         let code = real();
-        let Some(counted) = counted else { return code };
         if code == SUCCESS {
             // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { self.begun_outside(call, message, counted, request) };
+            unsafe { self.begun_outside(call, message, counted, receives, request) };
         } else {
             self.miscounts();
         }
@@ -191,6 +189,7 @@ impl State {
         call: Call,
         message: &Message,
         counted: Counted,
+        receives: bool,
         request: Ptr,
     ) {
         // SAFETY: by the caller's promise.
@@ -198,6 +197,8 @@ impl State {
         let plain = Plain {
             call,
             comm: self.mpi.abi.truncate(message.comm),
+            place: request as usize,
+            receives,
             buf: message.buf as usize,
             count: message.count,
             datatype: self.mpi.abi.truncate(message.datatype),
@@ -239,7 +240,7 @@ impl State {
     pub unsafe fn begun(&mut self, begun: Request, request: Ptr) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
-        self.requests.insert(handle, begun);
+        self.requests.insert(handle, Request { place: request as usize, ..begun });
     }
 
     /// A call that begins a request; a replay gives one that is done.
@@ -335,9 +336,9 @@ impl State {
         }
     }
 
-    /// MPI has freed the request with this handle.
-    pub fn gone(&mut self, handle: usize) -> Option<Request> {
-        let request = self.requests.remove(handle)?;
+    /// MPI has freed the request whose handle the application had at this place.
+    pub fn gone(&mut self, handle: usize, place: Ptr) -> Option<Request> {
+        let request = self.requests.remove(handle, place as usize)?;
         if request.life != Life::Real {
             self.pool.lose(handle);
         }

@@ -103,6 +103,22 @@ pub unsafe fn free_comm(at: At, call: Call, comm: Ptr, real: impl FnOnce() -> c_
     })
 }
 
+/// A call that makes a type, anywhere: it is local, and a replay makes its own.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    with(|state| {
+        let code = real();
+        if code == SUCCESS {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let handle = unsafe { state.mpi.read_handle(made) };
+            state.types.made(handle, state.parts.now());
+        }
+        code
+    })
+}
+
 /// `MPI_Type_free`, anywhere.
 ///
 /// # Safety
@@ -111,13 +127,15 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(datatype) };
+        // The application's snapshot had it, and the first run has freed it already.
         let is_freed = state.deferred.has(Kind::Type, handle);
-        if !is_freed && state.parts.live() == 0 {
-            state.keep_type(handle);
-            state.types.forget(handle);
-            return real();
-        }
         if !is_freed {
+            state.keep_type(handle);
+            let made = state.types.freed(handle);
+            if !state.parts.has_since(made) {
+                state.types.forget(handle);
+                return real();
+            }
             state.deferred.add(Kind::Type, handle, state.parts.now());
         }
         // SAFETY: as above.

@@ -12,9 +12,10 @@ use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
-use crate::pmpi::Ptr;
+use crate::pmpi::{self, Ptr};
 use crate::requests::{Life, Request};
 use crate::state::State;
+use crate::status::Status;
 use crate::target::Target;
 
 /// What a persistent request does.
@@ -54,7 +55,8 @@ pub unsafe fn make(
                 Way::Receive => message.target(state),
             };
             let made = Request::new(shape, target, way == Way::Receive);
-            let made = Request { made: began, persistent: true, ..made };
+            let since = state.parts.now();
+            let made = Request { made: began, since, persistent: true, ..made };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { state.begun(made, request) };
         }
@@ -157,7 +159,12 @@ pub unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_in
         let shape = Shape::new(call);
         if state.source() == Source::Mpi {
             // SAFETY: by the caller's promise.
-            let code = unsafe { state.freeing(request, real) };
+            let handle = unsafe { state.mpi.read_handle(request) };
+            let code = match state.is_receiving(handle) {
+                Some(of) => super::refuse_on(state, call, of),
+                // SAFETY: as above.
+                None => unsafe { state.freeing(request, real) },
+            };
             state.parts.record(shape, Outcome::of(code));
             return code;
         }
@@ -228,6 +235,27 @@ impl State {
         }
     }
 
+    /// What has begun a request by which something is still to be received. Given up, it would write
+    /// at a time that nobody knows, and a replay could not. One that was asked to end may be.
+    fn is_receiving(&self, handle: usize) -> Option<Call> {
+        let request = self.requests.get(handle)?;
+        if matches!(request.target, Target::Nothing) || request.cancelled {
+            return None;
+        }
+        if request.persistent {
+            let (mut flag, mut status) = (0, Status::default());
+            // SAFETY: a request that the application has made and not freed, and places of ours.
+            unsafe { pmpi::request_get_status(handle, &mut flag, status.as_mut_ptr()) };
+            let numbers = self.mpi.numbers;
+            let source = status.source(&self.mpi);
+            // Of one that is not started the status is empty.
+            if flag != 0 && (source == numbers.any_source || source == numbers.proc_null) {
+                return None;
+            }
+        }
+        Some(request.shape.call)
+    }
+
     /// The application gives a request up.
     ///
     /// # Safety
@@ -235,14 +263,15 @@ impl State {
     unsafe fn freeing(&mut self, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
-        let persistent = self.requests.get(handle).is_some_and(|known| known.persistent);
-        if persistent && self.parts.live() > 0 {
+        let persistent = self.requests.get(handle).filter(|known| known.persistent);
+        // A part that has begun since has it in its snapshot; others make it in their replay.
+        if persistent.is_some_and(|known| self.parts.has_since(known.since)) {
             self.deferred.add(Kind::Request, handle, self.parts.now());
             // SAFETY: as above.
             unsafe { self.mpi.write_handle(request, self.mpi.request_null) };
             return SUCCESS;
         }
-        self.gone(handle);
+        self.gone(handle, request);
         real()
     }
 }
