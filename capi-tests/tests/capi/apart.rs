@@ -2,7 +2,7 @@
 //! and go on together. What is checked in the processes stands in `mpi/ring.c`.
 
 use capi_tests::job::{names, Job};
-use capi_tests::program::mpi_program;
+use capi_tests::program::{mpi_faults, mpi_program};
 use capi_tests::run::{Ended, Run};
 
 use crate::mpi::{Mpi, MPICH, OPEN_MPI};
@@ -45,6 +45,22 @@ fn who_cannot_store_keeps_nobody_waiting() {
         let arguments = "kinds=s times=4 within=60 pace=500 steps=250 seed=3";
         let Some(run) = ring(mpi, &job, 2, arguments) else { continue };
         assert!(failed(&run.succeed()) > 0);
+    }
+}
+
+/// MPI fails on one process, in what it tells the others or in what it hears: all are told all the same.
+#[test]
+fn failures_of_mpi_are_told_to_all() {
+    for (mpi, faults) in [
+        (&MPICH, &["MPI_Iallreduce:0:1:1", "MPI_Iallreduce:0:4:1", "MPI_Wait:0:3:1"][..]),
+        (&OPEN_MPI, &["MPI_Wait:0:4:1"][..]),
+    ] {
+        for fault in faults {
+            let job = Job::new(SYNC);
+            let Some(run) = ring(mpi, &job, 2, "lone=1 kinds=m times=1 at=1") else { continue };
+            let run = run.env("LD_PRELOAD", mpi_faults(mpi.compiler, &job.path("")));
+            assert_eq!(failed(&run.env("MPI_FAULT", fault).succeed()), 1, "{fault}");
+        }
     }
 }
 
