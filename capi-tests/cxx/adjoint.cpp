@@ -87,6 +87,19 @@ int main(int argc, char **argv)
     start();
     CHECK(!sweep.run());
     stops_at = -1;
+    // A store of another run is left as it is, and so is one by settings that cannot be.
+    sweep.tag = 2;
+    CHECK(refusal([&] { sweep.run(); }).find("of another computation") != std::string::npos);
+    sweep.tag = 0;
+    for (const std::int64_t wrong : {0, -1}) {
+        sweep.steps = wrong;
+        CHECK(refusal([&] { sweep.run(); }).find("steps = ") != std::string::npos);
+    }
+    sweep.steps = steps;
+    sweep.resilience_distance = 33;
+    CHECK(refusal([&] { sweep.run(); }).find("198 of the 200 steps") != std::string::npos);
+    sweep.resilience_distance = 40;
+    computed = 0;
     sweep.verify_replay = true;
     sweep.hash = [&] {
         hashed++;
@@ -95,6 +108,8 @@ int main(int argc, char **argv)
     start();
     CHECK(sweep.run());
     CHECK(hashed > 90);
+    // It has gone on from where it stopped: the first sweep alone takes more.
+    CHECK(computed < steps - 1);
 
     start();
     std::vector<double> wanted(x.size(), 1);

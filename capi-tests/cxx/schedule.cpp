@@ -83,7 +83,9 @@ void all()
     CHECK(play(moved, slots, -1, 60) >= VELOC_Numforw(60, 3));
     throws([] { schedule_t::unpack({}); }, "0 bytes");
     throws([] { schedule_t(0, 3); }, "steps = 0");
+    throws([] { schedule_t(10, 0); }, "slots = 0");
     throws([] { schedule_t::online(-1); }, "slots = -1");
+    throws([] { schedule_t(100, 5).set_resilience_distance(19); }, "95 of the 100 steps");
 
     schedule_t crashed(100, 5);
     crashed.set_failures(500, 3, 2).resume({0, 30, 44, 51, 56}, 64);

@@ -200,6 +200,13 @@ program reverse
   call VELOC_Adjoint_run(what, err)
   call refused(err, 'steps = 0')
   what = plain
+  what%slots = -1
+  call VELOC_Adjoint_run(what, err)
+  call refused(err, 'slots = -1')
+  what%slots = 3
+  call VELOC_Adjoint_run(what, err)
+  call refused(err, '45 of the 50 steps')
+  what = plain
   what%adjoint_distance = 0
   what%mtbf = 40
   call VELOC_Adjoint_run(what, err)

@@ -61,8 +61,14 @@ program schedules
   call VELOC_Schedule_free(schedule, err)
   call VELOC_Schedule_create(0_n, 3_n, schedule, err)
   call refused(err, 'steps = 0')
+  call VELOC_Schedule_create(10_n, -2_n, schedule, err)
+  call refused(err, 'slots = -2')
   call VELOC_Schedule_set_rule(schedule, 7, err)
   call refused(err, 'rule 7')
+  call VELOC_Schedule_create(100_n, 5_n, schedule, err); call ok(err, 'create')
+  call VELOC_Schedule_set_resilience_distance(schedule, 19_n, err)
+  call refused(err, '95 of the 100 steps')
+  call VELOC_Schedule_free(schedule, err)
 
   call check(by_revolve(90_n, 6_n) == with_all_states(90), 'the adjoint by revolve')
   print '(a)', 'done'

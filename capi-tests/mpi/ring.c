@@ -8,7 +8,8 @@
  *   times=N      so many runs are to fail, at places that follow from seed=N, at most `within` steps
  *                from where they begin; then one comes to the end
  *   kinds=WORDS  how: of these letters. c: a callback fails. s: files cannot be written. d: a state is
- *                not the same when it is computed again
+ *                not the same when it is computed again. m: MPI fails, by itself.
+ *                k: the process is killed
  *   at=N         after so many steps instead, by process 0
  *   leave=1      no run comes to the end
  *   abort=1      who is told of a failure ends the job; prints "ended by <rank>"
@@ -125,6 +126,8 @@ static int passed(void)
         return VELOC_SUCCESS;
     if (fault == 's')
         set_full(1);
+    if (fault == 'k')
+        raise(SIGKILL);
     return fault == 'c' ? VELOC_FAILURE : VELOC_SUCCESS;
 }
 
@@ -189,7 +192,9 @@ static int run(void)
 static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
 {
     static const char *const words[] = {"the callback |returned -1", "File too large",
-                                        "is not what it was the first time"};
+                                        "is not what it was the first time",
+                                        "MPI_|failed with code", ""};
+    const char *letters = "csdmk";
     int struck = options.at > 0 ? 0 : (int)draw(seed, (uint32_t)size);
     long at = options.at > 0 ? options.at : 1 + (long)draw(seed, (uint32_t)options.within);
     const char *text;
@@ -202,7 +207,7 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
         OK(run());
     }
     fault_at = rank == struck ? computed + at : -1;
-    text = words[fault == 'c' ? 0 : fault == 's' ? 1 : 2];
+    text = words[strchr(letters, fault) - letters];
     status = run();
     fault_at = -1;
     if (status != VELOC_FAILURE)

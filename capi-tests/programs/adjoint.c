@@ -47,6 +47,27 @@ static VELOC_Schedule *make(int argc, char **argv)
     return schedule;
 }
 
+/* Distances under which the slots do not reach to the end: nothing is changed by what is refused. */
+static void out_of_reach(void)
+{
+    VELOC_Schedule *schedule = NULL;
+    VELOC_Cost cost;
+    int64_t advances;
+    OK(VELOC_Schedule_create(100, 5, &schedule));
+    OK(VELOC_Schedule_cost(schedule, &cost));
+    advances = cost.advances;
+    REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 19), "95 of the 100 steps");
+    REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 0), "distance 0");
+    REFUSED(VELOC_Schedule_set_resilience_distance(schedule, -1), "distance -1");
+    REFUSED(VELOC_Schedule_set_adjoint_distance(schedule, 0), "distance 0");
+    OK(VELOC_Schedule_cost(schedule, &cost));
+    EQUAL(cost.advances, advances);
+    OK(VELOC_Schedule_set_resilience_distance(schedule, 20));
+    OK(VELOC_Schedule_cost(schedule, &cost));
+    CHECK(cost.advances > advances);
+    OK(VELOC_Schedule_free(schedule));
+}
+
 /* A loop as it stands in programs that use revolve, with other names. */
 static void loop_of_revolve(int64_t steps, int64_t snaps)
 {
@@ -171,6 +192,9 @@ int main(int argc, char **argv)
             OK(VELOC_Schedule_free(NULL));
             REFUSED(VELOC_Schedule_next(NULL, &action), "schedule is NULL");
             REFUSED(VELOC_Schedule_create(10, 0, &schedule), "slots = 0");
+            REFUSED(VELOC_Schedule_create(10, -3, &schedule), "slots = -3");
+            REFUSED(VELOC_Schedule_create(0, 3, &schedule), "steps = 0");
+            out_of_reach();
             REFUSED(VELOC_Schedule_create(-1, 3, &schedule), "steps = -1");
             REFUSED(VELOC_Schedule_create(10, 3, NULL), "NULL");
             puts("done");

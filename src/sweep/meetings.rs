@@ -67,7 +67,7 @@ impl Word {
     fn encode(&self) -> [i64; HEAD + TEXT] {
         let mut numbers = [NO_FAILURE; HEAD + TEXT];
         numbers[0] = i64::from(!self.stop);
-        numbers[1] = i64::try_from(self.interval).unwrap_or(i64::MAX);
+        numbers[1] = i64::try_from(self.interval.max(1)).unwrap_or(i64::MAX);
         for (number, newest) in numbers[2..].iter_mut().zip(self.newest) {
             *number = newest.map_or(NONE, i64::from);
         }
@@ -82,21 +82,17 @@ impl Word {
         numbers
     }
 
-    /// `None`: it is of another length.
+    /// `None`: it is no word.
     fn decode(numbers: &[i64]) -> Option<Word> {
         let (head, text) = numbers.split_at_checked(HEAD).filter(|(_, text)| text.len() == TEXT)?;
+        let interval = u64::try_from(head[1]).ok().filter(|interval| *interval > 0)?;
         let failure = (text[0] != NO_FAILURE).then(|| {
             let bytes = text.iter().flat_map(|number| (*number as u32).to_be_bytes());
             let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
             ((text[0] >> 32) as u32, String::from_utf8_lossy(&bytes).into_owned())
         });
         let version = |tier: usize| i32::try_from(head[2 + tier]).ok().filter(|v| *v >= 0);
-        Some(Word {
-            stop: head[0] == 0,
-            interval: u64::try_from(head[1]).unwrap_or(1).max(1),
-            newest: [version(0), version(1)],
-            failure,
-        })
+        Some(Word { stop: head[0] == 0, interval, newest: [version(0), version(1)], failure })
     }
 
     /// The error of a process that hears of a failure.
@@ -168,13 +164,14 @@ impl Meetings {
         self.decided().map(drop)
     }
 
-    /// The result of the meeting that is under way.
+    /// The result of the meeting that is under way. If MPI fails, it still is.
     fn decided(&mut self) -> Result<Option<Word>> {
-        let Some(mut pending) = self.begun.pop_front() else { return Ok(None) };
-        let decided = pending.wait()?.as_deref().and_then(Word::decode);
-        let heard = decided.map(Word::heard).transpose();
+        let Some(pending) = self.begun.front_mut() else { return Ok(None) };
+        let least = pending.wait()?;
+        self.begun.pop_front();
+        let heard = least.as_deref().and_then(Word::decode).ok_or_else(lost)?.heard();
         self.failed |= heard.is_err();
-        heard
+        heard.map(Some)
     }
 
     fn begin(&mut self, word: Word, own: Option<&Error>) -> Result<()> {
@@ -182,8 +179,8 @@ impl Meetings {
             None => word,
             Some(error) => word.failing(self.rank, &error.to_string()),
         };
-        self.told |= word.failure.is_some();
         self.begun.push_back(self.comm.begin_least(&word.encode())?);
+        self.told |= word.failure.is_some();
         Ok(())
     }
 
@@ -226,7 +223,6 @@ impl Meetings {
 
     /// The result of the oldest meeting under way, unless it is not there in time.
     fn decided_by(&mut self, until: Instant) -> Result<Option<Word>> {
-        let lost = || Error::new(Kind::System, "a reduction without a result");
         let mut pending = self.begun.pop_front().ok_or_else(lost)?;
         loop {
             if let Some(least) = pending.poll()? {
@@ -238,6 +234,10 @@ impl Meetings {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+fn lost() -> Error {
+    Error::new(Kind::System, "a reduction of MPI has no result")
 }
 
 #[cfg(test)]
@@ -262,6 +262,8 @@ mod tests {
         let all = [word(false, 7, [Some(3), None]), word(true, 9, [Some(2), Some(5)])];
         assert_eq!(least(&all), word(true, 7, [Some(2), None]));
         assert_eq!(least(&all[..1]), all[0]);
+        // What MPI has not written.
+        assert_eq!(Word::decode(&[0; HEAD + TEXT]), None);
     }
 
     proptest! {

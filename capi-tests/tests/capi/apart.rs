@@ -1,8 +1,10 @@
 //! Adjoint computations of several processes, one of which fails: all end with the error of that one,
 //! and go on together. What is checked in the processes stands in `mpi/ring.c`.
 
+use capi_tests::backends::{wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
-use capi_tests::program::mpi_program;
+use capi_tests::program::{mpi_faults, mpi_program};
+use capi_tests::random::Random;
 use capi_tests::run::{Ended, Run};
 
 use crate::mpi::{Mpi, MPICH, OPEN_MPI};
@@ -45,6 +47,22 @@ fn who_cannot_store_keeps_nobody_waiting() {
         let arguments = "kinds=s times=4 within=60 pace=500 steps=250 seed=3";
         let Some(run) = ring(mpi, &job, 2, arguments) else { continue };
         assert!(failed(&run.succeed()) > 0);
+    }
+}
+
+/// MPI fails on one process, in what it tells the others or in what it hears: all are told all the same.
+#[test]
+fn failures_of_mpi_are_told_to_all() {
+    for (mpi, faults) in [
+        (&MPICH, &["MPI_Iallreduce:0:1:1", "MPI_Iallreduce:0:4:1", "MPI_Wait:0:3:1"][..]),
+        (&OPEN_MPI, &["MPI_Wait:0:4:1"][..]),
+    ] {
+        for fault in faults {
+            let job = Job::new(SYNC);
+            let Some(run) = ring(mpi, &job, 2, "lone=1 kinds=m times=1 at=1") else { continue };
+            let run = run.env("LD_PRELOAD", mpi_faults(mpi.compiler, &job.path("")));
+            assert_eq!(failed(&run.env("MPI_FAULT", fault).succeed()), 1, "{fault}");
+        }
     }
 }
 
@@ -98,6 +116,40 @@ fn what_a_lost_directory_had_is_rebuilt() {
         assert!(ended.figure("first") < 270, "{}{}", ended.stdout, ended.stderr);
         let (more, all) = (ended.figure("computed"), whole.figure("computed"));
         assert!(more + 400 < all, "{more} steps more, of {all}");
+        for rank in 0..3 {
+            assert_eq!(names(&job.path(&format!("scratch-{rank}"))), [""; 0]);
+        }
+    }
+}
+
+/// A process is killed, and the directory of one is lost, again and again. Catches files and parities of
+/// different moments that are taken for those of one.
+#[test]
+fn what_a_killed_job_has_left_of_a_lost_directory_is_rebuilt() {
+    let mut random = Random::seeded("apart::what_a_killed_job_has_left");
+    for (mpi, lone) in [(&OPEN_MPI, 0), (&MPICH, 1)] {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\nec_interval = 0\n");
+        let run = |arguments: &str| {
+            let arguments = format!("lone={lone} verify=1 pace=300 {arguments}");
+            Some(ring(mpi, &job, 3, &arguments)?.env(MARK, job.path("")))
+        };
+        let mut rebuilt = 0;
+        for _ in 0..3 {
+            let at = 200 + random.below(500);
+            let Some(run) = run(&format!("kinds=k times=1 at={at}")) else { return };
+            let ended = run.end();
+            rebuilt += ended.stderr.matches("it was rebuilt from").count();
+            assert!(!ended.stdout.contains("did not succeed"), "{}", ended.stdout);
+            if ended.status.success() {
+                break;
+            }
+            wait_for_backends(&job);
+            let lost = job.path(&format!("scratch-{}", random.below(3)));
+            std::fs::remove_dir_all(lost).unwrap();
+        }
+        let last = run("").unwrap().succeed();
+        rebuilt += last.stderr.matches("it was rebuilt from").count();
+        println!("{rebuilt} files were rebuilt");
         for rank in 0..3 {
             assert_eq!(names(&job.path(&format!("scratch-{rank}"))), [""; 0]);
         }

@@ -27,13 +27,14 @@ mod walk;
 
 /// Plan an adjoint computation: which states are stored, what is computed again, what a crash costs
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Schedule {
     #[command(flatten)]
     plan: options::Options,
     #[command(flatten)]
     taking: options::Taking,
     /// Crash when the adjoint has just come to state K, and go on with what is left
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = options::count)]
     crash_after: Option<u64>,
     /// Compare with other ways to be safe from failures
     #[arg(long, conflicts_with_all = ["online", "disk_slots"])]

@@ -11,6 +11,18 @@ use veloc_client::adjoint::schedule::Plan;
 
 use super::plan::Problem;
 
+/// A number of steps, slots or bytes, which may be written with an exponent.
+pub fn count(text: &str) -> std::result::Result<u64, String> {
+    /// Up to here every whole number is a number of that type.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    let is_one = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT).contains(number);
+    match (text.parse(), text.parse().ok().filter(is_one)) {
+        (Ok(number), _) => Ok(number),
+        (Err(_), Some(number)) => Ok(number as u64),
+        _ => Err("it is a whole number that is not negative, as 1000 or 1e12".to_owned()),
+    }
+}
+
 /// Where states are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,16 +43,16 @@ pub enum Rule {
 #[derive(Debug, Args)]
 pub struct Options {
     /// Steps of the forward pass
-    #[arg(long, value_name = "L")]
+    #[arg(long, value_name = "L", value_parser = count)]
     steps: u64,
     /// States that can be stored at a time, the first one among them; with --disk-slots in memory
-    #[arg(long, value_name = "C")]
+    #[arg(long, value_name = "C", value_parser = count)]
     slots: u64,
     /// Stored states are at most D steps apart [default: any number]
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "D", value_parser = count)]
     resilience: Option<u64>,
     /// The adjoint is stored every A of its steps [default: never; where it is best with --mtbf]
-    #[arg(long, value_name = "A")]
+    #[arg(long, value_name = "A", value_parser = count)]
     adjoint: Option<u64>,
     /// Where states are stored
     #[arg(long, value_enum, default_value = "optimal")]
@@ -49,7 +61,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["resilience", "disk_slots"])]
     online: bool,
     /// States that disk can have at a time, beside those in memory
-    #[arg(long, value_name = "N", conflicts_with = "resilience")]
+    #[arg(long, value_name = "N", value_parser = count, conflicts_with = "resilience")]
     disk_slots: Option<u64>,
     /// How long a write to disk takes, in forward steps
     #[arg(long, value_name = "STEPS", default_value_t = 1.0, requires = "disk_slots")]
@@ -119,7 +131,7 @@ pub struct Taking {
     #[arg(long, value_name = "SECONDS", requires = "step_time")]
     mtbf: Option<f64>,
     /// Bytes of a state, for the storage that is needed
-    #[arg(long, value_name = "BYTES", requires = "step_time")]
+    #[arg(long, value_name = "BYTES", value_parser = count, requires = "step_time")]
     state_size: Option<u64>,
 }
 

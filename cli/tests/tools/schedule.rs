@@ -28,12 +28,14 @@ fn the_example_of_the_paper() {
 #[test]
 fn large_plans_and_wrong_ones() {
     let job = Job::new();
-    let large = "schedule --steps 1000000000000 --slots 100";
+    let large = "schedule --steps 1e12 --slots 100";
     let found = job.veloc(&format!("{large} --json")).json();
     // r l - β(c + 1, r - 1) with r = 9.
     assert_eq!(found["advances"].as_u64(), Some(8_620_091_152_461));
     for (arguments, words) in [
         ("--steps 0 --slots 3", "0 steps"),
+        ("--steps 9 --slots 3 --disk-slots 2 --write-cost -1", "--write-cost -1"),
+        ("--steps 9 --slots 3 --step-time 1 --mtbf -4", "--mtbf -4"),
         ("--steps 10 --slots 0", "0 slots"),
         ("--steps 100 --slots 5 --resilience 19", "6 slots would do, or a distance of 20"),
         ("--steps 100 --slots 5 --adjoint 0", "adjoint distance of 0"),
@@ -42,6 +44,24 @@ fn large_plans_and_wrong_ones() {
         ("--steps 1000000000000 --slots 100 --crash-after 5", "forward steps to go through"),
     ] {
         job.veloc(&format!("schedule {arguments}")).failure(&[words]);
+    }
+}
+
+/// Catches numbers that are taken for options, and errors that do not say what is wrong with which.
+#[test]
+fn numbers_that_cannot_be() {
+    let job = Job::new();
+    for (arguments, words) in [
+        ("--steps -4 --slots 3", "'-4' for '--steps <L>': it is a whole number"),
+        ("--steps 9 --slots -1", "'-1' for '--slots <C>'"),
+        ("--steps 9 --slots 2.5", "'2.5' for '--slots <C>'"),
+        ("--steps 1e30 --slots 3", "'1e30' for '--steps <L>'"),
+        ("--steps 9 --slots 3 --resilience -2", "'-2' for '--resilience <D>'"),
+        ("--steps 9 --slots 3 --crash-after x", "'x' for '--crash-after <K>'"),
+    ] {
+        let ended = job.veloc(&format!("schedule {arguments}"));
+        assert_eq!(ended.code(), Some(2));
+        assert!(ended.stderr().contains(words), "{}", ended.stderr());
     }
 }
 
