@@ -4,7 +4,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::{ini, refused, value};
+use super::settings::refused;
+use super::{ini, value};
 use crate::error::Result;
 
 /// The directories with files of checkpoints.

@@ -1,10 +1,12 @@
 //! Jobs that end with work undone, the backend that does it, and the end of backends.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -213,6 +215,22 @@ fn started_by_hand() {
     }
     kill(first[0], libc::SIGTERM);
     until("it ends", || backends(&job).is_empty());
+}
+
+/// Catches a program that ends with a panic: at a path that is no UTF-8, or when nobody reads its help.
+#[test]
+fn its_command_line() {
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let path = Path::new("/nonexistent").join(OsStr::from_bytes(b"\xff.cfg"));
+    let ended = Run::new(&program).arg(path).end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("veloc-backend: configuration file"), "{}", ended.stderr);
+    let (output, reader) = UnixStream::pair().unwrap();
+    drop(reader);
+    let mut command = Command::new(&program);
+    command.arg("--help").stdout(OwnedFd::from(output)).stderr(Stdio::piped());
+    let ended = command.output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 }
 
 /// The client that starts a backend may be killed before it connects. Catches a backend that waits

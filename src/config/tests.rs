@@ -1,0 +1,273 @@
+//! What is read from texts and from the environment, and what is refused.
+
+use super::*;
+use crate::error::Kind;
+use proptest::prelude::*;
+use std::io::Write as _;
+
+const LEAST: &str = "mode = async\nscratch = /tmp/s\n";
+
+fn text_and_env(text: &str, env: &[(&str, &str)]) -> Result<(Config, Vec<String>)> {
+    Config::from_text(text, |name| {
+        env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
+    })
+}
+
+fn with(more: &str) -> Result<(Config, Vec<String>)> {
+    text_and_env(&format!("{LEAST}{more}\n"), &[])
+}
+
+#[test]
+fn defaults() {
+    let (config, warnings) = with("").unwrap();
+    assert_eq!(
+        config,
+        Config {
+            mode: Mode::Async,
+            scratch: Some("/tmp/s".into()),
+            persistent: None,
+            gpu_cache_size: None,
+            host_cache_size: None,
+            gpu_chunk_size: 128 << 20,
+            ephemeral: false,
+            restore_order: RestoreOrder::Reverse,
+            touch: Touch::Auto,
+            touch_threads: 0,
+            touch_method: TouchMethod::Auto,
+            huge_pages: true,
+            pin: Pin::Chunked,
+            pin_chunk_size: 64 << 20,
+            trace: None,
+            threaded: false,
+            watchdog_interval: 5,
+            max_parallelism: 0,
+            log_prefix: None,
+            sync_files: SyncFiles::Data,
+            persistent_interval: Some(0),
+            max_versions: 0,
+            scratch_versions: 0,
+            chksum: false,
+            meta: None,
+            aggregated: false,
+            ec_interval: None,
+            ec_group: 8,
+            ec_parity: 1,
+            failure_domain: None,
+            file: None,
+        }
+    );
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn every_key_is_read() {
+    let (config, warnings) = text_and_env(
+        "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
+         host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
+         touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
+         pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
+         watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
+         persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nchksum = true\n\
+         meta = /m\naggregated = true\nec_interval = 60\nec_group = 4\n\
+         ec_parity = 3\nfailure_domain = rack 7\n",
+        &[],
+    )
+    .unwrap();
+    assert_eq!(
+        config,
+        Config {
+            mode: Mode::Sync,
+            scratch: Some("/s".into()),
+            persistent: Some("/p".into()),
+            gpu_cache_size: Some(512 << 20),
+            host_cache_size: Some(12 << 30),
+            gpu_chunk_size: 2 << 20,
+            ephemeral: true,
+            restore_order: RestoreOrder::Random,
+            touch: Touch::Concurrent,
+            touch_threads: 16,
+            touch_method: TouchMethod::Populate,
+            huge_pages: false,
+            pin: Pin::Chunked,
+            pin_chunk_size: 1 << 30,
+            trace: Some("/t.json".into()),
+            threaded: true,
+            watchdog_interval: 7,
+            max_parallelism: 4,
+            log_prefix: Some("/l".into()),
+            sync_files: SyncFiles::Full,
+            persistent_interval: None,
+            max_versions: 3,
+            scratch_versions: 2,
+            chksum: true,
+            meta: Some("/m".into()),
+            aggregated: true,
+            ec_interval: Some(60),
+            ec_group: 4,
+            ec_parity: 3,
+            failure_domain: Some("rack 7".into()),
+            file: None,
+        }
+    );
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn bad_values_name_key_value_place_and_what_is_allowed() {
+    for (key, value, allowed) in [
+        ("mode", "asynk", "sync, async"),
+        ("ec_interval", "-2", "from -1 (never)"),
+        ("ec_group", "1", "from 2 to 64"),
+        ("ec_parity", "0", "from 1 to 7"),
+        ("ec_parity", "8", "from 1 to 7"),
+        ("failure_domain", "", "a name"),
+        ("scratch", "", "a path"),
+        ("scratch", "~/scratch", "written out"),
+        ("persistent", "", "a path"),
+        ("persistent", "\"/p\"", "without quotes"),
+        ("gpu_cache_size", "-1", "a number of GiB"),
+        ("host_cache_size", "lots", "a number of GiB"),
+        ("gpu_chunk_size", "0", "more than 0"),
+        ("ephemeral", "maybe", "true or false"),
+        ("restore_order", "backwards", "reverse, same, random"),
+        ("touch", "none", "auto, sequential, concurrent"),
+        ("touch_threads", "257", "from 0 to 256"),
+        ("touch_method", "read", "auto, populate, write"),
+        ("huge_pages", "2", "true or false"),
+        ("pin", "both", "serial, parallel, off, chunked"),
+        ("pin_chunk_size", "2G", "at most 1024 MiB"),
+        ("trace", "", "a path"),
+        ("aggregated", "perhaps", "true or false"),
+        ("max_parallelism", "1025", "from 0 to 1024"),
+        ("sync_files", "all", "none, data, full"),
+        ("persistent_interval", "-2", "from -1 (never)"),
+        ("max_versions", "-1", "a whole number"),
+        ("scratch_versions", "2.5", "a whole number"),
+        ("chksum", "sha256", "true or false"),
+        ("meta", "", "a path"),
+    ] {
+        let from_file = with(&format!("{key} = {value}")).unwrap_err();
+        assert_eq!(from_file.kind(), Kind::Invalid);
+        let variable = format!("VELOC_{}", key.to_ascii_uppercase());
+        let from_env = text_and_env(LEAST, &[(variable.as_str(), value)]).unwrap_err();
+        for (message, place) in
+            [(from_file.to_string(), "configuration"), (from_env.to_string(), &variable)]
+        {
+            for part in [place, &format!("{key} = {value:?}"), allowed] {
+                assert!(message.contains(part), "{message:?} lacks {part:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn missing_keys() {
+    let message = text_and_env("scratch = /s", &[]).unwrap_err().to_string();
+    assert!(message.contains("mode is missing"), "{message}");
+    let message = text_and_env("mode = sync", &[]).unwrap_err().to_string();
+    assert!(message.contains("scratch is missing"), "{message}");
+    let (config, _) = text_and_env("mode = sync\nephemeral = true", &[]).unwrap();
+    assert_eq!(config.scratch, None);
+}
+
+#[test]
+fn the_environment_overrides() {
+    let env = [("VELOC_MODE", "sync"), ("VELOC_PIN", "off"), ("VELOC_CHKSUM", "false")];
+    let (config, _) = text_and_env(&format!("{LEAST}chksum = true"), &env).unwrap();
+    assert_eq!((config.mode, config.pin), (Mode::Sync, Pin::Off));
+}
+
+#[test]
+fn keys_without_effect_are_warnings() {
+    for key in KEYS {
+        let Role::NoEffect { instead } = key.role else {
+            continue;
+        };
+        let (_, warnings) = with(&format!("{} = 1", key.name)).unwrap();
+        assert_eq!(warnings.len(), 1, "{}", key.name);
+        assert!(warnings[0].contains(key.name) && warnings[0].contains("no effect"));
+        if let Some(other) = instead {
+            assert!(warnings[0].contains(other), "{}", warnings[0]);
+        }
+    }
+}
+
+#[test]
+fn what_would_change_results_is_refused() {
+    for (line, accepted) in
+        [("axl_type = pthread", false), ("daos_pool = p", false), ("daos_cont = c", false)]
+    {
+        match with(line) {
+            Ok((_, warnings)) => assert!(accepted && warnings.is_empty(), "{line}"),
+            Err(e) => {
+                assert!(!accepted, "{line}: {e}");
+                assert!(e.to_string().contains(line), "{e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_known_of_files_needs_a_directory() {
+    for key in ["chksum", "aggregated"] {
+        let message = with(&format!("{key} = true")).unwrap_err().to_string();
+        assert!(message.contains(key) && message.contains("meta"), "{message}");
+        assert!(with(&format!("{key} = true\nmeta = /m")).is_ok());
+    }
+}
+
+#[test]
+fn unknown_keys_and_sections_are_warnings() {
+    let (_, warnings) = with("scrach = /tmp\nwhatever = 7\nmode = async\n[gpu]\nx = 1").unwrap();
+    let expected =
+        ["section [gpu]", "was scratch meant?", "whatever is ignored", "mode is given more"];
+    assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+    for (warning, part) in warnings.iter().zip(expected) {
+        assert!(warning.contains(part), "{warning:?} lacks {part:?}");
+    }
+}
+
+/// Catches a directory `$USER` that nobody hears of, and a warning about anything else.
+#[test]
+fn variables_in_paths_are_warnings() {
+    let (config, warnings) = with("persistent = /p/$USER\nfailure_domain = a$b").unwrap();
+    assert_eq!(config.persistent, Some("/p/$USER".into()));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("persistent = /p/$USER"), "{warnings:?}");
+}
+
+#[test]
+fn files() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(LEAST.as_bytes()).unwrap();
+    assert_eq!(Config::load(file.path()).unwrap().mode, Mode::Async);
+
+    file.write_all(b"nonsense\n").unwrap();
+    let message = Config::load(file.path()).unwrap_err().to_string();
+    assert!(message.contains(&file.path().display().to_string()), "{message}");
+    assert!(message.contains("line 3"), "{message}");
+
+    file.write_all(b"a = \xff\n").unwrap();
+    let message = Config::load(file.path()).unwrap_err().to_string();
+    assert!(message.contains("line 4") && message.contains("UTF-8"), "{message}");
+
+    let missing = Config::load(Path::new("/nonexistent/veloc.cfg")).unwrap_err();
+    assert_eq!(missing.kind(), Kind::System);
+    assert!(missing.to_string().contains("/nonexistent/veloc.cfg"), "{missing}");
+}
+
+proptest! {
+    #[test]
+    fn any_value_is_answered(index in 0..KEYS.len(), value in "[!-~ ]{0,16}") {
+        let key = &KEYS[index];
+        match with(&format!("{} = {value}", key.name)) {
+            Ok((config, _)) => {
+                prop_assert!(config.gpu_chunk_size > 0);
+                prop_assert!((1..=LARGEST_PIN_CHUNK).contains(&config.pin_chunk_size));
+                prop_assert!(config.touch_threads <= MOST_TOUCH_THREADS);
+                prop_assert!(config.scratch.is_some() || config.ephemeral);
+            }
+            Err(e) => prop_assert!(e.to_string().contains(key.name), "{}", e),
+        }
+    }
+}
