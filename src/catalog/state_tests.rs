@@ -1066,6 +1066,23 @@ fn what_does_not_arrive_has_replaced_nothing() {
     assert_eq!(world.scratch.get(&(NAME.to_string(), 1)), Some(&old));
 }
 
+/// Catches bytes of an old file that are restored after it was rebuilt, because they were fetched
+/// before.
+#[test]
+fn what_was_found_is_forgotten_with_its_file() {
+    let mut world = world(0, 400, true, false);
+    let id = world.state.adopt(NAME, 1, &[(0, 8)], |_| Part::Host, [true, false], false);
+    world.state.begin_restore(id);
+    world.state.forget_found(NAME, 1);
+    world.state.check().unwrap();
+    assert_eq!(world.state.find(NAME, 1), None);
+    world.state.end_restore(id, false);
+    assert!(world.state.entry(id).is_none());
+    assert!(world.capture(2, [0, 8]));
+    world.state.forget_found(NAME, 2);
+    world.restore(2);
+}
+
 /// What is owed of a version: the size of its region, whether it goes to persistent, and where.
 type Owed = BTreeMap<i32, (u64, bool, Option<Place>)>;
 

@@ -101,7 +101,8 @@ impl Client {
         let restorable = relocated.restorable;
         let standing = Standing {
             restorable,
-            known: self.is_known(name, version),
+            // What was only found is what is judged, also if it is open by now.
+            known: self.engine.catalog.look(|state| state.has_taken(name, version)),
             parity: self.own_header(node, name, version),
         };
         let standings = gather(comm, &standing)?;
@@ -236,7 +237,10 @@ impl Client {
         let named = written.and_then(|()| {
             let _naming = self.engine.naming.lock();
             let routed = encoding.members[rebuild.own].routed.as_deref();
-            store.publish_rebuilt(&temporary, name, version, routed)
+            store.publish_rebuilt(&temporary, name, version, routed)?;
+            // Of an old file there may be bytes in memory, too.
+            self.engine.catalog.step(|state| state.forget_found(name, version));
+            Ok(())
         });
         match &named {
             Ok(()) => log::warn!(

@@ -239,15 +239,27 @@ impl Client {
         let mut why = None;
         // Each process rebuilds its own file, and none that of another.
         let own = proper.is_ok() && other.is_none();
-        if self.can_rebuild() && matches!(least, Ok(Opened::Not)) && self.all_agree(own)? {
-            why = self.rebuild(name, version, begun.is_ok())?;
-            if why.is_none() {
-                begun = begun.or_else(|_| begin());
+        let made = match &least {
+            Ok(least) => self.make_good(name, version, own, *least, begun.is_ok()),
+            Err(_) => Ok(None),
+        };
+        match made {
+            Ok(None) => {}
+            Ok(Some(made)) => {
+                why = made.err();
+                if why.is_none() {
+                    // What was opened before may have been an old file.
+                    if let Ok((restoring, _)) = begun {
+                        self.engine.end_restore(restoring, false);
+                    }
+                    begun = begin();
+                }
+                least = self.least(&begun);
             }
-            least = self.least(&begun);
+            Err(error) => least = Err(error),
         }
         match (begun, least) {
-            (Ok((restoring, opened)), Ok(least)) if least > Opened::Not => {
+            (Ok((restoring, opened)), Ok(least)) if least > Opened::Not && why.is_none() => {
                 self.phase = Phase::Restart { restoring };
                 if other.is_none() {
                     self.engine.asks_for(name, version, true);
@@ -257,16 +269,47 @@ impl Client {
             (Ok((restoring, _)), other) => {
                 self.engine.end_restore(restoring, false);
                 other?;
-                Err(Error::new(
-                    Kind::NotFound,
-                    format!("another process cannot restore \"{name}\" version {version}"),
-                ))
+                let what = format!("another process cannot restore \"{name}\" version {version}");
+                Err(match why {
+                    Some(why) => why.within(format!("\"{name}\" version {version}")),
+                    None => Error::new(Kind::NotFound, what),
+                })
             }
             (Err(error), _) => Err(match why {
                 Some(why) => error.followed_by(format!("it cannot be rebuilt: {why}")),
                 None => error,
             }),
         }
+    }
+
+    /// Has the files of a version rebuilt that are missing on a process, or that others know as other
+    /// ones, before it is restored: `least` is how it was opened where least is known of it. `None`:
+    /// there are none, or the processes do not all want their `own`. Collective.
+    ///
+    /// # Errors
+    /// MPI's. Inside, why they cannot be rebuilt: on all processes.
+    fn make_good(
+        &self,
+        name: &str,
+        version: i32,
+        own: bool,
+        least: Opened,
+        restorable: bool,
+    ) -> Result<Option<Result<()>>> {
+        let Some(comm) = self.comm.as_ref().filter(|_| self.can_rebuild()) else {
+            return Ok(None);
+        };
+        if !agree(comm, own)? {
+            return Ok(None);
+        }
+        // Of what this job itself has taken, parities may still be on their way.
+        let taken = self.engine.catalog.look(|state| state.has_taken(name, version));
+        let good = least > Opened::Not
+            && (agree(comm, taken)? || self.parities_are_alike(comm, name, version)?);
+        if good {
+            return Ok(None);
+        }
+        Ok(Some(self.rebuild(name, version, restorable)?.map_or(Ok(()), Err)))
     }
 
     /// How the process that knows least has opened a checkpoint. Collective.

@@ -17,7 +17,7 @@ use crate::format::checksum::Checksum;
 pub struct Standing {
     /// A copy that it can restore.
     pub restorable: bool,
-    /// This job has taken or restored the version here: the copy is the right one.
+    /// This job has taken the version here: the copy is the right one.
     pub known: bool,
     /// A parity file, which says this.
     pub parity: Option<Header>,

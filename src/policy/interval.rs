@@ -89,6 +89,7 @@ mod tests {
         let mut none = Interval::new(None);
         assert!(!at(&mut none, 1e6) && !none.depends_on_time());
     }
+
     /// Catches copies that nobody asked for, and those that would be removed as soon as they are made.
     #[test]
     fn what_earlier_jobs_owe() {

@@ -10,7 +10,7 @@
 //! file, which is known later than the rest, has room beside the state that says so.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +174,8 @@ impl Ledger {
     /// Strikes a record out.
     pub fn remove(&mut self, slot: Slot) {
         self.words.store(self.words.slot(slot.0, 0), 0, Ordering::Release);
+        // Nor may the compiler have what is written to these slots next stand before that.
+        compiler_fence(Ordering::SeqCst);
         let mut next = Some(slot.0);
         while let Some(index) = next {
             self.free.push(index);

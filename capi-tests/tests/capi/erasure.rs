@@ -334,14 +334,22 @@ fn of_two_files_elsewhere_none_is_chosen_silently() {
 /// are of one mind, and not of that of the others.
 #[test]
 fn an_old_directory_that_comes_back_is_noticed() {
-    let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
-    jobs.good("case=take to=1");
-    fs::rename(jobs.scratch(2), jobs.job.path("away")).unwrap();
-    jobs.good("case=take to=1 seed=100");
-    jobs.lose(2);
-    fs::rename(jobs.job.path("away"), jobs.scratch(2)).unwrap();
-    jobs.good("case=restore expect=1 seed=100");
-    jobs.good("case=restore expect=1 seed=100");
+    // Whether it is asked before which versions there are, and whether another directory is lost.
+    for (asked, another) in [(true, false), (false, false), (false, true)] {
+        let jobs = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\nec_parity = 2\n");
+        let Some(jobs) = jobs else { return };
+        jobs.good("case=take to=1");
+        fs::rename(jobs.scratch(2), jobs.job.path("away")).unwrap();
+        jobs.good("case=take to=1 seed=100");
+        jobs.lose(2);
+        fs::rename(jobs.job.path("away"), jobs.scratch(2)).unwrap();
+        if another {
+            jobs.lose(1);
+        }
+        let first = if asked { "case=restore expect=1" } else { "case=begin to=1" };
+        jobs.good(&format!("{first} seed=100"));
+        jobs.good("case=restore expect=1 seed=100");
+    }
 }
 
 /// The same without a loss, and with files of the application's own.

@@ -76,6 +76,16 @@ impl State {
         true
     }
 
+    /// Another file has taken the place of one that was found: what is known of that, and of it in
+    /// memory, goes. What this job has taken stays.
+    pub fn forget_found(&mut self, name: &str, version: i32) {
+        let found = self.find(name, version);
+        let found = found.filter(|id| self.entries.get(id).is_some_and(|entry| entry.found));
+        if let Some(id) = found {
+            self.discard(id, false);
+        }
+    }
+
     /// The scratch files that an ephemeral job has written, as name and version.
     pub fn spilled(&self) -> Vec<(Arc<str>, i32)> {
         self.spilled.iter().cloned().collect()
