@@ -594,7 +594,9 @@ mod tests {
         assert_eq!(tell(&mut rounds), [None; 2], "it has not begun");
         rounds.iter_mut().for_each(|rounds| rounds.opened(5, false));
         assert_eq!(tell(&mut rounds), [None; 2], "the round has not ended");
-        rounds.iter_mut().for_each(|rounds| drop(rounds.end(&least(&passed))));
+        for rounds in &mut rounds {
+            assert_eq!(rounds.end(&least(&passed)).broke, None);
+        }
         assert_eq!(tell(&mut rounds), [Some(Range { first: 5, last: 5, goes_on: true }); 2]);
         assert_eq!(tell(&mut rounds), [None; 2]);
     }
