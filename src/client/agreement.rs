@@ -285,11 +285,17 @@ impl Agreement {
         let outcome = self.rounds.end(least);
         match outcome.broke {
             None => {}
-            Some(Breach::Different) => engine.degrade(
-                "agreement",
-                "the processes take different checkpoints: old versions are not removed any more \
-                 (max_versions, scratch_versions), because they may be the last that all have",
-            ),
+            Some(Breach::Different) => {
+                engine.degrade(
+                    "agreement",
+                    "the processes take different checkpoints: old versions are not removed any \
+                     more (max_versions, scratch_versions), because they may be the last that all \
+                     have",
+                );
+                // Nothing goes that would be waited for.
+                engine.others.end();
+                engine.catalog.step(State::lose_patience);
+            }
             Some(Breach::GivenUp) => self.fail(engine, "MPI has failed on another process"),
         }
         for (common, learned) in engine.common.iter().zip(outcome.common) {

@@ -17,7 +17,7 @@ use super::spool::Spool;
 use super::storage;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{
-    is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor,
+    is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor, Writer,
 };
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
@@ -498,7 +498,10 @@ impl Shared {
 
     /// How the application waits for room in a tier of files.
     fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
-        move |short| self.catalog.wait(|state| state.await_room_in(tier, short)).unwrap_or(false)
+        move |short| {
+            let room = |state: &mut State| state.await_room_in(tier, Writer::Application, short);
+            self.catalog.wait(room).unwrap_or(false)
+        }
     }
 }
 

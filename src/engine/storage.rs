@@ -7,7 +7,7 @@ use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
-use crate::catalog::state::{After, FileJob, PersistJob, Short, State};
+use crate::catalog::state::{After, FileJob, PersistJob, Short, State, Writer};
 use crate::error::Result;
 use crate::format::header::Header;
 use crate::metrics::Hop;
@@ -24,7 +24,8 @@ pub fn write(shared: &Shared) -> Result<()> {
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
         let wait = |short| {
-            let room = |state: &mut State| state.await_room_in(FileTier::Scratch, short);
+            let room =
+                |state: &mut State| state.await_room_in(FileTier::Scratch, Writer::Worker, short);
             shared.catalog.next(Worker::Write, room).unwrap_or(false)
         };
         let bytes = job.regions.iter().map(|region| region.size).sum();
@@ -54,7 +55,8 @@ pub fn write(shared: &Shared) -> Result<()> {
 /// Makes persistent copies until the engine stops.
 pub fn persist(shared: &Shared) -> Result<()> {
     let wait = |short| {
-        let room = |state: &mut State| state.await_room_in(FileTier::Persistent, short);
+        let room =
+            |state: &mut State| state.await_room_in(FileTier::Persistent, Writer::Worker, short);
         shared.catalog.next(Worker::Persist, room).unwrap_or(false)
     };
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {

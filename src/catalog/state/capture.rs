@@ -42,7 +42,6 @@ impl State {
         self.next_id += 1;
         let name = self.interned(name);
         self.entries.insert(id, Box::new(Entry::new(name, version)));
-        self.patient = true;
         // The application writes: expectations of reads end here.
         self.reading = None;
         self.fetching = false;

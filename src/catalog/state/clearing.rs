@@ -9,6 +9,15 @@ use crate::catalog::entry::FileTier;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleared(u64);
 
+/// Who writes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// The worker of the tier.
+    Worker = 0,
+    /// The application's thread.
+    Application = 1,
+}
+
 /// What somebody waits with who has found no room in a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short {
@@ -61,13 +70,14 @@ impl State {
         }
     }
 
-    /// The same for who waits for the answer: a worker is woken when there is one.
-    pub fn await_room_in(&mut self, tier: FileTier, short: Short) -> Option<bool> {
+    /// The same for `who` waits for the answer: a worker is woken when there is one.
+    pub fn await_room_in(&mut self, tier: FileTier, who: Writer, short: Short) -> Option<bool> {
         let answer = self.room_in(tier, short);
         let waits = answer.is_none().then_some(short);
-        if waits != self.short_of[tier as usize] {
+        let before = &mut self.short_of[who as usize][tier as usize];
+        if waits != *before {
+            *before = waits;
             self.waited_for_others |= waits.is_some_and(|short| short.agreed);
-            self.short_of[tier as usize] = waits;
             self.changes += 1;
         }
         answer
@@ -75,12 +85,13 @@ impl State {
 
     /// Whether a worker that waits for room in a tier has an answer; `None`: none waits.
     pub(super) fn has_answer(&self, tier: FileTier) -> Option<bool> {
-        self.short_of[tier as usize].map(|short| self.room_in(tier, short).is_some())
+        let short = self.short_of[Writer::Worker as usize][tier as usize];
+        short.map(|short| self.room_in(tier, short).is_some())
     }
 
     /// Whether somebody waits for room that comes when other processes tell what they have.
     pub fn awaits_agreement(&self) -> bool {
-        self.patient && self.short_of.iter().flatten().any(|short| short.agreed)
+        self.patient && self.short_of.iter().flatten().flatten().any(|short| short.agreed)
     }
 
     /// Whether somebody has ever waited so.
@@ -88,7 +99,7 @@ impl State {
         self.waited_for_others
     }
 
-    /// Nobody waits for the other processes any more, until a file goes or a checkpoint begins.
+    /// Nobody waits for the other processes any more, until a file goes.
     pub fn lose_patience(&mut self) {
         self.patient = false;
         self.changes += 1;

@@ -30,7 +30,7 @@ use crate::tier::ledger::Ledger;
 use crate::tier::space::Space;
 use crate::trace::Recorder;
 
-pub use clearing::{Cleared, Short};
+pub use clearing::{Cleared, Short, Writer};
 pub use down::is_of_the_file_system;
 pub use requests::*;
 
@@ -96,9 +96,8 @@ pub struct State {
     clearing: u32,
     /// What scratch cannot take goes to persistent, also if it was not to have a copy there.
     saves_anywhere: bool,
-    /// What the worker that writes, and the one that makes persistent copies, wait with: they have
-    /// found no room.
-    short_of: [Option<Short>; 2],
+    /// What those who have found no room wait with, by [`Writer`] and tier.
+    short_of: [[Option<Short>; 2]; 2],
     /// Room is waited for that other processes have to tell of.
     patient: bool,
     /// That was so before.
@@ -151,7 +150,7 @@ impl State {
             cleared: [0; 2],
             clearing: 0,
             saves_anywhere: false,
-            short_of: [None; 2],
+            short_of: [[None; 2]; 2],
             patient: true,
             waited_for_others: false,
             failures: VecDeque::new(),
