@@ -6,7 +6,8 @@
  *
  * Places are counted over the whole computation. At place `die` a checkpoint is taken, and process 1
  * is killed when all have it in a file. `swapped` makes the communicators in another order.
- * With `delay` each process ends its parts so many milliseconds behind the one before.
+ * With `delay` each process ends its parts so many milliseconds behind the next one, and comes to
+ * place `die` as much later.
  */
 #include "parts.h"
 #include "veloc.h"
@@ -54,6 +55,13 @@ static void make_all(int swapped)
     MPI(MPI_Recv_init(&s->halo[0], 1, MPI_DOUBLE, (rank + ranks - 1) % ranks, 1, around, &halo[1]));
 }
 
+static void fall_behind(void)
+{
+    const long late = delay * (ranks - 1 - rank);
+    const struct timespec pause = {late / 1000, late % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
 /* A checkpoint of everything, and the end of process 1 if that is wanted here. */
 static void pass_place(void)
 {
@@ -63,6 +71,7 @@ static void pass_place(void)
     }
     s->place++;
     if (s->place == die_at) {
+        fall_behind();
         EQUAL(VELOC_Checkpoint("all", s->place), 0);
         EQUAL(VELOC_Checkpoint_wait(), 0);
         /* Not a call of the part. */
@@ -109,7 +118,6 @@ static void run_turn(MPI_Request *late)
 
 static void run_part(MPI_Request *late)
 {
-    const struct timespec pause = {delay * rank / 1000, delay * rank % 1000 * 1000000};
     s->inside = 1;
     for (; s->turn < TURNS; s->turn++) {
         if (s->turn > 0)
@@ -117,7 +125,7 @@ static void run_part(MPI_Request *late)
         run_turn(late);
     }
     s->inside = 0;
-    nanosleep(&pause, NULL);
+    fall_behind();
 }
 
 static void run_forward(void)

@@ -17,7 +17,7 @@ pub mod closed;
 pub mod comms;
 pub mod exchange;
 pub mod report;
-pub(crate) mod spread;
+mod spread;
 pub mod streams;
 pub mod survey;
 mod table;
@@ -54,7 +54,7 @@ pub struct Resend {
     /// Its messages, counted.
     pub streams: Streams,
     survey: Survey,
-    pub(crate) under_way: VecDeque<Exchange>,
+    under_way: VecDeque<Exchange>,
     /// How many exchanges have begun.
     pub(crate) begun: u64,
     /// Bytes that were given up.
