@@ -102,8 +102,8 @@ fn handles_that_come_and_go() {
 /// stands in for another and is not the same.
 #[test]
 fn communicators_in_every_step() {
-    passes(2, "many", "");
-    passes(3, "many", "steps=60");
+    passes(1, "many", "own=5000");
+    passes(3, "many", "");
 }
 
 /// Catches checkpoints whose messages are taken for the part's.
