@@ -209,6 +209,8 @@ pub struct Entry {
     /// It goes to persistent once it is known where: whoever goes on for this process before that
     /// copies it to a file of its own.
     pub awaits_place: bool,
+    /// The application, which waits for its persistent copy, makes it: no worker does.
+    pub claimed: bool,
     /// Where it stands in its life.
     pub life: Life,
     /// Parts with bytes that are still on their way from memory that the application has lent to
@@ -256,6 +258,7 @@ impl Entry {
             found: false,
             place: None,
             awaits_place: false,
+            claimed: false,
             life: Life::Building,
             arriving: [false; 2],
             busy: 0,

@@ -14,6 +14,13 @@ use crate::format::header::encoded_len;
 use crate::metrics::{Cause, Hop};
 use crate::trace::Activity;
 
+/// What a call has captured.
+struct Captured {
+    places: Vec<Place>,
+    /// What objects were written as, which places point to.
+    _written: Vec<Written>,
+}
+
 impl Client {
     /// Takes a whole checkpoint (`VELOC_Checkpoint`).
     pub fn checkpoint(&mut self, name: &str, version: i32) -> Result<()> {
@@ -24,7 +31,7 @@ impl Client {
         if captured.is_err() {
             self.leave_phase();
         }
-        captured.and_then(|()| self.close(true))
+        captured.and_then(|captured| self.close(true, captured))
     }
 
     /// Opens a checkpoint; a restart that is open has ended. A background failure that was not reported
@@ -61,10 +68,12 @@ impl Client {
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
-        self.capture(selection)
+        self.capture(selection).map(|_| ())
     }
 
-    fn capture(&mut self, selection: &Selection) -> Result<()> {
+    /// Captures regions. What was captured is given back if it stays as it is until the application's
+    /// call returns.
+    fn capture(&mut self, selection: &Selection) -> Result<Option<Captured>> {
         let Phase::Checkpoint { open, routed } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
         };
@@ -100,14 +109,17 @@ impl Client {
             written.push(made);
         }
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
-            return Ok(());
+            return Ok(None);
         };
         let release = |(id, region)| match region {
             Protected::Memory(memory) => Some((id, memory.terms.release?)),
             Protected::Object(_) => None,
         };
-        let releases = selected.into_iter().filter_map(release).collect();
-        self.engine.capture(open, &places, releases)
+        let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
+        // What is released may change from then on.
+        let stays = releases.is_empty();
+        self.engine.capture(open, &places, releases)?;
+        Ok(stays.then_some(Captured { places, _written: written }))
     }
 
     /// Closes the open checkpoint: it exists from here on, or, without `success`, never has. The
@@ -119,10 +131,11 @@ impl Client {
             Phase::Checkpoint { open, .. } if success => Some((open.name.clone(), open.version)),
             _ => None,
         };
-        self.close(success).map(|()| taken)
+        self.close(success, None).map(|()| taken)
     }
 
-    fn close(&mut self, success: bool) -> Result<()> {
+    /// `captured`: all that was captured, if it is as it was then.
+    fn close(&mut self, success: bool, captured: Option<Captured>) -> Result<()> {
         self.must_checkpoint()?;
         let empty = matches!(
             &self.phase,
@@ -151,9 +164,12 @@ impl Client {
                     let mut agreement = agreement.lock();
                     agreement.taken(&self.engine, taken);
                     if self.engine.writes_directly() && agreement.aggregates() {
+                        self.engine.catalog.step(|state| state.claim_persist(id));
                         agreement.settle(&self.engine);
                         drop(agreement);
-                        return committed.and_then(|()| self.engine.wait_persistent(id, None));
+                        let places = captured.as_ref().map(|captured| &*captured.places);
+                        let copied = self.engine.wait_claimed(id, places);
+                        return committed.and(copied);
                     }
                 }
                 committed

@@ -19,6 +19,7 @@ use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{
     is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor, Writer,
 };
+use crate::device::PLAIN;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
@@ -214,9 +215,27 @@ impl Shared {
         if !self.writes_directly() {
             return Ok(());
         }
+        self.persist_and_wait(id, own, None)
+    }
+
+    /// The same for a copy that was [claimed](State::claim_persist). `places` are all regions of the
+    /// checkpoint, if the application's memory is as it was when they were captured.
+    pub fn wait_claimed(&self, id: Id, places: Option<&[Place]>) -> Result<()> {
+        let own = self.catalog.step(|state| state.take_claimed(id));
+        let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PLAIN);
+        self.persist_and_wait(id, own, places.filter(plain))
+    }
+
+    fn persist_and_wait(
+        &self,
+        id: Id,
+        own: Option<PersistJob>,
+        memory: Option<&[Place]>,
+    ) -> Result<()> {
         if let Some(job) = own {
             let copied = catch_unwind(AssertUnwindSafe(|| {
-                storage::persist_one(self, &job, self.waits_for(FileTier::Persistent));
+                let wait = self.waits_for(FileTier::Persistent);
+                storage::persist_one(self, &job, memory, wait);
             }));
             if copied.is_err() {
                 // As if its worker had ended: nobody else would wake those who wait for it.
@@ -540,6 +559,48 @@ mod tests {
         assert!(open.spool.is_none());
         engine.commit(open).unwrap();
         engine.drain().unwrap();
+    }
+
+    /// Catches a part of an aggregated file that is read from scratch although the application waits
+    /// with the bytes in its memory; one that is written from memory that may have changed; and a
+    /// claim that is kept, so that nobody makes the copy.
+    #[test]
+    fn a_part_is_written_from_what_the_application_has() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = |name: &str| directory.path().join(name);
+        let text = format!(
+            "mode = sync\nscratch = {}\npersistent = {}\nmeta = {}\naggregated = true\n",
+            folder("scratch").display(),
+            folder("persistent").display(),
+            folder("meta").display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let contents = [(2, vec![1u8; 5000]), (7, Vec::new()), (9, vec![2; 70_000])];
+        let plain = |(id, bytes): &(i32, Vec<u8>)| Place::plain(*id, bytes.as_ptr(), bytes.len());
+        let places: Vec<Place> = contents.iter().map(plain).collect();
+        for (version, from_memory) in [(1, true), (2, false)] {
+            let mut open = engine.begin("x", version);
+            open.persist = Some(false);
+            let id = open.id;
+            engine.capture(&mut open, &places, Vec::new()).unwrap();
+            engine.commit(open).unwrap();
+            let scratch = folder("scratch").join(format!("x-0-{version}.dat"));
+            let written = std::fs::read(&scratch).unwrap();
+            let len = written.len();
+            // To be told from what the application has.
+            std::fs::write(&scratch, vec![0; len]).unwrap();
+            let place =
+                crate::tier::files::Place { offset: 0, ranks: 1, job: 1, attempt: version as u64 };
+            engine.catalog.step(|state| {
+                state.claim_persist(id);
+                state.want_persistent(id, Some(place));
+            });
+            engine.wait_claimed(id, from_memory.then_some(&places[..])).unwrap();
+            let part = folder("persistent").join(format!("x-agg-{version}.dat"));
+            let expected = if from_memory { written } else { vec![0; len] };
+            assert!(std::fs::read(part).unwrap() == expected, "version {version}");
+        }
     }
 
     /// Catches a checkpoint that is refused because memory became short while it waited for room,

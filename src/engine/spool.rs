@@ -223,21 +223,7 @@ impl Shared {
                         done += len;
                     }
                 }
-                _ => {
-                    let bytes: &[u8] = if place.len == 0 {
-                        &[]
-                    } else {
-                        // SAFETY: the application protects `len` readable bytes there and does not
-                        // change them during the call.
-                        unsafe {
-                            std::slice::from_raw_parts(
-                                place.address as *const u8,
-                                place.len as usize,
-                            )
-                        }
-                    };
-                    spool.output.put(bytes)?;
-                }
+                _ => spool.output.put(bytes_of(place))?,
             }
             spool.written.push((place.id, place.len, at));
             total += place.len;
@@ -290,6 +276,28 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Writes the file of a checkpoint that has these regions, all of them in plain memory.
+pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
+    let header = Header::new(places.iter().map(|place| (place.id, place.len)).collect())?;
+    output.put(&header.encode())?;
+    for region in header.places() {
+        if let Some(place) = places.iter().find(|place| place.id == region.id) {
+            output.put(bytes_of(place))?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a region in memory of the host.
+fn bytes_of(place: &Place) -> &[u8] {
+    if place.len == 0 {
+        return &[];
+    }
+    // SAFETY: the application protects `len` readable bytes there and does not change them during
+    // the call.
+    unsafe { std::slice::from_raw_parts(place.address as *const u8, place.len as usize) }
 }
 
 /// An error about a checkpoint, with its name and version in front.

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use super::file_room::Coming;
+use super::place::Place as Region;
 use super::shared::Shared;
-use super::spool::about;
+use super::spool::{about, put_regions};
 use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, Short, State, Writer};
@@ -60,23 +61,29 @@ pub fn persist(shared: &Shared) -> Result<()> {
         shared.catalog.next(Worker::Persist, room).unwrap_or(false)
     };
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
-        persist_one(shared, &job, wait);
+        persist_one(shared, &job, None, wait);
     }
     Ok(())
 }
 
 /// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
-/// it (`mode = sync`), which waits for room by `wait`.
-pub(super) fn persist_one(shared: &Shared, job: &PersistJob, wait: impl Fn(Short) -> bool) {
+/// it (`mode = sync`), which waits for room by `wait`; `memory` is where that has still what it was
+/// taken of.
+pub(super) fn persist_one(
+    shared: &Shared,
+    job: &PersistJob,
+    memory: Option<&[Region]>,
+    wait: impl Fn(Short) -> bool,
+) {
     let brought = match &job.routed {
-        Some(_) => bring(shared, job),
+        Some(_) => bring(shared, job, None),
         None => {
             let bytes = match &job.straight {
                 Some(source) => source.regions.iter().map(|region| region.size).sum(),
                 None => shared.files.scratch_len(&job.name, job.version),
             };
             let coming = Coming { tier: FileTier::Persistent, name: &job.name, bytes };
-            shared.with_room(coming, wait, || bring(shared, job))
+            shared.with_room(coming, wait, || bring(shared, job, memory))
         }
     };
     let _naming = shared.naming.lock();
@@ -97,17 +104,23 @@ pub(super) fn persist_one(shared: &Shared, job: &PersistJob, wait: impl Fn(Short
 }
 
 /// Copies a scratch file to its place in persistent; or writes there what has none, under a
-/// temporary name.
-fn bring(shared: &Shared, job: &PersistJob) -> Result<Option<Written>> {
+/// temporary name. A part of an aggregated file is written from `memory`, if there is that: where
+/// several processes write to one file, a file system lets one at a time, and none should read
+/// meanwhile.
+fn bring(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) -> Result<Option<Written>> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
     let place = job.place.as_ref();
-    let (hop, bytes, written) = match &job.straight {
-        None => {
+    let (hop, bytes, written) = match (&job.straight, place, memory) {
+        (None, Some(place), Some(regions)) => {
+            let put = |output: &mut Output| put_regions(output, regions);
+            (Hop::AtoF, shared.files.write_part(&job.name, job.version, place, put)?, None)
+        }
+        (None, ..) => {
             let routed = job.routed.as_deref();
             (Hop::FtoP, shared.files.persist(&job.name, job.version, routed, place)?, None)
         }
-        Some(source) => {
+        (Some(source), ..) => {
             let written = write_straight(shared, source, place)?;
             (from_memory(source), written.len, Some(written))
         }

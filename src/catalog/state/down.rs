@@ -152,6 +152,26 @@ impl State {
         Some(job)
     }
 
+    /// Whoever waits for the persistent copy of this checkpoint makes it, once it is known where to.
+    /// [`State::take_claimed`] follows.
+    pub fn claim_persist(&mut self, id: Id) {
+        self.set_claimed(id, true);
+    }
+
+    /// The copying of a checkpoint that was claimed, if it could begin now. If not, a worker does it
+    /// when it can.
+    pub fn take_claimed(&mut self, id: Id) -> Option<PersistJob> {
+        self.set_claimed(id, false);
+        self.take_persist(id)
+    }
+
+    fn set_claimed(&mut self, id: Id, claimed: bool) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.claimed = claimed;
+            self.reindex(id);
+        }
+    }
+
     /// Ends the making of a persistent copy. [`State::persist_settled_down`] follows.
     pub fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
         let written = result.is_ok();

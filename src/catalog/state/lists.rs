@@ -132,6 +132,7 @@ impl State {
                     && entry.persistent != FileCopy::Present
             }),
             persist: entry.persistent == FileCopy::Wanted
+                && !entry.claimed
                 && match entry.scratch {
                     FileCopy::Present => true,
                     FileCopy::Bypassed => readable.is_some(),

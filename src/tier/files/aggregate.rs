@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Files, Opened};
+use super::{Files, Opened, Output};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::aggregate::{self, Offsets};
@@ -62,6 +62,27 @@ impl Files {
         }
         self.enter_part(name, version, place, &temporary, bytes)?;
         Ok(bytes)
+    }
+
+    /// The same with what `put` writes, which is what the scratch file has.
+    pub fn write_part(
+        &self,
+        name: &str,
+        version: i32,
+        place: &Place,
+        put: impl FnOnce(&mut Output) -> Result<()>,
+    ) -> Result<u64> {
+        self.may_change()?;
+        let (data, _) = self.places_of(name, version)?;
+        let temporary = common_temporary(&data, "", place);
+        // Its digest is known since it was written to scratch.
+        let mut output = Output::within(open_shared(&temporary)?, temporary, place.offset, false);
+        put(&mut output)?;
+        self.seal_straight(&output)?;
+        let written = output.finish();
+        self.enter_part(name, version, place, &written.temporary, written.len)?;
+        self.persist_checksum(name, version, None, self.persistent_durability())?;
+        Ok(written.len)
     }
 
     /// Says in the roll that a part is in its place in the temporary file.

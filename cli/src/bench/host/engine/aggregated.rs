@@ -2,8 +2,8 @@
 //! bytes with bare system calls to the same file system: that of temporary files (`TMPDIR`).
 //!
 //! Where a process's part begins is agreed on over MPI in a job. Here the processes know it: their
-//! parts are of one length. From there on it is the library's own way: the scratch file, the copy of
-//! it to its place, and the file that gets its name from whoever comes last.
+//! parts are of one length. From there on it is the library's own way: the scratch file, the part in
+//! its place, and the file that gets its name from whoever comes last.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -66,7 +66,7 @@ pub fn run(bytes: u64, repeats: u32) -> Result<()> {
     let whole = size::show(u64::from(RANKS) * bytes);
     tell(&Figure::new(format!("write of {whole} by one process"), "GB/s", rates))?;
     let figure = Figure::new(
-        format!("{whole} from scratch to one aggregated file, {RANKS} processes"),
+        format!("{whole} to one aggregated file, {RANKS} processes"),
         "x its rate",
         copies,
     );
@@ -104,8 +104,11 @@ pub fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<()> 
         wait()?;
         let job = std::os::unix::process::parent_id();
         let place = Place { offset, ranks: RANKS, job, attempt: u64::from(round) };
-        engine.catalog.step(|state| state.want_persistent(id, Some(place)));
-        engine.wait_persistent(id, None)?;
+        engine.catalog.step(|state| {
+            state.claim_persist(id);
+            state.want_persistent(id, Some(place));
+        });
+        engine.wait_claimed(id, Some(&[region]))?;
         say("copied")?;
     }
     Ok(())
