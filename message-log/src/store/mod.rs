@@ -24,6 +24,8 @@ mod unpack;
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::callers;
+use crate::device;
 use crate::log::Position;
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
@@ -146,6 +148,9 @@ impl State {
                 .into());
         }
         self.check_head(&head)?;
+        // As where a part begins: here those that were open go on.
+        callers::check()?;
+        device::look()?;
         let predefined = Predefined::of(&self.mpi);
         let handles = Handles::read(&mut from, predefined, &self.store.comms)?;
         let unpacked = unpack::unpack(from, &handles, &self.mpi, regions)?;
