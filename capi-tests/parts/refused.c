@@ -6,6 +6,18 @@
  *   fatal     with the error handler that MPI begins with: the job ends
  */
 #include "parts.h"
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
+
+/* Open MPI has persistent collective calls before it has those of the standard. */
+#ifdef OMPI_HAVE_MPI_EXT_PCOLLREQ
+#define ALLREDUCE_INIT MPIX_Allreduce_init
+#define ALLREDUCE_INIT_NAME "MPIX_Allreduce_init"
+#elif MPI_VERSION >= 4
+#define ALLREDUCE_INIT MPI_Allreduce_init
+#define ALLREDUCE_INIT_NAME "MPI_Allreduce_init"
+#endif
 
 #define REFUSES(call, name)                                    \
     do {                                                       \
@@ -93,19 +105,74 @@ static void borders(void)
     part_end(5);
     MPI(MPI_Wait(&request, &status));
     MPI(MPI_Comm_free(&copy));
-#if MPI_VERSION >= 4
-    MPI(MPI_Allreduce_init(&rank, memory, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+#ifdef ALLREDUCE_INIT
+    MPI(ALLREDUCE_INIT(&rank, memory, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
     part_begin(5, 0);
-    REFUSES(MPI_Start(&request), "MPI_Start");
+    REFUSES(MPI_Start(&request), ALLREDUCE_INIT_NAME "|MPI_Start");
     part_end(5);
     MPI(MPI_Start(&request));
     part_begin(5, 0);
-    REFUSES(MPI_Wait(&request, &status), "MPI_Wait");
+    REFUSES(MPI_Wait(&request, &status), ALLREDUCE_INIT_NAME "|MPI_Wait");
     part_end(5);
     MPI(MPI_Wait(&request, &status));
     MPI(MPI_Request_free(&request));
 #endif
 }
+
+#ifdef OMPI_HAVE_MPI_EXT_PCOLLREQ
+static void persistent(void)
+{
+    const MPI_Comm world = MPI_COMM_WORLD;
+    const MPI_Datatype t = MPI_INT;
+    const MPI_Datatype types[16] = {MPI_INT};
+    const MPI_Info info = MPI_INFO_NULL;
+    const int counts[16] = {0}, places[16] = {0};
+    const MPI_Aint far[16] = {0};
+    MPI_Request r;
+    int *to = memory + 8, *from = memory;
+    REFUSES(MPIX_Allgather_init(from, 1, t, to, 1, t, world, info, &r), "MPIX_Allgather_init");
+    REFUSES(MPIX_Allgatherv_init(from, 0, t, to, counts, places, t, world, info, &r),
+            "MPIX_Allgatherv_init");
+    REFUSES(MPIX_Allreduce_init(from, to, 1, t, MPI_SUM, world, info, &r), "MPIX_Allreduce_init");
+    REFUSES(MPIX_Alltoall_init(from, 1, t, to, 1, t, world, info, &r), "MPIX_Alltoall_init");
+    REFUSES(MPIX_Alltoallv_init(from, counts, places, t, to, counts, places, t, world, info, &r),
+            "MPIX_Alltoallv_init");
+    REFUSES(MPIX_Alltoallw_init(from, counts, places, types, to, counts, places, types, world, info,
+                                &r),
+            "MPIX_Alltoallw_init");
+    REFUSES(MPIX_Barrier_init(world, info, &r), "MPIX_Barrier_init");
+    REFUSES(MPIX_Bcast_init(to, 1, t, 0, world, info, &r), "MPIX_Bcast_init");
+    REFUSES(MPIX_Exscan_init(from, to, 1, t, MPI_SUM, world, info, &r), "MPIX_Exscan_init");
+    REFUSES(MPIX_Gather_init(from, 1, t, to, 1, t, 0, world, info, &r), "MPIX_Gather_init");
+    REFUSES(MPIX_Gatherv_init(from, 0, t, to, counts, places, t, 0, world, info, &r),
+            "MPIX_Gatherv_init");
+    REFUSES(MPIX_Neighbor_allgather_init(from, 1, t, to, 1, t, world, info, &r),
+            "MPIX_Neighbor_allgather_init");
+    REFUSES(MPIX_Neighbor_allgatherv_init(from, 0, t, to, counts, places, t, world, info, &r),
+            "MPIX_Neighbor_allgatherv_init");
+    REFUSES(MPIX_Neighbor_alltoall_init(from, 1, t, to, 1, t, world, info, &r),
+            "MPIX_Neighbor_alltoall_init");
+    REFUSES(MPIX_Neighbor_alltoallv_init(from, counts, places, t, to, counts, places, t, world, info,
+                                         &r),
+            "MPIX_Neighbor_alltoallv_init");
+    REFUSES(MPIX_Neighbor_alltoallw_init(from, counts, far, types, to, counts, far, types, world,
+                                         info, &r),
+            "MPIX_Neighbor_alltoallw_init");
+    REFUSES(MPIX_Reduce_init(from, to, 1, t, MPI_SUM, 0, world, info, &r), "MPIX_Reduce_init");
+    REFUSES(MPIX_Reduce_scatter_block_init(from, to, 1, t, MPI_SUM, world, info, &r),
+            "MPIX_Reduce_scatter_block_init");
+    REFUSES(MPIX_Reduce_scatter_init(from, to, counts, t, MPI_SUM, world, info, &r),
+            "MPIX_Reduce_scatter_init");
+    REFUSES(MPIX_Scan_init(from, to, 1, t, MPI_SUM, world, info, &r), "MPIX_Scan_init");
+    REFUSES(MPIX_Scatter_init(from, 1, t, to, 1, t, 0, world, info, &r), "MPIX_Scatter_init");
+    REFUSES(MPIX_Scatterv_init(from, counts, places, t, to, 0, t, 0, world, info, &r),
+            "MPIX_Scatterv_init");
+}
+#else
+static void persistent(void)
+{
+}
+#endif
 
 static void processes(void)
 {
@@ -161,6 +228,7 @@ int main(int argc, char **argv)
     windows(1);
     files(1);
     processes();
+    persistent();
     /* The part goes on. */
     MPI(MPI_Barrier(MPI_COMM_WORLD));
     part_end(5);
@@ -168,6 +236,7 @@ int main(int argc, char **argv)
     windows(1);
     files(1);
     processes();
+    persistent();
     MPI(MPI_Barrier(MPI_COMM_WORLD));
     replay_end(5);
     PART(VELOC_Part_free(5));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
+use crate::mpi::OPEN_MPI;
 use crate::program::{compiler, finish, sources, staged};
 
 /// How a program gets at MPI.
@@ -46,6 +47,10 @@ fn compile(compiler: &str, interface: Interface, name: &str, linked: bool) -> Pa
     let folder = folder(&format!("{compiler}-{name}-{interface:?}-{how}"));
     let mut command = Command::new(compiler);
     command.args(["-cpp", "-g", "-Wall", "-Wextra"]).args(interface.flags()).arg("-I").arg(parts());
+    if compiler == OPEN_MPI.fortran {
+        // It has persistent collective calls by names of its own.
+        command.arg("-DWITH_MPIX");
+    }
     command.arg("-J").arg(&folder).arg(staged().fortran().join("veloc_parts.f90"));
     command.args(["support", name].map(|file| parts().join(format!("{file}.F90"))));
     let executable = folder.join(name);

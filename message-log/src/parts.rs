@@ -165,7 +165,8 @@ impl Parts {
         replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
         (numbers, begun): (u64, u64),
     ) -> Parts {
-        Parts { log, instances, open, numbers, begun, replaced, ..Parts::default() }
+        let has_lost = instances.iter().any(|instance| instance.broken.is_some());
+        Parts { log, instances, open, numbers, begun, replaced, has_lost, can_repeat: false }
     }
 
     /// The log.

@@ -52,6 +52,8 @@ struct Run {
     /// What it has seen, with the number of the real call that each comes from.
     seen: Vec<(usize, Message)>,
     is_closed: bool,
+    /// It was broken off while it was recorded.
+    is_lost: bool,
     /// The real call before which it began.
     begin: usize,
     /// The runs that were open around it.
@@ -118,6 +120,16 @@ impl Model {
         self.place(run, self.run(run).seen.len())
     }
 
+    /// The runs that get what is called now.
+    fn recorded(&self) -> Vec<usize> {
+        let goes_on = |open: &&ModelOpen| !matches!(open, ModelOpen::Replay(_, _, false, _));
+        let record = |open: &ModelOpen| match open {
+            ModelOpen::Record(run) => Some(*run),
+            ModelOpen::Replay(..) => None,
+        };
+        self.open.iter().rev().take_while(goes_on).filter_map(record).collect()
+    }
+
     fn number(open: &ModelOpen) -> usize {
         match open {
             ModelOpen::Record(run) | ModelOpen::Replay(run, ..) => *run,
@@ -147,6 +159,8 @@ enum Step {
     Polls {
         times: usize,
     },
+    /// What is received cannot be kept.
+    Lose,
     /// Another process goes on.
     Restart,
 }
@@ -161,6 +175,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0..100, prop_oneof![0..30usize, 100..5000usize])
             .prop_map(|(tag, len)| Step::Call { tag, len }),
         2 => (1..5usize).prop_map(|times| Step::Polls { times }),
+        1 => Just(Step::Lose),
         1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 0..60)
@@ -179,6 +194,10 @@ impl Test {
             None => {
                 assert_ne!(self.parts.source(), Some(Source::Log));
                 if self.parts.source().is_some() {
+                    let is_whole = |run: &usize| !self.model.run(*run).is_lost;
+                    let can_log = self.model.recorded().iter().any(is_whole);
+                    assert_eq!(self.parts.can_log(), can_log);
+                    let message = if can_log { message } else { Message { len: 0, ..message } };
                     let outcome = message.outcome(&mut self.arena);
                     self.parts.record(message.shape(), outcome);
                     self.see(self.model.real, message);
@@ -234,7 +253,8 @@ impl Test {
                     None => self.model.real,
                 };
                 let around = self.model.open.iter().map(Model::number).collect();
-                let run = Run { id, keep, seen: Vec::new(), is_closed: false, begin, around };
+                let (seen, is_closed, is_lost) = (Vec::new(), false, false);
+                let run = Run { id, keep, seen, is_closed, is_lost, begin, around };
                 self.model.open.push(ModelOpen::Record(self.model.runs.len()));
                 self.model.runs.push(Some(run));
             }
@@ -282,8 +302,14 @@ impl Test {
                     })
                 });
                 let begun = self.parts.replay_begin(id);
+                let run = here.or(ready.first());
+                if run.is_some_and(|run| self.model.run(*run).is_lost) {
+                    let Err(Fault::Text(why)) = begun else { panic!("{begun:?}") };
+                    assert!(why.contains("no room for it"), "{why}");
+                    return;
+                }
                 assert_eq!(begun.is_ok(), !ready.is_empty(), "{begun:?}");
-                if let Some(run) = here.or(ready.first()) {
+                if let Some(run) = run {
                     let runs = self.model.runs.len();
                     self.model.open.push(ModelOpen::Replay(*run, 0, here.is_some(), runs));
                 }
@@ -291,6 +317,12 @@ impl Test {
             Step::Free { id } => self.free(id),
             Step::Call { tag, len } => self.call(Message { tag, len }),
             Step::Polls { times } => (0..times).for_each(|_| self.call(Message::POLL)),
+            Step::Lose => {
+                self.parts.lose("no room for it");
+                for run in self.model.recorded() {
+                    self.model.runs[run].as_mut().unwrap().is_lost = true;
+                }
+            }
             Step::Restart => {
                 let unpacked = moved(&self.parts);
                 (self.parts, self.arena) = (unpacked.parts, unpacked.arena);

@@ -35,6 +35,8 @@ pub const BUSY: u8 = 3;
 pub const ALIEN: u8 = 4;
 /// A replay is open that cannot go on, as a call has panicked: no call is passed on, all fail.
 const FAILED: u8 = 5;
+/// All calls are passed on for good, as a call has panicked when parts had begun: their log is lost.
+const LOST: u8 = 6;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
@@ -61,7 +63,8 @@ pub fn is_inside() -> bool {
     matches!(phase(), INSIDE | FAILED)
 }
 
-/// Whether no part can be open or logged: MPI has not begun or has ended, or several threads use it.
+/// Whether no part can be open or logged: MPI has not begun or has ended, several threads use it, or a
+/// call has panicked before the first part.
 pub fn has_no_parts() -> bool {
     matches!(phase(), UNKNOWN | ALIEN)
 }
@@ -189,8 +192,13 @@ fn prepare() -> Result<(), String> {
 #[cold]
 fn give_up(state: &mut State, text: &str) {
     state.failed = Some(text.into());
-    // In a replay nothing may be sent.
-    let after = if state.parts.source() == Some(Source::Log) { FAILED } else { ALIEN };
+    let after = match state.parts.source() {
+        // In a replay nothing may be sent.
+        Some(Source::Log) => FAILED,
+        Some(Source::Mpi) => LOST,
+        None if state.parts.now() > 0 => LOST,
+        None => ALIEN,
+    };
     PHASE.store(after, Ordering::Relaxed);
 }
 
@@ -300,8 +308,8 @@ mod tests {
         unsafe { *STATE.0.get() = Some(state) };
     }
 
-    /// Catches a panic that crosses to C, one after which half-done state is used, and messages that
-    /// are sent really by a replay that cannot go on.
+    /// Catches a panic that crosses to C, one after which half-done state is used, messages that are
+    /// sent really by a replay that cannot go on, and a checkpoint that silently lacks the log.
     #[test]
     fn after_a_panic_every_call_fails_or_is_passed_on() {
         begin(|state| {
@@ -310,8 +318,9 @@ mod tests {
         assert_eq!(call(|_| 7), 7);
         assert_ne!(call(|_| panic!("out of bounds")), 0);
         // What was recorded goes on without this library, which is not used any more.
-        assert_eq!(phase(), ALIEN);
+        assert_eq!((phase(), at()), (LOST, None));
         assert!(with(|_| ()).is_err_and(|text| text.contains("out of bounds")));
+        assert!(crate::store::tests::refusal().is_some_and(|text| text.contains("out of bounds")));
 
         begin(|state| {
             state.parts.begin(1, 0).unwrap();
@@ -321,6 +330,7 @@ mod tests {
         assert_ne!(call(|_| panic!("out of bounds")), 0);
         assert_eq!(at(), Some(At::Inside));
         assert_ne!(call(|_| 0), 0);
+        assert!(crate::store::tests::refusal().is_some_and(|text| text.contains("out of bounds")));
         close();
         assert_eq!(phase(), ALIEN);
 
@@ -331,5 +341,7 @@ mod tests {
         // SAFETY: as above.
         assert_ne!(unsafe { outside(|_| panic!("out of bounds")) }, 0);
         assert_eq!(phase(), ALIEN);
+        // There was nothing to lose.
+        assert_eq!(crate::store::tests::refusal(), None);
     }
 }

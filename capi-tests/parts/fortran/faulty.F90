@@ -14,6 +14,9 @@ program faulty
   integer, asynchronous :: memory(4)
   integer :: err, i
   integer(MPI_ADDRESS_KIND) :: place
+#if defined(WITH_MPIX) && !defined(WITH_F08)
+  external :: MPIX_Barrier_init
+#endif
 
   call begin_program()
   call MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN IERR)
@@ -36,6 +39,10 @@ program faulty
   call refused('MPI_File_open')
   call MPI_Comm_idup(MPI_COMM_WORLD, copy, request, ierr)
   call refused('MPI_Comm_idup')
+#if defined(WITH_MPIX) && !defined(WITH_F08)
+  call MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, request, ierr)
+  call refused('MPIX_Barrier_init')
+#endif
   call part(VELOC_Part_end, 5)
   call part(VELOC_Part_free, 5)
   call MPI_Win_free(window IERR)

@@ -158,40 +158,50 @@ refused! {
     MPI_Intercomm_create_from_groups: (a0 a1 a2 a3 a4 a5 a6 a7);
 }
 
-// Persistent collective calls.
+// Persistent collective calls, also as Open MPI had them before the standard (`mpi-ext.h`).
 refused! {
-    MPI_Allgather_init MPI_Allgather_init_c: (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Allgatherv_init MPI_Allgatherv_init_c: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Allreduce_init MPI_Allreduce_init_c:
-        (sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Alltoall_init MPI_Alltoall_init_c: (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Alltoallv_init MPI_Alltoallv_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Alltoallw_init MPI_Alltoallw_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Barrier_init: (comm info; request) on comm;
-    MPI_Bcast_init MPI_Bcast_init_c: (buffer count datatype root comm info; request) on comm;
-    MPI_Exscan_init MPI_Exscan_init_c:
-        (sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Gather_init MPI_Gather_init_c: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Gatherv_init MPI_Gatherv_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c:
+    MPI_Allgather_init MPI_Allgather_init_c MPIX_Allgather_init:
         (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c:
+    MPI_Allgatherv_init MPI_Allgatherv_init_c MPIX_Allgatherv_init:
         (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c:
+    MPI_Allreduce_init MPI_Allreduce_init_c MPIX_Allreduce_init:
+        (sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Alltoall_init MPI_Alltoall_init_c MPIX_Alltoall_init:
         (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
-    MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c:
+    MPI_Alltoallv_init MPI_Alltoallv_init_c MPIX_Alltoallv_init:
         (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c:
+    MPI_Alltoallw_init MPI_Alltoallw_init_c MPIX_Alltoallw_init:
         (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
-    MPI_Reduce_init MPI_Reduce_init_c:
+    MPI_Barrier_init MPIX_Barrier_init: (comm info; request) on comm;
+    MPI_Bcast_init MPI_Bcast_init_c MPIX_Bcast_init:
+        (buffer count datatype root comm info; request) on comm;
+    MPI_Exscan_init MPI_Exscan_init_c MPIX_Exscan_init:
+        (sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Gather_init MPI_Gather_init_c MPIX_Gather_init: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Gatherv_init MPI_Gatherv_init_c MPIX_Gatherv_init:
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c MPIX_Neighbor_allgather_init:
+        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c MPIX_Neighbor_allgatherv_init:
+        (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c MPIX_Neighbor_alltoall_init:
+        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+    MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c MPIX_Neighbor_alltoallv_init:
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c MPIX_Neighbor_alltoallw_init:
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Reduce_init MPI_Reduce_init_c MPIX_Reduce_init:
         (sendbuf recvbuf count datatype op root comm info; request) on comm;
-    MPI_Reduce_scatter_block_init MPI_Reduce_scatter_block_init_c:
+    MPI_Reduce_scatter_block_init MPI_Reduce_scatter_block_init_c MPIX_Reduce_scatter_block_init:
         (sendbuf recvbuf recvcount datatype op comm info; request) on comm;
-    MPI_Reduce_scatter_init MPI_Reduce_scatter_init_c:
+    MPI_Reduce_scatter_init MPI_Reduce_scatter_init_c MPIX_Reduce_scatter_init:
         (sendbuf recvbuf recvcounts datatype op comm info; request) on comm;
-    MPI_Scan_init MPI_Scan_init_c: (sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Scatter_init MPI_Scatter_init_c: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
-    MPI_Scatterv_init MPI_Scatterv_init_c: (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+    MPI_Scan_init MPI_Scan_init_c MPIX_Scan_init:
+        (sendbuf recvbuf count datatype op comm info; request) on comm;
+    MPI_Scatter_init MPI_Scatter_init_c MPIX_Scatter_init:
+        (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Scatterv_init MPI_Scatterv_init_c MPIX_Scatterv_init:
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
 }
 
 // Calls whose result is not known when they return.

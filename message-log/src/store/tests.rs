@@ -63,6 +63,20 @@ fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Region]) -> Result<U
     unpack::unpack(from, &handles, &mpi, regions)
 }
 
+/// Why a checkpoint that is taken now does not get the log, if it is refused.
+pub(crate) fn refusal() -> Option<String> {
+    let mut written = Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0 };
+    let mut reason = [0 as c_char; 400];
+    // SAFETY: no regions, and places of ours.
+    let code = unsafe {
+        let (text, room) = (reason.as_mut_ptr(), reason.len());
+        write_object(std::ptr::null(), 0, &mut written, text, room)
+    };
+    assert!(written.bytes.is_null());
+    let text = reason.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    (code != 0).then(|| String::from_utf8(text).unwrap())
+}
+
 /// The parts of another process that goes on with these.
 pub(crate) fn moved(parts: &Parts) -> Unpacked {
     let packed = packed(parts, &comms(&[]), &[]).unwrap();
