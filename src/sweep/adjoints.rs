@@ -1,7 +1,7 @@
 //! Stored adjoints: the newest that every process has in its files stays, and what is older goes.
 //!
 //! A file comes to its place in the background, at a time of its own in every process. So each
-//! process says when they meet ([`meetings`](super::meetings)) which one it has for certain, and at any
+//! process says when they meet ([`meetings`]) which one it has for certain, and at any
 //! moment there is one that all have.
 
 use std::collections::BTreeSet;
