@@ -10,6 +10,7 @@ use crate::device;
 use crate::divergence;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
+use crate::resend::exchange::Waiter;
 use crate::state::{self, State};
 
 /// The call did what it says; as in `veloc/defs.h`.
@@ -70,7 +71,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
         state.parts.end(id)?;
         if let (Some((instance, mark)), Some(resend)) = (marked, &mut state.resend) {
             resend.ended(&state.mpi, instance, id, mark);
-            resend.hear(&state.mpi, &mut state.parts, false);
+            resend.hear(&state.mpi, &mut state.parts, None);
         }
         Ok(())
     })
@@ -89,7 +90,7 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
         device::look().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
-            resend.hear(&state.mpi, &mut state.parts, true);
+            resend.hear(&state.mpi, &mut state.parts, Some(Waiter::Replay));
         }
         state.parts.replay_begin(id)
     })

@@ -89,6 +89,20 @@ fn a_request_under_way_is_no_part_of_a_checkpoint() {
     }
 }
 
+/// Catches a checkpoint that waits for other processes and does not say so.
+#[test]
+fn a_checkpoint_that_waits_says_what_for() {
+    for mpi in &EVERY_MPI {
+        let job = job();
+        let said = job.path("said");
+        let arguments = format!("{} {}", job.path("veloc.cfg").display(), said.display());
+        let Some(run) = run(mpi, Library::Linked, 2, "late", &arguments) else { continue };
+        let _ = run.succeed();
+        let said = fs::read_to_string(said).unwrap();
+        assert!(said.contains("rank 0") && said.contains("has ended part 7"), "{said}");
+    }
+}
+
 /// Catches a log that is believed though its bytes are others, communicators that are taken for
 /// others, and a process that goes on without its log.
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! To wait for them then is safe: all of them come from first runs, no first run waits for a replay
 //! or for what comes after it, and a process that has come to its `MPI_Finalize` reports that it has
-//! no more to tell.
+//! no more to tell. A checkpoint with the log waits for them, too, so that what is stored means the same
+//! to all processes. That is safe behind parts that are right-tight.
 //!
 //! Each report is preceded by one word of every process, whether it has one. So processes that have
 //! all come to `MPI_Finalize` tell each other no more than that.
@@ -19,7 +20,30 @@ use crate::pmpi;
 use crate::refuse;
 
 /// After so long a wait for others is said.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What waits for the reports of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiter {
+    /// A replay, which may run any part of those that have ended.
+    Replay,
+    /// A checkpoint. It is no part of a first run that others do not wait for: what one waits for in
+    /// its part may lie behind the checkpoint.
+    Checkpoint,
+}
+
+impl Waiter {
+    /// What is said of it, behind what this process has done.
+    fn text(self) -> &'static str {
+        match self {
+            Waiter::Replay => "waiting for the others to have ended it as well (VELOC_PART_RESEND)",
+            Waiter::Checkpoint => {
+                "its checkpoint waits for the others to have ended it as well (VELOC_PART_RESEND); \
+                 for ever, if one of them waits in it for what comes behind the checkpoint"
+            }
+        }
+    }
+}
 
 /// The processes, and how they tell each other something.
 #[derive(Clone, Copy, Debug)]
@@ -171,14 +195,13 @@ impl Exchange {
         has_news && self.pending.is_done(mpi)
     }
 
-    /// Waits until all reports are there, or cannot come. Says so if that takes long and `says`.
-    pub fn wait(&mut self, mpi: &Mpi, says: bool) {
-        let (since, mut is_said) = (Instant::now(), !says);
+    /// Waits until all reports are there, or cannot come. If that takes long, says who waits, if
+    /// anybody is to be told of.
+    pub fn wait(&mut self, mpi: &Mpi, mut waiter: Option<Waiter>) {
+        let since = Instant::now();
         while !self.is_done(mpi) {
-            if !is_said && since.elapsed() > PATIENCE {
-                let text = "waiting for the others to have ended it as well (VELOC_PART_RESEND)";
-                refuse::say(mpi, &format!("this process {}: {text}", self.of));
-                is_said = true;
+            if let Some(waiter) = waiter.take_if(|_| since.elapsed() > PATIENCE) {
+                refuse::say(mpi, &format!("this process {}: {}", self.of, waiter.text()));
             }
             std::thread::yield_now();
         }

@@ -33,7 +33,7 @@ use crate::parts::Parts;
 use crate::pmpi;
 use closed::Closed;
 use comms::Comms;
-use exchange::{Channel, Exchange};
+use exchange::{Channel, Exchange, Waiter};
 use report::{Report, Subject};
 use streams::Streams;
 use survey::{Survey, Verdict};
@@ -119,12 +119,11 @@ impl Resend {
         self.under_way.push_back(Exchange::begin(mpi, &self.channel, &report, of, names));
     }
 
-    /// Takes the verdicts that are there. With `all` it waits for all of them: before a replay, which
-    /// may run parts inside of which the verdict is not known yet.
-    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, all: bool) {
+    /// Takes the verdicts that are there; all of them, if something waits for them.
+    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waiter: Option<Waiter>) {
         while let Some(first) = self.under_way.front_mut() {
-            if all {
-                first.wait(mpi, true);
+            if waiter.is_some() {
+                first.wait(mpi, waiter);
             } else if !first.is_done(mpi) {
                 return;
             }
@@ -151,7 +150,7 @@ impl Resend {
             self.under_way.push_back(exchange);
         }
         for mut exchange in self.under_way.drain(..) {
-            exchange.wait(mpi, false);
+            exchange.wait(mpi, None);
         }
         let mut comm = 0usize;
         let at = (&raw mut comm).cast();

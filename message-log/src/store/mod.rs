@@ -32,6 +32,7 @@ use crate::parts::{Instance, Open, Parts};
 use crate::pmpi;
 use crate::refuse;
 use crate::requests::{Life, Request};
+use crate::resend::exchange::Waiter;
 use crate::state::{self, State};
 use bytes::{Reader, Result};
 use comms::{Communicators, Handles, Numbers, Predefined};
@@ -89,7 +90,7 @@ impl State {
         }
         if let Some(resend) = &mut self.resend {
             // Who is told of a message that is sent again, and who is not, must not depend on when.
-            resend.hear(&self.mpi, &mut self.parts, true);
+            resend.hear(&self.mpi, &mut self.parts, Some(Waiter::Checkpoint));
         }
         let lineage = *self.store.lineage.get_or_insert_with(draw);
         let counts = |resend: &crate::resend::Resend| [resend.begun, resend.dropped, resend.resent];
