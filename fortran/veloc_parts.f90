@@ -1,8 +1,9 @@
 ! Messages of checkpointed parts, logged and replayed: module veloc_parts.
 !
-! Each procedure calls the C function of its name in veloc-mpi.h, with its result as the last argument;
-! the reason of a failure is given by VELOC_Part_error. Calls of MPI are logged whether they are made
-! with `use mpi_f08`, `use mpi` or mpif.h.
+! Each procedure calls the C function of its name in veloc-mpi.h, with its result as the last argument
+! (0 for success, as VELOC_SCES of the module veloc); the reason of a failure is given by
+! VELOC_Part_error. Calls of MPI are logged whether they are made with `use mpi_f08`, `use mpi` or
+! mpif.h.
 !
 ! To be compiled by the compiler of the program that uses it. Needs libveloc-mpi.so and nothing else.
 module veloc_parts

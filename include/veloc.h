@@ -917,7 +917,7 @@ int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
  *
  * @param schedule  a schedule with the settings that the one before the crash had
  * @param states    for each slot the state that was stored there last, needed or not; -1: none that
- *                  is whole
+ *                  is whole; no other number that is not a state's is taken
  * @param slots     how many slots that are
  * @param adjoint   the state that the last stored adjoint belongs to; -1: none was stored
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong

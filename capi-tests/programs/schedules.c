@@ -54,7 +54,7 @@ static void wrong_uses(void)
     VELOC_Schedule *schedule = NULL;
     VELOC_Action action;
     VELOC_Cost cost;
-    int64_t distance = 0;
+    int64_t distance = 0, beyond[] = {0, 101}, negative[] = {-7, 1}, fit[] = {0, 100, -1};
     size_t size = 0;
     REFUSED(VELOC_Schedule_create_online(0, &schedule), "slots = 0");
     OK(VELOC_Schedule_create_online(3, &schedule));
@@ -70,6 +70,10 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_set_disk(schedule, 1, -1, 1), "write cost -1");
     REFUSED(VELOC_Schedule_set_failures(schedule, 0, 1, 1), "mtbf = 0");
     REFUSED(VELOC_Schedule_least_distance(schedule, NULL), "NULL");
+    REFUSED(VELOC_Schedule_resume(schedule, beyond, 2, -1), "state 101 of slot 1: the states are 0 to 100");
+    REFUSED(VELOC_Schedule_resume(schedule, negative, 2, -1), "state -7 of slot 0");
+    REFUSED(VELOC_Schedule_resume(schedule, fit, 3, 101), "state 101 of the stored adjoint");
+    REFUSED(VELOC_Schedule_resume(schedule, fit, 3, -2), "state -2 of the stored adjoint");
     OK(VELOC_Schedule_least_distance(schedule, &distance));
     OK(VELOC_Schedule_cost(schedule, &cost));
     size = (size_t)cost.advances;
@@ -81,6 +85,7 @@ static void wrong_uses(void)
     CHECK(cost.advances > (int64_t)size);
     REFUSED(VELOC_Schedule_pack(schedule, NULL, NULL), "size is NULL");
     REFUSED(VELOC_Schedule_pack(NULL, NULL, &size), "schedule is NULL");
+    OK(VELOC_Schedule_resume(schedule, fit, 3, 100));
     OK(VELOC_Schedule_free(schedule));
     REFUSED(VELOC_Schedule_unpack(NULL, 3, &schedule), "NULL");
     REFUSED(VELOC_Schedule_unpack("VSch\1", 5, &schedule), "byte 5");

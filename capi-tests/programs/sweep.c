@@ -249,7 +249,7 @@ static void refuse(void)
     REFUSED(VELOC_Adjoint_run(&bad), "mtbf = 0");
     BAD(rule = 4, "rule 4");
     BAD(flags = 2, "flags are 2");
-    BAD(time_limit = -1, "-1 seconds");
+    BAD(time_limit = -1, "time_limit = -1 seconds: it is 0 (none) or more");
     BAD(protect = NULL, "protect|NULL");
     BAD(forward = NULL, "forward|NULL");
     BAD(adjoint = NULL, "adjoint|NULL");

@@ -295,8 +295,9 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
         )));
     }
     let limit = (what.time_limit != 0.0).then(|| Duration::try_from_secs_f64(what.time_limit));
-    let limit = limit.transpose().map_err(|error| {
-        Error::invalid(format!("time_limit = {} seconds: {error}", what.time_limit))
+    let limit = limit.transpose().map_err(|_| {
+        let text = "it is 0 (none) or more, and at most 1.8e19";
+        Error::invalid(format!("time_limit = {} seconds: {text}", what.time_limit))
     })?;
     let failures = [what.mtbf, what.write_cost, what.turn_cost];
     let missing = |what: &str| Error::invalid(format!("the callback {what} is NULL"));

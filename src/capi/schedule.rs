@@ -8,6 +8,7 @@ use super::{
     VELOC_ACTION_TAKESHOT, VELOC_ACTION_TERMINATE, VELOC_ACTION_YOUTURN,
     VELOC_ACTION_YOUTURN_WITH_CHECK,
 };
+use crate::adjoint::binomial::MAX_STEPS;
 use crate::adjoint::course::Course;
 use crate::adjoint::resume::Survivors;
 use crate::adjoint::schedule::{Action, Stored};
@@ -131,7 +132,7 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
 ///
 /// @param schedule  a schedule with the settings that the one before the crash had
 /// @param states    for each slot the state that was stored there last, needed or not; -1: none that
-///                  is whole
+///                  is whole; no other number that is not a state's is taken
 /// @param slots     how many slots that are
 /// @param adjoint   the state that the last stored adjoint belongs to; -1: none was stored
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
@@ -157,19 +158,33 @@ pub unsafe extern "C" fn VELOC_Schedule_resume(
             // SAFETY: not NULL, and the caller's promise.
             _ => unsafe { std::slice::from_raw_parts(states, length) },
         };
-        let stored = states.iter().zip(0_u64..);
-        let survivors = Survivors {
-            states: stored
-                .filter_map(|(&state, slot)| {
-                    Some(Stored { state: u64::try_from(state).ok()?, slot })
-                })
-                .collect(),
-            adjoint: u64::try_from(adjoint).ok(),
+        // SAFETY: the caller's promise.
+        let course = unsafe { course(schedule) }?;
+        let mut survivors = Survivors {
+            states: Vec::new(),
+            adjoint: survived(adjoint, course.steps(), || "the stored adjoint".into())?,
             at_start: true,
         };
-        // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.resume(&survivors)
+        for (&state, slot) in states.iter().zip(0_u64..) {
+            let state = survived(state, course.steps(), || format!("slot {slot}"))?;
+            survivors.states.extend(state.map(|state| Stored { state, slot }));
+        }
+        course.resume(&survivors)
     })
+}
+
+/// The state that a slot has or an adjoint belongs to, `None` for -1. No state is beyond the last of
+/// `steps`, which is 0 where it is not known yet.
+fn survived(state: i64, steps: u64, place: impl Fn() -> String) -> Result<Option<u64>> {
+    let most = if steps == 0 { MAX_STEPS } else { steps };
+    match u64::try_from(state) {
+        Ok(state) if state <= most => Ok(Some(state)),
+        Err(_) if state == -1 => Ok(None),
+        _ => Err(Error::invalid(format!(
+            "state {state} of {}: the states are 0 to {most}, and -1 is none",
+            place()
+        ))),
+    }
 }
 
 /// The next action.

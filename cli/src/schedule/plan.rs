@@ -55,8 +55,8 @@ pub struct Figures {
     pub max_gap: u64,
     /// The states that are stored in the first sweep.
     pub first_sweep: Vec<u64>,
-    /// The least resilience distance that costs nothing.
-    pub least_resilience: u64,
+    /// The least resilience distance that costs nothing; `None` where there can be none.
+    pub least_resilience: Option<u64>,
     /// The advances of a schedule that knows the end and has all slots in memory, if this one has not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ideal_advances: Option<u128>,
@@ -127,7 +127,8 @@ impl Figures {
             repetition: outlook.repetition,
             max_gap: outlook.max_gap,
             first_sweep: outlook.first_sweep,
-            least_resilience: least_free(plan.steps, plan.slots),
+            least_resilience: (!online && disk.is_none())
+                .then(|| least_free(plan.steps, plan.slots)),
             ideal_advances: (*online || disk.is_some()).then_some(ideal),
             transfers: disk.map(|disk| Transfers::of(plan, disk)),
             crash,

@@ -45,8 +45,8 @@ pub fn show(problem: &Problem, report: &Report) -> String {
         row("steps not recorded, and disk, in steps", format!("{:.1}", transfers.cost));
     }
     row("largest distance in the first sweep", figures.max_gap.to_string());
-    if !problem.online && problem.disk.is_none() {
-        row("least distance that costs nothing", figures.least_resilience.to_string());
+    if let Some(least) = figures.least_resilience {
+        row("least distance that costs nothing", least.to_string());
     }
     if let Some(crash) = &figures.crash {
         row("crash with the adjoint at state", crash.crash_after.to_string());

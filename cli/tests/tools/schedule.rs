@@ -75,6 +75,7 @@ fn an_end_that_is_not_known() {
         ["advances", "ideal_advances"].map(|name| found[name].as_u64().unwrap());
     assert!(ideal < advances && advances < ideal * 11 / 10, "{advances}, {ideal}");
     assert_eq!((&found["repetition"], &found["plan"]["online"]), (&json!(7), &json!(true)));
+    assert_eq!(found["least_resilience"], json!(null));
     let text = job.veloc("schedule --steps 300 --slots 4 --online --out pass").success();
     assert!(text.contains("the same with known end"), "{text}");
     for (arguments, words) in [
@@ -94,6 +95,7 @@ fn slots_on_disk() {
     let count = |name: &str| found[name].as_f64().unwrap();
     let cost = count("advances") + 5.0 * count("disk_writes") + 3.0 * count("disk_reads");
     assert_eq!(count("cost"), cost);
+    assert_eq!(found["least_resilience"], json!(null));
     assert!(count("ideal_advances") <= count("advances"));
     assert!(count("restart_advances") >= count("undisturbed_advances"));
     let text = job.veloc(&format!("{asked} --out disk")).success();
