@@ -87,7 +87,9 @@ fn the_module_of_parts_calls_what_there_is() {
         .map(|(name, _)| name)
         .filter(|name| name.starts_with("VELOC_"))
         .collect();
-    let offered = exported.iter().filter(|name| name.starts_with("VELOC_")).copied().collect();
+    // What the checkpoint library asks for is no program's.
+    let is_offered = |name: &&&str| name.starts_with("VELOC_") && **name != "VELOC_Part_log";
+    let offered = exported.iter().filter(is_offered).copied().collect();
     assert_eq!(bound, offered);
 }
 
