@@ -13,7 +13,7 @@ endif()
 find_program(VELOC_CARGO cargo HINTS ENV CARGO_HOME "$ENV{HOME}/.cargo" PATH_SUFFIXES bin
     DOC "The program cargo")
 if(NOT VELOC_CARGO)
-    message(FATAL_ERROR "cargo was not found: install a Rust toolchain (1.85 or newer), or set CARGO")
+    message(FATAL_ERROR "cargo was not found: install a Rust toolchain (1.88 or newer), or set CARGO")
 endif()
 set(VELOC_RUSTC "$ENV{RUSTC}" CACHE STRING "The compiler rustc; empty: the one that cargo takes")
 # The same, by its path.

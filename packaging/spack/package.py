@@ -27,7 +27,7 @@ class Veloc(CMakePackage):
     # application.
     depends_on("c", type="build")
     depends_on("cxx", type="build", when="+cxx")
-    depends_on("rust@1.85:", type="build")
+    depends_on("rust@1.88:", type="build")
     depends_on("cmake@3.20:", type="build")
 
     conflicts("platform=darwin")

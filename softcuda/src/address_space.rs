@@ -79,7 +79,7 @@ impl AddressSpace {
     pub(crate) fn reserve(&mut self, size: u64, alignment: u64, wish: u64) -> Outcome<u64> {
         let size = size.checked_next_multiple_of(GRANULARITY).ok_or(Status::OUT_OF_MEMORY)?;
         let alignment = alignment.max(GRANULARITY);
-        if wish != 0 && wish % alignment == 0 && self.is_free(wish, size) {
+        if wish != 0 && wish.is_multiple_of(alignment) && self.is_free(wish, size) {
             self.slots.insert(wish..wish + size, ());
             return Ok(wish);
         }

@@ -258,7 +258,8 @@ mod tests {
                 }
                 // Some slots are lost; of state 0 the application has a copy.
                 let all = player.survivors();
-                let left = all.into_iter().filter(|_| random(&mut seed) % 8 > 0).collect();
+                let left =
+                    all.into_iter().filter(|_| !random(&mut seed).is_multiple_of(8)).collect();
                 let survivors = Survivors { states: left, adjoint: player.adjoint, at_start: true };
                 schedule = resume(plan, &survivors).unwrap();
                 let fine = player.adjoint.unwrap_or(steps);

@@ -121,7 +121,7 @@ impl Code {
                 return Err(internal(format!("a block of {} bytes, not {len}", block.len())));
             }
         }
-        if count != self.data || len as u64 % GRAIN != 0 {
+        if count != self.data || !(len as u64).is_multiple_of(GRAIN) {
             return Err(internal(format!("{count} blocks of {len} bytes for {self:?}")));
         }
         Ok(())

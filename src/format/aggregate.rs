@@ -209,7 +209,10 @@ impl Decoder {
         let ranks = i64::from_le_bytes(ranks);
         // By the length of what is there: a hostile number would overflow.
         let entries = table_len.saturating_sub(NUMBER as u64) / NUMBER as u64;
-        if table_len % NUMBER as u64 != 0 || u64::try_from(ranks) != Ok(entries) || ranks == 0 {
+        if !table_len.is_multiple_of(NUMBER as u64)
+            || u64::try_from(ranks) != Ok(entries)
+            || ranks == 0
+        {
             return Err(corrupt(format!(
                 "the table counts {ranks} ranks, but has {table_len} bytes"
             )));

@@ -31,7 +31,7 @@ impl Replay {
     /// # Errors
     /// It had another one before.
     pub fn meet(&mut self, state: u64, hash: u64) -> Result<()> {
-        if state % self.stride != 0 {
+        if !state.is_multiple_of(self.stride) {
             return Ok(());
         }
         let Some(first) = self.hashes.get_mut((state / self.stride) as usize) else {

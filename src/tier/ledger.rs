@@ -380,8 +380,13 @@ mod tests {
             id,
             name: format!("wave.{id}").into(),
             version: id as i32,
-            routed: (id % 2 == 0).then(|| Cow::from("/a/b")),
-            place: (id % 3 == 0).then_some(Place { offset: id, ranks: 3, job: 7, attempt: id }),
+            routed: id.is_multiple_of(2).then(|| Cow::from("/a/b")),
+            place: id.is_multiple_of(3).then_some(Place {
+                offset: id,
+                ranks: 3,
+                job: 7,
+                attempt: id,
+            }),
             regions: (0..regions).map(region).collect(),
             parts: [(0, Cow::from(vec![])), (99, (0..extents).map(extent).collect())],
         }

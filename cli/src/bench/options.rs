@@ -243,7 +243,7 @@ impl Options {
                     "--count {count}: wanted is 1 to {MOST_CHECKPOINTS}"
                 );
                 ensure!(
-                    size > 0 && size % workload::WORD == 0,
+                    size > 0 && size.is_multiple_of(workload::WORD),
                     "--size {size}: wanted is a multiple of {} bytes",
                     workload::WORD
                 );

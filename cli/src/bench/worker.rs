@@ -216,7 +216,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
 
 fn step(done: &mut u64) -> Result<()> {
     *done += 1;
-    if *done % SAY_EVERY == 0 {
+    if (*done).is_multiple_of(SAY_EVERY) {
         say(&Message::Progress(*done))?;
     }
     Ok(())

@@ -26,7 +26,7 @@ impl Schedule {
     /// The version to checkpoint after step `row`, if one is due.
     fn version(self, row: usize) -> Option<i32> {
         let done = row + 1;
-        (done % self.interval == 0).then(|| (done / self.interval - 1) as i32)
+        done.is_multiple_of(self.interval).then(|| (done / self.interval - 1) as i32)
     }
 }
 

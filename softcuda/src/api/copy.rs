@@ -224,7 +224,7 @@ where
     T: std::marker::Copy + Send + 'static,
 {
     let queue = call.own_stream(stream.unwrap_or(null_mut()))?;
-    if to % align_of::<T>() as u64 != 0 {
+    if !to.is_multiple_of(align_of::<T>() as u64) {
         return Err(Status::INVALID_VALUE);
     }
     if count == 0 {

@@ -164,7 +164,7 @@ impl Memory {
     /// Maps physical memory at reserved addresses, accessible to nobody yet.
     pub(crate) fn map(&self, start: u64, size: u64, offset: u64, handle: u64) -> Outcome {
         let range = span(start, size)?;
-        if offset != 0 || !is_granular(size) || start % GRANULARITY != 0 {
+        if offset != 0 || !is_granular(size) || !start.is_multiple_of(GRANULARITY) {
             return Err(Status::INVALID_VALUE);
         }
         let mut state = lock(&self.state);
@@ -294,7 +294,7 @@ impl State {
 }
 
 fn is_granular(size: u64) -> bool {
-    size != 0 && size % GRANULARITY == 0
+    size != 0 && size.is_multiple_of(GRANULARITY)
 }
 
 fn whole_granules(size: u64) -> u64 {

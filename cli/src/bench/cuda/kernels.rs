@@ -31,7 +31,7 @@ pub struct Kernels {
 /// The words of the first `bytes` bytes of a buffer, which must be there and whole.
 fn words(buffer: &Buffer, bytes: u64) -> Result<u64> {
     ensure!(
-        bytes % 4 == 0 && bytes <= buffer.bytes(),
+        bytes.is_multiple_of(4) && bytes <= buffer.bytes(),
         "content of {bytes} bytes in a buffer of {}: wanted is a multiple of 4 that fits",
         buffer.bytes()
     );
