@@ -61,12 +61,15 @@ pub struct Common {
     ranges: Vec<(Id, Id)>,
     /// Up to this one nothing more will be among them.
     settled: Id,
+    /// From one to another of those that are settled and not among them here, and may be among them
+    /// for another process; ascending.
+    doubtful: Vec<(Id, Id)>,
 }
 
 impl Common {
     /// All: of a process that has no others.
     pub fn all() -> Common {
-        Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX }
+        Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX, doubtful: Vec::new() }
     }
 
     /// Whether these are the checkpoints of a process that has no others.
@@ -76,8 +79,7 @@ impl Common {
 
     /// Whether a checkpoint is among them.
     pub fn has(&self, id: Id) -> bool {
-        let behind = self.ranges.partition_point(|&(first, _)| first <= id);
-        behind.checked_sub(1).is_some_and(|at| id <= self.ranges[at].1)
+        is_within(&self.ranges, id)
     }
 
     /// The last of them; 0: there is none.
@@ -85,9 +87,10 @@ impl Common {
         self.ranges.last().map_or(0, |&(_, last)| last)
     }
 
-    /// Whether it is known of a checkpoint that it is among them, or will never be.
-    pub fn is_settled(&self, id: Id) -> bool {
-        id <= self.settled
+    /// Whether it is known of a checkpoint that it is among them, or that no process will ever have
+    /// it among them.
+    fn is_settled(&self, id: Id) -> bool {
+        id <= self.settled && !is_within(&self.doubtful, id)
     }
 
     /// Whether a checkpoint is kept for its parities, of which these are those that all have: the
@@ -105,6 +108,7 @@ impl Common {
     /// Adds what was learned.
     pub fn learn(&mut self, learned: Learned) {
         self.settled = self.settled.max(learned.settled);
+        self.doubtful.extend(learned.doubtful);
         let Some(more) = learned.more else { return };
         match self.ranges.last_mut() {
             // There is nothing between.
@@ -114,6 +118,12 @@ impl Common {
     }
 }
 
+/// Whether one of the ranges, which ascend, has a checkpoint.
+fn is_within(ranges: &[(Id, Id)], id: Id) -> bool {
+    let behind = ranges.partition_point(|&(first, _)| first <= id);
+    behind.checked_sub(1).is_some_and(|at| id <= ranges[at].1)
+}
+
 /// What a result says of one tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
@@ -121,6 +131,10 @@ pub struct Learned {
     pub more: Option<Range>,
     /// Up to this checkpoint, no others will be.
     pub settled: Id,
+    /// From this to that checkpoint it cannot be said whether all have them, for one of them has
+    /// already said that it lacks a later one, and says of no others. A process that takes results
+    /// in another order may have heard that all have them.
+    pub doubtful: Option<(Id, Id)>,
 }
 
 /// Checkpoints that follow each other in the order in which they were taken.
@@ -303,20 +317,23 @@ impl Rounds {
     /// The checkpoints that are common by this and were not known to be: every process knows about
     /// its own up to the round `settled`, and `missing` is the last of which one of them has none.
     fn learn(&mut self, tier: usize, settled: u64, missing: u64) -> Learned {
-        let behind = self.known[tier].max(missing);
+        let before = self.known[tier];
+        let behind = before.max(missing);
         let known = behind.max(settled);
         self.known[tier] = known;
         let up_to = |last: u64| self.taken.partition_point(|(round, _)| *round <= last);
         let id = |at: usize| self.taken.get(at).map(|&(_, id)| id);
         let last_of = |behind: usize| behind.checked_sub(1).and_then(id);
+        let between =
+            |from: usize, to: usize| Some((id(from)?, last_of(to)?)).filter(|_| from < to);
         let known = last_of(up_to(known)).unwrap_or(0);
-        let (from, to) = (up_to(behind), up_to(settled));
-        let (Some(first), Some(last)) = (id(from), last_of(to).filter(|_| from < to)) else {
-            return Learned { more: None, settled: known };
+        let doubtful = between(up_to(before), up_to(missing.saturating_sub(1)));
+        let Some((first, last)) = between(up_to(behind), up_to(settled)) else {
+            return Learned { more: None, settled: known, doubtful };
         };
         let goes_on = self.reached[tier] == behind;
         self.reached[tier] = settled;
-        Learned { more: Some(Range { first, last, goes_on }), settled: known }
+        Learned { more: Some(Range { first, last, goes_on }), settled: known, doubtful }
     }
 
     /// It is decided whether and where a checkpoint is copied to persistent.
@@ -573,7 +590,7 @@ mod tests {
         }
     }
 
-    const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0 }; TIERS];
+    const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0, doubtful: None }; TIERS];
 
     fn least(all: &[Values]) -> Values {
         std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
