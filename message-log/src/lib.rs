@@ -17,7 +17,7 @@
 //! - `requests`, `pool`, `deferred`, `stand_ins`: what the application has under way, the requests that
 //!   a replay gives out, what must not be freed yet, and communicators that stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
-//! - `inside`: what a call does inside parts, recording and replaying, one file for each kind;
+//! - `inside`: what a call does inside parts, recording and replaying, one room for each kind;
 //! - `divergence`, `refuse`, `guard`: how a call fails;
 //! - [`resend`]: messages that are sent again instead of kept;
 //! - `store`: the log in checkpoints, and in the process that goes on from one;

@@ -1,13 +1,12 @@
-//! What calls do in and outside parts, one file for each kind of call.
+//! What calls do in and outside parts, one room for each kind of call.
 //!
 //! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
-//! real, and its event is [recorded](State::record); with [`Source::Log`] the
-//! [next event](State::next) gives what it gave in the first run.
+//! real, and its event is [recorded](crate::parts::Parts::record); with [`Source::Log`] the
+//! [next event](crate::parts::Parts::next) gives what it gave in the first run.
 
 pub mod again;
 pub mod collective;
 pub mod completion;
-pub mod completion_outside;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;

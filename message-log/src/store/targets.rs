@@ -88,7 +88,7 @@ fn find(block: &Block, mpi: &Mpi, regions: Regions<'_>) -> Option<(i32, u64, i64
     Some((id, place, block.count, layout))
 }
 
-/// Reads what [`write`] has written, for memory as it is protected now.
+/// Reads what [`write()`] has written, for memory as it is protected now.
 ///
 /// # Errors
 /// It has not.

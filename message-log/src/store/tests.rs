@@ -1,5 +1,5 @@
 //! What is written and read without MPI. That a log is the same in another process is also a step of
-//! the random histories of `parts_tests.rs`.
+//! the random histories of `parts/tests.rs`.
 
 use std::collections::HashMap;
 use std::rc::Rc;

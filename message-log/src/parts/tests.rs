@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::{Arena, Call, Item, Items};
+use crate::log::{Arena, Call, Event, Item, Items, Outcome, Shape};
 use crate::status::Status;
 use crate::store::tests::moved;
 use crate::target::Target;

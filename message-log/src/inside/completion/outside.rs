@@ -4,9 +4,10 @@
 
 use std::ffi::c_int;
 
-use super::again::Counted;
-use super::completion::{Completion, Handles, Kind, Statuses};
-use super::SUCCESS;
+use super::places::{Handles, Statuses};
+use super::{Completion, Kind};
+use crate::inside::again::Counted;
+use crate::inside::SUCCESS;
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Place};
 use crate::state::State;
@@ -15,9 +16,9 @@ use crate::status::Status;
 /// Outside parts: what the call ends is gone.
 ///
 /// # Safety
-/// As for [`complete`](super::completion::complete).
+/// As for [`complete`](super::complete).
 #[inline(always)]
-pub(super) unsafe fn complete_outside(
+pub(super) unsafe fn complete(
     state: &mut State,
     call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
@@ -37,7 +38,7 @@ pub(super) unsafe fn complete_outside(
 /// The only request of a call, if it is plain, and counted without a status.
 ///
 /// # Safety
-/// As for [`complete_outside`].
+/// As for [`complete`].
 #[inline(always)]
 unsafe fn plain_one(state: &State, call: &Completion) -> Option<(Place, Counted)> {
     if call.kind != Kind::One {
@@ -49,7 +50,7 @@ unsafe fn plain_one(state: &State, call: &Completion) -> Option<(Place, Counted)
 }
 
 /// # Safety
-/// As for [`complete_outside`].
+/// As for [`complete`].
 #[inline(always)]
 unsafe fn plain_outside(
     state: &mut State,
@@ -71,7 +72,7 @@ unsafe fn plain_outside(
 }
 
 /// # Safety
-/// As for [`complete_outside`].
+/// As for [`complete`].
 #[inline(never)]
 unsafe fn all_outside(
     state: &mut State,
@@ -117,7 +118,7 @@ unsafe fn all_outside(
 /// One request of a call outside parts that is done is counted, and gone unless it is persistent.
 ///
 /// # Safety
-/// As for [`complete_outside`].
+/// As for [`complete`].
 unsafe fn counted_outside(
     state: &mut State,
     call: &Completion,

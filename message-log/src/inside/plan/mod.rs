@@ -1,12 +1,23 @@
 //! What is compared of a collective call, and where this process receives.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `data` | what such calls send and receive |
+//! | `group` | the processes of a communicator |
+
+mod data;
+mod group;
 
 use std::ffi::c_int;
 
 use crate::log::{Call, Shape};
-use crate::mpi::Mpi;
-use crate::pmpi::{self, Aint, Handle, Ptr};
+use crate::pmpi::{Handle, Ptr};
 use crate::state::State;
 use crate::target::{Block, Target};
+
+pub use data::{Blocks, Counts, Elements};
+pub use group::From;
+use group::Group;
 
 /// A call, as it is compared, and where it receives.
 #[derive(Debug)]
@@ -15,174 +26,6 @@ pub struct Plan {
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
-}
-
-/// Elements that a call sends or receives.
-#[derive(Clone, Copy, Debug)]
-pub struct Elements {
-    /// The first one's address.
-    pub buf: Ptr,
-    /// How many; from or for each process where there are several.
-    pub count: i64,
-    /// Their type.
-    pub datatype: Handle,
-}
-
-impl Elements {
-    /// With a count of either width.
-    pub fn new(buf: Ptr, count: impl Into<i64>, datatype: Handle) -> Elements {
-        Elements { buf, count: count.into(), datatype }
-    }
-}
-
-/// Counts for each process, of either width.
-#[derive(Clone, Copy, Debug)]
-pub enum Counts {
-    /// `const int *`.
-    Narrow(*const c_int),
-    /// `const MPI_Count *` and `const MPI_Aint *`.
-    Wide(*const i64),
-}
-
-impl std::convert::From<*const c_int> for Counts {
-    fn from(counts: *const c_int) -> Counts {
-        Counts::Narrow(counts)
-    }
-}
-
-impl std::convert::From<*const i64> for Counts {
-    fn from(counts: *const i64) -> Counts {
-        Counts::Wide(counts)
-    }
-}
-
-impl std::convert::From<*const Aint> for Counts {
-    fn from(counts: *const Aint) -> Counts {
-        Counts::Wide(counts.cast())
-    }
-}
-
-impl Counts {
-    /// # Safety
-    /// There are more than `n`.
-    unsafe fn get(self, n: usize) -> i64 {
-        // SAFETY: by the caller's promise.
-        unsafe {
-            match self {
-                Counts::Narrow(counts) => i64::from(counts.add(n).read()),
-                Counts::Wide(counts) => counts.add(n).read(),
-            }
-        }
-    }
-}
-
-/// Elements in a block for each process.
-#[derive(Clone, Copy, Debug)]
-pub struct Blocks {
-    /// What the places count from.
-    pub buf: Ptr,
-    /// How many elements each has.
-    pub counts: Counts,
-    /// Where each begins, in elements.
-    pub places: Counts,
-    /// The elements' type.
-    pub datatype: Handle,
-}
-
-impl Blocks {
-    /// With counts and places of either width.
-    pub fn new(
-        buf: Ptr,
-        counts: impl Into<Counts>,
-        places: impl Into<Counts>,
-        datatype: Handle,
-    ) -> Blocks {
-        Blocks { buf, counts: counts.into(), places: places.into(), datatype }
-    }
-}
-
-/// Whom a process gets something from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// All processes of its group, or of the other one.
-    All,
-    /// Its neighbours in the communicator's topology.
-    Neighbors,
-}
-
-/// The processes of a communicator.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    mpi: Mpi,
-    comm: Handle,
-    rank: c_int,
-    /// Those that this one gets something from: of its group, or of the other one.
-    peers: usize,
-    is_inter: bool,
-}
-
-impl Group {
-    fn of(state: &State, comm: Handle) -> Group {
-        let (mut rank, mut peers, mut inter) = (0, 0, 0);
-        // SAFETY: the communicator that the application passed, and integers of ours.
-        unsafe {
-            pmpi::comm_rank(comm, &mut rank);
-            pmpi::comm_test_inter(comm, &mut inter);
-            if inter == 0 {
-                pmpi::comm_size(comm, &mut peers);
-            } else {
-                pmpi::comm_remote_size(comm, &mut peers);
-            }
-        }
-        let peers = usize::try_from(peers).unwrap_or(0);
-        Group { mpi: state.mpi, comm, rank, peers, is_inter: inter != 0 }
-    }
-
-    /// Whether this process is the root.
-    fn is_root(&self, root: c_int) -> bool {
-        if self.is_inter {
-            root == self.mpi.numbers.root
-        } else {
-            root == self.rank
-        }
-    }
-
-    /// Whether this process gets what the root sends.
-    fn gets_from(&self, root: c_int) -> bool {
-        if self.is_inter {
-            root != self.mpi.numbers.root && root != self.mpi.numbers.proc_null
-        } else {
-            root != self.rank
-        }
-    }
-
-    /// How many processes this one gets something from.
-    fn number(&self, from: From) -> usize {
-        match from {
-            From::All => self.peers,
-            From::Neighbors => self.sources(),
-        }
-    }
-
-    /// How many neighbours this process gets something from.
-    fn sources(&self) -> usize {
-        let (mut kind, mut count, mut unused) = (0, 0, (0, 0));
-        let numbers = self.mpi.numbers;
-        // SAFETY: the communicator that the application passed, and integers of ours.
-        unsafe {
-            pmpi::topo_test(self.comm, &mut kind);
-            if kind == numbers.cart {
-                pmpi::cartdim_get(self.comm, &mut count);
-                count *= 2;
-            } else if kind == numbers.graph {
-                pmpi::graph_neighbors_count(self.comm, self.rank, &mut count);
-            } else if kind == numbers.dist_graph {
-                let (destinations, weighted) = (&mut unused.0, &mut unused.1);
-                pmpi::dist_graph_neighbors_count(self.comm, &mut count, destinations, weighted);
-            }
-        }
-        usize::try_from(count).unwrap_or(0)
-    }
 }
 
 /// Elements of one count and type.

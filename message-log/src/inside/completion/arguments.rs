@@ -1,0 +1,145 @@
+//! The arguments of calls that complete requests, and what such a call says of how much it did.
+
+use std::ffi::c_int;
+
+use crate::log::Call;
+use crate::pmpi::Ptr;
+
+/// What a call completes of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The only one: `MPI_Wait`, `MPI_Test`.
+    One,
+    /// The only one, which stays: `MPI_Request_get_status`.
+    Look,
+    /// One of several.
+    Any,
+    /// All or none.
+    All,
+    /// Those that are done.
+    Some,
+}
+
+/// The arguments of such a call; null where it has none.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// The function.
+    pub call: Call,
+    /// What it completes.
+    pub kind: Kind,
+    /// The requests.
+    pub requests: Ptr,
+    /// How many.
+    pub count: c_int,
+    /// The flag.
+    pub flag: *mut c_int,
+    /// The index, or how many are completed.
+    pub number: *mut c_int,
+    /// The indices of those.
+    pub indices: *mut c_int,
+    /// The status or statuses, which may be ignored.
+    pub statuses: Ptr,
+}
+
+impl Completion {
+    /// Of a call without any of them.
+    pub fn new(call: Call, kind: Kind, requests: Ptr, count: c_int, statuses: Ptr) -> Completion {
+        let null = std::ptr::null_mut();
+        Completion {
+            call,
+            kind,
+            requests,
+            count,
+            flag: null,
+            number: null,
+            indices: null,
+            statuses,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(0)
+    }
+
+    /// Whether it gives an array of statuses.
+    pub(super) fn has_many(&self) -> bool {
+        matches!(self.kind, Kind::All | Kind::Some)
+    }
+
+    /// Says that it has done nothing. MPI may leave that as it is when it fails.
+    ///
+    /// # Safety
+    /// The places are the application's.
+    pub(super) unsafe fn say_nothing(&self, undefined: c_int) {
+        let nothing = if self.kind == Kind::Any { undefined } else { 0 };
+        for (place, nothing) in [(self.flag, 0), (self.number, nothing)] {
+            if !place.is_null() {
+                // SAFETY: by the caller's promise.
+                unsafe { place.write(nothing) };
+            }
+        }
+    }
+
+    /// What the call says of how much it did: its flag, and its index or count.
+    ///
+    /// # Safety
+    /// It has returned.
+    pub(super) unsafe fn said(&self) -> (c_int, c_int) {
+        let read = |from: *mut c_int, default| match from.is_null() {
+            true => default,
+            // SAFETY: the application's, by the caller's promise.
+            false => unsafe { from.read() },
+        };
+        (read(self.flag, 1), read(self.number, 0))
+    }
+
+    /// The indices of the requests that it completed.
+    ///
+    /// # Safety
+    /// It has returned.
+    pub(super) unsafe fn completed(&self, undefined: c_int) -> Completed<'_> {
+        // SAFETY: by the caller's promise.
+        let (flag, number) = unsafe { self.said() };
+        match self.kind {
+            _ if flag == 0 => Completed::None,
+            Kind::One | Kind::Look => Completed::One(0),
+            // No request was active, and the status says so; or it has failed.
+            Kind::Any if number == undefined => Completed::One(-1),
+            Kind::Any => Completed::One(number),
+            Kind::All => Completed::All(self.count),
+            Kind::Some if number == undefined || number <= 0 => Completed::None,
+            // SAFETY: by the caller's promise, MPI has written that many.
+            Kind::Some => Completed::Some(unsafe {
+                std::slice::from_raw_parts(self.indices, number as usize)
+            }),
+        }
+    }
+}
+
+/// Indices.
+pub(super) enum Completed<'a> {
+    None,
+    One(c_int),
+    All(c_int),
+    Some(&'a [c_int]),
+}
+
+impl Completed<'_> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Completed::None => 0,
+            Completed::One(_) => 1,
+            Completed::All(count) => *count as usize,
+            Completed::Some(indices) => indices.len(),
+        }
+    }
+
+    pub(super) fn get(&self, n: usize) -> c_int {
+        match self {
+            Completed::None => -1,
+            Completed::One(index) => *index,
+            Completed::All(_) => n as c_int,
+            Completed::Some(indices) => indices.get(n).copied().unwrap_or(-1),
+        }
+    }
+}

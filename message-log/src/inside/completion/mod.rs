@@ -1,0 +1,47 @@
+//! Calls that complete requests. What a request received is logged here, wherever it began.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `arguments` | the arguments of such a call, and what it says of how much it did |
+//! | `places` | its handles before, and places for its statuses |
+//! | `record`, `replay` | what it does inside parts |
+//! | `outside` | what it does outside them |
+
+mod arguments;
+mod outside;
+mod places;
+mod record;
+mod replay;
+
+use std::ffi::c_int;
+
+use super::{with, At};
+use crate::log::Shape;
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+
+pub use arguments::{Completion, Kind};
+
+/// The index of what was completed under the handle of another request.
+const ALIKE: c_int = c_int::MIN;
+
+/// A call that completes requests. `real` gets the place for the status or statuses.
+///
+/// # Safety
+/// As MPI says of the call.
+#[inline(always)]
+pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+    if at == At::Outside {
+        // SAFETY: no part is open; and by the caller's promise.
+        return unsafe { super::outside(|state| outside::complete(state, call, real)) };
+    }
+    with(|state| {
+        let shape = Shape::of_requests(call.call, i64::from(call.count));
+        match state.source() {
+            // SAFETY: by the caller's promise.
+            Source::Mpi => unsafe { record::record(state, shape, call, real) },
+            // SAFETY: as above.
+            Source::Log => unsafe { replay::replay(state, shape, call) },
+        }
+    })
+}

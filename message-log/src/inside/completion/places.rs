@@ -1,0 +1,67 @@
+//! The handles of a call before MPI changes them, and places for statuses that nobody else wants.
+
+use super::Completion;
+use crate::pmpi::Ptr;
+use crate::state::State;
+use crate::status::Status;
+
+/// Handles that need no allocation.
+const FEW: usize = 16;
+
+/// The handles of a call before MPI changes them.
+pub(super) enum Handles {
+    Few([usize; FEW], usize),
+    Many(Vec<usize>),
+}
+
+impl Handles {
+    /// # Safety
+    /// As for [`complete`](super::complete).
+    pub(super) unsafe fn read(state: &State, call: &Completion) -> Handles {
+        // SAFETY: as many handles as the call says, by the promise of `complete`.
+        let nth = |n| unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
+        let len = call.len();
+        if len > FEW {
+            return Handles::Many((0..len).map(nth).collect());
+        }
+        let mut few = [0; FEW];
+        for (n, handle) in few[..len].iter_mut().enumerate() {
+            *handle = nth(n);
+        }
+        Handles::Few(few, len)
+    }
+
+    pub(super) fn as_slice(&self) -> &[usize] {
+        match self {
+            Handles::Few(few, len) => &few[..*len],
+            Handles::Many(handles) => handles,
+        }
+    }
+
+    pub(super) fn get(&self, n: usize) -> Option<usize> {
+        self.as_slice().get(n).copied()
+    }
+}
+
+/// Places for statuses that the application does not want.
+#[derive(Default)]
+pub(super) struct Statuses {
+    one: Status,
+    many: Vec<Status>,
+}
+
+impl Statuses {
+    /// Where MPI is to write the status or statuses.
+    pub(super) fn place(&mut self, state: &State, call: &Completion) -> Ptr {
+        let numbers = state.mpi.numbers;
+        let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
+        match (call.statuses as usize == ignored, call.has_many()) {
+            (false, _) => call.statuses,
+            (true, false) => self.one.as_mut_ptr(),
+            (true, true) => {
+                self.many.resize(call.len() + 1, Status::default());
+                self.many.as_mut_ptr().cast()
+            }
+        }
+    }
+}

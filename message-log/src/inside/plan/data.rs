@@ -1,0 +1,89 @@
+//! What collective calls send and receive: elements, and blocks for each process.
+
+use std::ffi::c_int;
+
+use crate::pmpi::{Aint, Handle, Ptr};
+
+/// Elements that a call sends or receives.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements {
+    /// The first one's address.
+    pub buf: Ptr,
+    /// How many; from or for each process where there are several.
+    pub count: i64,
+    /// Their type.
+    pub datatype: Handle,
+}
+
+impl Elements {
+    /// With a count of either width.
+    pub fn new(buf: Ptr, count: impl Into<i64>, datatype: Handle) -> Elements {
+        Elements { buf, count: count.into(), datatype }
+    }
+}
+
+/// Counts for each process, of either width.
+#[derive(Clone, Copy, Debug)]
+pub enum Counts {
+    /// `const int *`.
+    Narrow(*const c_int),
+    /// `const MPI_Count *` and `const MPI_Aint *`.
+    Wide(*const i64),
+}
+
+impl From<*const c_int> for Counts {
+    fn from(counts: *const c_int) -> Counts {
+        Counts::Narrow(counts)
+    }
+}
+
+impl From<*const i64> for Counts {
+    fn from(counts: *const i64) -> Counts {
+        Counts::Wide(counts)
+    }
+}
+
+impl From<*const Aint> for Counts {
+    fn from(counts: *const Aint) -> Counts {
+        Counts::Wide(counts.cast())
+    }
+}
+
+impl Counts {
+    /// # Safety
+    /// There are more than `n`.
+    pub(super) unsafe fn get(self, n: usize) -> i64 {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            match self {
+                Counts::Narrow(counts) => i64::from(counts.add(n).read()),
+                Counts::Wide(counts) => counts.add(n).read(),
+            }
+        }
+    }
+}
+
+/// Elements in a block for each process.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks {
+    /// What the places count from.
+    pub buf: Ptr,
+    /// How many elements each has.
+    pub counts: Counts,
+    /// Where each begins, in elements.
+    pub places: Counts,
+    /// The elements' type.
+    pub datatype: Handle,
+}
+
+impl Blocks {
+    /// With counts and places of either width.
+    pub fn new(
+        buf: Ptr,
+        counts: impl Into<Counts>,
+        places: impl Into<Counts>,
+        datatype: Handle,
+    ) -> Blocks {
+        Blocks { buf, counts: counts.into(), places: places.into(), datatype }
+    }
+}

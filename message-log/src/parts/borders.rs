@@ -1,0 +1,204 @@
+//! Parts begin and end, their replays too, and what is logged of them goes.
+
+use std::rc::Rc;
+
+use super::{Fault, Instance, Open, Parts, Replay, KEEP, RESEND};
+use crate::log::Position;
+use crate::resend::closed::Closed;
+
+impl Parts {
+    /// Begins to record a part.
+    ///
+    /// # Errors
+    /// Flags that are none.
+    pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
+        if flags & !(RESEND | KEEP) != 0 {
+            return Err(Fault::Text(format!("part {id} begins with unknown flags: {flags:#x}")));
+        }
+        self.can_repeat = false;
+        let number = self.numbers;
+        let mut closed = None;
+        let around = self.open.iter().map(Open::number).collect();
+        let (begin, since, begun) = match self.replay() {
+            Some(replay) => {
+                closed = self.replace(id, replay.cursor);
+                let replayed = self.instance(replay.instance);
+                let since = replayed.map_or(number, |instance| instance.since);
+                (replay.cursor, since, replay.begun)
+            }
+            None => (self.log.end(), number, self.begun),
+        };
+        self.numbers += 1;
+        let (end, broken, mark) = (None, None, None);
+        let instance =
+            Instance { id, flags, number, since, begin, begun, end, around, broken, mark, closed };
+        self.instances.push(instance);
+        self.open.push(Open::Record(number));
+        Ok(())
+    }
+
+    /// Ends the recording of a part.
+    ///
+    /// # Errors
+    /// It is not the innermost open one.
+    pub fn end(&mut self, id: i32) -> Result<(), Fault> {
+        let number = match self.open.last() {
+            Some(Open::Record(number)) if self.is(*number, id) => *number,
+            _ => return Err(self.not_innermost("ends", id)),
+        };
+        self.open.pop();
+        self.can_repeat = false;
+        let end = self.replay().map_or(self.log.end(), |replay| replay.cursor);
+        if let Some(instance) = self.instance_mut(number) {
+            instance.end = Some(end);
+        }
+        Ok(())
+    }
+
+    /// Begins to replay the newest instance of a part; inside another replay, the one that the first
+    /// run had at this place, if it had one.
+    ///
+    /// # Errors
+    /// There is none, or what it received could not be kept.
+    pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
+        let is_ready = |instance: &&Instance| {
+            instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
+        };
+        let here = self.replay().and_then(|around| {
+            let end = self.instance(around.instance)?.end;
+            self.instances
+                .iter()
+                .rev()
+                .filter(is_ready)
+                .find(|instance| instance.was_at(around.cursor, &around) && instance.end <= end)
+        });
+        let is_step = here.is_some();
+        let newest = || self.instances.iter().rev().find(is_ready);
+        let Some(instance) = here.or_else(newest) else {
+            let open = self.instances.iter().any(|instance| instance.id == id);
+            let why = if open { "it is still open" } else { "no run of it is logged" };
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
+        };
+        if let Some(text) = &instance.broken {
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
+        }
+        let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
+        let since = self.numbers;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
+        self.can_repeat = false;
+        Ok(())
+    }
+
+    /// Ends a replay. Its instance goes, unless it is kept.
+    ///
+    /// # Errors
+    /// It is not the innermost open part, it went wrong, or calls of it were not made again.
+    pub fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
+        let (number, cursor) = match self.open.last() {
+            Some(Open::Replay(replay)) if self.is(replay.instance, id) => {
+                (replay.instance, replay.cursor)
+            }
+            _ => return Err(self.not_innermost("ends its replay", id)),
+        };
+        let Some(instance) = self.instance(number) else {
+            return Err(self.not_innermost("ends its replay", id));
+        };
+        if let Some(text) = &instance.broken {
+            return Err(Fault::Text(text.clone()));
+        }
+        if instance.end.is_some_and(|end| cursor < end) {
+            let made = cursor.event - instance.begin.event;
+            if let Some(event) = self.log.get(cursor) {
+                return Err(Fault::Early { part: id, made, logged: event.shape });
+            }
+        }
+        let keep = instance.flags & KEEP != 0;
+        self.open.pop();
+        if self.replay().is_none() {
+            self.replaced.clear();
+        }
+        self.can_repeat = false;
+        if !keep {
+            self.drop_instance(number);
+        }
+        Ok(())
+    }
+
+    /// Drops all logged instances of a part, and gives it up if it is the innermost open one.
+    ///
+    /// # Errors
+    /// It is open, with others inside it, or nothing of it is logged.
+    pub fn free(&mut self, id: i32) -> Result<(), Fault> {
+        let inner = self.open.len().saturating_sub(1);
+        if self.open[..inner].iter().any(|open| self.is(open.number(), id)) {
+            return Err(Fault::Text(format!("part {id} is open, and others are open inside it")));
+        }
+        if !self.instances.iter().any(|instance| instance.id == id) {
+            return Err(Fault::Text(format!("no run of part {id} is logged")));
+        }
+        if self.open.last().is_some_and(|open| self.is(open.number(), id)) {
+            self.open.pop();
+        }
+        self.can_repeat = false;
+        let of_id = self.instances.iter().filter(|instance| instance.id == id);
+        for number in of_id.map(|instance| instance.number).collect::<Vec<_>>() {
+            self.drop_instance(number);
+        }
+        Ok(())
+    }
+
+    /// Drops everything, as at the end of the job.
+    pub fn clear(&mut self) {
+        self.open.clear();
+        while let Some(last) = self.instances.last() {
+            self.drop_instance(last.number);
+        }
+    }
+
+    /// An error that says what is open instead.
+    fn not_innermost(&self, what: &str, id: i32) -> Fault {
+        let inner = match (self.open.last(), self.innermost()) {
+            (Some(Open::Record(_)), Some(id)) => format!("part {id} is, and it is recorded"),
+            (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
+            _ => "none is".to_owned(),
+        };
+        Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
+    }
+
+    /// A run that begins inside a replay takes the place of the one that began there, inside the
+    /// same part, in the first run. What that one gets again.
+    fn replace(&mut self, id: i32, at: Position) -> Option<Rc<Closed>> {
+        let replays = self.open.iter().filter_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
+        });
+        let replays: Vec<Replay> = replays.copied().collect();
+        let oldest = replays.iter().map(|replay| replay.instance).min()?;
+        let later = self.instances.iter().rev().take_while(|instance| instance.number > oldest);
+        let same = later.filter(|instance| {
+            instance.id == id
+                && instance.end.is_some()
+                && replays.iter().all(|replay| replay.instance != instance.number)
+                && replays.iter().any(|replay| instance.was_at(at, replay))
+        });
+        let mut same: Vec<_> = same.map(|same| (same.number, same.closed.clone())).collect();
+        // Of several that began there all but the last are empty; the replay has them in turn.
+        same.reverse();
+        for (number, closed) in same {
+            self.drop_instance(number);
+            self.replaced.push((id, at, closed));
+        }
+        let first = self.replaced.iter().position(|(of, begin, _)| (*of, *begin) == (id, at))?;
+        self.replaced.remove(first).2
+    }
+
+    /// Drops an instance, and what nobody needs after that.
+    fn drop_instance(&mut self, number: u64) {
+        let Some(place) = self.place(number) else { return };
+        let cursor = self.replay().map_or(self.log.end(), |replay| replay.cursor);
+        let instance = self.instances.remove(place);
+        let closed = instance.closed.as_deref();
+        self.log.disown(instance.begin, instance.end.unwrap_or(cursor), closed);
+        self.log.trim();
+    }
+}

@@ -1,0 +1,115 @@
+//! Calls inside parts: one more event of those that are recorded, or the next one of a replay.
+
+use super::{Divergence, Open, Parts, Replay};
+use crate::log::{Event, Outcome, Position, Shape};
+
+impl Parts {
+    /// Logs what a real call gave.
+    pub fn record(&mut self, shape: Shape, outcome: Outcome) {
+        if self.can_repeat && self.log.repeat(&shape, &outcome) {
+            return;
+        }
+        self.begun = self.begun.max(outcome.began);
+        let owners = self.open.len() as u32;
+        self.log.push(shape, outcome, owners);
+        self.can_repeat = true;
+    }
+
+    /// The next event of the innermost replay, if it is of the same shape: then the replay goes on
+    /// behind it.
+    ///
+    /// # Errors
+    /// It is not, or the part has ended there, or the replay had gone wrong before.
+    pub fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
+        let Some(Replay { instance: number, cursor, .. }) = self.replay() else {
+            return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
+        };
+        let Some(instance) = self.instance(number) else {
+            return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
+        };
+        let divergence = |logged| Divergence {
+            part: instance.id,
+            place: cursor.event - instance.begin.event,
+            logged,
+            earlier: instance.broken.clone(),
+        };
+        let at_end = instance.end.is_some_and(|end| cursor >= end);
+        let event = self.log.get(cursor).filter(|_| !at_end);
+        if instance.broken.is_some() || event.is_none_or(|event| event.shape != *shape) {
+            return Err(divergence(event.map(|event| event.shape)));
+        }
+        let began = event.map_or(0, |event| event.outcome.began);
+        let after = self.log.after(cursor);
+        for open in self.open.iter_mut().rev() {
+            match open {
+                Open::Replay(replay) => {
+                    replay.cursor = after;
+                    replay.begun = replay.begun.max(began);
+                    if !replay.is_step {
+                        break;
+                    }
+                }
+                Open::Record(number) => {
+                    let instance =
+                        self.instances.iter().rev().find(|instance| instance.number == *number);
+                    // Repetitions of one event count once.
+                    if cursor.nth == 0 || instance.map(|instance| instance.begin) == Some(cursor) {
+                        self.log.own(cursor, instance.and_then(|one| one.closed.as_deref()));
+                    }
+                }
+            }
+        }
+        Ok(cursor)
+    }
+
+    /// The event that a call of this shape would get from the innermost replay.
+    pub fn peek(&self, shape: &Shape) -> Option<&Event> {
+        let replay = self.replay()?;
+        let instance = self.instance(replay.instance)?;
+        let at_end = instance.end.is_some_and(|end| replay.cursor >= end);
+        let event = self.log.get(replay.cursor).filter(|_| !at_end)?;
+        (instance.broken.is_none() && event.shape == *shape).then_some(event)
+    }
+
+    /// The event behind a place that [`next`](Self::next) gave.
+    pub fn event(&self, at: Position) -> Option<&Event> {
+        self.log.get(at)
+    }
+
+    /// The innermost replay cannot go on.
+    pub fn break_off(&mut self, text: &str) {
+        if let Some(replay) = self.replay() {
+            self.spoil(replay.instance, text);
+        }
+    }
+
+    /// What the parts need that are recorded now cannot be kept: none of them can be replayed.
+    pub fn lose(&mut self, text: &str) {
+        self.has_lost = true;
+        for number in self.recorded().collect::<Vec<_>>() {
+            self.spoil(number, text);
+        }
+    }
+
+    /// The instance with this number cannot be replayed.
+    pub fn spoil(&mut self, number: u64, text: &str) {
+        if let Some(instance) = self.instance_mut(number) {
+            instance.broken.get_or_insert_with(|| text.to_owned());
+        }
+    }
+
+    /// Whether some part that is recorded now can still be replayed.
+    pub fn can_log(&self) -> bool {
+        let is_whole = |number| self.instance(number).is_some_and(|one| one.broken.is_none());
+        !self.has_lost || self.recorded().any(is_whole)
+    }
+
+    /// The instances that get what is called now.
+    fn recorded(&self) -> impl Iterator<Item = u64> + '_ {
+        let goes_on = |open: &&Open| !matches!(open, Open::Replay(replay) if !replay.is_step);
+        self.open.iter().rev().take_while(goes_on).filter_map(|open| match open {
+            Open::Record(number) => Some(*number),
+            Open::Replay(_) => None,
+        })
+    }
+}

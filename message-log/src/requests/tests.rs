@@ -1,0 +1,133 @@
+//! The table against the standard library's, and requests that share a handle.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::inside::again::Counted;
+use crate::log::{Call, Shape};
+use crate::target::Target;
+
+/// A request that can be told from others by its number.
+fn request(began: u64, is_message: bool) -> Request {
+    let shape = Shape::new(Call("MPI_Irecv"));
+    Request { began, ..Request::new(shape, Target::Nothing, is_message) }
+}
+
+/// The number of a request, or the buffer of one that was plain.
+fn number_of(request: Request) -> u64 {
+    match request.target {
+        Target::Plain { buf, .. } => buf as u64,
+        _ => request.began,
+    }
+}
+
+proptest! {
+    /// The table does as the standard library's, with few handles, so that places collide.
+    #[test]
+    fn is_a_table(steps in prop::collection::vec((0..5, 1..200usize), 0..400)) {
+        let (mut table, mut model) = (Requests::default(), HashMap::new());
+        for (number, (what, handle)) in steps.into_iter().enumerate() {
+            // Like addresses.
+            let handle = handle << 7;
+            let number = number as u64;
+            match what {
+                0 | 1 => {
+                    table.insert(handle, request(number, true));
+                    model.insert(handle, (number, false));
+                }
+                2 => {
+                    let call = Call("MPI_Irecv");
+                    let buf = number as usize;
+                    let counted = Counted::Nothing;
+                    let receives = true;
+                    let plain = Plain {
+                        call,
+                        comm: 0,
+                        place: 0,
+                        receives,
+                        buf,
+                        count: 1,
+                        datatype: 2,
+                        counted,
+                    };
+                    table.insert_plain(handle, plain);
+                    model.insert(handle, (number, true));
+                }
+                3 => {
+                    let was_plain = model.get(&handle).is_some_and(|(_, plain)| *plain);
+                    let place = table.plain(handle).map(|(place, _)| place);
+                    prop_assert_eq!(place.is_some(), was_plain);
+                    if let Some(place) = place {
+                        table.remove_at(place);
+                        model.remove(&handle);
+                    }
+                }
+                _ => {
+                    let gone = table.remove(handle, 0).map(number_of);
+                    prop_assert_eq!(gone, model.remove(&handle).map(|(number, _)| number));
+                }
+            }
+            prop_assert_eq!(table.is_empty(), model.is_empty());
+            for handle in (1..200).map(|handle| handle << 7) {
+                let found = table.get(handle).cloned().map(number_of);
+                let known = model.get(&handle).filter(|(_, plain)| !plain);
+                prop_assert_eq!(found, known.map(|(number, _)| *number));
+            }
+            let known = model.values().filter(|(_, plain)| !plain).count();
+            prop_assert_eq!(table.iter_mut().count(), known);
+        }
+        table.know_all();
+        for (handle, request) in table.iter_mut() {
+            prop_assert_eq!(number_of(request.clone()), model[&handle].0);
+        }
+    }
+}
+
+#[test]
+fn requests_that_are_done_at_once_may_share_a_handle() {
+    let mut table = Requests::default();
+    for began in 1..=3 {
+        table.insert(8, request(began, false));
+    }
+    assert_eq!(table.iter_mut().count(), 3);
+    for began in 1..=3 {
+        assert_eq!(table.remove(8, 0).map(|request| request.began), Some(began));
+    }
+    assert!(table.remove(8, 0).is_none() && table.is_empty());
+    // A receive has its handle for itself: what had it before went unseen.
+    table.insert(8, request(4, false));
+    table.insert(8, request(5, true));
+    table.insert(8, request(6, false));
+    assert_eq!(table.remove(8, 0).map(|request| request.began), Some(6));
+    assert!(table.is_empty());
+}
+
+/// A send outside parts must not hide a collective call, nor be taken for it.
+#[test]
+fn requests_that_share_a_handle_are_told_apart_by_their_places() {
+    let mut table = Requests::default();
+    let at = |began, place| Request { place, ..request(began, false) };
+    let send = |place| Plain {
+        call: Call("MPI_Isend"),
+        comm: 0,
+        place,
+        receives: false,
+        buf: 0,
+        count: 1,
+        datatype: 2,
+        counted: Counted::Nothing,
+    };
+    assert!(table.insert_plain(8, send(100)).is_none());
+    table.insert(8, at(1, 200));
+    assert!(table.insert_plain(8, send(300)).is_none());
+    table.insert(8, at(2, 400));
+    let began = |request: Option<Request>| request.map(|request| request.began);
+    assert_eq!(began(table.remove(8, 300)), Some(0));
+    assert_eq!(began(table.remove(8, 400)), Some(2));
+    assert_eq!(began(table.remove(8, 100)), Some(0));
+    // Moved since: in their order.
+    assert_eq!(began(table.remove(8, 500)), Some(1));
+    assert!(table.is_empty());
+}

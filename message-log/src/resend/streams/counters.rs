@@ -1,0 +1,81 @@
+//! The counts of each stream and of each communicator's collective calls, found by their keys.
+
+use std::collections::VecDeque;
+
+use super::Order;
+use crate::resend::table::{Index, Key};
+
+/// Two counts of a stream or of collective calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Messages sent or received, or calls completed.
+    pub(super) messages: u64,
+    /// Messages received or waited for by a receive that names the stream, or calls begun.
+    pub(super) other: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Counter<K> {
+    pub(super) key: K,
+    pub(super) counts: Counts,
+    /// Sent and not completed.
+    pub(super) open: u64,
+    /// When the receive of the last message that has come was posted.
+    pub(super) last: Order,
+    /// The receives that name the stream and have received nothing yet, in order.
+    pub(super) waiting: VecDeque<Order>,
+    /// The others have not been told of the counts.
+    pub(super) changed: bool,
+    /// The last report that has looked at it.
+    pub(super) seen: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Side<K> {
+    index: Index,
+    pub(super) counters: Vec<Counter<K>>,
+}
+
+impl<K> Default for Side<K> {
+    fn default() -> Side<K> {
+        Side { index: Index::default(), counters: Vec::new() }
+    }
+}
+
+impl<K: Key> Side<K> {
+    #[inline]
+    pub(super) fn place(&mut self, key: K) -> u32 {
+        let found = self.index.find(&key, |place| &self.counters[place as usize].key);
+        found.unwrap_or_else(|| self.add(key))
+    }
+
+    #[cold]
+    fn add(&mut self, key: K) -> u32 {
+        let place = self.counters.len() as u32;
+        self.counters.push(Counter {
+            key,
+            counts: Counts::default(),
+            open: 0,
+            last: 0,
+            waiting: VecDeque::new(),
+            changed: false,
+            seen: 0,
+        });
+        self.index.add(place, |place| &self.counters[place as usize].key);
+        place
+    }
+}
+
+/// A communicator's collective calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Collective {
+    pub(super) comm: u64,
+    pub(super) size: u32,
+}
+
+impl Key for Collective {
+    #[inline]
+    fn word(&self) -> u64 {
+        self.comm ^ u64::from(self.size)
+    }
+}

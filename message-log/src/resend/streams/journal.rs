@@ -1,0 +1,201 @@
+//! What has changed since a part began, and what its end tells the others.
+
+use std::collections::HashMap;
+
+use super::counters::{Counter, Counts, Side};
+use super::{Order, Stream, Streams};
+use crate::resend::report::{Entry, Kind, Report};
+
+/// Which table a change is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Outgoing,
+    Incoming,
+    Collective,
+}
+
+/// A change of a counter while a part is open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    pub(super) table: Table,
+    pub(super) place: u32,
+    pub(super) before: Counts,
+    /// The message is not to be sent again, if it was not posted after this ticket.
+    pub(super) posted: Order,
+    /// So many messages must have been sent, if all that may lie before the one received do; or so
+    /// many receives posted, as the one that was sent is known to have been received.
+    pub(super) reach: u64,
+}
+
+/// Where a part began.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    journal: usize,
+    ticket: Order,
+    unknown: u64,
+    nth: u64,
+}
+
+impl Mark {
+    /// How many parts whose messages may be sent again had begun before.
+    pub fn nth(&self) -> u64 {
+        self.nth
+    }
+}
+
+impl Streams {
+    #[inline]
+    pub(super) fn note(
+        &mut self,
+        table: Table,
+        place: u32,
+        before: Counts,
+        posted: Order,
+        reach: u64,
+    ) {
+        if self.open > 0 {
+            self.journal.push(Change { table, place, before, posted, reach });
+        }
+    }
+
+    /// A part begins whose messages may be sent again.
+    pub fn begin(&mut self) -> Mark {
+        self.open += 1;
+        let nth = self.begun;
+        self.begun += 1;
+        Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown, nth }
+    }
+
+    /// A part is open that began in another process, of which this one goes on: nobody can know what
+    /// its messages were, so that they are all kept.
+    pub fn reopen(&mut self) -> Mark {
+        Mark { unknown: u64::MAX, ..self.begin() }
+    }
+
+    /// Whether a part is open whose messages may be sent again.
+    pub fn is_any_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// A part ends without a report.
+    pub fn forget(&mut self) {
+        self.open = self.open.saturating_sub(1);
+        if self.open == 0 {
+            self.journal.clear();
+        }
+    }
+
+    /// The part that has begun last ends: what the others have to know of it. A report of more than
+    /// `room` entries says only that.
+    pub fn end(&mut self, mark: Mark, room: usize) -> Report {
+        self.reports += 1;
+        let report = self.reports;
+        let mut entries: Vec<(Table, u32, Entry)> = Vec::new();
+        let mut places: HashMap<(u8, u32), usize> = HashMap::new();
+        // Parts around this one still need it.
+        let changes = self.journal[mark.journal..].to_vec();
+        for change in &changes {
+            let key = (change.table as u8, change.place);
+            let at = *places.entry(key).or_insert_with(|| {
+                self.seen(change.table, change.place, report);
+                entries.push((change.table, change.place, self.entry(change)));
+                entries.len() - 1
+            });
+            let entry = &mut entries[at].2;
+            entry.untidy |= change.posted <= mark.ticket;
+            match change.table {
+                Table::Outgoing => entry.other = entry.other.max(change.reach),
+                Table::Incoming => entry.end = entry.end.max(change.reach),
+                Table::Collective => {}
+            }
+        }
+        // What has changed outside the part, and nobody knows yet.
+        for table in [Table::Outgoing, Table::Incoming, Table::Collective] {
+            for place in self.unreported(table, report) {
+                let before = self.counts(table, place);
+                let change = Change { table, place, before, posted: Order::MAX, reach: 0 };
+                entries.push((table, place, self.entry(&change)));
+            }
+        }
+        let mut report = Report {
+            needed: entries.len() as u64,
+            is_known: self.unknown == mark.unknown && !self.is_miscounted,
+            entries: Vec::new(),
+        };
+        if entries.len() <= room {
+            for (table, place, entry) in entries {
+                self.told(table, place);
+                report.entries.push(entry);
+            }
+        }
+        self.forget();
+        report
+    }
+
+    fn seen(&mut self, table: Table, place: u32, report: u64) {
+        let place = place as usize;
+        match table {
+            Table::Outgoing => self.outgoing.counters[place].seen = report,
+            Table::Incoming => self.incoming.counters[place].seen = report,
+            Table::Collective => self.collective.counters[place].seen = report,
+        }
+    }
+
+    fn told(&mut self, table: Table, place: u32) {
+        let place = place as usize;
+        match table {
+            Table::Outgoing => self.outgoing.counters[place].changed = false,
+            Table::Incoming => self.incoming.counters[place].changed = false,
+            Table::Collective => self.collective.counters[place].changed = false,
+        }
+    }
+
+    fn counts(&self, table: Table, place: u32) -> Counts {
+        let place = place as usize;
+        match table {
+            Table::Outgoing => self.outgoing.counters[place].counts,
+            Table::Incoming => self.incoming.counters[place].counts,
+            Table::Collective => self.collective.counters[place].counts,
+        }
+    }
+
+    fn unreported(&self, table: Table, report: u64) -> Vec<u32> {
+        fn those<K>(side: &Side<K>, report: u64) -> Vec<u32> {
+            let is_due = |counter: &Counter<K>| counter.changed && counter.seen != report;
+            (0..).zip(&side.counters).filter(|(_, c)| is_due(c)).map(|(place, _)| place).collect()
+        }
+        match table {
+            Table::Outgoing => those(&self.outgoing, report),
+            Table::Incoming => those(&self.incoming, report),
+            Table::Collective => those(&self.collective, report),
+        }
+    }
+
+    /// An entry of the counts now, beside those before the first change in the part.
+    fn entry(&self, first: &Change) -> Entry {
+        let place = first.place as usize;
+        let mut entry = Entry { begin: first.before.messages, ..Entry::default() };
+        let now = self.counts(first.table, first.place);
+        (entry.end, entry.other) = (now.messages, now.other);
+        let of_stream = |entry: &mut Entry, kind, stream: &Stream| {
+            (entry.kind, entry.comm, entry.peer, entry.tag) =
+                (kind, stream.comm, stream.peer, stream.tag);
+        };
+        match first.table {
+            Table::Outgoing => {
+                let counter = &self.outgoing.counters[place];
+                of_stream(&mut entry, Kind::Sent, &counter.key);
+                // Some that were sent inside may be completed after its end.
+                entry.untidy = counter.open > 0;
+            }
+            Table::Incoming => {
+                of_stream(&mut entry, Kind::Received, &self.incoming.counters[place].key);
+            }
+            Table::Collective => {
+                let key = self.collective.counters[place].key;
+                (entry.kind, entry.comm, entry.peer) = (Kind::Collective, key.comm, key.size);
+            }
+        }
+        entry
+    }
+}

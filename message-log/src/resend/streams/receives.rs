@@ -1,0 +1,152 @@
+//! Receives: the order in which they were posted says which message each takes.
+
+use super::journal::Table;
+use super::{Link, Order, Pattern, Stream, Streams};
+
+/// A receive that was posted.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    order: Order,
+    /// The place of its stream, or [`ANY`].
+    place: u32,
+}
+
+impl Ticket {
+    /// Whether the message has to say which stream it is of.
+    #[inline]
+    pub fn is_any(self) -> bool {
+        self.place == ANY
+    }
+}
+
+/// The place of the stream of a receive that may take one of several.
+const ANY: u32 = u32::MAX;
+
+impl Streams {
+    /// A receive is posted.
+    #[inline]
+    pub fn posted(&mut self, pattern: Pattern) -> Ticket {
+        self.tickets += 1;
+        let order = self.tickets;
+        let Some(stream) = pattern.stream() else { return self.posted_for_any(pattern) };
+        let place = self.incoming.place(stream);
+        let counter = &mut self.incoming.counters[place as usize];
+        counter.waiting.push_back(order);
+        let before = counter.counts;
+        counter.counts.other += 1;
+        counter.changed = true;
+        self.note(Table::Incoming, place, before, Order::MAX, 0);
+        Ticket { order, place }
+    }
+
+    #[cold]
+    fn posted_for_any(&mut self, pattern: Pattern) -> Ticket {
+        self.waiting.insert(self.tickets, pattern);
+        Ticket { order: self.tickets, place: ANY }
+    }
+
+    /// A posted receive has got a message. `again`: it can be received again, as far as the kind of
+    /// call goes. `stream`: which one it is of, if the receive does not say so.
+    #[inline]
+    pub fn received(
+        &mut self,
+        ticket: Ticket,
+        stream: Option<Stream>,
+        again: bool,
+    ) -> Option<Link> {
+        let order = ticket.order;
+        if !ticket.is_any() {
+            let (before_it, was_there) = self.no_longer_waits(ticket);
+            return Some(self.arrived(order, ticket.place, before_it, was_there, again));
+        }
+        let place = self.incoming.place(stream?);
+        self.waiting.remove(&order);
+        Some(self.arrived(order, place, self.waits_before(place, order), false, again))
+    }
+
+    /// A receive that was posted in the same call has got a message. `again`: it can be received
+    /// again, as far as the kind of call goes.
+    #[inline]
+    pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
+        self.tickets += 1;
+        let (order, place) = (self.tickets, self.incoming.place(stream));
+        self.arrived(order, place, self.waits_before(place, order), false, again)
+    }
+
+    /// How many receives that name a stream were posted before another and wait still.
+    #[inline]
+    fn waits_before(&self, place: u32, order: Order) -> u64 {
+        let waiting = &self.incoming.counters[place as usize].waiting;
+        if waiting.is_empty() {
+            return 0;
+        }
+        waiting.partition_point(|&other| other < order) as u64
+    }
+
+    /// A receive that names its stream is done: how many of these were posted before it and wait
+    /// still, and whether it waited.
+    #[inline]
+    fn no_longer_waits(&mut self, ticket: Ticket) -> (u64, bool) {
+        let waiting = &mut self.incoming.counters[ticket.place as usize].waiting;
+        // Most are done in their order.
+        if waiting.front() == Some(&ticket.order) {
+            waiting.pop_front();
+            return (0, true);
+        }
+        let at = waiting.binary_search(&ticket.order);
+        if let Ok(at) = at {
+            waiting.remove(at);
+        }
+        (at.unwrap_or_else(|at| at) as u64, at.is_ok())
+    }
+
+    /// A message of the stream at `place` has come. Of the receives that name the stream,
+    /// `before_it` were posted before its own and wait still; `counted`: its own is one of those that
+    /// name it.
+    #[inline]
+    fn arrived(
+        &mut self,
+        order: Order,
+        place: u32,
+        mut before_it: u64,
+        counted: bool,
+        again: bool,
+    ) -> Link {
+        let counter = &mut self.incoming.counters[place as usize];
+        if !self.waiting.is_empty() {
+            let earlier = self.waiting.range(..order);
+            before_it += earlier.filter(|(_, other)| other.takes(&counter.key)).count() as u64;
+        }
+        let (before, number) = (counter.counts, counter.counts.messages);
+        // Its number is in doubt if an earlier receive may get, or has got, an earlier message later.
+        let is_doubtful = before_it > 0 || order < counter.last;
+        counter.last = counter.last.max(order);
+        counter.counts.messages += 1;
+        counter.counts.other += u64::from(!counted);
+        counter.changed = true;
+        let posted = if is_doubtful || !again { 0 } else { order };
+        self.note(Table::Incoming, place, before, posted, number + before_it + 1);
+        Link { stream: place, number }
+    }
+
+    /// A posted receive has ended without a message.
+    pub fn given_up(&mut self, ticket: Ticket) {
+        if ticket.is_any() {
+            self.waiting.remove(&ticket.order);
+            return;
+        }
+        let (_, was_there) = self.no_longer_waits(ticket);
+        if was_there {
+            let counter = &mut self.incoming.counters[ticket.place as usize];
+            let before = counter.counts;
+            counter.counts.other = counter.counts.other.saturating_sub(1);
+            counter.changed = true;
+            self.note(Table::Incoming, ticket.place, before, Order::MAX, 0);
+        }
+    }
+
+    /// The place of a stream from another process.
+    pub fn incoming(&mut self, stream: Stream) -> u32 {
+        self.incoming.place(stream)
+    }
+}
