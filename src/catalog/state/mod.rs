@@ -298,13 +298,13 @@ impl State {
     }
 
     /// A checkpoint's entry, for a look at it.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "model-check")))]
     pub(in crate::catalog) fn entry(&self, id: Id) -> Option<&Entry> {
         self.entries.get(&id).map(|entry| &**entry)
     }
 
     /// Stores to the ledger so far.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "model-check")))]
     pub(in crate::catalog) fn ledger_stores(&self) -> u64 {
         self.ledger.as_ref().map_or(0, Ledger::stores)
     }
