@@ -10,7 +10,7 @@
 static int numbers[8];
 static double doubles[8];
 static MPI_Request requests[2];
-static MPI_Comm other;
+static MPI_Comm other, named;
 
 static void receive(int count, int peer, int tag)
 {
@@ -120,7 +120,7 @@ static void diverge(void)
     case 4: /* another communicator */
         replay_up_to(id, 0);
         DIVERGES(MPI_Recv(numbers, 3, MPI_INT, 0, 5, other, &status),
-                 "MPI_Recv|MPI_COMM_WORLD|communicator 0x");
+                 "MPI_Recv|MPI_COMM_WORLD|the 1st duplicate of MPI_COMM_WORLD");
         break;
     case 5: /* another call */
         replay_up_to(id, 0);
@@ -189,6 +189,17 @@ static void diverge(void)
         PART(VELOC_Part_free(id));
         EMPTY_LOG();
         break;
+    case 17: /* one that the application has named */
+        replay_up_to(id, 0);
+        DIVERGES(MPI_Recv(numbers, 3, MPI_INT, 0, 5, named, &status),
+                 "MPI_Recv|MPI_COMM_WORLD|\"halo\" (the 1st MPI_Comm_split of "
+                 "the 1st duplicate of MPI_COMM_WORLD)");
+        break;
+    case 18: /* this process alone */
+        replay_up_to(id, 0);
+        DIVERGES(MPI_Recv(numbers, 3, MPI_INT, 0, 5, MPI_COMM_SELF, &status),
+                 "MPI_Recv|MPI_COMM_WORLD|MPI_COMM_SELF");
+        break;
     }
 }
 
@@ -255,6 +266,8 @@ int main(int argc, char **argv)
     begin_program(&argc, &argv);
     EQUAL(ranks, 2);
     MPI(MPI_Comm_dup(MPI_COMM_WORLD, &other));
+    MPI(MPI_Comm_split(other, 0, 0, &named));
+    MPI(MPI_Comm_set_name(named, "halo"));
     if (strcmp(option(argc, argv, "case", ""), "fatal") == 0) {
         first_run(id);
         replay_begin(id);
@@ -264,8 +277,10 @@ int main(int argc, char **argv)
         return end_program();
     }
     MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     MPI(MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN));
-    for (which = 0; which <= 16; which++) {
+    MPI(MPI_Comm_set_errhandler(named, MPI_ERRORS_RETURN));
+    for (which = 0; which <= 18; which++) {
         first_run(id);
         in_turns(diverge);
         if (rank == 0)
@@ -276,6 +291,7 @@ int main(int argc, char **argv)
     /* The processes go on. */
     first_run(id);
     PART(VELOC_Part_free(id));
+    MPI(MPI_Comm_free(&named));
     MPI(MPI_Comm_free(&other));
     return end_program();
 }

@@ -209,7 +209,7 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
             Fault::Early { part, made, logged } => format!(
                 "the replay of part {part} ends too early: {} was not called again ({made} calls \
                  before it were)",
-                divergence::describe(&state.mpi, &logged)
+                divergence::describe(state, &logged)
             ),
         })
     });

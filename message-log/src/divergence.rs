@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 
 use crate::log::Shape;
-use crate::mpi::Mpi;
 use crate::parts::Divergence;
 use crate::refuse;
 use crate::state::State;
@@ -15,13 +14,13 @@ pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int
         None => {
             let logged = divergence.logged.as_ref().map_or_else(
                 || "the part had ended".to_owned(),
-                |logged| format!("it was {}", describe(&state.mpi, logged)),
+                |logged| format!("it was {}", describe(state, logged)),
             );
             format!(
                 "the replay of part {} does not do what its first run did: call {} is {}, {logged}",
                 divergence.part,
                 divergence.place + 1,
-                describe(&state.mpi, called),
+                describe(state, called),
             )
         }
     };
@@ -36,13 +35,11 @@ pub fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
 
 /// A call in words: its name, with the communicator, the peer, the tag and the count as far as it
 /// has them.
-pub fn describe(mpi: &Mpi, shape: &Shape) -> String {
-    let numbers = &mpi.numbers;
+pub fn describe(state: &State, shape: &Shape) -> String {
+    let numbers = &state.mpi.numbers;
     let mut parts = Vec::new();
-    if shape.comm == mpi.comm_world {
-        parts.push("MPI_COMM_WORLD".to_owned());
-    } else if shape.comm != 0 {
-        parts.push(format!("communicator {:#x}", shape.comm));
+    if shape.comm != 0 {
+        parts.push(state.names.describe(&state.mpi, shape.comm));
     }
     match shape.peer {
         None => {}

@@ -1,6 +1,6 @@
 //! MPI's own functions, by the names of the profiling interface, looked up once each.
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use mpi_abi::{Abi, Library};
@@ -173,6 +173,8 @@ functions! {
         (request: Handle, flag: *mut c_int, status: Ptr);
     /// Calls the communicator's error handler.
     comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
+    /// What a communicator is called.
+    comm_get_name = c"PMPI_Comm_get_name" (comm: Handle, name: *mut c_char, len: *mut c_int);
     /// Frees a communicator.
     comm_free = c"PMPI_Comm_free" (comm: Ptr);
     /// Which topology a communicator has.

@@ -14,6 +14,7 @@ use crate::guard;
 use crate::inside::At;
 use crate::log::Arena;
 use crate::mpi::Mpi;
+use crate::names::Names;
 use crate::parts::{Parts, Source};
 use crate::pool::Pool;
 use crate::refuse;
@@ -88,6 +89,8 @@ pub struct State {
     pub deferred: Deferred,
     /// Communicators that it has freed, and that stand in for others in replays.
     pub stand_ins: StandIns,
+    /// What communicators are called in errors.
+    pub names: Names,
     /// What it takes to send messages again, if that can be done.
     pub resend: Option<Resend>,
     /// It was said that it cannot.
@@ -111,6 +114,7 @@ impl State {
             pool: Pool::default(),
             deferred: Deferred::default(),
             stand_ins: StandIns::default(),
+            names: Names::default(),
             resend: None,
             is_resend_missed: false,
             lost: None,
@@ -274,13 +278,13 @@ pub fn close() {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use mpi_abi::Abi;
 
     use super::*;
 
     /// MPI as it would be, if there were one.
-    fn mpi() -> Mpi {
+    pub fn mpi() -> Mpi {
         let abi = Abi::Mpich;
         Mpi {
             abi,

@@ -11,8 +11,10 @@ mod driver;
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use loaded::cuda::{CaptureMode, Failure, DEINITIALIZED, INVALID_CONTEXT, NOT_INITIALIZED};
+
 pub use driver::look;
-use driver::{Address, Context, Driver, Failure, Stream};
+use driver::{Address, Context, Driver, Stream};
 
 /// `CU_MEMORYTYPE_DEVICE`.
 const MEMORY_TYPE_DEVICE: c_uint = 2;
@@ -26,8 +28,6 @@ const IS_MANAGED: c_uint = 8;
 const ORDINAL: c_uint = 9;
 /// `CU_STREAM_NON_BLOCKING`: no waiting for the application's queues.
 const NON_BLOCKING: c_uint = 1;
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`: the thread's calls have nothing to do with any capture.
-const RELAXED: c_uint = 2;
 
 /// A buffer in memory of a device, which the host cannot touch.
 #[derive(Clone, Copy, Debug)]
@@ -67,19 +67,19 @@ impl Buffer {
         ];
         // SAFETY: both arrays have four elements, each value has the size of its attribute, and the
         // driver does not use the address it is asked about.
-        let asked =
-            unsafe { driver.pointer_attributes(4, names.as_mut_ptr(), data.as_mut_ptr(), address) };
+        let asked = unsafe {
+            driver.cuPointerGetAttributes(4, names.as_mut_ptr(), data.as_mut_ptr(), address)
+        };
         match asked {
             Ok(()) if memory_type == MEMORY_TYPE_DEVICE && managed == 0 => {
                 Ok(Some(Buffer { driver, address, context, ordinal }))
             }
             Ok(()) => Ok(None),
             // No context has memory there.
-            Err(Failure {
-                status: driver::NOT_INITIALIZED | driver::DEINITIALIZED | driver::INVALID_CONTEXT,
-                ..
-            }) => Ok(None),
-            Err(failure) => Err(driver.describe(failure)),
+            Err(Failure { status: NOT_INITIALIZED | DEINITIALIZED | INVALID_CONTEXT, .. }) => {
+                Ok(None)
+            }
+            Err(failure) => Err(failure.to_string()),
         }
     }
 
@@ -93,7 +93,7 @@ impl Buffer {
     pub unsafe fn read(&self, to: *mut c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
-            unsafe { self.driver.copy_to_host(to, self.address, len, stream) }
+            unsafe { self.driver.cuMemcpyDtoHAsync_v2(to, self.address, len, stream) }
         })
     }
 
@@ -107,17 +107,17 @@ impl Buffer {
     pub unsafe fn write(&self, from: *const c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
-            unsafe { self.driver.copy_from_host(self.address, from, len, stream) }
+            unsafe { self.driver.cuMemcpyHtoDAsync_v2(self.address, from, len, stream) }
         })
     }
 
     /// Has a copy made in a stream of its own, and waits for it. A stream that was kept for the next
     /// copy would be a danger: contexts end, and take their streams with them.
     fn copy(&self, queue: impl FnOnce(Stream) -> Result<(), Failure>) -> Result<(), String> {
-        let before = self.driver.exchange_capture_mode(RELAXED);
+        let before = self.driver.exchange_capture_mode(CaptureMode::RELAXED);
         let copied = self.copy_in_context(queue);
         self.driver.exchange_capture_mode(before);
-        copied.map_err(|failure| self.driver.describe(failure))
+        copied.map_err(|failure| failure.to_string())
     }
 
     fn copy_in_context(
@@ -126,11 +126,11 @@ impl Buffer {
     ) -> Result<(), Failure> {
         let context = self.context()?;
         // SAFETY: the buffer's own context, or the thread's, or one that is kept.
-        unsafe { self.driver.push_context(context) }?;
+        unsafe { self.driver.cuCtxPushCurrent_v2(context) }?;
         let copied = self.copy_in_stream(queue);
         let mut own = std::ptr::null_mut();
         // SAFETY: the pointer is to a local; the context was pushed above.
-        unsafe { self.driver.pop_context(&mut own) }?;
+        unsafe { self.driver.cuCtxPopCurrent_v2(&mut own) }?;
         copied
     }
 
@@ -140,11 +140,11 @@ impl Buffer {
     ) -> Result<(), Failure> {
         let mut stream = std::ptr::null_mut();
         // SAFETY: the pointer is to a local, and a context is current.
-        unsafe { self.driver.make_stream(&mut stream, NON_BLOCKING) }?;
+        unsafe { self.driver.cuStreamCreate(&mut stream, NON_BLOCKING) }?;
         // SAFETY: the stream just made, for the last time.
         unsafe {
-            let copied = queue(stream).and_then(|()| self.driver.synchronize(stream));
-            copied.and(self.driver.end_stream(stream))
+            let copied = queue(stream).and_then(|()| self.driver.cuStreamSynchronize(stream));
+            copied.and(self.driver.cuStreamDestroy_v2(stream))
         }
     }
 
@@ -154,11 +154,11 @@ impl Buffer {
         let mut context = self.context;
         if context.is_null() {
             // SAFETY: the pointer is to a local.
-            unsafe { self.driver.current_context(&mut context) }?;
+            unsafe { self.driver.cuCtxGetCurrent(&mut context) }?;
         }
         if context.is_null() {
             // SAFETY: as above. It is not released: the device is in use.
-            unsafe { self.driver.retain_context(&mut context, self.ordinal) }?;
+            unsafe { self.driver.cuDevicePrimaryCtxRetain(&mut context, self.ordinal) }?;
         }
         Ok(context)
     }

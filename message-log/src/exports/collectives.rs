@@ -54,7 +54,8 @@ macro_rules! collectives {
     };
 }
 
-/// Collects the arguments of a collective call, and those of them that its plan gets.
+/// Collects the arguments of a collective call, and those of them that its plan gets. Not all plans
+/// are unsafe to make; what `exports` makes of the functions allows for that.
 macro_rules! arguments {
     // One count and type.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] data $($kind:ident)*) => { arguments! {
@@ -119,12 +120,16 @@ macro_rules! arguments {
     ([$name:ident $begin:ident $plan:ident] [$($arg:ident: $type:ty,)*] [$($planned:expr,)*]) => {
         exports! {
             fn $name($($arg: $type,)* comm: Handle) |at, call, real| {
+                // SAFETY: the application's own arguments, read before this call returns: as MPI says,
+                // arrays have a count, a place and a type for each process that the plan looks at.
                 let plan = |state: &mut _| unsafe {
                     plan::$plan(call, $($planned,)* comm, state)
                 };
                 collective::run(at, comm, plan, real)
             };
             fn $begin($($arg: $type,)* comm: Handle, request: Ptr) |at, call, real| {
+                // SAFETY: the application's own arguments, read before this call returns: as MPI says,
+                // arrays have a count, a place and a type for each process that the plan looks at.
                 let plan = |state: &mut _| unsafe {
                     plan::$plan(call, $($planned,)* comm, state)
                 };

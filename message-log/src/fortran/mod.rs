@@ -21,7 +21,6 @@ use std::sync::atomic::Ordering;
 use object::{Object, Slot};
 
 pub use module::VELOC_Fortran_refuse_part;
-pub(crate) use object::loaded_ever;
 
 /// A function that every interface calls, by one of its names.
 const RECEIVE: [&CStr; 2] = [c"MPI_Recv", c"PMPI_Recv"];

@@ -62,23 +62,6 @@ pub struct Slot {
     pub at: &'static AtomicPtr<c_void>,
 }
 
-/// How many objects the process has ever loaded.
-pub fn loaded_ever() -> u64 {
-    unsafe extern "C" fn first(
-        info: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        count: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the loader's description, and the number below.
-        unsafe { count.cast::<u64>().write((*info).dlpi_adds) };
-        1
-    }
-    let mut count = 0u64;
-    // SAFETY: `first` fits the declaration and gets the number, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
-    count
-}
-
 impl Object {
     /// Those that are loaded, with such a path.
     pub fn loaded(is_wanted: fn(&[u8]) -> bool) -> Vec<Object> {
@@ -249,9 +232,9 @@ mod tests {
 
     #[test]
     fn nothing_is_loaded_by_looking() {
-        let before = loaded_ever();
+        let before = loaded::count();
         assert!(before > 0);
         assert!(Object::loaded(|path| path == b"/no/such/object").is_empty());
-        assert_eq!(loaded_ever(), before);
+        assert_eq!(loaded::count(), before);
     }
 }

@@ -182,7 +182,7 @@ impl State {
                 for item in event.outcome.items.as_slice() {
                     // SAFETY: the application's memory, by the caller's promise.
                     if let Err(text) = unsafe { self.give(item, Some(&target)) } {
-                        let text = divergence::describe(&self.mpi, &shape) + ": " + &text;
+                        let text = divergence::describe(self, &shape) + ": " + &text;
                         return divergence::broken(self, &shape, &text);
                     }
                     if let Some(status) = status {

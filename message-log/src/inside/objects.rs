@@ -34,7 +34,7 @@ pub unsafe fn make_comm(
             if code == SUCCESS {
                 // SAFETY: by the caller's promise, MPI has written a handle there.
                 let handle = unsafe { state.mpi.read_handle(made) };
-                state.comm_made(handle, None);
+                state.comm_made(call, shape.comm, handle, false);
             }
             return code;
         }
@@ -45,7 +45,7 @@ pub unsafe fn make_comm(
                 if code == SUCCESS {
                     // SAFETY: by the caller's promise, MPI has written a handle there.
                     outcome.handle = unsafe { state.mpi.read_handle(made) };
-                    state.comm_made(outcome.handle, Some(call));
+                    state.comm_made(call, shape.comm, outcome.handle, true);
                 }
                 state.parts.record(shape, outcome);
                 code
@@ -145,21 +145,23 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 impl State {
-    /// A communicator was made, by `call` if that is logged.
-    fn comm_made(&mut self, handle: usize, call: Option<Call>) {
+    /// A communicator was made by `call` of the one called `comm`.
+    fn comm_made(&mut self, call: Call, comm: usize, handle: usize, is_logged: bool) {
+        self.names.made(&self.mpi, call, comm, handle);
         self.store.comms.made(&self.mpi, handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.made(&self.mpi, handle);
         }
         // The event of the call is the next one.
         let event = self.parts.next_event();
-        let made = call.map(|call| (call, event));
+        let made = is_logged.then_some((call, event));
         let origin = Origin { first: event + u64::from(made.is_some()), made };
         self.stand_ins.made(handle, (self.parts.live() > 0).then_some(origin));
     }
 
     /// A communicator is freed.
     pub fn comm_gone(&mut self, handle: usize) {
+        self.names.gone(handle);
         self.store.comms.gone(handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.forget(handle);
@@ -196,6 +198,7 @@ impl State {
         }
         if let Some((_, made)) = origin.made {
             self.parts.rename(made, handle, logged);
+            self.names.shared(logged);
         }
         for (_, request) in self.requests.iter_mut() {
             if request.shape.comm == handle {

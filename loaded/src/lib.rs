@@ -1,0 +1,113 @@
+//! Libraries that a process has loaded. Nothing here loads one: what an application does not use, it
+//! does not pay for, and what it has chosen is not chosen again.
+//!
+//! [`cuda`] has what the users of the CUDA driver have in common.
+
+pub mod cuda;
+
+use std::ffi::{c_int, c_void, CStr};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+/// How many libraries this process has loaded since its start.
+pub fn count() -> u64 {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        count: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader passes a valid record, and the pointer is the one given below.
+        unsafe { count.cast::<u64>().write((*info).dlpi_adds) };
+        1 // The counter is the same in every record.
+    }
+    let mut count = 0u64;
+    // SAFETY: the callback keeps to its types and does not unwind, and the pointer is to a local.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    count
+}
+
+/// A library that the process has loaded. It stays loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Library(NonNull<c_void>);
+
+impl Library {
+    /// The library with this soname, whichever path it came from.
+    pub fn find(soname: &CStr) -> Option<Library> {
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NOLOAD;
+        // SAFETY: the name ends with a null byte; nothing is loaded, so no initialiser runs. The
+        // handle is never closed.
+        NonNull::new(unsafe { libc::dlopen(soname.as_ptr(), flags) }).map(Library)
+    }
+
+    /// The function of this name.
+    ///
+    /// # Safety
+    /// `F` is a pointer to functions as the library declares the one of this name.
+    pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        // SAFETY: the handle is never closed, and the name ends with a null byte.
+        let at = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })?;
+        // SAFETY: of the same size, not null, and of that type by the caller's promise.
+        Some(unsafe { std::mem::transmute_copy(&at) })
+    }
+}
+
+/// What is made of a library, once, as soon as the process has loaded it.
+#[derive(Debug)]
+pub struct Awaited<T, E> {
+    made: OnceLock<T>,
+    failed: OnceLock<E>,
+    looked_at: AtomicU64,
+}
+
+impl<T, E: Clone> Default for Awaited<T, E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, E: Clone> Awaited<T, E> {
+    /// One that was not looked for yet.
+    pub const fn new() -> Awaited<T, E> {
+        let looked_at = AtomicU64::new(u64::MAX);
+        Awaited { made: OnceLock::new(), failed: OnceLock::new(), looked_at }
+    }
+
+    /// What was made.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&T> {
+        self.made.get()
+    }
+
+    /// Looks for the library, if any was loaded since the last look, and makes it; `Ok(None)` if it
+    /// is not there, or of no use.
+    ///
+    /// # Errors
+    /// What `make` says, from then on always.
+    pub fn look(
+        &self,
+        soname: &CStr,
+        make: impl FnOnce(Library) -> Result<Option<T>, E>,
+    ) -> Result<Option<&T>, E> {
+        if let Some(made) = self.made.get() {
+            return Ok(Some(made));
+        }
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
+        }
+        // Looking costs a walk through the library path.
+        let count = count();
+        if self.looked_at.swap(count, Ordering::Relaxed) == count {
+            return Ok(None);
+        }
+        let Some(library) = Library::find(soname) else { return Ok(None) };
+        match make(library) {
+            Ok(made) => Ok(made.map(|made| self.made.get_or_init(|| made))),
+            Err(error) => Err(self.failed.get_or_init(|| error).clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
