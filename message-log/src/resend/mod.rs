@@ -18,6 +18,8 @@ pub mod closed;
 pub mod comms;
 pub mod exchange;
 pub mod report;
+#[cfg(test)]
+mod restart_tests;
 mod spread;
 pub mod streams;
 pub mod survey;
@@ -107,36 +109,52 @@ impl Resend {
         // One number for all, by which the checkpoints of this run are known.
         let drawn = (store::draw()[0] >> 1) as i64;
         let run = Least::begin(mpi, comm, drawn).wait(mpi)?;
-        Some(Resend {
-            channel: Channel { comm, processes, room },
-            comms: Comms::new(mpi),
+        let channel = Channel { comm, processes, room };
+        Some(Resend::of(channel, Comms::new(mpi), run as u64))
+    }
+
+    /// Before anything was sent.
+    fn of(channel: Channel, comms: Comms, run: u64) -> Resend {
+        Resend {
+            channel,
+            comms,
             streams: Streams::default(),
             survey: Survey::default(),
             under_way: VecDeque::new(),
-            verdicts: Verdicts::new(run as u64),
+            verdicts: Verdicts::new(run),
             is_resumed: false,
             dropped: 0,
             resent: 0,
-        })
+        }
     }
 
     /// An instance of a part that may be sent again has ended, with this mark at its begin.
     pub fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
-        let heard = self.verdicts.heard();
-        let report = Report { heard, ..self.streams.end(mark, self.channel.room) };
-        let of = Subject::Part { id, nth: mark.nth() };
-        let names = (instance, self.verdicts.begin());
-        self.under_way.push_back(Exchange::begin(mpi, &self.channel, &report, of, names));
+        let (report, of, number) = self.report(id, mark);
+        let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
+        self.under_way.push_back(exchange);
     }
 
     /// Tells the others what this process goes on from, if it does and they have not been told: before
     /// anything else that it tells them.
     pub fn tell_origin(&mut self, mpi: &Mpi) {
-        let Some(origin) = self.verdicts.tell() else { return };
+        let Some((report, of)) = self.origin() else { return };
+        let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
+        self.under_way.push_back(exchange);
+    }
+
+    /// What there is to tell of a part, and the number of the exchange.
+    fn report(&mut self, id: i32, mark: streams::Mark) -> (Report, Subject, u64) {
+        let heard = self.verdicts.heard();
+        let report = Report { heard, ..self.streams.end(mark, self.channel.room) };
+        (report, Subject::Part { id, nth: mark.nth() }, self.verdicts.begin())
+    }
+
+    /// What there is to tell of the checkpoint that this process goes on from.
+    fn origin(&mut self) -> Option<(Report, Subject)> {
+        let origin = self.verdicts.tell()?;
         let report = Report { heard: self.verdicts.settled(), ..Report::default() };
-        let of = Subject::Resumed(origin);
-        let none = (u64::MAX, u64::MAX);
-        self.under_way.push_back(Exchange::begin(mpi, &self.channel, &report, of, none));
+        Some((report, Subject::Resumed(origin)))
     }
 
     /// Whether the reports of others on a part that this process has ended are not known to be there.
@@ -156,21 +174,19 @@ impl Resend {
             let reports = exchange.reports(self.channel.room);
             match exchange.of {
                 Subject::Resumed(_) => self.agree(parts, reports),
-                _ => self.judge(mpi, parts, &exchange, reports),
+                _ => self.judge(mpi.rank, parts, (exchange.instance, exchange.number), reports),
             }
-            self.dropped += parts.settle(self.verdicts.settled());
         }
     }
 
-    /// What becomes of a part.
+    /// What becomes of a part, as the process `rank` hears it.
     fn judge(
         &mut self,
-        mpi: &Mpi,
+        rank: c_int,
         parts: &mut Parts,
-        exchange: &Exchange,
+        (instance, number): (u64, u64),
         reports: Result<Vec<(Report, Subject)>, String>,
     ) {
-        let (instance, number) = (exchange.instance, exchange.number);
         let (verdict, least) = match reports {
             Ok(reports) => (self.survey.judge(&reports), least_heard(&reports)),
             Err(text) => (Verdict::Misused(text), None),
@@ -178,13 +194,14 @@ impl Resend {
         self.verdicts.hear(number, least);
         match verdict {
             Verdict::RightTight(closed) => {
-                let own = u32::try_from(mpi.rank).unwrap_or(0);
+                let own = u32::try_from(rank).unwrap_or(0);
                 let closed = Closed::new(&mut self.streams, own, number, &closed);
                 parts.close(instance, &Rc::new(closed));
             }
             Verdict::Logged(_) => {}
             Verdict::Misused(text) => parts.spoil(instance, &text),
         }
+        self.dropped += parts.settle(self.verdicts.settled());
     }
 
     /// What becomes of the messages of before, as all processes go on.

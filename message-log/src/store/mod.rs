@@ -18,7 +18,7 @@ mod bytes;
 mod comms;
 mod layout;
 mod pack;
-mod settled;
+pub(crate) mod settled;
 mod targets;
 #[cfg(test)]
 pub(crate) mod tests;

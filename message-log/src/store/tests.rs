@@ -92,9 +92,19 @@ pub(crate) fn refusal() -> Option<String> {
 
 /// The parts of another process that goes on with these.
 pub(crate) fn moved(parts: &Parts) -> Unpacked {
+    read(&written(parts))
+}
+
+/// A checkpoint's log.
+pub(crate) fn written(parts: &Parts) -> Vec<u8> {
     let packed = packed(parts, &comms(&[]), &[]).unwrap();
     assert_eq!(packed.lost, None);
-    unpacked(&packed.bytes, &comms(&[]), &[]).unwrap()
+    packed.bytes
+}
+
+/// The parts out of such a log.
+pub(crate) fn read(log: &[u8]) -> Unpacked {
+    unpacked(log, &comms(&[]), &[]).unwrap()
 }
 
 /// Bytes without gaps.
