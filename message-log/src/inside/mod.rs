@@ -68,7 +68,7 @@ impl State {
         let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else { return };
         resend.is_resumed = false;
         resend.tell_origin(&self.mpi);
-        let waits = resend.verdicts.is_open() && self.parts.replays_unsettled();
+        let waits = resend.verdicts.is_open() && self.parts.replays_closed();
         resend.hear(&self.mpi, &mut self.parts, waits);
     }
 

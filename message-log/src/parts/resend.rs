@@ -97,19 +97,15 @@ impl Parts {
         }
     }
 
-    /// Whether a replay of this part would send messages again, and that is not settled.
-    pub fn is_unsettled(&self, id: i32) -> bool {
-        self.chosen(id).0.is_some_and(|instance| self.keeps(instance))
+    /// Whether a replay of this part would send messages again.
+    pub fn is_closed(&self, id: i32) -> bool {
+        self.chosen(id).0.is_some_and(|instance| instance.closed.is_some())
     }
 
-    /// Whether an open replay sends messages again, and that is not settled.
-    pub fn replays_unsettled(&self) -> bool {
-        let is_kept = |number| self.instance(number).is_some_and(|instance| self.keeps(instance));
-        self.open.iter().any(|open| matches!(open, Open::Replay(one) if is_kept(one.instance)))
-    }
-
-    fn keeps(&self, instance: &Instance) -> bool {
-        instance.closed.as_deref().is_some_and(|closed| closed.number >= self.settled)
+    /// Whether an open replay sends messages again.
+    pub fn replays_closed(&self) -> bool {
+        let is_closed = |number| self.instance(number).is_some_and(|one| one.closed.is_some());
+        self.open.iter().any(|open| matches!(open, Open::Replay(one) if is_closed(one.instance)))
     }
 
     /// How many beginnings and ends of parts whose messages may be sent again, and of their replays,

@@ -230,9 +230,9 @@ impl Job {
         let waits = match what {
             Do::Replay(id) => {
                 !own.told.iter().all(|(of, ..)| matches!(of, Subject::Resumed(_)))
-                    || own.resend.verdicts.is_open() && own.parts.is_unsettled(id)
+                    || own.resend.verdicts.is_open() && own.parts.is_closed(id)
             }
-            Do::Exchange(_) => own.resend.verdicts.is_open() && own.parts.replays_unsettled(),
+            Do::Exchange(_) => own.resend.verdicts.is_open() && own.parts.replays_closed(),
             _ => false,
         };
         if waits && !self.hear(rank) {
