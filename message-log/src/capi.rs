@@ -10,7 +10,6 @@ use crate::device;
 use crate::divergence;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
-use crate::resend::exchange::Waiter;
 use crate::state::{self, State};
 
 /// The call did what it says; as in `veloc/defs.h`.
@@ -54,6 +53,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
             if let Some(resend) = &mut state.resend {
                 let mark = resend.streams.begin();
                 state.parts.mark(mark);
+                resend.hear(&state.mpi, &mut state.parts, false);
             }
         }
         Ok(())
@@ -70,8 +70,9 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
         let marked = state.parts.marked();
         state.parts.end(id)?;
         if let (Some((instance, mark)), Some(resend)) = (marked, &mut state.resend) {
+            // What is heard before is what the report says.
+            resend.hear(&state.mpi, &mut state.parts, false);
             resend.ended(&state.mpi, instance, id, mark);
-            resend.hear(&state.mpi, &mut state.parts, None);
         }
         Ok(())
     })
@@ -90,7 +91,9 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
         device::look().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
-            resend.hear(&state.mpi, &mut state.parts, Some(Waiter::Replay));
+            let waits = resend.awaits_parts()
+                || resend.verdicts.is_open() && state.parts.is_closed(id);
+            resend.hear(&state.mpi, &mut state.parts, waits);
         }
         state.parts.replay_begin(id)
     })
@@ -198,6 +201,9 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
         state.requests.know_all();
+        if let Some(resend) = &mut state.resend {
+            resend.tell_origin(&state.mpi);
+        }
         let replayed = state.parts.replayed();
         let done = body(state);
         if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {

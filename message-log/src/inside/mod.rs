@@ -41,6 +41,9 @@ pub const SUCCESS: c_int = 0;
 /// Runs a call's body on the state. The call fails if what it received cannot be kept.
 pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     state::call(|state| {
+        if state.resend.as_ref().is_some_and(|resend| resend.is_resumed) {
+            state.goes_on();
+        }
         let code = body(state);
         if state.lost.is_some() {
             return has_lost(state).unwrap_or(code);
@@ -58,6 +61,17 @@ fn has_lost(state: &mut State) -> Option<c_int> {
 }
 
 impl State {
+    /// A call of a process that goes on. The first one inside a part tells the others, and waits for
+    /// them if what it sends and receives again depends on that.
+    #[cold]
+    fn goes_on(&mut self) {
+        let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else { return };
+        resend.is_resumed = false;
+        resend.tell_origin(&self.mpi);
+        let waits = resend.verdicts.is_open() && self.parts.replays_closed();
+        resend.hear(&self.mpi, &mut self.parts, waits);
+    }
+
     /// Where a call's result comes from; inside parts there is one.
     pub fn source(&self) -> Source {
         self.parts.source().unwrap_or(Source::Mpi)

@@ -75,12 +75,8 @@ impl Survey {
     /// Takes the reports of all processes, in their order, of one part.
     pub fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
         self.learn(reports);
-        let first = reports.first().map(|(_, of)| *of);
-        if let Some(rank) = reports.iter().position(|(_, of)| Some(*of) != first) {
-            return Verdict::Misused(format!(
-                "process 0 {} (VELOC_PART_RESEND), and process {rank} {} instead",
-                reports[0].1, reports[rank].1
-            ));
+        if let Some(text) = difference(reports) {
+            return Verdict::Misused(text);
         }
         let too_many = |report: &Report| report.needed > report.entries.len() as u64;
         if let Some(rank) = reports.iter().position(|(report, _)| too_many(report)) {
@@ -161,6 +157,14 @@ impl Survey {
         let all = self.collectives.get(&entry.comm);
         all.map_or(0, |all| all.values().filter(|&&begun| begun >= entry.end).count())
     }
+}
+
+/// What processes have done that did not do the same.
+pub fn difference(reports: &[(Report, Subject)]) -> Option<String> {
+    let (_, first) = reports.first()?;
+    let rank = reports.iter().position(|(_, of)| of != first)?;
+    let other = reports[rank].1;
+    Some(format!("process 0 {first} (VELOC_PART_RESEND), and process {rank} {other} instead"))
 }
 
 /// The messages that were sent and received in a part.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::bytes::{Result, Writer};
 use super::comms::Numbers;
+use super::settled::Settled;
 use super::targets::{self, Regions};
 use crate::log::{Event, Item, Outcome, Position, Shape};
 use crate::mpi::Mpi;
@@ -27,9 +28,8 @@ pub struct Head {
     pub rank: i32,
     /// How many it has.
     pub processes: i32,
-    /// What sending again has counted, if it was possible: the exchanges, the bytes given up, and those
-    /// sent again.
-    pub resend: Option<[u64; 3]>,
+    /// What has become of messages that are sent again, if that was possible.
+    pub resend: Option<Settled>,
 }
 
 impl Head {
@@ -41,11 +41,7 @@ impl Head {
         to.u32(self.status);
         to.i32(self.rank);
         to.i32(self.processes);
-        to.option(self.resend, |to, counts| {
-            for count in counts {
-                to.u64(count);
-            }
-        });
+        to.option(self.resend, |to, settled| settled.write(to));
     }
 }
 
@@ -154,6 +150,7 @@ impl Packing<'_> {
             });
         }
         self.to.list(&different, |to, closed| {
+            to.u64(closed.number);
             for table in [&closed.sent, &closed.received] {
                 let mut rows: Vec<_> = table.iter().collect();
                 rows.sort_unstable_by_key(|(stream, _)| **stream);

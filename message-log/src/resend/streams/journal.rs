@@ -120,7 +120,7 @@ impl Streams {
         let mut report = Report {
             needed: entries.len() as u64,
             is_known: self.unknown == mark.unknown && !self.is_miscounted,
-            entries: Vec::new(),
+            ..Report::default()
         };
         if entries.len() <= room {
             for (table, place, entry) in entries {
