@@ -349,7 +349,9 @@ impl State {
     }
 
     fn pressed(&self) -> bool {
-        self.starved.contains(&true)
+        // What was to be flushed may have gone.
+        let flush = self.starved[Starved::Flush as usize] && !self.flush.is_empty();
+        flush || self.starved[Starved::Application as usize]
     }
 
     fn started(&mut self, id: Id, draining: bool) {
