@@ -8,6 +8,7 @@ use crate::callers;
 use crate::deferred::Kind;
 use crate::device;
 use crate::divergence;
+use crate::memory::NoMemory;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
 use crate::resend::exchange::Waiter;
@@ -197,7 +198,8 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
-        state.requests.know_all();
+        let known = state.requests.know_all();
+        known.map_err(|NoMemory| "there is no memory to note the requests under way".to_owned())?;
         let replayed = state.parts.replayed();
         let done = body(state);
         if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {

@@ -1,7 +1,7 @@
 //! What calls do in and outside parts, one room for each kind of call.
 //!
-//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
-//! real, and its event is [recorded](crate::parts::Parts::record); with [`Source::Log`] the
+//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the
+//! call is real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](crate::parts::Parts::next) gives what it gave in the first run.
 
 pub mod again;
@@ -58,6 +58,29 @@ fn has_lost(state: &mut State) -> Option<c_int> {
 }
 
 impl State {
+    /// Logs what a real call gave. Without memory for that the call fails.
+    pub fn record(&mut self, shape: Shape, outcome: Outcome) {
+        let comm = shape.comm;
+        if self.parts.record(shape, outcome).is_err() {
+            self.lacks_memory(comm, &format!("to log {}", shape.call.0));
+        }
+    }
+
+    /// There is no memory for what the parts that are recorded need: they cannot be replayed, and the
+    /// call fails, which is on this communicator. Once: what cannot be replayed lacks nothing.
+    #[cold]
+    pub fn lacks_memory(&mut self, comm: usize, what: &str) {
+        if self.parts.can_log() {
+            self.loses(comm, &format!("there is no memory {what}"));
+        }
+    }
+
+    fn loses(&mut self, comm: usize, why: &str) {
+        let text = format!("{why}: the open parts cannot be replayed");
+        self.parts.lose(&text);
+        self.lost = Some((comm, text));
+    }
+
     /// Where a call's result comes from; inside parts there is one.
     pub fn source(&self) -> Source {
         self.parts.source().unwrap_or(Source::Mpi)
@@ -93,13 +116,7 @@ impl State {
         }
         // SAFETY: by the caller's promise.
         let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        packed
-            .map_err(|text| {
-                let text = format!("{text}: the open parts cannot be replayed");
-                self.parts.lose(&text);
-                self.lost = Some((0, text));
-            })
-            .ok()
+        packed.map_err(|text| self.loses(0, &text)).ok()
     }
 
     /// What was received and cannot be kept has come on this communicator.
@@ -126,7 +143,7 @@ impl State {
         match self.source() {
             Source::Mpi => {
                 let code = real();
-                self.parts.record(shape, Outcome::of(code));
+                self.record(shape, Outcome::of(code));
                 code
             }
             Source::Log => match self.parts.next(&shape) {
@@ -168,7 +185,7 @@ impl State {
                     // SAFETY: the application's status, by the caller's promise.
                     unsafe { own.write(&self.mpi, status) };
                 }
-                self.parts.record(shape, outcome);
+                self.record(shape, outcome);
                 code
             }
             Source::Log => {

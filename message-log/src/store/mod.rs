@@ -84,7 +84,6 @@ impl State {
         if self.store.lineage.is_none() && self.parts.now() == 0 {
             return Ok(None);
         }
-        self.requests.know_all();
         if let Some(text) = self.under_way() {
             return Err(text);
         }
