@@ -110,11 +110,11 @@ module veloc_schedules
       type(c_ptr), value :: handle
       integer(c_int64_t), value :: distance
     end function
-    integer(c_int) function c_set_failures(handle, mtbf, write, turn) &
+    integer(c_int) function c_set_failures(handle, mtbf, write_cost, turn_cost) &
         bind(c, name='VELOC_Schedule_set_failures')
       import :: c_double, c_int, c_ptr
       type(c_ptr), value :: handle
-      real(c_double), value :: mtbf, write, turn
+      real(c_double), value :: mtbf, write_cost, turn_cost
     end function
     integer(c_int) function c_set_rule(handle, rule) bind(c, name='VELOC_Schedule_set_rule')
       import :: c_int, c_ptr
@@ -214,11 +214,11 @@ contains
   end subroutine
 
   ! Times are in forward steps.
-  subroutine VELOC_Schedule_set_failures(schedule, mtbf, write, turn, err)
+  subroutine VELOC_Schedule_set_failures(schedule, mtbf, write_cost, turn_cost, err)
     type(VELOC_Schedule), intent(in) :: schedule
-    real(c_double), intent(in) :: mtbf, write, turn
+    real(c_double), intent(in) :: mtbf, write_cost, turn_cost
     integer, intent(out) :: err
-    err = c_set_failures(schedule%handle, mtbf, write, turn)
+    err = c_set_failures(schedule%handle, mtbf, write_cost, turn_cost)
   end subroutine
 
   subroutine VELOC_Schedule_set_rule(schedule, rule, err)

@@ -1081,10 +1081,10 @@ int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t
  * VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
  * and VELOC_Schedule_set_adjoint_distance counts.
  *
- * @param schedule  a schedule
- * @param mtbf      the mean time between failures
- * @param write     how long it takes to store the adjoint
- * @param turn      how long a step takes that is recorded and reversed
+ * @param schedule    a schedule
+ * @param mtbf        the mean time between failures
+ * @param write_cost  how long it takes to store the adjoint
+ * @param turn_cost   how long a step takes that is recorded and reversed
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
  *
  * Source: an addition of this library, after Young, Commun. ACM 17 (1974).
@@ -1093,8 +1093,8 @@ int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t
  */
 int VELOC_Schedule_set_failures(struct VELOC_Schedule *schedule,
                                 double mtbf,
-                                double write,
-                                double turn);
+                                double write_cost,
+                                double turn_cost);
 
 /**
  * Chooses where states are stored. Before the first action.

@@ -247,6 +247,8 @@ static void refuse(void)
     bad.adjoint_distance = 0;
     bad.write_cost = 2;
     REFUSED(VELOC_Adjoint_run(&bad), "mtbf = 0");
+    bad.mtbf = 100;
+    REFUSED(VELOC_Adjoint_run(&bad), "turn_cost = 0");
     BAD(rule = 4, "rule 4");
     BAD(flags = 2, "flags are 2");
     BAD(time_limit = -1, "time_limit = -1 seconds: it is 0 (none) or more");

@@ -62,13 +62,13 @@ pub fn cxx_program_with(name: &str, libraries: &[&str]) -> PathBuf {
     program(compiler(Flavour::Plain), name, Flavour::Plain, libraries)
 }
 
-/// The executable of `cxx/together.cpp`, made by the C++ compiler of an MPI installation.
-pub fn mpi_program(mpi: &str) -> PathBuf {
+/// The executable of a program in `cxx/`, made by the C++ compiler of an MPI installation.
+pub fn mpi_program(mpi: &str, name: &str) -> PathBuf {
     let mut command = Command::new(mpi);
     // The old C++ bindings of MPI do not compile without a warning.
     command.args(["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]);
     strict(&mut command);
-    program(command, "together", Flavour::Plain, &[])
+    program(command, name, Flavour::Plain, &[])
 }
 
 fn program(mut command: Command, name: &str, flavour: Flavour, libraries: &[&str]) -> PathBuf {

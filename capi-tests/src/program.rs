@@ -267,6 +267,11 @@ pub fn cuda_aware(mpi: &str, folder: &Path) -> PathBuf {
     shared_library_by(Command::new(mpi), &library, "../preload/aware.c")
 }
 
+/// A library to be loaded ahead of others, by which the one that logs messages gets no memory.
+pub fn starving(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libstarve.so"), "../preload/starve.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
     shared_library_by(compiler(), library, source)
 }

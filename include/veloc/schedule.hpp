@@ -93,9 +93,9 @@ public:
     }
 
     /** As VELOC_Schedule_set_failures, in forward steps. */
-    schedule_t &set_failures(double mtbf, double write, double turn)
+    schedule_t &set_failures(double mtbf, double write_cost, double turn_cost)
     {
-        return done(VELOC_Schedule_set_failures(handle_, mtbf, write, turn));
+        return done(VELOC_Schedule_set_failures(handle_, mtbf, write_cost, turn_cost));
     }
 
     /** As VELOC_Schedule_set_disk, with costs in forward steps. */

@@ -8,6 +8,7 @@ use crate::callers;
 use crate::deferred::Kind;
 use crate::device;
 use crate::divergence;
+use crate::memory::NoMemory;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
 use crate::state::{self, State};
@@ -91,8 +92,8 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
         device::look().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
-            let waits = resend.awaits_parts()
-                || resend.verdicts.is_open() && state.parts.is_closed(id);
+            let waits =
+                resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
             resend.hear(&state.mpi, &mut state.parts, waits);
         }
         state.parts.replay_begin(id)
@@ -200,7 +201,8 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
-        state.requests.know_all();
+        let known = state.requests.know_all();
+        known.map_err(|NoMemory| "there is no memory to note the requests under way".to_owned())?;
         if let Some(resend) = &mut state.resend {
             resend.tell_origin(&state.mpi);
         }

@@ -3,6 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::memory::NoMemory;
 use crate::mpi::Mpi;
 use crate::pmpi;
 
@@ -36,9 +37,15 @@ pub struct Deferred {
 
 impl Deferred {
     /// The application frees this, and `at` instances have begun.
-    pub fn add(&mut self, kind: Kind, handle: usize, at: u64) {
+    ///
+    /// # Errors
+    /// There is no memory; nothing is kept.
+    pub fn add(&mut self, kind: Kind, handle: usize, at: u64) -> Result<(), NoMemory> {
+        self.freed.try_reserve(1)?;
+        self.handles.try_reserve(1)?;
         self.freed.push_back(Freed { kind, handle, at });
         self.handles.insert((kind, handle));
+        Ok(())
     }
 
     /// Whether something may be freed if all instances from this number on are left.

@@ -18,7 +18,8 @@
 //!   a replay gives out, what must not be freed yet, and communicators that stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
 //! - `inside`: what a call does inside parts, recording and replaying, one room for each kind;
-//! - `divergence`, `refuse`, `guard`: how a call fails; `names`: what communicators are called then;
+//! - `divergence`, `refuse`, `guard`: how a call fails; [`memory`]: where it does for want of memory;
+//!   `names`: what communicators are called then;
 //! - [`resend`]: messages that are sent again instead of kept;
 //! - `store`: the log in checkpoints, and in the process that goes on from one;
 //! - [`fortran`]: how calls from Fortran come here; `callers`: whether all calls do;
@@ -35,6 +36,7 @@ pub mod fortran;
 mod guard;
 mod inside;
 pub mod log;
+pub mod memory;
 mod mpi;
 mod names;
 pub mod parts;

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::memory;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 
@@ -47,9 +48,10 @@ impl Pool {
         })
     }
 
-    /// Gives a request back.
+    /// Gives a request back. Without memory to note it, it stays what it is, and is not used again.
     pub fn give(&mut self, handle: usize) {
-        self.idle.push(handle);
+        // What is lost is a request of MPI's.
+        let _ = memory::push(&mut self.idle, handle);
     }
 
     /// MPI has freed this request: the application passed it to a call that was real.

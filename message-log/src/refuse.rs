@@ -54,6 +54,12 @@ pub fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
     code
 }
 
+/// A call fails, before it has done anything: there is no memory to keep what is freed for a replay.
+#[cold]
+pub fn no_memory(mpi: &Mpi, comm: usize, call: &str) -> c_int {
+    fail(mpi, comm, &format!("{call}: there is no memory to keep it for replays"))
+}
+
 /// A call fails whose function the MPI library does not have: without this library the application
 /// would not have started, or would have stopped here.
 #[cold]

@@ -85,15 +85,16 @@ impl Course {
 
     /// Has the adjoint stored where the work that a failure would cost outweighs the write: with `mtbf`
     /// forward steps between two failures on the average, a write of an adjoint that takes as long as
-    /// `write` of them, and a step that is recorded and reversed as long as `turn`.
-    pub fn set_failures(&mut self, mtbf: f64, write: f64, turn: f64) -> Result<()> {
+    /// `write_cost` of them, and a step that is recorded and reversed as long as `turn_cost`.
+    pub fn set_failures(&mut self, mtbf: f64, write_cost: f64, turn_cost: f64) -> Result<()> {
         self.check_settings("how often it fails")?;
-        for (what, value) in [("mtbf", mtbf), ("write", write), ("turn", turn)] {
+        for (what, value) in [("mtbf", mtbf), ("write_cost", write_cost), ("turn_cost", turn_cost)]
+        {
             if !(value.is_finite() && value > 0.0) {
                 return Err(Error::invalid(format!("{what} = {value}: it is more than 0 steps")));
             }
         }
-        self.threshold = Some(Threshold::new(write, mtbf, turn));
+        self.threshold = Some(Threshold::new(write_cost, mtbf, turn_cost));
         self.plan.adjoint = None;
         Ok(())
     }

@@ -85,10 +85,10 @@ pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
 /// VELOC_ACTION_FIRSTURN then. Times are in forward steps. Before the first action; the last of this
 /// and VELOC_Schedule_set_adjoint_distance counts.
 ///
-/// @param schedule  a schedule
-/// @param mtbf      the mean time between failures
-/// @param write     how long it takes to store the adjoint
-/// @param turn      how long a step takes that is recorded and reversed
+/// @param schedule    a schedule
+/// @param mtbf        the mean time between failures
+/// @param write_cost  how long it takes to store the adjoint
+/// @param turn_cost   how long a step takes that is recorded and reversed
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
 ///
 /// Source: an addition of this library, after Young, Commun. ACM 17 (1974).
@@ -99,12 +99,12 @@ pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
 pub unsafe extern "C" fn VELOC_Schedule_set_failures(
     schedule: *mut VELOC_Schedule,
     mtbf: f64,
-    write: f64,
-    turn: f64,
+    write_cost: f64,
+    turn_cost: f64,
 ) -> c_int {
     status("VELOC_Schedule_set_failures", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_failures(mtbf, write, turn)
+        unsafe { course(schedule) }?.set_failures(mtbf, write_cost, turn_cost)
     })
 }
 

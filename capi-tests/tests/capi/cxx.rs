@@ -297,6 +297,18 @@ fn under_sanitizers() {
 /// Catches a communicator that the library with the C++ layer has under the other MPI's name only.
 #[test]
 fn over_mpi() {
+    under_every_mpi("together");
+}
+
+/// Catches an exception of one rank that is lost, that keeps the others waiting, or of which they hear
+/// nothing.
+#[test]
+fn a_callback_that_throws_on_one_rank() {
+    under_every_mpi("thrown");
+}
+
+/// A program on two ranks.
+fn under_every_mpi(program: &str) {
     for (name, arguments) in
         [("openmpi", "--allow-run-as-root --oversubscribe -n 2"), ("mpich", "-n 2")]
     {
@@ -305,7 +317,7 @@ fn over_mpi() {
             println!("skipped: {compiler} is not installed");
             continue;
         };
-        let program = mpi_program(&compiler);
+        let program = mpi_program(&compiler, program);
         let job = Job::new(CONFIGURATIONS[0]);
         let run = Run::new(&starter).env("LD_LIBRARY_PATH", library()).args(arguments);
         let _ = run.arg(&program).arg(job.path("veloc.cfg")).succeed();

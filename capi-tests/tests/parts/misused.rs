@@ -1,6 +1,7 @@
 //! Programs that do with parts what cannot be right: each is told what, by the names of the calls.
 
 use capi_tests::job::Job;
+use capi_tests::program::{parts_program, staged, starving};
 
 use crate::under::{passes, run, Library, EVERY_MPI};
 
@@ -39,6 +40,26 @@ fn threads() {
 #[test]
 fn failures_beneath() {
     passes(2, "failures", "");
+}
+
+/// Catches what the library notes of each call, if the process ends for want of memory for it, or a
+/// replay goes wrong without a word.
+#[test]
+fn without_memory() {
+    for mpi in &EVERY_MPI {
+        let job = Job::new("");
+        let starving = starving(&job.path(""));
+        let preload = format!("{}:{}", starving.display(), staged().message_log().display());
+        for case in
+            ["events", "before", "inside", "outside", "results", "borders", "types", "streams"]
+        {
+            let Some(run) = mpi.start(2) else { continue };
+            // All streams can be told, so that it is not their number that counts.
+            let run = run.args("env VELOC_MPI_STREAMS=2047").arg(format!("LD_PRELOAD={preload}"));
+            let program = parts_program(mpi.compiler, "starved", false);
+            let _ = run.arg(program).arg(format!("case={case}")).succeed();
+        }
+    }
 }
 
 /// Catches a process that waits, in a replay or in MPI_Finalize, for another to end a part that it does

@@ -1,7 +1,7 @@
 //! What calls do in and outside parts, one room for each kind of call.
 //!
-//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the call is
-//! real, and its event is [recorded](crate::parts::Parts::record); with [`Source::Log`] the
+//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the
+//! call is real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](crate::parts::Parts::next) gives what it gave in the first run.
 
 pub mod again;
@@ -65,11 +65,36 @@ impl State {
     /// them if what it sends and receives again depends on that.
     #[cold]
     fn goes_on(&mut self) {
-        let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else { return };
+        let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else {
+            return;
+        };
         resend.is_resumed = false;
         resend.tell_origin(&self.mpi);
         let waits = resend.verdicts.is_open() && self.parts.replays_closed();
         resend.hear(&self.mpi, &mut self.parts, waits);
+    }
+
+    /// Logs what a real call gave. Without memory for that the call fails.
+    pub fn record(&mut self, shape: Shape, outcome: Outcome) {
+        let comm = shape.comm;
+        if self.parts.record(shape, outcome).is_err() {
+            self.lacks_memory(comm, &format!("to log {}", shape.call.0));
+        }
+    }
+
+    /// There is no memory for what the parts that are recorded need: they cannot be replayed, and the
+    /// call fails, which is on this communicator. Once: what cannot be replayed lacks nothing.
+    #[cold]
+    pub fn lacks_memory(&mut self, comm: usize, what: &str) {
+        if self.parts.can_log() {
+            self.loses(comm, &format!("there is no memory {what}"));
+        }
+    }
+
+    fn loses(&mut self, comm: usize, why: &str) {
+        let text = format!("{why}: the open parts cannot be replayed");
+        self.parts.lose(&text);
+        self.lost = Some((comm, text));
     }
 
     /// Where a call's result comes from; inside parts there is one.
@@ -107,13 +132,7 @@ impl State {
         }
         // SAFETY: by the caller's promise.
         let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        packed
-            .map_err(|text| {
-                let text = format!("{text}: the open parts cannot be replayed");
-                self.parts.lose(&text);
-                self.lost = Some((0, text));
-            })
-            .ok()
+        packed.map_err(|text| self.loses(0, &text)).ok()
     }
 
     /// What was received and cannot be kept has come on this communicator.
@@ -140,7 +159,7 @@ impl State {
         match self.source() {
             Source::Mpi => {
                 let code = real();
-                self.parts.record(shape, Outcome::of(code));
+                self.record(shape, Outcome::of(code));
                 code
             }
             Source::Log => match self.parts.next(&shape) {
@@ -182,7 +201,7 @@ impl State {
                     // SAFETY: the application's status, by the caller's promise.
                     unsafe { own.write(&self.mpi, status) };
                 }
-                self.parts.record(shape, outcome);
+                self.record(shape, outcome);
                 code
             }
             Source::Log => {

@@ -7,6 +7,7 @@ use super::p2p::Message;
 use super::{outside, with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
+use crate::memory::NoMemory;
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Plain, Request};
@@ -204,11 +205,14 @@ impl State {
             datatype: self.mpi.abi.truncate(message.datatype),
             counted,
         };
-        if let Some(before) = self.requests.insert_plain(handle, plain) {
+        match self.requests.insert_plain(handle, plain) {
             // Its send was done when it began: only such requests share a handle.
-            if matches!(before, Counted::Send { .. }) {
+            Ok(Some(before @ Counted::Send { .. })) => {
                 self.is_done(&before, None, false);
             }
+            Ok(_) => {}
+            // A part in which it is completed cannot be replayed.
+            Err(NoMemory) => self.miscounts(),
         }
     }
 
@@ -233,14 +237,18 @@ impl State {
         unsafe { self.starting(shape, target, is_message, counted, request, real) }
     }
 
-    /// A real call has begun this request.
+    /// A real call has begun this request. Without memory for that it is not known, and a part in which
+    /// it is completed cannot be replayed.
     ///
     /// # Safety
     /// A handle is at `request`.
     pub unsafe fn begun(&mut self, begun: Request, request: Ptr) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
-        self.requests.insert(handle, Request { place: request as usize, ..begun });
+        let begun = Request { place: request as usize, ..begun };
+        if self.requests.insert(handle, begun).is_err() {
+            self.miscounts();
+        }
     }
 
     /// A call that begins a request; a replay gives one that is done.
@@ -272,7 +280,7 @@ impl State {
                 } else if !matches!(counted, Counted::Nothing) {
                     self.miscounts();
                 }
-                self.parts.record(shape, outcome);
+                self.record(shape, outcome);
                 code
             }
             Source::Log => {
@@ -289,7 +297,11 @@ impl State {
                     let life = Life::Replayed(self.parts.replayed().unwrap_or_default());
                     let begun = Request::new(shape, target, is_message);
                     let begun = Request { began, life, ..begun };
-                    self.requests.insert(handle, begun);
+                    if self.requests.insert(handle, begun).is_err() {
+                        self.pool.give(handle);
+                        let text = format!("{}: there is no memory for its request", shape.call.0);
+                        return divergence::broken(self, &shape, &text);
+                    }
                     // SAFETY: by the caller's promise.
                     unsafe { self.mpi.write_handle(request, handle) };
                 }

@@ -10,8 +10,10 @@ use super::{with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
+use crate::memory::NoMemory;
 use crate::parts::{Need, Source};
 use crate::pmpi::{Handle, Ptr};
+use crate::refuse;
 use crate::stand_ins::Origin;
 use crate::state::State;
 use crate::types::Types;
@@ -47,7 +49,7 @@ pub unsafe fn make_comm(
                     outcome.handle = unsafe { state.mpi.read_handle(made) };
                     state.comm_made(call, shape.comm, outcome.handle, true);
                 }
-                state.parts.record(shape, outcome);
+                state.record(shape, outcome);
                 code
             }
             Source::Log => match state.parts.next(&shape) {
@@ -90,7 +92,7 @@ pub unsafe fn free_comm(at: At, call: Call, comm: Ptr, real: impl FnOnce() -> c_
             // SAFETY: as above.
             let (code, logged) = unsafe { state.freeing_comm(comm, real) };
             shape.comm = logged;
-            state.parts.record(shape, Outcome::of(code));
+            state.record(shape, Outcome::of(code));
             return code;
         }
         let code = state.plain(shape, || SUCCESS);
@@ -130,13 +132,18 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
         // The application's snapshot had it, and the first run has freed it already.
         let is_freed = state.deferred.has(Kind::Type, handle);
         if !is_freed {
-            state.keep_type(handle);
+            if state.keep_type(handle).is_err() {
+                return refuse::no_memory(&state.mpi, 0, "MPI_Type_free");
+            }
             let made = state.types.freed(handle);
             if !state.parts.has_since(made) {
                 state.types.forget(handle);
                 return real();
             }
-            state.deferred.add(Kind::Type, handle, state.parts.now());
+            if state.deferred.add(Kind::Type, handle, state.parts.now()).is_err() {
+                state.types.made(handle, made);
+                return refuse::no_memory(&state.mpi, 0, "MPI_Type_free");
+            }
         }
         // SAFETY: as above.
         unsafe { state.mpi.write_handle(datatype, state.mpi.datatype_null) };
@@ -168,7 +175,8 @@ impl State {
         }
     }
 
-    /// The application frees a communicator: what is returned, and what the log has for it.
+    /// The application frees a communicator, or cannot, as there is no memory to keep it: what is
+    /// returned, and what the log has for it.
     ///
     /// # Safety
     /// A handle is at `comm`.
@@ -186,7 +194,10 @@ impl State {
                 self.stand_ins.stand_in(&self.mpi, handle, made, end, at)
             }
             _ => {
-                self.deferred.add(Kind::Comm, handle, self.parts.now());
+                if self.deferred.add(Kind::Comm, handle, self.parts.now()).is_err() {
+                    self.stand_ins.made(handle, Some(origin));
+                    return (refuse::no_memory(&self.mpi, handle, "MPI_Comm_free"), handle);
+                }
                 handle
             }
         };
@@ -215,14 +226,15 @@ impl State {
     }
 
     /// The application frees a type: requests under way get a copy.
-    fn keep_type(&mut self, handle: usize) {
+    fn keep_type(&mut self, handle: usize) -> Result<(), NoMemory> {
         let mut copy = None;
-        self.requests.know_all();
+        self.requests.know_all()?;
         for (_, request) in self.requests.iter_mut() {
             if request.target.uses(handle) {
                 let copy = copy.get_or_insert_with(|| Types::copy(&self.mpi, handle));
                 request.target = request.target.with(handle, copy);
             }
         }
+        Ok(())
     }
 }

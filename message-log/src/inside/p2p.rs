@@ -102,7 +102,7 @@ unsafe fn send_inside(call: Call, message: &Message, real: impl FnOnce() -> c_in
         }
         let (code, link) = sent(state, call, message, real);
         let link = state.linked(link);
-        state.parts.record(shape, Outcome { link, ..Outcome::of(code) });
+        state.record(shape, Outcome { link, ..Outcome::of(code) });
         code
     })
 }
@@ -253,7 +253,7 @@ pub unsafe fn sendrecv(
             // What is overwritten by what is received cannot be sent beside it.
             link = state.sends(sent, sent.buf != received.buf);
             let linked = state.linked(link);
-            state.parts.record(shape, Outcome { link: linked, ..Outcome::of(SUCCESS) });
+            state.record(shape, Outcome { link: linked, ..Outcome::of(SUCCESS) });
         } else {
             let code = state.plain(shape, || SUCCESS);
             if code != SUCCESS {

@@ -89,7 +89,7 @@ unsafe fn record(
         // SAFETY: as above.
         unsafe { own.write(&state.mpi, probe.status) };
     }
-    state.parts.record(shape, outcome);
+    state.record(shape, outcome);
     code
 }
 

@@ -13,6 +13,7 @@ use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{self, Ptr};
+use crate::refuse;
 use crate::requests::{Life, Request};
 use crate::state::State;
 use crate::status::Status;
@@ -61,7 +62,7 @@ pub unsafe fn make(
             unsafe { state.begun(made, request) };
         }
         if state.parts.source() == Some(Source::Mpi) {
-            state.parts.record(shape, Outcome { began, ..Outcome::of(code) });
+            state.record(shape, Outcome { began, ..Outcome::of(code) });
         }
         code
     })
@@ -112,7 +113,7 @@ pub unsafe fn start(
                     // SAFETY: by the caller's promise.
                     unsafe { state.started(requests, count, outcome.began, true) };
                 }
-                state.parts.record(shape, outcome);
+                state.record(shape, outcome);
                 code
             }
             Source::Log => match state.parts.next(&shape) {
@@ -165,7 +166,7 @@ pub unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_in
                 // SAFETY: as above.
                 None => unsafe { state.freeing(request, real) },
             };
-            state.parts.record(shape, Outcome::of(code));
+            state.record(shape, Outcome::of(code));
             return code;
         }
         // SAFETY: by the caller's promise.
@@ -232,6 +233,9 @@ impl State {
         let handle = unsafe { self.mpi.read_handle(request) };
         if let Some(request) = self.requests.get_mut(handle) {
             request.cancelled = true;
+        } else if self.requests.has_overlooked() {
+            // What it counts is not known.
+            self.miscounts();
         }
     }
 
@@ -266,7 +270,9 @@ impl State {
         let persistent = self.requests.get(handle).filter(|known| known.persistent);
         // A part that has begun since has it in its snapshot; others make it in their replay.
         if persistent.is_some_and(|known| self.parts.has_since(known.since)) {
-            self.deferred.add(Kind::Request, handle, self.parts.now());
+            if self.deferred.add(Kind::Request, handle, self.parts.now()).is_err() {
+                return refuse::no_memory(&self.mpi, 0, "MPI_Request_free");
+            }
             // SAFETY: as above.
             unsafe { self.mpi.write_handle(request, self.mpi.request_null) };
             return SUCCESS;

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 pub use arena::{Arena, Payload};
 pub use event::{Call, Event, Item, Items, Outcome, Shape};
 
+use crate::memory::NoMemory;
 use crate::resend::closed::Closed;
 use crate::resend::streams::Link;
 
@@ -86,11 +87,17 @@ impl Log {
     }
 
     /// Adds an event that `owners` parts need.
-    pub fn push(&mut self, shape: Shape, outcome: Outcome, owners: u32) {
+    ///
+    /// # Errors
+    /// There is no memory. The event has its number all the same, and is missing.
+    pub fn push(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> Result<(), NoMemory> {
+        let number = self.next;
+        self.next += 1;
+        self.events.try_reserve(1)?;
         self.figures.bytes += outcome.bytes();
         self.figures.peak = self.figures.peak.max(self.figures.bytes);
-        self.events.push_back(Event { number: self.next, shape, outcome, owners, repeats: 1 });
-        self.next += 1;
+        self.events.push_back(Event { number, shape, outcome, owners, repeats: 1 });
+        Ok(())
     }
 
     /// Counts one more of the last event instead of adding an equal one. Whether it could: only

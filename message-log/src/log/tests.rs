@@ -23,7 +23,7 @@ fn at(event: u64) -> Position {
 fn the_last_owner_frees_the_bytes() {
     let (mut log, mut arena) = (Log::default(), Arena::default());
     let (shape, outcome) = event(1, 1000, &mut arena);
-    log.push(shape, outcome, 2);
+    log.push(shape, outcome, 2).unwrap();
     log.disown(at(0), at(1), None);
     assert_eq!(log.figures().bytes, 1000);
     log.disown(at(0), at(1), None);
@@ -37,7 +37,7 @@ fn numbers_stay_with_events_when_the_first_ones_go() {
     let (mut log, mut arena) = (Log::default(), Arena::default());
     for tag in 0..4 {
         let (shape, outcome) = event(tag, 10, &mut arena);
-        log.push(shape, outcome, 1);
+        log.push(shape, outcome, 1).unwrap();
     }
     log.disown(at(0), at(2), None);
     log.trim();
@@ -52,13 +52,13 @@ fn no_number_is_used_twice() {
     let (mut log, mut arena) = (Log::default(), Arena::default());
     for tag in 0..4 {
         let (shape, outcome) = event(tag, 10, &mut arena);
-        log.push(shape, outcome, 1);
+        log.push(shape, outcome, 1).unwrap();
     }
     log.disown(at(2), at(4), None);
     log.trim();
     assert_eq!((log.len(), log.end()), (2, at(4)));
     let (shape, outcome) = event(9, 10, &mut arena);
-    log.push(shape, outcome, 1);
+    log.push(shape, outcome, 1).unwrap();
     assert_eq!(log.get(at(4)).unwrap().shape.tag, Some(9));
     assert_eq!(log.get(at(1)).unwrap().shape.tag, Some(1));
     assert!(log.get(at(2)).is_none() && log.get(at(3)).is_none() && log.get(at(5)).is_none());
@@ -71,7 +71,7 @@ fn no_number_is_used_twice() {
 fn equal_polls_are_one_event() {
     let (mut log, mut arena) = (Log::default(), Arena::default());
     let (shape, outcome) = event(1, 0, &mut arena);
-    log.push(shape, outcome, 1);
+    log.push(shape, outcome, 1).unwrap();
     let (_, again) = event(1, 0, &mut arena);
     assert!(log.repeat(&shape, &again));
     let (other, again) = event(2, 0, &mut arena);

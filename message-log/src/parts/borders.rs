@@ -4,13 +4,14 @@ use std::rc::Rc;
 
 use super::{Fault, Instance, Open, Parts, Replay, KEEP, RESEND};
 use crate::log::Position;
+use crate::memory::{self, NoMemory};
 use crate::resend::closed::Closed;
 
 impl Parts {
     /// Begins to record a part.
     ///
     /// # Errors
-    /// Flags that are none.
+    /// Flags that are none, or there is no memory.
     pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
         if flags & !(RESEND | KEEP) != 0 {
             return Err(Fault::Text(format!("part {id} begins with unknown flags: {flags:#x}")));
@@ -18,7 +19,7 @@ impl Parts {
         self.can_repeat = false;
         let number = self.numbers;
         let mut closed = None;
-        let around = self.open.iter().map(Open::number).collect();
+        let around = self.room_for_one(id)?;
         let (begin, since, begun) = match self.replay() {
             Some(replay) => {
                 closed = self.replace(id, replay.cursor);
@@ -37,6 +38,18 @@ impl Parts {
         self.open.push(Open::Record(number));
         self.pass(flags);
         Ok(())
+    }
+
+    /// Room for one more open part and one more instance; the numbers of those that are open.
+    fn room_for_one(&mut self, id: i32) -> Result<Box<[u64]>, Fault> {
+        let mut room = || {
+            self.instances.try_reserve(1)?;
+            self.open.try_reserve(1)?;
+            let mut around = memory::room(self.open.len())?;
+            around.extend(self.open.iter().map(Open::number));
+            Ok(around.into_boxed_slice())
+        };
+        room().map_err(|NoMemory| Fault::Text(format!("part {id}: there is no memory for it")))
     }
 
     /// Ends the recording of a part.
@@ -63,7 +76,7 @@ impl Parts {
     /// run had at this place, if it had one.
     ///
     /// # Errors
-    /// There is none, or what it received could not be kept.
+    /// There is none, what it received could not be kept, or there is no memory.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
         let (chosen, is_step) = self.chosen(id);
         let Some(instance) = chosen else {
@@ -77,6 +90,9 @@ impl Parts {
         let flags = instance.flags;
         let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
         let since = self.numbers;
+        if self.open.try_reserve(1).is_err() {
+            return Err(Fault::Text(format!("part {id}: there is no memory for its replay")));
+        }
         self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
         self.can_repeat = false;
         self.pass(flags);

@@ -2,17 +2,23 @@
 
 use super::{Divergence, Open, Parts, Replay};
 use crate::log::{Event, Outcome, Position, Shape};
+use crate::memory::NoMemory;
 
 impl Parts {
     /// Logs what a real call gave.
-    pub fn record(&mut self, shape: Shape, outcome: Outcome) {
+    ///
+    /// # Errors
+    /// There is no memory: the parts that need it must not be replayed.
+    pub fn record(&mut self, shape: Shape, outcome: Outcome) -> Result<(), NoMemory> {
         if self.can_repeat && self.log.repeat(&shape, &outcome) {
-            return;
+            return Ok(());
         }
         self.begun = self.begun.max(outcome.began);
         let owners = self.open.len() as u32;
-        self.log.push(shape, outcome, owners);
+        self.can_repeat = false;
+        self.log.push(shape, outcome, owners)?;
         self.can_repeat = true;
+        Ok(())
     }
 
     /// The next event of the innermost replay, if it is of the same shape: then the replay goes on
@@ -87,8 +93,12 @@ impl Parts {
     /// What the parts need that are recorded now cannot be kept: none of them can be replayed.
     pub fn lose(&mut self, text: &str) {
         self.has_lost = true;
-        for number in self.recorded().collect::<Vec<_>>() {
-            self.spoil(number, text);
+        for place in 0..self.open.len() {
+            // One after the other, without a list of them: there may be no memory for that.
+            let number = self.recorded().nth(place);
+            if let Some(number) = number {
+                self.spoil(number, text);
+            }
         }
     }
 

@@ -199,7 +199,7 @@ impl Test {
                     assert_eq!(self.parts.can_log(), can_log);
                     let message = if can_log { message } else { Message { len: 0, ..message } };
                     let outcome = message.outcome(&mut self.arena);
-                    self.parts.record(message.shape(), outcome);
+                    self.parts.record(message.shape(), outcome).unwrap();
                     self.see(self.model.real, message);
                     self.model.real += 1;
                 }

@@ -2,6 +2,7 @@
 
 use super::{Life, Plain, Request};
 use crate::inside::again::Counted;
+use crate::memory::{self, NoMemory};
 use crate::target::Target;
 
 #[derive(Debug, Default)]
@@ -34,12 +35,14 @@ pub struct Place(usize);
 /// nanoseconds.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// No library has 0 for a request. As many places as a power of two, at most half of them taken,
-    /// or none at all.
+    /// No library has 0 for a request. As many places as a power of two, at most half of them taken
+    /// while there is memory, and one free at least; or none at all.
     entries: Vec<Entry>,
     taken: usize,
     /// How many of them are plain.
     plain: usize,
+    /// There was no memory for one.
+    has_overlooked: bool,
 }
 
 impl Requests {
@@ -49,11 +52,25 @@ impl Requests {
         self.taken == 0
     }
 
+    /// Whether some request is unknown, since there was no memory for it.
+    #[inline]
+    pub fn has_overlooked(&self) -> bool {
+        self.has_overlooked
+    }
+
     /// A request has begun outside parts. What had its handle before is gone, unseen: what that
     /// counts, if it was plain.
+    ///
+    /// # Errors
+    /// There is no memory: the request is not known, as [`has_overlooked`](Self::has_overlooked) says
+    /// from then on.
     #[inline]
-    pub fn insert_plain(&mut self, handle: usize, plain: Plain) -> Option<Counted> {
-        let place = self.place_for(handle);
+    pub fn insert_plain(
+        &mut self,
+        handle: usize,
+        plain: Plain,
+    ) -> Result<Option<Counted>, NoMemory> {
+        let place = self.place_for(handle)?;
         let slot = &mut self.entries[place].slot;
         let before = match slot {
             Slot::Free => None,
@@ -62,35 +79,55 @@ impl Requests {
         };
         *slot = Slot::Plain(plain);
         self.plain += usize::from(before.is_none());
-        before
+        Ok(before)
     }
 
     /// One whose handle another one has, or has had.
     #[cold]
-    fn insert_beside(&mut self, place: usize, plain: Plain) -> Option<Counted> {
+    fn insert_beside(&mut self, place: usize, plain: Plain) -> Result<Option<Counted>, NoMemory> {
         let slot = &mut self.entries[place].slot;
         if let Slot::Known(known) = slot {
             if !plain.receives && !known.request.is_unique() {
-                known.more.push(plain.known());
-                return None;
+                let more = memory::push(&mut known.more, plain.known());
+                return more.map(|()| None).map_err(|none| self.overlook_at(place, none));
             }
         }
         *slot = Slot::Plain(plain);
         self.plain += 1;
-        None
+        Ok(None)
     }
 
     /// A request has begun or was made.
-    pub fn insert(&mut self, handle: usize, request: Request) {
-        let place = self.place_for(handle);
-        self.know(place);
+    ///
+    /// # Errors
+    /// As of [`insert_plain`](Self::insert_plain).
+    pub fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
+        let place = self.place_for(handle)?;
+        self.know(place).map_err(|none| self.overlook_at(place, none))?;
         match &mut self.entries[place].slot {
             Slot::Known(known) if !request.is_unique() && !known.request.is_unique() => {
-                known.more.push(request);
+                let more = memory::push(&mut known.more, request);
+                more.map_err(|none| self.overlook_at(place, none))
             }
             // What had this handle before is gone, unseen.
-            slot => *slot = Slot::Known(Box::new(Known { request, more: Vec::new() })),
+            slot => match memory::boxed(Known { request, more: Vec::new() }) {
+                Ok(known) => {
+                    *slot = Slot::Known(known);
+                    Ok(())
+                }
+                Err(none) => Err(self.overlook_at(place, none)),
+            },
         }
+    }
+
+    /// There is no memory for a request of this place: none of those that share the handle is known,
+    /// as they could not be told apart.
+    #[cold]
+    fn overlook_at(&mut self, place: usize, none: NoMemory) -> NoMemory {
+        self.has_overlooked = true;
+        self.plain -= usize::from(matches!(self.entries[place].slot, Slot::Plain(_)));
+        self.close(place);
+        none
     }
 
     /// A plain request, and what it counts.
@@ -138,14 +175,15 @@ impl Requests {
         }
     }
 
-    /// The request with this handle.
+    /// The request with this handle. If it is plain, and there is no memory to note more of it, it is
+    /// not known from then on.
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
         if self.taken == 0 {
             return None;
         }
         let place = self.find(handle);
         if self.plain > 0 {
-            self.know(place);
+            self.know(place).map_err(|none| self.overlook_at(place, none)).ok()?;
         }
         match &mut self.entries[place].slot {
             Slot::Known(known) => Some(&mut known.request),
@@ -159,7 +197,6 @@ impl Requests {
             return None;
         }
         let place = self.find(handle);
-        self.know(place);
         match &mut self.entries[place].slot {
             Slot::Known(known) if !known.more.is_empty() => {
                 let mut others = known.more.iter();
@@ -178,26 +215,30 @@ impl Requests {
                     self.close(place);
                     Some(known.request)
                 }
-                Slot::Free | Slot::Plain(_) => None,
+                Slot::Plain(plain) => {
+                    self.plain -= 1;
+                    self.close(place);
+                    Some(plain.known())
+                }
+                Slot::Free => None,
             },
         }
     }
 
-    /// Where the requests receive that have this handle too and are done as well, which the caller
-    /// sees to from now on; and what began each.
-    pub fn take_alike(&mut self, handle: usize) -> Vec<(u64, Target)> {
+    /// Where a request receives that has this handle too and is done as well, which the caller sees to
+    /// from now on; and what began it.
+    pub fn take_alike(&mut self, handle: usize) -> Option<(u64, Target)> {
         if self.taken == 0 {
-            return Vec::new();
+            return None;
         }
         let place = self.find(handle);
-        let Slot::Known(known) = &mut self.entries[place].slot else { return Vec::new() };
+        let Slot::Known(known) = &mut self.entries[place].slot else { return None };
         if known.request.is_unique() {
-            return Vec::new();
+            return None;
         }
-        let all = std::iter::once(&mut known.request).chain(&mut known.more);
-        all.map(|request| (request.began, std::mem::take(&mut request.target)))
-            .filter(|(_, target)| !matches!(target, Target::Nothing))
-            .collect()
+        let mut all = std::iter::once(&mut known.request).chain(&mut known.more);
+        let request = all.find(|request| !matches!(request.target, Target::Nothing))?;
+        Some((request.began, std::mem::take(&mut request.target)))
     }
 
     /// The target of what a replay has begun with this number, if it is not a message: then its
@@ -216,12 +257,16 @@ impl Requests {
     }
 
     /// A part begins: none is plain any more.
-    pub fn know_all(&mut self) {
+    ///
+    /// # Errors
+    /// There is no memory: some still are.
+    pub fn know_all(&mut self) -> Result<(), NoMemory> {
         let mut places = 0..self.entries.len();
         while self.plain > 0 {
             let Some(place) = places.next() else { break };
-            self.know(place);
+            self.know(place)?;
         }
+        Ok(())
     }
 
     /// All that are not plain.
@@ -239,26 +284,28 @@ impl Requests {
         })
     }
 
-    fn know(&mut self, place: usize) {
+    /// More is noted of a request, if it is plain.
+    fn know(&mut self, place: usize) -> Result<(), NoMemory> {
         let slot = &mut self.entries[place].slot;
         if let Slot::Plain(plain) = slot {
-            let request = plain.known();
-            *slot = Slot::Known(Box::new(Known { request, more: Vec::new() }));
+            let known = memory::boxed(Known { request: plain.known(), more: Vec::new() })?;
+            *slot = Slot::Known(known);
             self.plain -= 1;
         }
+        Ok(())
     }
 
     /// The place of a handle, which is taken from now on.
     #[inline]
-    fn place_for(&mut self, handle: usize) -> usize {
+    fn place_for(&mut self, handle: usize) -> Result<usize, NoMemory> {
         if 2 * self.taken >= self.entries.len() {
-            self.grow();
+            self.grow()?;
         }
         let place = self.find(handle);
         let entry = &mut self.entries[place];
         self.taken += usize::from(entry.handle == 0);
         entry.handle = handle;
-        place
+        Ok(place)
     }
 
     /// Forgets all.
@@ -319,14 +366,24 @@ impl Requests {
         }
     }
 
+    /// Makes room for one more. A table that cannot grow is filled up to its last free place.
     #[cold]
-    fn grow(&mut self) {
+    fn grow(&mut self) -> Result<(), NoMemory> {
         let len = (2 * self.entries.len()).max(64);
-        let entries = std::mem::take(&mut self.entries);
-        self.entries.resize_with(len, Entry::default);
+        let mut larger = match memory::room(len) {
+            Ok(larger) => larger,
+            Err(_) if self.taken + 1 < self.entries.len() => return Ok(()),
+            Err(none) => {
+                self.has_overlooked = true;
+                return Err(none);
+            }
+        };
+        larger.resize_with(len, Entry::default);
+        let entries = std::mem::replace(&mut self.entries, larger);
         for entry in entries.into_iter().filter(|entry| entry.handle != 0) {
             let place = self.find(entry.handle);
             self.entries[place] = entry;
         }
+        Ok(())
     }
 }

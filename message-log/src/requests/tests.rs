@@ -34,7 +34,7 @@ proptest! {
             let number = number as u64;
             match what {
                 0 | 1 => {
-                    table.insert(handle, request(number, true));
+                    table.insert(handle, request(number, true)).unwrap();
                     model.insert(handle, (number, false));
                 }
                 2 => {
@@ -52,7 +52,7 @@ proptest! {
                         datatype: 2,
                         counted,
                     };
-                    table.insert_plain(handle, plain);
+                    table.insert_plain(handle, plain).unwrap();
                     model.insert(handle, (number, true));
                 }
                 3 => {
@@ -78,7 +78,7 @@ proptest! {
             let known = model.values().filter(|(_, plain)| !plain).count();
             prop_assert_eq!(table.iter_mut().count(), known);
         }
-        table.know_all();
+        table.know_all().unwrap();
         for (handle, request) in table.iter_mut() {
             prop_assert_eq!(number_of(request.clone()), model[&handle].0);
         }
@@ -89,7 +89,7 @@ proptest! {
 fn requests_that_are_done_at_once_may_share_a_handle() {
     let mut table = Requests::default();
     for began in 1..=3 {
-        table.insert(8, request(began, false));
+        table.insert(8, request(began, false)).unwrap();
     }
     assert_eq!(table.iter_mut().count(), 3);
     for began in 1..=3 {
@@ -97,9 +97,9 @@ fn requests_that_are_done_at_once_may_share_a_handle() {
     }
     assert!(table.remove(8, 0).is_none() && table.is_empty());
     // A receive has its handle for itself: what had it before went unseen.
-    table.insert(8, request(4, false));
-    table.insert(8, request(5, true));
-    table.insert(8, request(6, false));
+    table.insert(8, request(4, false)).unwrap();
+    table.insert(8, request(5, true)).unwrap();
+    table.insert(8, request(6, false)).unwrap();
     assert_eq!(table.remove(8, 0).map(|request| request.began), Some(6));
     assert!(table.is_empty());
 }
@@ -119,10 +119,10 @@ fn requests_that_share_a_handle_are_told_apart_by_their_places() {
         datatype: 2,
         counted: Counted::Nothing,
     };
-    assert!(table.insert_plain(8, send(100)).is_none());
-    table.insert(8, at(1, 200));
-    assert!(table.insert_plain(8, send(300)).is_none());
-    table.insert(8, at(2, 400));
+    assert!(table.insert_plain(8, send(100)).unwrap().is_none());
+    table.insert(8, at(1, 200)).unwrap();
+    assert!(table.insert_plain(8, send(300)).unwrap().is_none());
+    table.insert(8, at(2, 400)).unwrap();
     let began = |request: Option<Request>| request.map(|request| request.began);
     assert_eq!(began(table.remove(8, 300)), Some(0));
     assert_eq!(began(table.remove(8, 400)), Some(2));

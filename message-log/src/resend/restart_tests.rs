@@ -200,8 +200,7 @@ impl Job {
                 return false;
             }
             // As it would travel.
-            let travel =
-                |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
+            let travel = |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
             let reports = self.told.iter().map(|told| travel(&told[own.heard])).collect();
             own.told.pop_front();
             own.heard += 1;
@@ -282,12 +281,14 @@ impl Job {
         if own.parts.source() == Some(Source::Mpi) {
             let link = own.resend.streams.sent(to, true);
             own.resend.streams.send_done(link, true);
-            own.parts.record(send, Outcome { link: Some(link), ..Outcome::of(0) });
+            own.parts.record(send, Outcome { link: Some(link), ..Outcome::of(0) }).unwrap();
             let mut payload = own.arena.room(1).unwrap();
             payload.as_bytes_mut()[0] = value(call, before);
             let link = Some(own.resend.streams.received_at_once(from, true));
             let item = Item { link, ..Item::new(Status::default(), Target::Nothing, payload) };
-            own.parts.record(receive, Outcome { items: Items::One(item), ..Outcome::of(0) });
+            own.parts
+                .record(receive, Outcome { items: Items::One(item), ..Outcome::of(0) })
+                .unwrap();
             return;
         }
         let done = own.done;
@@ -344,7 +345,11 @@ impl Job {
         let end = self.program.len();
         while self.all.iter().any(|own| own.done < end) {
             let moved = (0..PROCESSES).filter(|&rank| self.step(rank)).count();
-            assert!(moved > 0, "all wait at {:?}", self.all.iter().map(|own| own.done).collect::<Vec<_>>());
+            assert!(
+                moved > 0,
+                "all wait at {:?}",
+                self.all.iter().map(|own| own.done).collect::<Vec<_>>()
+            );
         }
         for own in &self.all {
             assert_eq!((own.parts.log().figures().bytes, own.parts.live()), (0, 0));

@@ -1,5 +1,7 @@
 //! Where keys stand in a list, found with one multiplication and, mostly, one look.
 
+use crate::memory::{self, NoMemory};
+
 /// What is looked up.
 pub trait Key: Copy + Eq {
     /// A number that differs wherever keys do, as far as it can.
@@ -34,10 +36,19 @@ impl Index {
     }
 
     /// The key at this place is new. `key_at` gives the key at a place.
-    pub fn add<'a, K: Key + 'a>(&mut self, place: u32, key_at: impl Fn(u32) -> &'a K) {
+    ///
+    /// # Errors
+    /// There is no memory; nothing is added.
+    pub fn add<'a, K: Key + 'a>(
+        &mut self,
+        place: u32,
+        key_at: impl Fn(u32) -> &'a K,
+    ) -> Result<(), NoMemory> {
         if 2 * (self.taken + 1) > self.places.len() {
             let len = (2 * self.places.len()).max(64);
-            for place in std::mem::replace(&mut self.places, vec![0; len]) {
+            let mut larger = memory::room(len)?;
+            larger.resize(len, 0);
+            for place in std::mem::replace(&mut self.places, larger) {
                 if let Some(place) = place.checked_sub(1) {
                     self.put(place, key_at(place));
                 }
@@ -45,6 +56,7 @@ impl Index {
         }
         self.put(place, key_at(place));
         self.taken += 1;
+        Ok(())
     }
 
     fn put<K: Key>(&mut self, place: u32, key: &K) {
@@ -87,7 +99,7 @@ mod tests {
             let key = Pair(n / 3, n);
             assert_eq!(index.find(&key, |place| &keys[place as usize]), None);
             keys.push(key);
-            index.add(n, |place| &keys[place as usize]);
+            index.add(n, |place| &keys[place as usize]).unwrap();
         }
         for (n, key) in (0..).zip(&keys) {
             assert_eq!(index.find(key, |place| &keys[place as usize]), Some(n));

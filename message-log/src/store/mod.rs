@@ -86,7 +86,6 @@ impl State {
         if self.store.lineage.is_none() && self.parts.now() == 0 {
             return Ok(None);
         }
-        self.requests.know_all();
         if let Some(text) = self.under_way() {
             return Err(text);
         }
@@ -192,9 +191,11 @@ impl State {
             return Ok(());
         };
         if is_closed && head.resend.is_none() {
-            return Err("the log of messages is damaged: it does not say which of those that are sent \
+            return Err(
+                "the log of messages is damaged: it does not say which of those that are sent \
                         again are kept"
-                .into());
+                    .into(),
+            );
         }
         // Those of an earlier attempt are open no more.
         for _ in self.parts.instances.iter().filter(|instance| is_marked(instance)) {

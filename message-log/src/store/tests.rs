@@ -129,20 +129,24 @@ fn sample(target: &Target) -> (Parts, Arena) {
     let (mut parts, mut arena) = (Parts::default(), Arena::default());
     let outside = parts.begin_number();
     parts.begin(1, KEEP).unwrap();
-    parts.record(shape("MPI_Send", 2, 4), Outcome::of(0));
+    parts.record(shape("MPI_Send", 2, 4), Outcome::of(0)).unwrap();
     let items = Items::One(item(&mut arena, 24, outside, target.clone()));
-    parts.record(Shape::of_requests(Call("MPI_Wait"), 1), Outcome { items, ..Outcome::of(0) });
+    parts
+        .record(Shape::of_requests(Call("MPI_Wait"), 1), Outcome { items, ..Outcome::of(0) })
+        .unwrap();
     parts.begin(2, RESEND).unwrap();
     let began = parts.begin_number();
-    parts.record(shape("MPI_Irecv", 40, -1), Outcome { began, ..Outcome::of(0) });
+    parts.record(shape("MPI_Irecv", 40, -1), Outcome { began, ..Outcome::of(0) }).unwrap();
     let many =
         [item(&mut arena, 300, began, Target::Nothing), item(&mut arena, 0, 0, Target::Nothing)];
     let items = Items::Many(many.into());
-    parts.record(Shape::of_requests(Call("MPI_Waitall"), 2), Outcome { items, ..Outcome::of(0) });
+    parts
+        .record(Shape::of_requests(Call("MPI_Waitall"), 2), Outcome { items, ..Outcome::of(0) })
+        .unwrap();
     for _ in 0..3 {
-        parts.record(shape("MPI_Iprobe", 41, 9), Outcome::of(0));
+        parts.record(shape("MPI_Iprobe", 41, 9), Outcome::of(0)).unwrap();
     }
-    parts.record(shape("MPI_Comm_dup", 2, 0), Outcome { handle: 41, ..Outcome::of(0) });
+    parts.record(shape("MPI_Comm_dup", 2, 0), Outcome { handle: 41, ..Outcome::of(0) }).unwrap();
     parts.end(2).unwrap();
     parts.end(1).unwrap();
     let closed = Closed {
@@ -154,7 +158,7 @@ fn sample(target: &Target) -> (Parts, Arena) {
     parts.close(number, &Rc::new(closed));
     parts.settle(SETTLED.settled);
     parts.begin(3, 0).unwrap();
-    parts.record(shape("MPI_Mprobe", 3, 0), Outcome { handle: 6, ..Outcome::of(0) });
+    parts.record(shape("MPI_Mprobe", 3, 0), Outcome { handle: 6, ..Outcome::of(0) }).unwrap();
     parts.replay_begin(1).unwrap();
     parts.next(&shape("MPI_Send", 2, 4)).unwrap();
     parts.begin(4, 0).unwrap();
@@ -279,7 +283,7 @@ proptest! {
             let mut parts = unpacked.parts;
             let _ = parts.next(&Shape::of_requests(Call("MPI_Wait"), 1));
             let _ = parts.next(&shape("MPI_Send", 2, 4));
-            parts.record(shape("MPI_Send", 2, 4), Outcome::of(0));
+            parts.record(shape("MPI_Send", 2, 4), Outcome::of(0)).unwrap();
             for id in [4, 1, 3, 2] {
                 let _ = (parts.end(id), parts.replay_end(id), parts.replay_begin(id));
             }

@@ -4,10 +4,11 @@
 
 use std::ffi::c_int;
 
-use super::places::{Handles, Statuses};
+use super::places::{self, Handles, Statuses};
 use super::{Completion, Kind};
 use crate::inside::again::Counted;
 use crate::inside::SUCCESS;
+use crate::memory::NoMemory;
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Place};
 use crate::state::State;
@@ -80,12 +81,18 @@ unsafe fn all_outside(
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     // SAFETY: by the caller's promise.
-    let before = unsafe { Handles::read(state, call) };
+    let Ok(before) = (unsafe { Handles::read(state, call) }) else {
+        return places::refuse(state, call);
+    };
     let mut own = Statuses::default();
     let counts = state.resend.is_some();
     let has_statuses =
         counts && before.as_slice().iter().any(|&handle| state.requests.needs_status(handle));
-    let statuses = if has_statuses { own.place(state, call) } else { call.statuses };
+    let statuses = match has_statuses.then(|| own.place(state, call)) {
+        None => call.statuses,
+        Some(Ok(statuses)) => statuses,
+        Some(Err(NoMemory)) => return places::refuse(state, call),
+    };
     let code = real(statuses);
     if counts && code == SUCCESS {
         // SAFETY: the call has returned.

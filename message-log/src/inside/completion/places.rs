@@ -1,7 +1,11 @@
 //! The handles of a call before MPI changes them, and places for statuses that nobody else wants.
 
+use std::ffi::c_int;
+
 use super::Completion;
+use crate::memory::{self, NoMemory};
 use crate::pmpi::Ptr;
+use crate::refuse;
 use crate::state::State;
 use crate::status::Status;
 
@@ -15,20 +19,25 @@ pub(super) enum Handles {
 }
 
 impl Handles {
+    /// # Errors
+    /// There is no memory.
+    ///
     /// # Safety
     /// As for [`complete`](super::complete).
-    pub(super) unsafe fn read(state: &State, call: &Completion) -> Handles {
+    pub(super) unsafe fn read(state: &State, call: &Completion) -> Result<Handles, NoMemory> {
         // SAFETY: as many handles as the call says, by the promise of `complete`.
         let nth = |n| unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, n)) };
         let len = call.len();
         if len > FEW {
-            return Handles::Many((0..len).map(nth).collect());
+            let mut many = memory::room(len)?;
+            many.extend((0..len).map(nth));
+            return Ok(Handles::Many(many));
         }
         let mut few = [0; FEW];
         for (n, handle) in few[..len].iter_mut().enumerate() {
             *handle = nth(n);
         }
-        Handles::Few(few, len)
+        Ok(Handles::Few(few, len))
     }
 
     pub(super) fn as_slice(&self) -> &[usize] {
@@ -52,16 +61,27 @@ pub(super) struct Statuses {
 
 impl Statuses {
     /// Where MPI is to write the status or statuses.
-    pub(super) fn place(&mut self, state: &State, call: &Completion) -> Ptr {
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn place(&mut self, state: &State, call: &Completion) -> Result<Ptr, NoMemory> {
         let numbers = state.mpi.numbers;
         let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
-        match (call.statuses as usize == ignored, call.has_many()) {
+        Ok(match (call.statuses as usize == ignored, call.has_many()) {
             (false, _) => call.statuses,
             (true, false) => self.one.as_mut_ptr(),
             (true, true) => {
+                self.many = memory::room(call.len() + 1)?;
                 self.many.resize(call.len() + 1, Status::default());
                 self.many.as_mut_ptr().cast()
             }
-        }
+        })
     }
+}
+
+/// A call for whose handles and statuses there is no memory: it fails, before it has done anything.
+#[cold]
+pub(super) fn refuse(state: &State, call: &Completion) -> c_int {
+    let text = format!("{}: there is no memory for its {} requests", call.call.0, call.count);
+    refuse::fail(&state.mpi, 0, &text)
 }

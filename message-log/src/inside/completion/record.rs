@@ -2,11 +2,12 @@
 
 use std::ffi::c_int;
 
-use super::places::{Handles, Statuses};
+use super::places::{self, Handles, Statuses};
 use super::{Completion, Kind, ALIKE};
 use crate::inside::again::Counted;
 use crate::inside::{refuse_on, SUCCESS};
 use crate::log::{Item, Items, Outcome, Payload, Shape};
+use crate::memory::{self, NoMemory};
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Request};
 use crate::resend::streams::Link;
@@ -36,13 +37,15 @@ pub(super) unsafe fn record(
     call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
+    let mut own = Statuses::default();
     // SAFETY: by the caller's promise.
-    let before = unsafe { Handles::read(state, call) };
+    let read = unsafe { Handles::read(state, call) };
+    let (Ok(before), Ok(statuses)) = (read, own.place(state, call)) else {
+        return places::refuse(state, call);
+    };
     if let Some(of) = before.as_slice().iter().find_map(|&handle| state.foreign(handle)) {
         return refuse_on(state, call.call, of);
     }
-    let mut own = Statuses::default();
-    let statuses = own.place(state, call);
     // SAFETY: by the caller's promise.
     unsafe { call.say_nothing(state.mpi.numbers.undefined) };
     let code = real(statuses);
@@ -63,12 +66,22 @@ pub(super) unsafe fn record(
         outcome.items = match completed.len() {
             0 => Items::None,
             1 => Items::One({ item }(0)),
-            len => Items::Many((0..len).map(item).collect()),
+            len => match memory::room(len) {
+                Ok(mut items) => {
+                    items.extend((0..len).map(item));
+                    Items::Many(items.into_boxed_slice())
+                }
+                Err(NoMemory) => {
+                    (0..len).map(item).for_each(drop);
+                    state.lacks_memory(0, &format!("to log {len} results of {}", call.call.0));
+                    Items::None
+                }
+            },
         };
         // SAFETY: MPI has completed what these handles are of.
         unsafe { add_alike(state, &before, &mut outcome.items) };
     }
-    state.parts.record(shape, outcome);
+    state.record(shape, outcome);
     code
 }
 
@@ -106,6 +119,9 @@ unsafe fn request_done(
         true => state.requests.get(handle).cloned(),
         false => state.gone(handle, place),
     };
+    if known.is_none() && handle != state.mpi.request_null && state.requests.has_overlooked() {
+        state.lacks_memory(0, &format!("for a request that {} completes", call.call.0));
+    }
     let Some(known) = known.filter(|request| request.life == Life::Real) else {
         return Some(Done { stays, request: None, is_void: true, link: None });
     };
@@ -135,23 +151,31 @@ unsafe fn request_done(
 /// As for [`complete`](super::complete).
 unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
     let mut alike = Vec::new();
+    let mut all = Ok(());
     for item in items.as_slice() {
         let handle = usize::try_from(item.index).ok().and_then(|n| before.get(n));
         let Some(handle) = handle.filter(|_| !item.persistent) else { continue };
-        for (began, target) in state.requests.take_alike(handle) {
+        while let Some((began, target)) = state.requests.take_alike(handle) {
             // SAFETY: by the caller's promise.
             let mut other = unsafe { state.received(&target, None) };
             (other.began, other.index) = (began, ALIKE);
-            alike.push(other);
+            all = all.and(memory::push(&mut alike, other));
         }
     }
     if !alike.is_empty() {
-        let own = match std::mem::replace(items, Items::None) {
-            Items::None => Vec::new(),
-            Items::One(item) => vec![item],
-            Items::Many(items) => items.into_vec(),
-        };
-        *items = Items::Many(own.into_iter().chain(alike).collect());
+        let own = items.as_slice().len();
+        all = all.and_then(|()| memory::room(own + alike.len())).map(|mut list| {
+            match std::mem::replace(items, Items::None) {
+                Items::None => {}
+                Items::One(item) => list.push(item),
+                Items::Many(items) => list.extend(items),
+            }
+            list.extend(alike);
+            *items = Items::Many(list.into_boxed_slice());
+        });
+    }
+    if all.is_err() {
+        state.lacks_memory(0, "to log what requests with one handle have received");
     }
 }
 

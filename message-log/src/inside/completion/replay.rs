@@ -5,7 +5,8 @@ use std::ffi::c_int;
 use super::{Completion, Kind, ALIKE};
 use crate::divergence;
 use crate::inside::SUCCESS;
-use crate::log::{Position, Shape};
+use crate::log::{Item, Position, Shape};
+use crate::memory;
 use crate::state::State;
 use crate::status::Status;
 
@@ -33,7 +34,10 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     write(call.flag, outcome.number);
     write(call.number, outcome.index);
     let code = outcome.code;
-    let (mut done, mut rest) = (Vec::new(), Vec::new());
+    let count = outcome.items.as_slice().len();
+    let (Ok(mut done), Ok(mut rest)) = (memory::room(count), memory::room(count)) else {
+        return no_memory(state, &shape);
+    };
     let mut wrong = None;
     for (n, item) in outcome.items.as_slice().iter().enumerate() {
         if item.index == ALIKE {
@@ -110,13 +114,19 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
 /// As for [`complete`](super::complete).
 unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
     let Some(event) = state.parts.event(at) else { return SUCCESS };
-    let mut coming = Vec::new();
-    for (n, item) in event.outcome.items.as_slice().iter().enumerate() {
+    let items = event.outcome.items.as_slice();
+    let is_coming = |item: &Item| item.began > first;
+    let count = items.iter().filter(|item| is_coming(item)).count();
+    let Ok(mut coming) = memory::room(count) else {
+        let shape = event.shape;
+        return no_memory(state, &shape);
+    };
+    for (n, item) in items.iter().enumerate().filter(|(_, item)| is_coming(item)) {
         let Ok(index) = usize::try_from(item.index) else { continue };
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(call.requests, index)) };
         let own = state.requests.get(handle);
-        let Some(own) = own.filter(|own| item.began > first && own.began == item.began) else {
+        let Some(own) = own.filter(|own| own.began == item.began) else {
             continue;
         };
         if let Some(again) = own.again {
@@ -135,6 +145,13 @@ unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: 
         unsafe { state.keep_again(at, n, &target) };
     }
     SUCCESS
+}
+
+/// There is no memory for what the call completes: the replay is over.
+#[cold]
+fn no_memory(state: &mut State, shape: &Shape) -> c_int {
+    let text = format!("{}: there is no memory for what it completes", shape.call.0);
+    divergence::broken(state, shape, &text)
 }
 
 /// Writes the status of the `n`th completed request where the application wants it.

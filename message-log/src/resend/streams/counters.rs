@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Order;
+use crate::memory::{self, NoMemory};
 use crate::resend::table::{Index, Key};
 
 /// Two counts of a stream or of collective calls.
@@ -30,29 +31,9 @@ pub(super) struct Counter<K> {
     pub(super) seen: u64,
 }
 
-#[derive(Debug)]
-pub(super) struct Side<K> {
-    index: Index,
-    pub(super) counters: Vec<Counter<K>>,
-}
-
-impl<K> Default for Side<K> {
-    fn default() -> Side<K> {
-        Side { index: Index::default(), counters: Vec::new() }
-    }
-}
-
-impl<K: Key> Side<K> {
-    #[inline]
-    pub(super) fn place(&mut self, key: K) -> u32 {
-        let found = self.index.find(&key, |place| &self.counters[place as usize].key);
-        found.unwrap_or_else(|| self.add(key))
-    }
-
-    #[cold]
-    fn add(&mut self, key: K) -> u32 {
-        let place = self.counters.len() as u32;
-        self.counters.push(Counter {
+impl<K> Counter<K> {
+    fn new(key: K) -> Counter<K> {
+        Counter {
             key,
             counts: Counts::default(),
             open: 0,
@@ -60,14 +41,61 @@ impl<K: Key> Side<K> {
             waiting: VecDeque::new(),
             changed: false,
             seen: 0,
-        });
-        self.index.add(place, |place| &self.counters[place as usize].key);
-        place
+        }
+    }
+}
+
+/// The place of all for which there was no memory: they are counted together, and so wrongly.
+pub(super) const NOWHERE: u32 = u32::MAX - 1;
+
+#[derive(Debug)]
+pub(super) struct Side<K> {
+    index: Index,
+    pub(super) counters: Vec<Counter<K>>,
+    nowhere: Counter<K>,
+}
+
+impl<K: Default> Default for Side<K> {
+    fn default() -> Side<K> {
+        let nowhere = Counter::new(K::default());
+        Side { index: Index::default(), counters: Vec::new(), nowhere }
+    }
+}
+
+impl<K: Key> Side<K> {
+    /// The place of a key, or [`NOWHERE`] if there is no memory for it.
+    #[inline]
+    pub(super) fn place(&mut self, key: K) -> u32 {
+        let found = self.index.find(&key, |place| &self.counters[place as usize].key);
+        found.unwrap_or_else(|| self.add(key).unwrap_or(NOWHERE))
+    }
+
+    #[cold]
+    fn add(&mut self, key: K) -> Result<u32, NoMemory> {
+        let place = self.counters.len() as u32;
+        memory::push(&mut self.counters, Counter::new(key))?;
+        let added = self.index.add(place, |place| &self.counters[place as usize].key);
+        if added.is_err() {
+            self.counters.pop();
+        }
+        added.map(|()| place)
+    }
+
+    /// The counter at a place.
+    #[inline]
+    pub(super) fn at(&self, place: u32) -> &Counter<K> {
+        self.counters.get(place as usize).unwrap_or(&self.nowhere)
+    }
+
+    /// The counter at a place, to count.
+    #[inline]
+    pub(super) fn at_mut(&mut self, place: u32) -> &mut Counter<K> {
+        self.counters.get_mut(place as usize).unwrap_or(&mut self.nowhere)
     }
 }
 
 /// A communicator's collective calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Collective {
     pub(super) comm: u64,
     pub(super) size: u32,

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::counters::{Counter, Counts, Side};
+use super::counters::{Counter, Counts, NOWHERE};
 use super::{Order, Stream, Streams};
+use crate::memory::{self, NoMemory};
 use crate::resend::report::{Entry, Kind, Report};
 
 /// Which table a change is in.
@@ -53,8 +54,10 @@ impl Streams {
         posted: Order,
         reach: u64,
     ) {
-        if self.open > 0 {
-            self.journal.push(Change { table, place, before, posted, reach });
+        self.is_miscounted |= place == NOWHERE;
+        if self.open > 0 && place != NOWHERE {
+            let change = Change { table, place, before, posted, reach };
+            self.is_miscounted |= memory::push(&mut self.journal, change).is_err();
         }
     }
 
@@ -88,35 +91,10 @@ impl Streams {
     /// The part that has begun last ends: what the others have to know of it. A report of more than
     /// `room` entries says only that.
     pub fn end(&mut self, mark: Mark, room: usize) -> Report {
-        self.reports += 1;
-        let report = self.reports;
-        let mut entries: Vec<(Table, u32, Entry)> = Vec::new();
-        let mut places: HashMap<(u8, u32), usize> = HashMap::new();
-        // Parts around this one still need it.
-        let changes = self.journal[mark.journal..].to_vec();
-        for change in &changes {
-            let key = (change.table as u8, change.place);
-            let at = *places.entry(key).or_insert_with(|| {
-                self.seen(change.table, change.place, report);
-                entries.push((change.table, change.place, self.entry(change)));
-                entries.len() - 1
-            });
-            let entry = &mut entries[at].2;
-            entry.untidy |= change.posted <= mark.ticket;
-            match change.table {
-                Table::Outgoing => entry.other = entry.other.max(change.reach),
-                Table::Incoming => entry.end = entry.end.max(change.reach),
-                Table::Collective => {}
-            }
-        }
-        // What has changed outside the part, and nobody knows yet.
-        for table in [Table::Outgoing, Table::Incoming, Table::Collective] {
-            for place in self.unreported(table, report) {
-                let before = self.counts(table, place);
-                let change = Change { table, place, before, posted: Order::MAX, reach: 0 };
-                entries.push((table, place, self.entry(&change)));
-            }
-        }
+        let entries = self.changed(mark).unwrap_or_else(|NoMemory| {
+            self.is_miscounted = true;
+            Vec::new()
+        });
         let mut report = Report {
             needed: entries.len() as u64,
             is_known: self.unknown == mark.unknown && !self.is_miscounted,
@@ -132,48 +110,94 @@ impl Streams {
         report
     }
 
+    /// What has changed in a part, and what has changed outside it and nobody knows yet.
+    fn changed(&mut self, mark: Mark) -> Result<Vec<(Table, u32, Entry)>, NoMemory> {
+        self.reports += 1;
+        let report = self.reports;
+        let mut entries: Vec<(Table, u32, Entry)> = Vec::new();
+        let mut places: HashMap<(u8, u32), usize> = HashMap::new();
+        // They stay: parts around this one still need them.
+        for nth in mark.journal..self.journal.len() {
+            let change = self.journal[nth];
+            let key = (change.table as u8, change.place);
+            let at = match places.get(&key) {
+                Some(at) => *at,
+                None => {
+                    self.seen(change.table, change.place, report);
+                    places.try_reserve(1)?;
+                    places.insert(key, entries.len());
+                    memory::push(&mut entries, (change.table, change.place, self.entry(&change)))?;
+                    entries.len() - 1
+                }
+            };
+            let entry = &mut entries[at].2;
+            entry.untidy |= change.posted <= mark.ticket;
+            match change.table {
+                Table::Outgoing => entry.other = entry.other.max(change.reach),
+                Table::Incoming => entry.end = entry.end.max(change.reach),
+                Table::Collective => {}
+            }
+        }
+        for table in [Table::Outgoing, Table::Incoming, Table::Collective] {
+            let due = self.unreported(table, report);
+            entries.try_reserve(due.count())?;
+            for place in self.unreported(table, report) {
+                let before = self.counts(table, place);
+                let change = Change { table, place, before, posted: Order::MAX, reach: 0 };
+                entries.push((table, place, self.entry(&change)));
+            }
+        }
+        Ok(entries)
+    }
+
     fn seen(&mut self, table: Table, place: u32, report: u64) {
-        let place = place as usize;
         match table {
-            Table::Outgoing => self.outgoing.counters[place].seen = report,
-            Table::Incoming => self.incoming.counters[place].seen = report,
-            Table::Collective => self.collective.counters[place].seen = report,
+            Table::Outgoing => self.outgoing.at_mut(place).seen = report,
+            Table::Incoming => self.incoming.at_mut(place).seen = report,
+            Table::Collective => self.collective.at_mut(place).seen = report,
         }
     }
 
     fn told(&mut self, table: Table, place: u32) {
-        let place = place as usize;
         match table {
-            Table::Outgoing => self.outgoing.counters[place].changed = false,
-            Table::Incoming => self.incoming.counters[place].changed = false,
-            Table::Collective => self.collective.counters[place].changed = false,
+            Table::Outgoing => self.outgoing.at_mut(place).changed = false,
+            Table::Incoming => self.incoming.at_mut(place).changed = false,
+            Table::Collective => self.collective.at_mut(place).changed = false,
         }
     }
 
     fn counts(&self, table: Table, place: u32) -> Counts {
-        let place = place as usize;
         match table {
-            Table::Outgoing => self.outgoing.counters[place].counts,
-            Table::Incoming => self.incoming.counters[place].counts,
-            Table::Collective => self.collective.counters[place].counts,
+            Table::Outgoing => self.outgoing.at(place).counts,
+            Table::Incoming => self.incoming.at(place).counts,
+            Table::Collective => self.collective.at(place).counts,
         }
     }
 
-    fn unreported(&self, table: Table, report: u64) -> Vec<u32> {
-        fn those<K>(side: &Side<K>, report: u64) -> Vec<u32> {
-            let is_due = |counter: &Counter<K>| counter.changed && counter.seen != report;
-            (0..).zip(&side.counters).filter(|(_, c)| is_due(c)).map(|(place, _)| place).collect()
-        }
-        match table {
-            Table::Outgoing => those(&self.outgoing, report),
-            Table::Incoming => those(&self.incoming, report),
-            Table::Collective => those(&self.collective, report),
-        }
+    /// The places of a table that have changed and are not in this report.
+    fn unreported(&self, table: Table, report: u64) -> impl Iterator<Item = u32> + use<'_> {
+        let is_due = move |place: &u32| {
+            let place = *place as usize;
+            fn is_due<K>(counter: &Counter<K>, report: u64) -> bool {
+                counter.changed && counter.seen != report
+            }
+            match table {
+                Table::Outgoing => is_due(&self.outgoing.counters[place], report),
+                Table::Incoming => is_due(&self.incoming.counters[place], report),
+                Table::Collective => is_due(&self.collective.counters[place], report),
+            }
+        };
+        let len = match table {
+            Table::Outgoing => self.outgoing.counters.len(),
+            Table::Incoming => self.incoming.counters.len(),
+            Table::Collective => self.collective.counters.len(),
+        };
+        (0..len as u32).filter(is_due)
     }
 
     /// An entry of the counts now, beside those before the first change in the part.
     fn entry(&self, first: &Change) -> Entry {
-        let place = first.place as usize;
+        let place = first.place;
         let mut entry = Entry { begin: first.before.messages, ..Entry::default() };
         let now = self.counts(first.table, first.place);
         (entry.end, entry.other) = (now.messages, now.other);
@@ -183,16 +207,16 @@ impl Streams {
         };
         match first.table {
             Table::Outgoing => {
-                let counter = &self.outgoing.counters[place];
+                let counter = self.outgoing.at(place);
                 of_stream(&mut entry, Kind::Sent, &counter.key);
                 // Some that were sent inside may be completed after its end.
                 entry.untidy = counter.open > 0;
             }
             Table::Incoming => {
-                of_stream(&mut entry, Kind::Received, &self.incoming.counters[place].key);
+                of_stream(&mut entry, Kind::Received, &self.incoming.at(place).key);
             }
             Table::Collective => {
-                let key = self.collective.counters[place].key;
+                let key = self.collective.at(place).key;
                 (entry.kind, entry.comm, entry.peer) = (Kind::Collective, key.comm, key.size);
             }
         }

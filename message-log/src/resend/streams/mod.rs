@@ -6,7 +6,8 @@
 //!
 //! While a part is open whose messages may be sent again, a journal has the counts before each
 //! change, so that its end knows those at its beginning. Counts are of the whole job: what is under
-//! way when a part begins makes the difference.
+//! way when a part begins makes the difference. What there is no memory to count makes the counts
+//! wrong from there on: nothing is sent again any more.
 //!
 //! | file | owns |
 //! | --- | --- |
@@ -20,7 +21,7 @@ mod journal;
 mod receives;
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use counters::{Collective, Side};
 use journal::{Change, Table};
@@ -39,8 +40,8 @@ pub struct Streams {
     incoming: Side<Stream>,
     collective: Side<Collective>,
     tickets: Order,
-    /// Receives that were posted for one of several streams and have received nothing yet.
-    waiting: BTreeMap<Order, Pattern>,
+    /// Receives that were posted for one of several streams and have received nothing yet, in order.
+    waiting: VecDeque<(Order, Pattern)>,
     journal: Vec<Change>,
     open: u32,
     begun: u64,
@@ -55,7 +56,7 @@ impl Streams {
     #[inline]
     pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
-        let counter = &mut self.outgoing.counters[place as usize];
+        let counter = self.outgoing.at_mut(place);
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.open += 1;
@@ -69,7 +70,7 @@ impl Streams {
     #[inline]
     pub fn send_done(&mut self, link: Link, buffered: bool) {
         let place = link.stream;
-        let Some(counter) = self.outgoing.counters.get_mut(place as usize) else { return };
+        let counter = self.outgoing.at_mut(place);
         counter.open = counter.open.saturating_sub(1);
         let before = counter.counts;
         let reach = if buffered { 0 } else { link.number + 1 };
@@ -79,7 +80,7 @@ impl Streams {
     /// A collective call on a communicator of so many processes begins.
     pub fn collective_begun(&mut self, comm: u64, size: u32) {
         let place = self.collective.place(Collective { comm, size });
-        let counter = &mut self.collective.counters[place as usize];
+        let counter = self.collective.at_mut(place);
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
@@ -89,7 +90,7 @@ impl Streams {
     /// A collective call is completed.
     pub fn collective_done(&mut self, comm: u64, size: u32) {
         let place = self.collective.place(Collective { comm, size });
-        let counter = &mut self.collective.counters[place as usize];
+        let counter = self.collective.at_mut(place);
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.changed = true;

@@ -30,8 +30,12 @@ impl Streams {
         let order = self.tickets;
         let Some(stream) = pattern.stream() else { return self.posted_for_any(pattern) };
         let place = self.incoming.place(stream);
-        let counter = &mut self.incoming.counters[place as usize];
-        counter.waiting.push_back(order);
+        let counter = self.incoming.at_mut(place);
+        if counter.waiting.try_reserve(1).is_ok() {
+            counter.waiting.push_back(order);
+        } else {
+            self.is_miscounted = true;
+        }
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
@@ -41,7 +45,11 @@ impl Streams {
 
     #[cold]
     fn posted_for_any(&mut self, pattern: Pattern) -> Ticket {
-        self.waiting.insert(self.tickets, pattern);
+        if self.waiting.try_reserve(1).is_ok() {
+            self.waiting.push_back((self.tickets, pattern));
+        } else {
+            self.miscounted();
+        }
         Ticket { order: self.tickets, place: ANY }
     }
 
@@ -60,7 +68,7 @@ impl Streams {
             return Some(self.arrived(order, ticket.place, before_it, was_there, again));
         }
         let place = self.incoming.place(stream?);
-        self.waiting.remove(&order);
+        self.waits_no_more(order);
         Some(self.arrived(order, place, self.waits_before(place, order), false, again))
     }
 
@@ -73,10 +81,17 @@ impl Streams {
         self.arrived(order, place, self.waits_before(place, order), false, again)
     }
 
+    /// A receive that may take a message of several streams is done.
+    fn waits_no_more(&mut self, order: Order) {
+        if let Ok(at) = self.waiting.binary_search_by_key(&order, |(order, _)| *order) {
+            self.waiting.remove(at);
+        }
+    }
+
     /// How many receives that name a stream were posted before another and wait still.
     #[inline]
     fn waits_before(&self, place: u32, order: Order) -> u64 {
-        let waiting = &self.incoming.counters[place as usize].waiting;
+        let waiting = &self.incoming.at(place).waiting;
         if waiting.is_empty() {
             return 0;
         }
@@ -87,7 +102,7 @@ impl Streams {
     /// still, and whether it waited.
     #[inline]
     fn no_longer_waits(&mut self, ticket: Ticket) -> (u64, bool) {
-        let waiting = &mut self.incoming.counters[ticket.place as usize].waiting;
+        let waiting = &mut self.incoming.at_mut(ticket.place).waiting;
         // Most are done in their order.
         if waiting.front() == Some(&ticket.order) {
             waiting.pop_front();
@@ -112,9 +127,9 @@ impl Streams {
         counted: bool,
         again: bool,
     ) -> Link {
-        let counter = &mut self.incoming.counters[place as usize];
+        let counter = self.incoming.at_mut(place);
         if !self.waiting.is_empty() {
-            let earlier = self.waiting.range(..order);
+            let earlier = self.waiting.iter().take_while(|(other, _)| *other < order);
             before_it += earlier.filter(|(_, other)| other.takes(&counter.key)).count() as u64;
         }
         let (before, number) = (counter.counts, counter.counts.messages);
@@ -132,12 +147,12 @@ impl Streams {
     /// A posted receive has ended without a message.
     pub fn given_up(&mut self, ticket: Ticket) {
         if ticket.is_any() {
-            self.waiting.remove(&ticket.order);
+            self.waits_no_more(ticket.order);
             return;
         }
         let (_, was_there) = self.no_longer_waits(ticket);
         if was_there {
-            let counter = &mut self.incoming.counters[ticket.place as usize];
+            let counter = self.incoming.at_mut(ticket.place);
             let before = counter.counts;
             counter.counts.other = counter.counts.other.saturating_sub(1);
             counter.changed = true;

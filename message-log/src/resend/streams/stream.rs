@@ -3,7 +3,7 @@
 use crate::resend::table::Key;
 
 /// Messages with one tag between this process and another, one way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     /// The communicator, by the number that all its processes have for it.
     pub comm: u64,

@@ -1,0 +1,355 @@
+/*
+ * What the library notes for each call, when there is no memory for it: nothing may end the process,
+ * or give a replay wrong values. Runs with `preload/starve.c`, which refuses the memory.
+ */
+#define _GNU_SOURCE
+#include "parts.h"
+
+#include <dlfcn.h>
+
+enum { MANY = 300, LEAST = 1024 };
+
+static void (*starve)(size_t);
+static long (*starved)(void);
+static MPI_Comm comm;
+static int handled;
+static int got[MANY];
+static MPI_Request requests[MANY];
+static MPI_Status statuses[MANY];
+
+static void handler(MPI_Comm *on, int *code, ...)
+{
+    (void)on;
+    (void)code;
+    handled++;
+}
+
+/* From here on the library gets no more memory; `plenty`: the calls between were to want some. */
+static void scarce(size_t least)
+{
+    handled = 0;
+    starve(least);
+}
+
+static void check_plenty(int line)
+{
+    check_equal(__FILE__, line, "requests for memory were refused", starved() > 0, 1);
+    starve(0);
+}
+
+#define PLENTY() check_plenty(__LINE__)
+
+static void send_all(int count, int tag)
+{
+    int i;
+    for (i = 0; i < count; i++) {
+        int value = 1000 * tag + i;
+        MPI(MPI_Send(&value, 1, MPI_INT, 1, tag, comm));
+    }
+}
+
+/* How many calls fail. */
+static int try_to_begin_all(int count, int tag)
+{
+    int i, failures = 0;
+    for (i = 0; i < count; i++) {
+        got[i] = -1;
+        failures += MPI_Irecv(&got[i], 1, MPI_INT, 0, tag, comm, &requests[i]) != MPI_SUCCESS;
+    }
+    return failures;
+}
+
+static void begin_all(int count, int tag)
+{
+    EQUAL(try_to_begin_all(count, tag), 0);
+}
+
+static void check_all(int count, int tag)
+{
+    int i;
+    for (i = 0; i < count; i++)
+        EQUAL(got[i], 1000 * tag + i);
+}
+
+static int receive(int tag, int i)
+{
+    int value = -1;
+    int code = MPI_Recv(&value, 1, MPI_INT, 0, tag, comm, MPI_STATUS_IGNORE);
+    EQUAL(value, 1000 * tag + i);
+    return code;
+}
+
+/* A part that is recorded and replayed when there is memory again. */
+static void goes_on(int id, int tag)
+{
+    int i;
+    for (i = 0; i < 2; i++) {
+        if (i == 0)
+            part_begin(id, 0);
+        else
+            replay_begin(id);
+        begin_all(20, tag);
+        MPI(MPI_Waitall(20, requests, MPI_STATUSES_IGNORE));
+        check_all(20, tag);
+        if (i == 0)
+            part_end(id);
+        else
+            replay_end(id);
+    }
+}
+
+/* The events themselves. One call fails, and says so; what it has received is there. */
+static void events(void)
+{
+    int i, failures = 0;
+    if (rank == 0) {
+        send_all(1, 1);
+        send_all(MANY, 2);
+        send_all(20, 3);
+        return;
+    }
+    part_begin(1, 0);
+    part_begin(2, 0);
+    MPI(receive(1, 0));
+    part_end(2);
+    scarce(LEAST);
+    for (i = 0; i < MANY; i++)
+        failures += receive(2, i) != MPI_SUCCESS;
+    PLENTY();
+    EQUAL(failures, 1);
+    EQUAL(handled, 1);
+    check_words(__FILE__, __LINE__, "the error", "memory|MPI_Recv|cannot be replayed");
+    goes_on(3, 3);
+    part_end(1);
+    REFUSED(VELOC_Part_replay_begin(1), "part 1 cannot be replayed|memory");
+    replay_begin(2);
+    MPI(receive(1, 0));
+    replay_end(2);
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+}
+
+/* Requests that are begun where there is no memory for them, before a part or within it: a part that
+ * completes them cannot be replayed. One call says so: within it the first that begins one, as there is
+ * no memory for its event either. */
+static void begun(int is_inside)
+{
+    if (rank == 0) {
+        send_all(MANY, 4);
+        send_all(20, 5);
+        return;
+    }
+    if (is_inside)
+        part_begin(1, 0);
+    scarce(LEAST);
+    EQUAL(try_to_begin_all(MANY, 4), is_inside);
+    PLENTY();
+    EQUAL(handled, is_inside);
+    if (!is_inside)
+        part_begin(1, 0);
+    EQUAL(MPI_Waitall(MANY, requests, statuses) != MPI_SUCCESS, !is_inside);
+    EQUAL(handled, 1);
+    check_words(__FILE__, __LINE__, "the error", "memory|cannot be replayed");
+    check_all(MANY, 4);
+    part_end(1);
+    REFUSED(VELOC_Part_replay_begin(1), "part 1 cannot be replayed|memory");
+    PART(VELOC_Part_free(1));
+    goes_on(2, 5);
+    EMPTY_LOG();
+}
+
+/* Such that are completed outside parts are nobody's loss. */
+static void outside(void)
+{
+    if (rank == 0) {
+        send_all(MANY, 6);
+        send_all(MANY, 7);
+        send_all(20, 8);
+        return;
+    }
+    scarce(LEAST);
+    begin_all(MANY, 6);
+    PLENTY();
+    MPI(MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE));
+    check_all(MANY, 6);
+    /* A call that cannot be noted has done nothing. */
+    begin_all(MANY, 7);
+    scarce(LEAST);
+    CHECK(MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE) != MPI_SUCCESS);
+    PLENTY();
+    EQUAL(handled, 1);
+    check_words(__FILE__, __LINE__, "the error", "MPI_Waitall|memory|300 requests");
+    MPI(MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE));
+    check_all(MANY, 7);
+    goes_on(1, 8);
+    EMPTY_LOG();
+}
+
+/* The results of a call that completes many. */
+static void results(void)
+{
+    if (rank == 0) {
+        send_all(MANY, 9);
+        send_all(MANY, 10);
+        return;
+    }
+    part_begin(1, 0);
+    begin_all(MANY, 9);
+    /* Before it has done anything: as if it had not been called. */
+    scarce(LEAST);
+    CHECK(MPI_Waitall(MANY, requests, statuses) != MPI_SUCCESS);
+    PLENTY();
+    MPI(MPI_Waitall(MANY, requests, statuses));
+    check_all(MANY, 9);
+    part_end(1);
+    replay_begin(1);
+    begin_all(MANY, 9);
+    /* The replay is over, and nothing was written. */
+    scarce(LEAST);
+    CHECK(MPI_Waitall(MANY, requests, statuses) != MPI_SUCCESS);
+    PLENTY();
+    EQUAL(got[0], -1);
+    REFUSED(VELOC_Part_replay_end(1), "memory");
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+
+    part_begin(1, 0);
+    begin_all(MANY, 10);
+    scarce(16 * LEAST);
+    CHECK(MPI_Waitall(MANY, requests, statuses) != MPI_SUCCESS);
+    PLENTY();
+    EQUAL(handled, 1);
+    check_words(__FILE__, __LINE__, "the error", "memory|300 results|MPI_Waitall|cannot be replayed");
+    check_all(MANY, 10);
+    part_end(1);
+    REFUSED(VELOC_Part_replay_begin(1), "part 1 cannot be replayed|memory");
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+}
+
+/* Parts, open and logged. */
+static void borders(void)
+{
+    int open = 0;
+    if (rank == 0)
+        return;
+    scarce(LEAST);
+    while (open < MANY && VELOC_Part_begin(open, 0) == 0)
+        open++;
+    CHECK(open < MANY);
+    check_words(__FILE__, __LINE__, "the error", "VELOC_Part_begin|memory");
+    PLENTY();
+    part_begin(open, 0);
+    for (; open >= 0; open--)
+        part_end(open);
+    for (open = 0; VELOC_Part_free(open) == 0; open++)
+        continue;
+    EMPTY_LOG();
+}
+
+/* Types that are freed and kept for a replay. */
+static void types(void)
+{
+    MPI_Datatype type[MANY];
+    int i, failures = 0;
+    if (rank == 0)
+        return;
+    for (i = 0; i < MANY; i++) {
+        MPI(MPI_Type_contiguous(2, MPI_INT, &type[i]));
+        MPI(MPI_Type_commit(&type[i]));
+    }
+    part_begin(1, 0);
+    part_end(1);
+    scarce(LEAST);
+    for (i = 0; i < MANY; i++)
+        failures += MPI_Type_free(&type[i]) != MPI_SUCCESS;
+    PLENTY();
+    CHECK(failures > 0 && failures < MANY);
+    check_words(__FILE__, __LINE__, "the error", "MPI_Type_free|memory");
+    for (i = 0; i < MANY; i++)
+        if (type[i] != MPI_DATATYPE_NULL) {
+            failures--;
+            MPI(MPI_Type_free(&type[i]));
+        }
+    EQUAL(failures, 0);
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+}
+
+static void sent_or_received(void)
+{
+    if (rank == 0)
+        send_all(1, 99);
+    else
+        MPI(receive(99, 0));
+}
+
+/* A part whose messages may be sent again. How many bytes the sender has sent again since. */
+static unsigned long long resent(int id)
+{
+    unsigned long long before = logged().resent;
+    part_begin(id, VELOC_PART_RESEND);
+    sent_or_received();
+    part_end(id);
+    replay_begin(id);
+    sent_or_received();
+    replay_end(id);
+    EMPTY_LOG();
+    return logged().resent - before;
+}
+
+/* Messages that are counted: of what there was no memory to count nothing is sent again, from there
+ * on. */
+static void streams(void)
+{
+    int i;
+    EQUAL(resent(1), rank == 0 ? sizeof(int) : 0);
+    if (rank == 1)
+        scarce(LEAST);
+    for (i = 0; i < MANY; i++) {
+        if (rank == 0)
+            send_all(1, 100 + i);
+        else
+            MPI(receive(100 + i, 0));
+    }
+    if (rank == 1)
+        PLENTY();
+    EQUAL(handled, 0);
+    EQUAL(resent(2), 0);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Errhandler own;
+    const char *which;
+    begin_program(&argc, &argv);
+    which = option(argc, argv, "case", "");
+    *(void **)&starve = dlsym(RTLD_DEFAULT, "starve");
+    *(void **)&starved = dlsym(RTLD_DEFAULT, "starved");
+    CHECK(starve != NULL && starved != NULL);
+    MPI(MPI_Comm_create_errhandler(handler, &own));
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, own));
+    MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    MPI(MPI_Comm_set_errhandler(comm, own));
+    MPI(MPI_Errhandler_free(&own));
+    if (strcmp(which, "events") == 0)
+        events();
+    else if (strcmp(which, "before") == 0)
+        begun(0);
+    else if (strcmp(which, "inside") == 0)
+        begun(1);
+    else if (strcmp(which, "outside") == 0)
+        outside();
+    else if (strcmp(which, "results") == 0)
+        results();
+    else if (strcmp(which, "borders") == 0)
+        borders();
+    else if (strcmp(which, "types") == 0)
+        types();
+    else if (strcmp(which, "streams") == 0)
+        streams();
+    else
+        CHECK(!"a case");
+    MPI(MPI_Comm_free(&comm));
+    return end_program();
+}
