@@ -91,8 +91,8 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
         device::look().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
-            let waits = resend.awaits_parts()
-                || resend.verdicts.is_open() && state.parts.is_closed(id);
+            let waits =
+                resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
             resend.hear(&state.mpi, &mut state.parts, waits);
         }
         state.parts.replay_begin(id)

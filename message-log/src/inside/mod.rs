@@ -65,7 +65,9 @@ impl State {
     /// them if what it sends and receives again depends on that.
     #[cold]
     fn goes_on(&mut self) {
-        let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else { return };
+        let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else {
+            return;
+        };
         resend.is_resumed = false;
         resend.tell_origin(&self.mpi);
         let waits = resend.verdicts.is_open() && self.parts.replays_closed();

@@ -142,8 +142,9 @@ impl Exchange {
     pub fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
         let nothing = Report::default();
         let least = Least::begin(mpi, channel.comm, NO_REPORT).wait(mpi);
-        (least == Some(REPORT))
-            .then(|| Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, u64::MAX)))
+        (least == Some(REPORT)).then(|| {
+            Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, u64::MAX))
+        })
     }
 
     fn gather(

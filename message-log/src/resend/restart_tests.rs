@@ -200,8 +200,7 @@ impl Job {
                 return false;
             }
             // As it would travel.
-            let travel =
-                |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
+            let travel = |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
             let reports = self.told.iter().map(|told| travel(&told[own.heard])).collect();
             own.told.pop_front();
             own.heard += 1;
@@ -344,7 +343,11 @@ impl Job {
         let end = self.program.len();
         while self.all.iter().any(|own| own.done < end) {
             let moved = (0..PROCESSES).filter(|&rank| self.step(rank)).count();
-            assert!(moved > 0, "all wait at {:?}", self.all.iter().map(|own| own.done).collect::<Vec<_>>());
+            assert!(
+                moved > 0,
+                "all wait at {:?}",
+                self.all.iter().map(|own| own.done).collect::<Vec<_>>()
+            );
         }
         for own in &self.all {
             assert_eq!((own.parts.log().figures().bytes, own.parts.live()), (0, 0));

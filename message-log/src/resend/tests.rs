@@ -187,15 +187,15 @@ impl Job {
         Survey::default().judge(&reports)
     }
 
-    /// Something in the part that waits for something behind it, as it was.
+    /// Something in the part or before it that waits for something behind it, as it was.
     fn has_loose_end(&self) -> bool {
         let receive_waits = self.receives.iter().any(|receive| {
-            matches!(receive.done, Some((When::Inside, _)))
+            receive.done.is_some_and(|(when, _)| when < When::Behind)
                 && self.messages[receive.message.unwrap()].sent == When::Behind
         });
         let send_waits = self.messages.iter().any(|message| {
             !message.buffered
-                && message.send_done == Some(When::Inside)
+                && message.send_done.is_some_and(|when| when < When::Behind)
                 && self.receives[message.receive.unwrap()].posted == When::Behind
         });
         receive_waits || send_waits
@@ -347,6 +347,46 @@ fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
         (1, post(0)),
     ]);
     assert_eq!(numbers(&verdict), []);
+}
+
+/// Catches a part that is said to be right-tight while the backward sweep of what is behind it waits for
+/// that of what is before it: nobody would come to the other's replay.
+#[test]
+fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
+    let other = Step::Send { to: 0, tag: 1, buffered: false };
+    let verdict = run(&[
+        (1, BORDER),
+        (1, Step::Send { to: 0, tag: 0, buffered: true }),
+        (1, BORDER),
+        (1, other),
+        (0, Step::Post { from: Some(1), tag: Some(1) }),
+        (0, RECEIVE),
+        (0, BORDER),
+        (0, post(1)),
+        (0, RECEIVE),
+        (0, BORDER),
+    ]);
+    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("sent behind its end")));
+}
+
+/// Catches a loose end that is forgotten when nothing is told of it any more, and one that stays.
+#[test]
+fn a_loose_end_stays_until_the_other_process_has_done_it() {
+    let stream = |peer, tag| Stream { comm: COMM, peer, tag };
+    let mut streams = [Streams::default(), Streams::default()];
+    let mut survey = Survey::default();
+    streams[0].received_at_once(stream(1, 1), true);
+    let mut verdict = |streams: &mut [Streams; 2]| {
+        let reports = (0..2).map(|n: usize| {
+            let mark = streams[n].begin();
+            (streams[n].end(mark, ROOM), PART)
+        });
+        survey.judge(&reports.collect::<Vec<_>>())
+    };
+    assert!(matches!(verdict(&mut streams), Verdict::Logged(_)));
+    assert!(matches!(verdict(&mut streams), Verdict::Logged(_)));
+    streams[1].sent(stream(0, 1), true);
+    assert_eq!(verdict(&mut streams), Verdict::RightTight(Vec::new()));
 }
 
 #[test]

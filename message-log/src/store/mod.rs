@@ -192,9 +192,11 @@ impl State {
             return Ok(());
         };
         if is_closed && head.resend.is_none() {
-            return Err("the log of messages is damaged: it does not say which of those that are sent \
+            return Err(
+                "the log of messages is damaged: it does not say which of those that are sent \
                         again are kept"
-                .into());
+                    .into(),
+            );
         }
         // Those of an earlier attempt are open no more.
         for _ in self.parts.instances.iter().filter(|instance| is_marked(instance)) {

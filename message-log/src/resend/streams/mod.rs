@@ -61,7 +61,7 @@ impl Streams {
         counter.open += 1;
         counter.changed = true;
         let posted = if again { Order::MAX } else { 0 };
-        self.note(Table::Outgoing, place, before, posted, 0);
+        self.note(Table::Outgoing, place, before, posted);
         Link { stream: place, number: before.messages }
     }
 
@@ -71,9 +71,12 @@ impl Streams {
         let place = link.stream;
         let Some(counter) = self.outgoing.counters.get_mut(place as usize) else { return };
         counter.open = counter.open.saturating_sub(1);
+        if !buffered {
+            counter.reach = counter.reach.max(link.number + 1);
+            counter.changed = true;
+        }
         let before = counter.counts;
-        let reach = if buffered { 0 } else { link.number + 1 };
-        self.note(Table::Outgoing, place, before, Order::MAX, reach);
+        self.note(Table::Outgoing, place, before, Order::MAX);
     }
 
     /// A collective call on a communicator of so many processes begins.
@@ -83,7 +86,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        self.note(Table::Collective, place, before, Order::MAX, 0);
+        self.note(Table::Collective, place, before, Order::MAX);
     }
 
     /// A collective call is completed.
@@ -93,7 +96,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.changed = true;
-        self.note(Table::Collective, place, before, Order::MAX, 0);
+        self.note(Table::Collective, place, before, Order::MAX);
     }
 
     /// Something was sent or received that belongs to no stream that both ends know.

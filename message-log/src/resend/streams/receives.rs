@@ -35,7 +35,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        self.note(Table::Incoming, place, before, Order::MAX, 0);
+        self.note(Table::Incoming, place, before, Order::MAX);
         Ticket { order, place }
     }
 
@@ -123,9 +123,10 @@ impl Streams {
         counter.last = counter.last.max(order);
         counter.counts.messages += 1;
         counter.counts.other += u64::from(!counted);
+        counter.reach = counter.reach.max(number + before_it + 1);
         counter.changed = true;
         let posted = if is_doubtful || !again { 0 } else { order };
-        self.note(Table::Incoming, place, before, posted, number + before_it + 1);
+        self.note(Table::Incoming, place, before, posted);
         Link { stream: place, number }
     }
 
@@ -141,7 +142,7 @@ impl Streams {
             let before = counter.counts;
             counter.counts.other = counter.counts.other.saturating_sub(1);
             counter.changed = true;
-            self.note(Table::Incoming, ticket.place, before, Order::MAX, 0);
+            self.note(Table::Incoming, ticket.place, before, Order::MAX);
         }
     }
 
