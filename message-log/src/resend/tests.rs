@@ -21,6 +21,8 @@ enum Step {
     SendDone { newest: bool },
     /// Posts a receive.
     Post { from: Option<u32>, tag: Option<i32> },
+    /// Probes for a message, which is received later.
+    Match { from: Option<u32>, tag: Option<i32> },
     /// Completes the oldest or newest receive that is matched.
     Receive { newest: bool },
     /// Begins or ends the part.
@@ -51,10 +53,19 @@ struct Message {
 struct Receive {
     at: u32,
     pattern: Pattern,
-    ticket: Ticket,
+    /// None of a message that was probed for.
+    ticket: Option<Ticket>,
     posted: When,
+    /// Of a message that was probed for.
+    link: Option<Link>,
     message: Option<usize>,
     done: Option<(When, Link)>,
+}
+
+impl Receive {
+    fn new(at: u32, pattern: Pattern, ticket: Option<Ticket>, posted: When) -> Receive {
+        Receive { at, pattern, ticket, posted, link: None, message: None, done: None }
+    }
 }
 
 /// The job.
@@ -117,9 +128,8 @@ impl Job {
             }
             Step::Post { from, tag } => {
                 let pattern = Pattern { comm: COMM, peer: from, tag };
-                let ticket = self.streams[own].posted(pattern);
-                let receive =
-                    Receive { at, pattern, ticket, posted: when, message: None, done: None };
+                let ticket = Some(self.streams[own].posted(pattern));
+                let receive = Receive::new(at, pattern, ticket, when);
                 let first = self
                     .messages
                     .iter()
@@ -128,6 +138,20 @@ impl Job {
                 if let Some(message) = first {
                     self.meet(self.receives.len() - 1, message);
                 }
+            }
+            Step::Match { from, tag } => {
+                let pattern = Pattern { comm: COMM, peer: from, tag };
+                let mut receive = Receive::new(at, pattern, None, when);
+                let first = self
+                    .messages
+                    .iter()
+                    .position(|message| message.receive.is_none() && Job::takes(&receive, message));
+                let Some(first) = first else { return };
+                let message = &self.messages[first];
+                let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
+                receive.link = Some(self.streams[own].matched(stream, true));
+                self.receives.push(receive);
+                self.meet(self.receives.len() - 1, first);
             }
             Step::SendDone { newest } => {
                 let mut open = (0..self.messages.len()).filter(|&n| {
@@ -146,7 +170,14 @@ impl Job {
                 let Some(n) = (if newest { open.next_back() } else { open.next() }) else { return };
                 let message = &self.messages[self.receives[n].message.unwrap()];
                 let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
-                let link = self.streams[own].received(self.receives[n].ticket, Some(stream), true);
+                let Receive { ticket, link, .. } = self.receives[n];
+                let link = match ticket {
+                    Some(ticket) => self.streams[own].received(ticket, Some(stream), true),
+                    None => {
+                        self.streams[own].taken(link.unwrap(), true);
+                        link
+                    }
+                };
                 self.receives[n].done = link.map(|link| (when, link));
             }
             Step::Border => self.border(own),
@@ -190,8 +221,10 @@ impl Job {
     /// Something in the part or before it that waits for something behind it, as it was.
     fn has_loose_end(&self) -> bool {
         let receive_waits = self.receives.iter().any(|receive| {
-            receive.done.is_some_and(|(when, _)| when < When::Behind)
-                && self.messages[receive.message.unwrap()].sent == When::Behind
+            // A probe waits itself.
+            let is_done = receive.done.is_some_and(|(when, _)| when < When::Behind)
+                || receive.ticket.is_none() && receive.posted < When::Behind;
+            is_done && self.messages[receive.message.unwrap()].sent == When::Behind
         });
         let send_waits = self.messages.iter().any(|message| {
             !message.buffered
@@ -216,6 +249,11 @@ fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
             proptest::option::weighted(0.8, 0..2),
         )
             .prop_map(|(from, tag)| Step::Post { from, tag }),
+        3 => (
+            proptest::option::weighted(0.7, 0..PROCESSES),
+            proptest::option::weighted(0.8, 0..2),
+        )
+            .prop_map(|(from, tag)| Step::Match { from, tag }),
         6 => any::<bool>().prop_map(|newest| Step::Receive { newest }),
         2 => Just(Step::Border),
     ];
@@ -225,6 +263,9 @@ fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
         }
         Step::Post { from: Some(_), tag } => {
             (at, Step::Post { from: Some((at + further) % PROCESSES), tag })
+        }
+        Step::Match { from: Some(_), tag } => {
+            (at, Step::Match { from: Some((at + further) % PROCESSES), tag })
         }
         step => (at, step),
     });
@@ -387,6 +428,21 @@ fn a_loose_end_stays_until_the_other_process_has_done_it() {
     assert!(matches!(verdict(&mut streams), Verdict::Logged(_)));
     streams[1].sent(stream(0, 1), true);
     assert_eq!(verdict(&mut streams), Verdict::RightTight(Vec::new()));
+}
+
+/// Catches a message that is sent again though nobody receives it in the replay, and one that is
+/// logged without need.
+#[test]
+fn a_message_that_is_probed_for_is_closed_if_it_is_received_inside() {
+    let probe = Step::Match { from: Some(0), tag: Some(0) };
+    let before = [(0, BORDER), (1, BORDER), (0, send(1)), (1, probe), (0, DONE)];
+    let verdict = run(&[&before[..], &[(1, RECEIVE), (1, BORDER)]].concat());
+    assert_eq!(numbers(&verdict), one(0..1));
+    // A send that is done before its message is received may have waited for that.
+    let buffered = Step::Send { to: 1, tag: 0, buffered: true };
+    let before = [(0, BORDER), (1, BORDER), (0, buffered), (1, probe)];
+    let verdict = run(&[&before[..], &[(1, BORDER), (1, RECEIVE)]].concat());
+    assert_eq!(numbers(&verdict), []);
 }
 
 #[test]

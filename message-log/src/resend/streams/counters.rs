@@ -18,7 +18,7 @@ pub(super) struct Counts {
 pub(super) struct Counter<K> {
     pub(super) key: K,
     pub(super) counts: Counts,
-    /// Sent and not completed.
+    /// Sent and not completed, or probed for and not received.
     pub(super) open: u64,
     /// Of messages that were received: so many must have been sent, if all that may lie before them do.
     /// Of those whose send was completed, other than into a buffer: so many receives must have been

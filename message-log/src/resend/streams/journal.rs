@@ -177,6 +177,8 @@ impl Streams {
                 let counter = &self.incoming.counters[place];
                 of_stream(&mut entry, Kind::Received, &counter.key);
                 entry.reach = counter.reach;
+                // Some that were probed for inside may be received after its end.
+                entry.untidy = counter.open > 0;
             }
             Table::Collective => {
                 entry.reach = now.messages;

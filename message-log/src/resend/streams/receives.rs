@@ -73,6 +73,26 @@ impl Streams {
         self.arrived(order, place, self.waits_before(place, order), false, again)
     }
 
+    /// A message was probed for, so that no other receive gets it than one that names it, later.
+    pub fn matched(&mut self, stream: Stream, again: bool) -> Link {
+        self.tickets += 1;
+        let (order, place) = (self.tickets, self.incoming.place(stream));
+        self.incoming.counters[place as usize].open += 1;
+        self.arrived(order, place, self.waits_before(place, order), true, again)
+    }
+
+    /// A message that was probed for is received. `again`: it can be received again, as far as the kind
+    /// of call goes.
+    pub fn taken(&mut self, link: Link, again: bool) {
+        let Some(counter) = self.incoming.counters.get_mut(link.stream as usize) else { return };
+        counter.open = counter.open.saturating_sub(1);
+        let before = counter.counts;
+        counter.counts.other += 1;
+        counter.changed = true;
+        let posted = if again { Order::MAX } else { 0 };
+        self.note(Table::Incoming, link.stream, before, posted);
+    }
+
     /// How many receives that name a stream were posted before another and wait still.
     #[inline]
     fn waits_before(&self, place: u32, order: Order) -> u64 {
