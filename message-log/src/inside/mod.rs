@@ -24,7 +24,7 @@ use crate::refuse;
 use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::Target;
-use p2p::Message;
+use again::Arrival;
 
 /// Where a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl State {
         &mut self,
         shape: Shape,
         target: &Target,
-        message: Option<&Message>,
+        arrival: Arrival<'_>,
         status: Option<Ptr>,
         real: impl FnOnce(Ptr) -> c_int,
     ) -> c_int {
@@ -191,10 +191,9 @@ impl State {
                     // SAFETY: the call has returned.
                     let mut item = unsafe { self.received(target, status.map(|_| &own)) };
                     self.lost_on(shape.comm);
-                    item.link =
-                        message.and_then(|message| self.arrives_at_once(message, Some(&own)));
+                    item.link = self.arrives_by(arrival, &own);
                     outcome.items = Items::One(item);
-                } else if message.is_some() {
+                } else if !matches!(arrival, Arrival::Nothing) {
                     self.miscounts();
                 }
                 if let Some(status) = status {

@@ -134,8 +134,9 @@ impl Parts {
         self.log.keep(at, nth, payload);
     }
 
-    /// The event with this number began what was found to be this message.
-    pub fn link(&mut self, event: u64, link: Link) {
-        self.log.link(event, link);
+    /// The event with this number began what was found to be this message, as the `nth` of its
+    /// requests.
+    pub fn link(&mut self, event: u64, nth: usize, link: Link) {
+        self.log.link(event, nth, link);
     }
 }

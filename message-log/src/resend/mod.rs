@@ -28,8 +28,9 @@ mod table;
 mod tests;
 pub mod verdicts;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
 use crate::mpi::Mpi;
@@ -40,7 +41,8 @@ use closed::Closed;
 use comms::Comms;
 use exchange::{Channel, Exchange, Least};
 use report::{Report, Subject};
-use streams::Streams;
+use spread::Spread;
+use streams::{Link, Streams};
 use survey::{Survey, Verdict};
 use verdicts::Verdicts;
 
@@ -59,6 +61,8 @@ pub struct Resend {
     pub comms: Comms,
     /// Its messages, counted.
     pub streams: Streams,
+    /// Messages that were probed for, by their handles, and are not received yet.
+    pub matched: HashMap<usize, Link, BuildHasherDefault<Spread>>,
     survey: Survey,
     under_way: VecDeque<Exchange>,
     /// Which of the exchanges were heard.
@@ -119,6 +123,7 @@ impl Resend {
             channel,
             comms,
             streams: Streams::default(),
+            matched: HashMap::default(),
             survey: Survey::default(),
             under_way: VecDeque::new(),
             verdicts: Verdicts::new(run),

@@ -29,13 +29,14 @@ pub struct Entry {
     pub tag: i32,
     /// Messages sent, messages received or calls completed when the part began.
     pub begin: u64,
-    /// The same when it ended. Messages that may have been received before others, though they were
-    /// not waited for, count.
+    /// The same when it ended.
     pub end: u64,
-    /// Of a stream to another process: the number of the last message whose send was completed in
-    /// the part, other than into a buffer, plus 1; 0 if there is none. From another: messages
-    /// received, or waited for by a receive that names the stream, when the part ended. Of
-    /// collective calls: those begun then.
+    /// What those that were done when it ended wait for: so many messages must have been sent for what
+    /// was received, so many receives posted for what was sent otherwise than into a buffer, and so many
+    /// calls begun by all for the collective calls that were completed.
+    pub reach: u64,
+    /// What others may wait for: messages received, or waited for by a receive that names the stream,
+    /// or collective calls begun.
     pub other: u64,
     /// Not all messages of the part are begun and completed in it, in an order that is known.
     pub untidy: bool,
@@ -88,7 +89,7 @@ pub struct Report {
 /// Numbers of a report before its entries.
 const HEAD: usize = 6;
 /// Numbers of an entry.
-const ENTRY: usize = 6;
+const ENTRY: usize = 7;
 
 /// What a report is of, as a number.
 const NOTHING: u64 = 0;
@@ -124,6 +125,7 @@ impl Report {
                 u64::from(entry.peer),
                 entry.begin,
                 entry.end,
+                entry.reach,
                 entry.other,
             ]);
         }
@@ -156,7 +158,8 @@ impl Report {
             peer: words[2] as u32,
             begin: words[3],
             end: words[4],
-            other: words[5],
+            reach: words[5],
+            other: words[6],
         };
         let entries = words[HEAD..].chunks_exact(ENTRY).take(count).map(entry).collect();
         (Report { needed, is_known: flags & 1 != 0, heard, entries }, of)

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::{Arena, Call, Item, Items, Outcome, Shape};
+use crate::log::{Arena, Call, Item, Items, Links, Outcome, Shape};
 use crate::parts::{Source, RESEND};
 use crate::status::Status;
 use crate::store::settled::Settled;
@@ -281,7 +281,7 @@ impl Job {
         if own.parts.source() == Some(Source::Mpi) {
             let link = own.resend.streams.sent(to, true);
             own.resend.streams.send_done(link, true);
-            own.parts.record(send, Outcome { link: Some(link), ..Outcome::of(0) }).unwrap();
+            own.parts.record(send, Outcome { links: Links::One(link), ..Outcome::of(0) }).unwrap();
             let mut payload = own.arena.room(1).unwrap();
             payload.as_bytes_mut()[0] = value(call, before);
             let link = Some(own.resend.streams.received_at_once(from, true));
@@ -292,7 +292,7 @@ impl Job {
             return;
         }
         let done = own.done;
-        let link = own.parts.peek(&send).unwrap().outcome.link;
+        let link = own.parts.peek(&send).unwrap().outcome.links.get(0);
         let sent = own.parts.closed().is_some_and(|closed| closed.sent(link).is_some());
         own.parts.next(&send).unwrap();
         let item = &own.parts.peek(&receive).unwrap().outcome.items.as_slice()[0];

@@ -8,7 +8,7 @@ use super::bytes::{Result, Writer};
 use super::comms::Numbers;
 use super::settled::Settled;
 use super::targets::{self, Regions};
-use crate::log::{Event, Item, Outcome, Position, Shape};
+use crate::log::{Event, Item, Links, Outcome, Position, Shape};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
 use crate::resend::closed::{Closed, Route};
@@ -171,14 +171,25 @@ impl Packing<'_> {
         self.to.u32(event.owners);
         self.to.u32(event.repeats);
         self.shape(&event.shape)?;
-        let Outcome { code, number, index, handle, began, link, items } = &event.outcome;
+        let Outcome { code, number, index, handle, began, links, items } = &event.outcome;
         for number in [*code, *number, *index] {
             self.to.i32(number);
         }
         let given = self.numbers.given(event.shape.call.0, *handle);
         self.to.u32(given.map_err(|why| about(&event.shape, &why))?);
         self.to.u64(*began);
-        self.link(*link);
+        match links {
+            Links::None => self.to.u8(0),
+            Links::One(link) => {
+                self.to.u8(1);
+                self.link(Some(*link));
+            }
+            Links::Many(links) => {
+                self.to.u8(2);
+                self.to.len(links.len());
+                links.iter().for_each(|link| self.link(*link));
+            }
+        }
         self.to.len(items.as_slice().len());
         for item in items.as_slice() {
             self.item(item, &event.shape, before);

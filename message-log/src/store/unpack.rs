@@ -10,7 +10,7 @@ use super::pack::Head;
 use super::settled::Settled;
 use super::targets::{self, Regions};
 use crate::log::{
-    Arena, Call, Event, Figures, Item, Items, Log, Outcome, Payload, Position, Shape,
+    Arena, Call, Event, Figures, Item, Items, Links, Log, Outcome, Payload, Position, Shape,
 };
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts, Replay, KEEP, RESEND};
@@ -162,7 +162,7 @@ impl Unpacking<'_, '_> {
     fn outcome(&mut self) -> Result<Outcome> {
         let [code, number, index] = [self.from.i32()?, self.from.i32()?, self.from.i32()?];
         let (handle, began) = (self.handle()?, self.count()?);
-        let link = self.link()?;
+        let links = self.links()?;
         let mut items = self.list(35, Self::item)?;
         let items = match (items.pop(), items.is_empty()) {
             (None, _) => Items::None,
@@ -172,7 +172,7 @@ impl Unpacking<'_, '_> {
                 Items::Many(items.into())
             }
         };
-        Ok(Outcome { code, number, index, handle, began, link, items })
+        Ok(Outcome { code, number, index, handle, began, links, items })
     }
 
     fn item(&mut self) -> Result<Item> {
@@ -196,6 +196,15 @@ impl Unpacking<'_, '_> {
         let mut payload = payload.ok_or("there is no memory for the log of messages")?;
         payload.as_bytes_mut().copy_from_slice(bytes);
         Ok(payload)
+    }
+
+    fn links(&mut self) -> Result<Links> {
+        Ok(match self.from.u8()? {
+            0 => Links::None,
+            1 => self.link()?.into(),
+            2 => Links::Many(self.list(1, Self::link)?.into()),
+            other => return Err(format!("messages of kind {other}")),
+        })
     }
 
     fn link(&mut self) -> Result<Option<Link>> {
