@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 const NAME: &std::ffi::CStr = c"VELOC_Part_log";
 
 /// The version of the interface between the two.
-const INTERFACE: c_int = 1;
+const INTERFACE: c_int = 2;
 
 /// Bytes for the reason of a failure, the final NUL included.
 const REASON: usize = 1024;
@@ -58,6 +58,7 @@ struct Table {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
+    leave: unsafe extern "C" fn(),
 }
 
 /// The log of this process.
@@ -102,6 +103,12 @@ impl MessageLog {
         }
         // SAFETY: null or a table that stays: that library is never unloaded.
         unsafe { table.as_ref() }.map(MessageLog)
+    }
+
+    /// The job ends: has the log take back what it has given to the engine ([`super::message_chunks`]).
+    pub fn leave(self) {
+        // SAFETY: it takes nothing, and may be called at any time but from its own calls.
+        unsafe { (self.0.leave)() };
     }
 
     /// The log as bytes, for a checkpoint of these regions; nothing if no message was ever logged.

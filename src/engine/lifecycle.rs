@@ -327,6 +327,11 @@ impl Engine {
         self.workers.lock().len()
     }
 
+    /// What the workers have, for who works beside them.
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
     /// What the application's thread does while it waits for room that comes when other processes tell
     /// what they have.
     pub fn do_meanwhile(&self, what: impl Fn(&Shared) + Send + Sync + 'static) {
