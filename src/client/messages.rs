@@ -58,7 +58,7 @@ struct Table {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
-    leave: unsafe extern "C" fn(),
+    leave: extern "C" fn(),
 }
 
 /// The log of this process.
@@ -107,8 +107,7 @@ impl MessageLog {
 
     /// The job ends: has the log take back what it has given to the engine ([`super::message_chunks`]).
     pub fn leave(self) {
-        // SAFETY: it takes nothing, and may be called at any time but from its own calls.
-        unsafe { (self.0.leave)() };
+        (self.0.leave)();
     }
 
     /// The log as bytes, for a checkpoint of these regions; nothing if no message was ever logged.

@@ -26,7 +26,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::callers;
 use crate::device;
-use crate::log::Position;
+use crate::log::{self, Position};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
 use crate::pmpi;
@@ -154,7 +154,7 @@ impl State {
         device::look()?;
         let predefined = Predefined::of(&self.mpi);
         let handles = Handles::read(&mut from, predefined, &self.store.comms)?;
-        let unpacked = unpack::unpack(from, &handles, &self.mpi, regions)?;
+        let unpacked = unpack::unpack(from, &handles, &self.mpi, regions, self.arena.another())?;
         self.go_on(&head, unpacked)
     }
 
@@ -260,6 +260,7 @@ pub struct VELOC_Part_log_object {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
+    leave: extern "C" fn(),
 }
 
 /// What the log was written as.
@@ -275,10 +276,14 @@ pub struct Written {
 }
 
 /// The version of [`VELOC_Part_log_object`] and of what its functions do.
-const INTERFACE: c_int = 1;
+const INTERFACE: c_int = 2;
 
-static OBJECT: VELOC_Part_log_object =
-    VELOC_Part_log_object { write: write_object, forget: forget_object, read: read_object };
+static OBJECT: VELOC_Part_log_object = VELOC_Part_log_object {
+    write: write_object,
+    forget: forget_object,
+    read: read_object,
+    leave: leave_object,
+};
 
 /// The log as an object of checkpoints. Not in the header: the checkpoint library is the only caller,
 /// and looks for it by its name. Null for another version of the interface.
@@ -355,6 +360,20 @@ unsafe extern "C" fn read_object(
             -1
         }
     }
+}
+
+/// The job of the checkpoint library ends: what it has of the log comes back.
+extern "C" fn leave_object() {
+    if !state::has_no_parts() {
+        // After a panic the log is lost anyway.
+        let _ = state::with(|state| {
+            state.arena.take_back();
+            if let Some(text) = state.arena.notice() {
+                refuse::say(&state.mpi, &text);
+            }
+        });
+    }
+    log::rest();
 }
 
 /// # Safety

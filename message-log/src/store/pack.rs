@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::bytes::{Result, Writer};
 use super::comms::Numbers;
 use super::targets::{self, Regions};
-use crate::log::{Event, Item, Outcome, Position, Shape};
+use crate::log::{available, Event, Item, Outcome, Position, Shape, Window};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
 use crate::resend::closed::{Closed, Route};
@@ -59,6 +59,9 @@ pub struct Packed {
     pub lost: Option<&'static str>,
 }
 
+/// From so many bytes on, it is asked for before whether there is memory for them.
+const LARGE: usize = 256 << 20;
+
 /// What is written, and what is known meanwhile.
 struct Packing<'a> {
     to: Writer,
@@ -69,6 +72,7 @@ struct Packing<'a> {
     /// What instances get again, by address.
     closed: HashMap<*const Closed, u32>,
     lost: Option<&'static str>,
+    window: Window,
 }
 
 /// Packs everything.
@@ -83,10 +87,18 @@ pub fn pack(
     regions: Regions<'_>,
 ) -> Result<Packed> {
     let expected = parts.log.figures.bytes as usize + 192 * parts.log.len() + (64 << 10);
+    // The system promises memory that it does not have.
+    let available = if expected > LARGE { available() } else { None };
+    if let Some(available) = available.filter(|available| *available < expected) {
+        return Err(format!(
+            "a checkpoint has the log as one region, and there is no memory for {expected} bytes: \
+             {available} are available"
+        ));
+    }
     let to = Writer::new(expected)
         .ok_or_else(|| format!("there is no memory for a log of {expected} bytes"))?;
-    let (names, closed) = (HashMap::new(), HashMap::new());
-    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None };
+    let (names, closed, window) = (HashMap::new(), HashMap::new(), Window::default());
+    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None, window };
     head.write(&mut packing.to);
     numbers.write(&mut packing.to);
     packing.parts(parts)?;
@@ -184,7 +196,7 @@ impl Packing<'_> {
         self.link(*link);
         self.to.len(items.as_slice().len());
         for item in items.as_slice() {
-            self.item(item, &event.shape, before);
+            self.item(item, &event.shape, before)?;
         }
         Ok(())
     }
@@ -205,7 +217,7 @@ impl Packing<'_> {
         Ok(())
     }
 
-    fn item(&mut self, item: &Item, shape: &Shape, before: u64) {
+    fn item(&mut self, item: &Item, shape: &Shape, before: u64) -> Result<()> {
         self.to.i32(item.index);
         self.to.u64(item.began);
         self.to.flag(item.persistent);
@@ -217,10 +229,14 @@ impl Packing<'_> {
         if !targets::write(&mut self.to, target, self.mpi, self.regions) {
             self.lost = Some(shape.call.0);
         }
-        self.to.bytes(item.payload.as_bytes());
+        let to = &mut self.to;
+        item.payload
+            .look(&mut self.window, |bytes| to.bytes(bytes))
+            .map_err(|why| about(shape, &why))?;
         self.link(item.link);
         self.to.u32(item.given_up);
         self.to.flag(item.is_kept);
+        Ok(())
     }
 
     fn link(&mut self, link: Option<Link>) {

@@ -60,7 +60,7 @@ fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Region]) -> Result<U
     let mut from = Reader::open(sealed)?;
     Head::read(&mut from)?;
     let handles = Handles::read(&mut from, Predefined::of(&mpi), made)?;
-    unpack::unpack(from, &handles, &mpi, regions)
+    unpack::unpack(from, &handles, &mpi, regions, Arena::default())
 }
 
 /// Why a checkpoint that is taken now does not get the log, if it is refused.
@@ -94,8 +94,11 @@ fn shape(call: &'static str, comm: usize, tag: c_int) -> Shape {
 }
 
 fn item(arena: &mut Arena, len: usize, began: u64, target: Target) -> Item {
-    let mut payload = arena.room(len).unwrap();
-    payload.as_bytes_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+    let fill = |bytes: &mut [u8]| {
+        bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+        Ok(())
+    };
+    let payload = arena.keep(len, fill).unwrap();
     let item = Item::new(Status::of_slice(&[3; 20]), target, payload);
     Item { began, index: 1, link: Some(Link { stream: 2, number: began }), ..item }
 }
@@ -149,7 +152,7 @@ fn text(parts: &Parts) -> String {
     };
     let bytes = |event: &crate::log::Event| {
         let items = event.outcome.items.as_slice().iter();
-        items.map(|item| item.payload.as_bytes().to_vec()).collect::<Vec<_>>()
+        items.map(|item| item.payload.read(<[u8]>::to_vec)).collect::<Vec<_>>()
     };
     let log: Vec<_> =
         parts.log.events.iter().map(|event| format!("{event:?} {:?}", bytes(event))).collect();

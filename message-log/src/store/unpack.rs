@@ -66,7 +66,7 @@ struct Unpacking<'a, 'b> {
     marked: Vec<u64>,
 }
 
-/// Unpacks everything behind the communicators.
+/// Unpacks everything behind the communicators, into this empty arena.
 ///
 /// # Errors
 /// It is not what was packed, a communicator is missing, or there is no memory.
@@ -75,9 +75,9 @@ pub fn unpack(
     handles: &Handles,
     mpi: &Mpi,
     regions: Regions<'_>,
+    arena: Arena,
 ) -> Result<Unpacked> {
     let (names, closed, marked) = (Vec::new(), Vec::new(), Vec::new());
-    let arena = Arena::default();
     let mut unpacking =
         Unpacking { from: &mut from, mpi, regions, handles, arena, names, closed, marked };
     let parts = unpacking.parts()?;
@@ -191,10 +191,10 @@ impl Unpacking<'_, '_> {
     }
 
     fn payload(&mut self, bytes: &[u8]) -> Result<Payload> {
-        let payload = self.arena.room(bytes.len());
-        let mut payload = payload.ok_or("there is no memory for the log of messages")?;
-        payload.as_bytes_mut().copy_from_slice(bytes);
-        Ok(payload)
+        self.arena.keep(bytes.len(), |into| {
+            into.copy_from_slice(bytes);
+            Ok(())
+        })
     }
 
     fn link(&mut self) -> Result<Option<Link>> {
