@@ -1,10 +1,16 @@
 //! A log that is larger than its memory (`VELOC_MPI_LOG_MEMORY`), and than the host buffer.
 
+use std::fs;
+
 use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::checkpoint_file::{encode, parse};
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run};
 
 use crate::under::{run, Library, EVERY_MPI};
+
+/// The region that has the log, as the guide says.
+const MESSAGES: i32 = i32::MIN + 1;
 
 fn job() -> Job {
     Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 4M\n")
@@ -77,7 +83,9 @@ fn a_damaged_file_is_seen() {
     passes("damage=1");
 }
 
-/// Catches files of a killed process that stay, and a log that is not the same in the one that goes on.
+/// Catches files of a killed process that stay; a log that is not the same in the one that goes on; a
+/// checkpoint with a log in one piece, which would need the memory that there is not; and chunks in it
+/// that are believed though they are others.
 #[test]
 fn a_killed_process_leaves_files_that_go() {
     runs(job, "", |job, start| {
@@ -85,6 +93,19 @@ fn a_killed_process_leaves_files_that_go() {
         assert!(!ended.status.success(), "{}", ended.stdout);
         wait_for_backends(job);
         assert!(files_of_logs(job) > 0);
+        let path = job.scratch().join("all-1-1.dat");
+        let good = fs::read(&path).unwrap();
+        let mut regions = parse(&good).unwrap();
+        let (log, chunks) = (&regions[0], &regions[1..regions.len() - 1]);
+        assert!(log.0 == MESSAGES && log.1.len() < 100_000 && chunks.len() > 40);
+        assert!(chunks.iter().all(|(_, bytes)| bytes.len() == 256 << 10));
+        regions[9].1[1000] ^= 1;
+        fs::write(&path, encode(&regions)).unwrap();
+        let ended = start("").end();
+        let is_refused = ended.stderr.contains("damaged: its chunks are others");
+        assert!(!ended.status.success() && is_refused, "{}", ended.stderr);
+        wait_for_backends(job);
+        fs::write(&path, good).unwrap();
         let ended = start("").succeed();
         assert!(ended.stdout.contains("goes on"), "{}", ended.stdout);
         assert_eq!(files_of_logs(job), 0);

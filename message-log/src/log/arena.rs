@@ -95,6 +95,24 @@ impl Arena {
         Arena { common: self.common.clone(), is_said: self.is_said, ..Arena::default() }
     }
 
+    /// Who gives chunks to the store.
+    pub fn keeper(&self) -> Option<Arc<Keeper>> {
+        self.common.keeper.clone()
+    }
+
+    /// A chunk for bytes of another process, with its memory, of which nobody knows yet: to be
+    /// sealed before the next one.
+    ///
+    /// # Errors
+    /// The system gives no memory.
+    pub fn take_in(&mut self, len: usize) -> Result<(Rc<Chunk>, Arc<Mapping>), String> {
+        let none = || format!("there is no memory for {len} bytes of the log of messages");
+        let memory = self.fresh(len.max(self.common.chunk)).ok_or_else(none)?;
+        let chunk = Rc::new(self.chunk(memory));
+        let memory = chunk.open().ok_or_else(none)?;
+        Ok((chunk, memory))
+    }
+
     /// Bytes that the store has.
     pub fn stored(&self) -> u64 {
         self.common.keeper.as_ref().map_or(0, |keeper| keeper.stored())
@@ -186,8 +204,8 @@ impl Arena {
         Chunk::new(memory, self.common.keeper.clone(), &self.news)
     }
 
-    /// A chunk is full.
-    fn seal(&mut self, chunk: Rc<Chunk>, used: usize) {
+    /// A chunk is full: so many bytes of it belong to payloads, or did.
+    pub fn seal(&mut self, chunk: Rc<Chunk>, used: usize) {
         let number = self.common.numbers.fetch_add(1, Ordering::Relaxed);
         if chunk.seal(number, used).is_none() {
             return;

@@ -87,6 +87,16 @@ impl Kept {
         self.place().memory.clone()
     }
 
+    /// The digest of what the store has.
+    ///
+    /// # Errors
+    /// It has nothing.
+    pub fn digest(&self) -> Result<u64, String> {
+        let place = self.place();
+        let why = || place.lost.clone().unwrap_or_else(|| "it is nowhere".to_owned());
+        place.stored.ok_or_else(|| format!("chunk {} of the log: {}", self.number, why()))
+    }
+
     /// Whether it is in memory, and nobody has ordered that it goes elsewhere.
     pub fn is_dirty(&self) -> bool {
         let place = self.place();

@@ -21,8 +21,10 @@ use std::collections::VecDeque;
 pub use arena::Arena;
 pub use engine::{rest, Engine};
 pub use event::{Call, Event, Item, Items, Outcome, Shape};
+pub use keeper::Keeper;
 pub use limit::{available, Limit};
-pub use payload::{Payload, Window};
+pub use mapping::Mapping;
+pub use payload::{Chunk, Payload, Source, Window};
 
 use crate::resend::closed::Closed;
 use crate::resend::streams::Link;

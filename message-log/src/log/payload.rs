@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::keeper::{Keeper, Kept};
 use super::mapping::Mapping;
+use crate::digest::digest;
 
 /// Payloads up to this length need no chunk.
 pub const INLINE: usize = 22;
@@ -74,6 +75,16 @@ impl Chunk {
         let kept = Arc::new(Kept::new(number, used, memory));
         *self.kept.borrow_mut() = Sealing::Sealed(Arc::clone(&kept));
         Some(kept)
+    }
+
+    /// Its first bytes, and where they are.
+    pub fn source(&self, len: usize) -> Source {
+        let (open, kept) = match &*self.kept.borrow() {
+            Sealing::Open(memory) => (Some(Arc::clone(memory)), None),
+            Sealing::Sealed(kept) => (kept.memory(), Some(Arc::clone(kept))),
+        };
+        let len = kept.as_ref().map_or(len, |kept| kept.len);
+        Source { memory: open, kept, len, live: self.live() }
     }
 
     /// What the keeper knows of one that is sealed.
@@ -149,6 +160,60 @@ impl Drop for Part {
     }
 }
 
+/// The bytes of a chunk as they are now, for who copies them. They stay as long as this does.
+#[derive(Debug)]
+pub struct Source {
+    memory: Option<Arc<Mapping>>,
+    kept: Option<Arc<Kept>>,
+    len: usize,
+    live: usize,
+}
+
+impl Source {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many of them belong to payloads.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Where they are, if they are in memory.
+    pub fn memory(&self) -> Option<&Mapping> {
+        self.memory.as_deref()
+    }
+
+    /// The bytes out of the store.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn read(&self, keeper: Option<&Keeper>) -> Result<Arc<Mapping>, String> {
+        match (&self.kept, keeper) {
+            (Some(kept), Some(keeper)) => keeper.look(kept),
+            _ => Err("a chunk of the log is nowhere".to_owned()),
+        }
+    }
+
+    /// What tells them from others.
+    ///
+    /// # Errors
+    /// They are nowhere.
+    pub fn digest(&self) -> Result<u64, String> {
+        match (&self.memory, &self.kept) {
+            (Some(memory), _) => Ok(digest(memory.slice(0, self.len))),
+            (None, Some(kept)) => kept.digest(),
+            (None, None) => Err("a chunk of the log is nowhere".to_owned()),
+        }
+    }
+}
+
 /// The last chunk that was looked at and is not in memory: for who reads them all, and leaves them
 /// where they are.
 #[derive(Debug, Default)]
@@ -181,6 +246,14 @@ impl Payload {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The chunk that they are in, and their place in it.
+    pub fn home(&self) -> Option<(&Rc<Chunk>, usize)> {
+        match &self.0 {
+            Place::Chunk(part) => Some((&part.chunk, part.at)),
+            Place::Nothing | Place::Inline { .. } => None,
+        }
     }
 
     /// The sealed chunk that they are in, and its length.
