@@ -18,9 +18,10 @@ module veloc_parts
   integer, parameter, public :: VELOC_PART_KEEP = 2
 
   ! What the log holds, as the C struct of that name: bytes that are kept now, the most that were kept
-  ! at once, given up and sent again; calls that are kept; runs of parts that are logged.
+  ! at once, given up and sent again; calls that are kept; runs of parts that are logged; bytes of the
+  ! log in this library's memory, and bytes that the checkpoint library has.
   type, bind(c), public :: VELOC_Part_figures
-    integer(c_int64_t) :: logged, peak, dropped, resent, events, parts
+    integer(c_int64_t) :: logged, peak, dropped, resent, events, parts, memory, stored
   end type
 
   public :: VELOC_Part_begin, VELOC_Part_end, VELOC_Part_replay_begin, VELOC_Part_replay_end
@@ -123,7 +124,7 @@ contains
   subroutine VELOC_Part_get_figures(figures, err)
     type(VELOC_Part_figures), intent(out) :: figures
     integer, intent(out) :: err
-    figures = VELOC_Part_figures(0, 0, 0, 0, 0, 0)
+    figures = VELOC_Part_figures(0, 0, 0, 0, 0, 0, 0, 0)
     err = c_get_figures(figures, c_sizeof(figures))
   end subroutine
 

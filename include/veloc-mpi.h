@@ -58,6 +58,15 @@ typedef struct VELOC_Part_figures {
      * Runs of parts that are logged or being logged.
      */
     uint64_t parts;
+    /**
+     * Of the bytes that are kept, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
+     */
+    uint64_t memory;
+    /**
+     * Bytes that the checkpoint library has in its host buffer or in files, which may be in memory
+     * as well. What nobody needs any more goes shortly after that.
+     */
+    uint64_t stored;
 } VELOC_Part_figures;
 
 #ifdef __cplusplus

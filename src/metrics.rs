@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::aside;
 use crate::trace::Recorder;
 
 /// A way that bytes take from one place to another. A: application, D: device cache, H: host
@@ -150,6 +151,9 @@ impl Metrics {
     /// Counts the application's waiting for `cause` since `since`, here and in the trace, which
     /// therefore agree to the nanosecond.
     pub fn waited(&self, cause: Cause, since: Instant) {
+        if aside::is_here() {
+            return;
+        }
         let time = since.elapsed();
         self.blocked(cause).add(0, time);
         self.trace.blocked(cause, since, time);

@@ -47,6 +47,9 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
         callers::check().map_err(Fault::Text)?;
         device::look().map_err(Fault::Text)?;
+        if let Some(text) = &state.unlimited {
+            return Err(Fault::Text(text.clone()));
+        }
         let is_first = state.parts.source() != Some(Source::Log);
         state.parts.begin(id, flags)?;
         if flags & VELOC_PART_RESEND != 0 && is_first {
@@ -155,6 +158,11 @@ pub struct VELOC_Part_figures {
     pub events: u64,
     /// Runs of parts that are logged or being logged.
     pub parts: u64,
+    /// Of the bytes that are kept, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
+    pub memory: u64,
+    /// Bytes that the checkpoint library has in its host buffer or in files, which may be in memory
+    /// as well. What nobody needs any more goes shortly after that.
+    pub stored: u64,
 }
 
 /// Reads what the log holds.
@@ -183,6 +191,8 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
             resent: state.resend.as_ref().map_or(0, |resend| resend.resent),
             events: log.len() as u64,
             parts: state.parts.live() as u64,
+            memory: log.figures().bytes.saturating_sub(state.arena.away()),
+            stored: state.arena.stored(),
         }
     });
     match read {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::deferred::Deferred;
 use crate::guard;
 use crate::inside::At;
-use crate::log::Arena;
+use crate::log::{Arena, Engine, Limit};
 use crate::mpi::Mpi;
 use crate::names::Names;
 use crate::parts::{Parts, Source};
@@ -101,14 +101,20 @@ pub struct State {
     failed: Option<String>,
     /// What it takes to go on in another process.
     pub store: Store,
+    /// Why the memory of the log is not what the user wants.
+    pub unlimited: Option<String>,
 }
 
 impl State {
     fn new(mpi: Mpi) -> State {
+        let (arena, unlimited) = match Limit::wanted() {
+            Ok(limit) => (Arena::within(limit, Engine::keeper), None),
+            Err(text) => (Arena::default(), Some(text)),
+        };
         State {
             mpi,
             parts: Parts::default(),
-            arena: Arena::default(),
+            arena,
             requests: Requests::default(),
             types: Types::default(),
             pool: Pool::default(),
@@ -120,6 +126,7 @@ impl State {
             lost: None,
             failed: None,
             store: Store::default(),
+            unlimited,
         }
     }
 }

@@ -121,19 +121,18 @@ impl Target {
         received: Option<i64>,
     ) -> Result<Payload, String> {
         let wanted = self.wanted(received);
-        let payload = usize::try_from(wanted).ok().and_then(|len| arena.room(len));
-        let mut payload = payload.ok_or_else(|| {
-            format!("there is no memory to log {wanted} bytes that were received")
-        })?;
-        let mut rest = payload.as_bytes_mut();
-        for block in self.blocks() {
-            let len = rest.len().min(block.bytes() as usize);
-            let (bytes, behind) = rest.split_at_mut(len);
-            // SAFETY: by the caller's promise.
-            unsafe { block.datatype.pack(mpi, block.buf, bytes) }?;
-            rest = behind;
-        }
-        Ok(payload)
+        let len = usize::try_from(wanted)
+            .map_err(|_| format!("there is no memory to log {wanted} bytes that were received"))?;
+        arena.keep(len, |mut rest| {
+            for block in self.blocks() {
+                let len = rest.len().min(block.bytes() as usize);
+                let (bytes, behind) = rest.split_at_mut(len);
+                // SAFETY: by the caller's promise.
+                unsafe { block.datatype.pack(mpi, block.buf, bytes) }?;
+                rest = behind;
+            }
+            Ok(())
+        })
     }
 
     /// Unpacks what the log has of it.

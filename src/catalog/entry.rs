@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::names;
 use crate::tier::files::Place;
 use crate::tier::ledger;
 use crate::tier::space::Extent;
@@ -242,11 +243,15 @@ pub struct Entry {
     pub replaces: Option<Id>,
     /// It was replaced, and keeps its memory and its record for that time.
     pub held: bool,
+    /// It is the log of messages': nobody needs it when this process has ended, and it is no
+    /// checkpoint of the application's.
+    pub passing: bool,
 }
 
 impl Entry {
     /// A checkpoint about to be captured.
     pub fn new(name: Arc<str>, version: i32) -> Self {
+        let passing = *name == *names::LOG;
         Entry {
             name,
             version,
@@ -274,6 +279,7 @@ impl Entry {
             exposed: false,
             replaces: None,
             held: false,
+            passing,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::callbacks::Written;
+use super::messages::Packed;
 use super::regions::Protected;
 use super::routed::Routed;
 use super::{check_name, Client, Phase, Selection};
@@ -19,6 +20,7 @@ struct Captured {
     places: Vec<Place>,
     /// What objects were written as, which places point to.
     _written: Vec<Written>,
+    _log: Option<Packed>,
 }
 
 impl Client {
@@ -103,10 +105,18 @@ impl Client {
         }
         let is_there = open.regions.iter().any(|region| region.id == MESSAGES);
         let log = self.messages_of(&open.name, selection).filter(|_| !is_there);
-        if let Some(made) = log.map_or(Ok(None), |log| log.write(self.regions.of(&open.name)))? {
-            let bytes = (*made).as_ref();
+        let log = log.map_or(Ok(None), |log| log.write(self.regions.of(&open.name)))?;
+        // Chunks that are not in memory, which come there one after the other.
+        let mut away = Vec::new();
+        if let Some(log) = &log {
+            let bytes = log.bytes();
             places.push(Place::plain(MESSAGES, bytes.as_ptr(), bytes.len()));
-            written.push(made);
+            for nth in 0..log.chunks() {
+                match log.here(nth)? {
+                    Some(place) => places.push(place),
+                    None => away.push(nth),
+                }
+            }
         }
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
             return Ok(None);
@@ -117,9 +127,12 @@ impl Client {
         };
         let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
         // What is released may change from then on.
-        let stays = releases.is_empty();
+        let stays = releases.is_empty() && away.is_empty();
         self.engine.capture(open, &places, releases)?;
-        Ok(stays.then_some(Captured { places, _written: written }))
+        for (log, nth) in log.iter().flat_map(|log| away.iter().map(move |nth| (log, *nth))) {
+            self.engine.capture(open, &[log.read(nth)?], Vec::new())?;
+        }
+        Ok(stays.then_some(Captured { places, _written: written, _log: log }))
     }
 
     /// Closes the open checkpoint: it exists from here on, or, without `success`, never has. The

@@ -5,6 +5,7 @@
 
 pub mod callbacks;
 pub mod managed;
+pub mod message_chunks;
 pub mod messages;
 pub mod regions;
 
@@ -45,6 +46,7 @@ use crate::trace::{Activity, Recorder, Span};
 use agreement::{Agreement, Standing};
 use callbacks::Object;
 use farewell::Farewell;
+use message_chunks::Keeping;
 use messages::MessageLog;
 use regions::{Memory, Protected, Regions};
 use routed::Routed;
@@ -89,6 +91,8 @@ pub struct Client {
     /// Locked only for as long as its calls last: while the engine waits, it is heard.
     agreement: Option<Arc<Mutex<Agreement>>>,
     messages: Option<MessageLog>,
+    /// The log may give the engine what it has no memory for.
+    keeping: Option<Keeping>,
 }
 
 impl Client {
@@ -117,13 +121,15 @@ impl Client {
             }
         };
         let engine = Engine::start(config, process, device)?;
+        let messages = MessageLog::find();
         Ok(Client {
+            keeping: messages.map(|_| Keeping::begin(engine.shared().clone())),
             engine,
             regions: Regions::default(),
             phase: Phase::Idle,
             comm: None,
             agreement: None,
-            messages: MessageLog::find(),
+            messages,
         })
     }
 
@@ -172,6 +178,10 @@ impl Client {
     /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
+        if let Some(messages) = self.messages {
+            messages.leave();
+        }
+        drop(self.keeping.take());
         let comm = self.comm.take();
         self.rest_together(drain);
         let erasure = self.engine.erasure.get().is_some();

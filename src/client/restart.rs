@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::callbacks::Object;
-use super::messages::MessageLog;
+use super::messages::{is_chunk, MessageLog};
 use super::protect::gather;
 use super::regions::{check_writable, Memory, Protected};
 use super::{agree, check_name, Client, Phase, Selection};
@@ -404,6 +404,9 @@ impl Client {
         };
         for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
             let log = self.messages_of(&restoring.name, selection);
+            if log.is_some() && is_chunk(region.id) {
+                continue;
+            }
             if let Some(log) = log.filter(|_| region.id == MESSAGES) {
                 if is_own {
                     let (_, bytes) = messages.insert((log, bytes_of(region)?));
@@ -450,11 +453,21 @@ impl Client {
             object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;
         }
         if let Some((log, bytes)) = &messages {
-            let regions = self.regions.of(&restoring.name);
-            log.read(bytes, regions)
+            self.recover_log(restoring, *log, bytes)
                 .map_err(|error| error.within(about("restoring".to_owned())))?;
         }
         Ok(())
+    }
+
+    /// Has the log of messages go on from a checkpoint. Its chunks are read one after the other, as it
+    /// may have no memory for all of them.
+    fn recover_log(&self, restoring: &Restoring, log: MessageLog, bytes: &[u8]) -> Result<()> {
+        let chunks = restoring.regions.iter().filter(|region| is_chunk(region.id));
+        for region in chunks.take(log.begin(bytes)?) {
+            let place = log.place(region.id, region.size)?;
+            self.engine.recover(restoring, &[place])?;
+        }
+        log.read(bytes, self.regions.of(&restoring.name))
     }
 
     /// Closes the checkpoint that is open for recovery.

@@ -15,12 +15,14 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use super::{storage, Engine};
+use crate::aside;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{
     is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor, Writer,
 };
 use crate::device::PLAIN;
 use crate::error::{Error, Kind, Result};
+use crate::format::names;
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
 use crate::tier::files::Written;
@@ -60,7 +62,10 @@ impl Drop for Open {
             spool.discard();
         }
         self.shared.catalog.step(|state| state.abort(self.id));
-        self.shared.pace.call_ends();
+        // What goes aside is no call of the application's.
+        if !aside::is_here() {
+            self.shared.pace.call_ends();
+        }
     }
 }
 
@@ -68,9 +73,16 @@ impl Engine {
     /// Starts a checkpoint.
     pub fn begin(&self, name: &str, version: i32) -> Open {
         self.pace.checkpoint_begins();
-        let id = self.catalog.step(|state| state.open(name, version));
+        Open::begin(self.shared(), name, version)
+    }
+}
+
+impl Open {
+    /// Starts a checkpoint, or what takes its way.
+    pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Open {
+        let id = shared.catalog.step(|state| state.open(name, version));
         Open {
-            shared: self.shared().clone(),
+            shared: shared.clone(),
             under_way: true,
             id,
             name: name.to_owned(),
@@ -103,7 +115,7 @@ impl Shared {
         Ok(())
     }
 
-    fn capture_places(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+    pub(super) fn capture_places(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         if let Some(twice) = places.iter().find(|p| open.regions.iter().any(|r| r.id == p.id)) {
             return Err(Error::invalid(format!(
                 "region {} is already part of checkpoint \"{}\" version {}",
@@ -128,7 +140,7 @@ impl Shared {
         result
     }
 
-    fn complete(&self, mut open: Open) -> Result<()> {
+    pub(super) fn complete(&self, mut open: Open) -> Result<()> {
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         match open.spool.take() {
             None => {
@@ -444,7 +456,7 @@ impl Shared {
                 let waits = self.waits_for(FileTier::Scratch);
                 let started = self.with_room(coming, waits, || start(FileTier::Scratch));
                 match started {
-                    Err(error) if self.may_go_past_scratch(&mut open.persist, &error) => {
+                    Err(error) if self.may_go_past_scratch(&name, &mut open.persist, &error) => {
                         self.make_room(FileTier::Persistent, &open.name);
                         self.past_scratch(error, || start(FileTier::Persistent))?
                     }
@@ -463,7 +475,7 @@ impl Shared {
         };
         if let Err(error) = &result {
             let in_scratch = spool.tier() == FileTier::Scratch;
-            if in_scratch && self.may_go_past_scratch(&mut open.persist, error) {
+            if in_scratch && self.may_go_past_scratch(&name, &mut open.persist, error) {
                 let error = error.clone();
                 self.make_room(FileTier::Persistent, &open.name);
                 result = self.past_scratch(error, || {
@@ -494,7 +506,7 @@ impl Shared {
         let mut completed = spool.complete(self);
         if let Err(error) = &completed {
             let in_scratch = spool.tier() == FileTier::Scratch;
-            if in_scratch && self.may_go_past_scratch(&mut Some(persist), error) {
+            if in_scratch && self.may_go_past_scratch(name, &mut Some(persist), error) {
                 let error = error.clone();
                 self.make_room(FileTier::Persistent, name);
                 completed = self.past_scratch(error, || {
@@ -514,8 +526,9 @@ impl Shared {
 
     /// Whether a checkpoint that scratch has refused may be written to persistent alone: one that is
     /// to have a copy there, which is decided now if it was not; and any of a process without others.
-    fn may_go_past_scratch(&self, persist: &mut Option<bool>, refused: &Error) -> bool {
+    fn may_go_past_scratch(&self, name: &str, persist: &mut Option<bool>, refused: &Error) -> bool {
         self.files.has_persistent()
+            && name != names::LOG
             && is_of_the_file_system(refused)
             && (*persist.get_or_insert_with(|| self.is_to_persist())
                 || self.catalog.look(State::saves_anywhere))
@@ -532,9 +545,12 @@ impl Shared {
         }
     }
 
-    /// How the application waits for room in a tier of files.
+    /// How the application waits for room in a tier of files. Nobody else does on its behalf.
     fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
         move |short| {
+            if aside::is_here() {
+                return false;
+            }
             let room = |state: &mut State| state.await_room_in(tier, Writer::Application, short);
             self.catalog.wait(room).unwrap_or(false)
         }

@@ -141,11 +141,6 @@ impl Engine {
         Engine { shared, workers: Mutex::new(Vec::new()), lending: AtomicBool::new(false) }
     }
 
-    /// What its workers have in common with it.
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
         if let Some(device) = device {
             self.attach(device)?;
@@ -330,6 +325,11 @@ impl Engine {
     #[cfg(test)]
     pub(super) fn workers(&self) -> usize {
         self.workers.lock().len()
+    }
+
+    /// What the workers have, for who works beside them.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// What the application's thread does while it waits for room that comes when other processes tell

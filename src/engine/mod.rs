@@ -13,6 +13,7 @@
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
 //! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
 //! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
+//! | [`passing`] | one that is not the application's | the log of messages, here and back |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
@@ -28,6 +29,7 @@ pub mod guard;
 pub mod loan;
 pub mod owed;
 pub mod pace;
+pub mod passing;
 pub mod place;
 pub mod prepare;
 pub mod restore;

@@ -21,7 +21,7 @@ const UNDEFINED: &str = "what is in the regions that were to be restored is unde
 
 /// Whose checkpoint is restored.
 #[derive(Debug)]
-enum Owner {
+pub(super) enum Owner {
     /// This job's.
     Own(Id),
     /// One of which only files are known, in these directories: another rank's, or this one's of an
@@ -32,7 +32,7 @@ enum Owner {
 /// A restore under way.
 #[derive(Debug)]
 pub struct Restoring {
-    owner: Owner,
+    pub(super) owner: Owner,
     /// Its name.
     pub name: String,
     /// Its version.

@@ -11,6 +11,7 @@ use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, Short, State, Writer};
 use crate::error::Result;
 use crate::format::header::Header;
+use crate::format::names;
 use crate::metrics::Hop;
 use crate::platform::files;
 use crate::tier::files::{Output, Place, Target, Wanted, Written};
@@ -154,8 +155,12 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
-    let mut output = Output::create(temporary, shared.files.wants_digest())?;
-    let written = write_file(shared, job, &mut output).and_then(|()| shared.files.seal(&output));
+    let mut output = Output::create(temporary, shared.files.wants_digest_of(&job.name))?;
+    let seal = |output: &Output| match *job.name == *names::LOG {
+        true => Ok(()),
+        false => shared.files.seal(output),
+    };
+    let written = write_file(shared, job, &mut output).and_then(|()| seal(&output));
     let complete = output.finish();
     match written {
         Ok(()) => {

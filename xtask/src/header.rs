@@ -44,7 +44,7 @@ const CONSTANTS: &str = "mod";
 const PARTS: &str = "message-log/src/capi.rs";
 
 /// Modules that offer nothing to C.
-const INTERNAL: [&str; 3] = ["boundary", "cxx", "fortran"];
+const INTERNAL: [&str; 4] = ["boundary", "cxx", "fortran", "messages"];
 
 /// Makes the headers.
 pub fn headers() -> Result<Vec<Header>> {

@@ -15,4 +15,5 @@ mod fortran;
 mod misused;
 mod replayed;
 mod restarted;
+mod spilled;
 mod under;

@@ -48,6 +48,9 @@ pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
         if state.lost.is_some() {
             return has_lost(state).unwrap_or(code);
         }
+        if state.arena.is_due() {
+            state.look_ahead();
+        }
         code
     })
 }
@@ -135,6 +138,16 @@ impl State {
         packed.map_err(|text| self.loses(0, &text)).ok()
     }
 
+    /// Has what replays read next brought back from the store, and says what the log has to say.
+    #[cold]
+    pub fn look_ahead(&mut self) {
+        let next = self.parts.ahead(self.arena.reach());
+        self.arena.expect(next);
+        if let Some(text) = self.arena.notice() {
+            refuse::say(&self.mpi, &text);
+        }
+    }
+
     /// What was received and cannot be kept has come on this communicator.
     pub fn lost_on(&mut self, comm: usize) {
         if let Some((on, _)) = &mut self.lost {
@@ -151,7 +164,7 @@ impl State {
         let target = target.unwrap_or(&item.target);
         // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
         // has as it was then.
-        unsafe { target.unpack(&self.mpi, item.payload.as_bytes()) }
+        item.payload.read(|bytes| unsafe { target.unpack(&self.mpi, bytes) })?
     }
 
     /// A call that gives nothing but its code.

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use super::arena::Payload;
+use super::payload::Payload;
 use crate::resend::streams::Link;
 use crate::status::Status;
 use crate::target::Target;

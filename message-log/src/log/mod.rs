@@ -5,14 +5,26 @@
 //! its payload, and is dropped as soon as it is the first or the last of the sequence.
 
 mod arena;
+#[cfg(test)]
+mod chunk_tests;
+mod engine;
 mod event;
+mod keeper;
+mod limit;
+mod mapping;
+mod payload;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
-pub use arena::{Arena, Payload};
+pub use arena::Arena;
+pub use engine::{rest, Engine};
 pub use event::{Call, Event, Item, Items, Links, Outcome, Shape};
+pub use keeper::Keeper;
+pub use limit::{available, Limit};
+pub use mapping::Mapping;
+pub use payload::{Chunk, Payload, Source, Window};
 
 use crate::memory::NoMemory;
 use crate::resend::closed::Closed;
@@ -80,6 +92,12 @@ impl Log {
     /// The event behind a place.
     pub fn get(&self, at: Position) -> Option<&Event> {
         self.index(at.event).map(|index| &self.events[index])
+    }
+
+    /// The events from a place on, up to another one.
+    pub fn range(&self, begin: Position, end: Position) -> impl Iterator<Item = &Event> {
+        let first = self.events.partition_point(|event| event.number < begin.event);
+        self.events.range(first..).take_while(move |event| event.number <= end.event)
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut Event> {

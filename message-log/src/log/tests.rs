@@ -9,7 +9,7 @@ fn event(tag: i32, len: usize, arena: &mut Arena) -> (Shape, Outcome) {
         outcome.items = Items::One(Item::new(
             crate::status::Status::default(),
             crate::target::Target::Nothing,
-            arena.room(len).unwrap(),
+            arena.keep(len, |_| Ok(())).unwrap(),
         ));
     }
     (shape, outcome)
@@ -88,20 +88,27 @@ fn equal_polls_are_one_event() {
 fn memory_is_used_again() {
     let mut arena = Arena::default();
     let mut held = Vec::new();
+    let keep = |arena: &mut Arena, len: usize, byte: u8| {
+        let fill = |bytes: &mut [u8]| {
+            bytes.fill(byte);
+            Ok(())
+        };
+        arena.keep(len, fill).unwrap()
+    };
     for round in 0..3u8 {
         for len in [1usize, 22, 23, 4096, 1 << 20, (32 << 20) + 1] {
-            let mut payload = arena.room(len).unwrap();
-            payload.as_bytes_mut().fill(round);
+            let payload = keep(&mut arena, len, round);
             assert_eq!(payload.len(), len);
             held.push((round, payload));
         }
         for (round, payload) in &held {
-            assert!(payload.as_bytes().iter().all(|byte| byte == round));
+            assert!(payload.read(|bytes| bytes.iter().all(|byte| byte == round)).unwrap());
         }
     }
     held.clear();
-    let first = arena.room(1 << 20).unwrap().as_bytes().as_ptr();
+    let place = |payload: Payload| payload.read(<[u8]>::as_ptr).unwrap();
+    let first = place(keep(&mut arena, 1 << 20, 1));
     for _ in 0..100 {
-        assert_eq!(arena.room(1 << 20).unwrap().as_bytes().as_ptr(), first);
+        assert_eq!(place(keep(&mut arena, 1 << 20, 1)), first);
     }
 }

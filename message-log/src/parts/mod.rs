@@ -14,9 +14,11 @@
 //! | `borders` | how parts begin and end, and their replays |
 //! | `events` | what a call inside parts records, or gets |
 //! | `resend` | what is kept for messages that are sent again |
+//! | `ahead` | what replays will read next |
 //! | `need` | what replays still use of that which the application has freed |
 //! | `fault` | what goes wrong |
 
+mod ahead;
 mod borders;
 mod events;
 mod fault;

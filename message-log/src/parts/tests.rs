@@ -29,18 +29,23 @@ impl Message {
         if self == Message::POLL {
             return outcome;
         }
-        let mut payload = arena.room(self.len).unwrap();
-        payload.as_bytes_mut().fill(self.tag as u8);
+        let fill = |bytes: &mut [u8]| {
+            bytes.fill(self.tag as u8);
+            Ok(())
+        };
+        let payload = arena.keep(self.len, fill).unwrap();
         outcome.items = Items::One(Item::new(Status::default(), Target::Nothing, payload));
         outcome
     }
 
     /// Whether an event is of this call and has its bytes.
     fn is(self, event: &Event) -> bool {
-        let bytes = event.outcome.items.as_slice().first().map(|item| item.payload.as_bytes());
+        let is_own = |bytes: &[u8]| {
+            bytes.len() == self.len && bytes.iter().all(|byte| *byte == self.tag as u8)
+        };
+        let item = event.outcome.items.as_slice().first();
         event.shape == self.shape()
-            && bytes.unwrap_or(&[]).iter().all(|byte| *byte == self.tag as u8)
-            && bytes.map_or(0, <[u8]>::len) == self.len
+            && item.map_or(self.len == 0, |item| item.payload.read(is_own).unwrap())
     }
 }
 

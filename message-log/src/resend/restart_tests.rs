@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::log::{Arena, Call, Item, Items, Links, Outcome, Shape};
+use crate::log::{Arena, Call, Item, Items, Links, Outcome, Payload, Shape};
 use crate::parts::{Source, RESEND};
 use crate::status::Status;
 use crate::store::settled::Settled;
@@ -99,7 +99,8 @@ fn program(parts: &[Part]) -> Vec<Do> {
 /// What a checkpoint of a process has.
 #[derive(Clone)]
 struct Stored {
-    log: Vec<u8>,
+    /// Bytes, and the chunks beside them.
+    log: (Vec<u8>, Vec<Vec<u8>>),
     settled: Settled,
 }
 
@@ -164,6 +165,15 @@ impl Process {
         }
         stored.settled.resume(&mut own.resend, &mut own.parts);
         own
+    }
+
+    /// What was received.
+    fn keep(&mut self, value: u8) -> Payload {
+        let fill = |bytes: &mut [u8]| {
+            bytes[0] = value;
+            Ok(())
+        };
+        self.arena.keep(1, fill).unwrap()
     }
 
     fn streams(&self) -> (Stream, Stream) {
@@ -282,8 +292,7 @@ impl Job {
             let link = own.resend.streams.sent(to, true);
             own.resend.streams.send_done(link, true);
             own.parts.record(send, Outcome { links: Links::One(link), ..Outcome::of(0) }).unwrap();
-            let mut payload = own.arena.room(1).unwrap();
-            payload.as_bytes_mut()[0] = value(call, before);
+            let payload = own.keep(value(call, before));
             let link = Some(own.resend.streams.received_at_once(from, true));
             let item = Item { link, ..Item::new(Status::default(), Target::Nothing, payload) };
             own.parts
@@ -302,13 +311,13 @@ impl Job {
         if received {
             // As `State::keep_again`.
             if own.parts.lacks(at, 0) {
-                let mut payload = own.arena.room(1).unwrap();
-                payload.as_bytes_mut()[0] = value(call, before);
+                let payload = own.keep(value(call, before));
                 own.parts.keep(at, 0, payload);
             }
         } else {
             let item = &own.parts.event(at).unwrap().outcome.items.as_slice()[0];
-            assert_eq!(item.payload.as_bytes(), [value(call, before)], "process {rank} at {done}");
+            let logged = item.payload.read(|bytes| bytes.to_vec()).unwrap();
+            assert_eq!(logged, [value(call, before)], "process {rank} at {done}");
         }
         self.again.entry((done, rank)).or_default().sent = Some(sent);
         self.again.entry((done, before)).or_default().received = Some(received);

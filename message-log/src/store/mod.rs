@@ -3,7 +3,9 @@
 //!
 //! | file | owns |
 //! | --- | --- |
+//! | `object` | the functions that the checkpoint library calls |
 //! | [`bytes`] | numbers in a row, sealed |
+//! | [`chunks`] | what of the log goes as regions of its own, and comes back |
 //! | [`comms`] | communicators by the order in which they were made |
 //! | [`layout`] | types without their handles |
 //! | [`targets`] | addresses without those of a process |
@@ -15,16 +17,16 @@
 //! other: what this process, or one that it goes on for, has written (its *lineage*) is passed over.
 
 mod bytes;
+mod chunks;
 mod comms;
 mod layout;
+mod object;
 mod pack;
 pub(crate) mod settled;
 mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unpack;
-
-use std::ffi::{c_char, c_int, c_void};
 
 use crate::callers;
 use crate::device;
@@ -34,12 +36,13 @@ use crate::parts::{Instance, Open, Parts};
 use crate::pmpi;
 use crate::refuse;
 use crate::requests::{Life, Request};
-use crate::state::{self, State};
+use crate::state::State;
 use bytes::{Reader, Result};
+use chunks::{Carried, Incoming};
 use comms::{Communicators, Handles, Numbers, Predefined};
 use pack::{Head, Packed};
 use settled::Settled;
-use targets::{Region, Regions};
+use targets::Regions;
 use unpack::Unpacked;
 
 /// What it takes to go on in another process.
@@ -51,7 +54,16 @@ pub struct Store {
     lineage: Option<[u64; 2]>,
     /// How far the parts were when they were read.
     read: Option<Progress>,
+    /// Chunks of the log that is about to be read.
+    incoming: Option<Incoming>,
     is_loss_said: bool,
+}
+
+/// The log as the regions of a checkpoint.
+#[derive(Debug)]
+struct Packaged {
+    bytes: Vec<u8>,
+    chunks: Carried,
 }
 
 /// How far parts are.
@@ -81,8 +93,8 @@ impl Progress {
 }
 
 impl State {
-    /// The log as bytes. `None`: no part was ever begun.
-    fn write_log(&mut self, regions: Regions<'_>) -> Result<Option<Vec<u8>>> {
+    /// The log as regions. `None`: no part was ever begun.
+    fn write_log(&mut self, regions: Regions<'_>) -> Result<Option<Packaged>> {
         if self.store.lineage.is_none() && self.parts.now() == 0 {
             return Ok(None);
         }
@@ -96,7 +108,8 @@ impl State {
         let resend = self.resend.as_ref().map(|resend| Settled::of(resend, &self.parts));
         let head = Head { lineage, resend, ..here(&self.mpi) };
         let numbers = Numbers::new(Predefined::of(&self.mpi), &self.store.comms);
-        let Packed { bytes, lost } = pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
+        let Packed { bytes, lost, chunks } =
+            pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
         if let Some(call) = lost.filter(|_| !self.store.is_loss_said) {
             self.store.is_loss_said = true;
             refuse::say(
@@ -108,7 +121,8 @@ impl State {
                 ),
             );
         }
-        Ok(Some(bytes))
+        let keeper = self.arena.keeper();
+        Ok(Some(Packaged { bytes, chunks: Carried::new(chunks, keeper) }))
     }
 
     /// A request begun inside an open part that is not completed, in words.
@@ -134,16 +148,15 @@ impl State {
         ))
     }
 
-    /// Takes the log of a checkpoint, if this process has none.
-    fn read_log(&mut self, sealed: &[u8], regions: Regions<'_>) -> Result<()> {
-        let mut from = Reader::open(sealed)?;
+    /// The head of a log, if this process is to take it: it has none.
+    fn wants(&self, from: &mut Reader<'_>) -> Result<Option<Head>> {
         let damaged = |why| format!("the log of messages is damaged: {why}");
-        let head = Head::read(&mut from).map_err(damaged)?;
+        let head = Head::read(from).map_err(damaged)?;
         // Nothing has happened since, and nobody was told of it.
         let is_told = self.resend.as_ref().is_some_and(|resend| resend.verdicts.is_told());
         let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts)) && !is_told;
         if self.store.lineage == Some(head.lineage) && !as_read {
-            return Ok(());
+            return Ok(None);
         }
         if self.parts.now() > 0 && !as_read {
             return Err("the checkpoint has a log of messages of other processes, and parts were \
@@ -151,12 +164,36 @@ impl State {
                 .into());
         }
         self.check_head(&head)?;
+        Ok(Some(head))
+    }
+
+    /// Begins to take the log of a checkpoint: how many of the chunks that go with it are wanted,
+    /// which is all or none.
+    fn begin_reading(&mut self, sealed: &[u8]) -> Result<usize> {
+        self.store.incoming = None;
+        let mut from = Reader::open(sealed)?;
+        if self.wants(&mut from)?.is_none() {
+            return Ok(0);
+        }
+        let incoming = Incoming::expected(&mut from, self.arena.another())?;
+        let count = incoming.count();
+        self.store.incoming = Some(incoming);
+        Ok(count)
+    }
+
+    /// Takes the log of a checkpoint, if this process has none, and its chunks are there.
+    fn read_log(&mut self, sealed: &[u8], regions: Regions<'_>) -> Result<()> {
+        let incoming = self.store.incoming.take();
+        let mut from = Reader::open(sealed)?;
+        let Some(head) = self.wants(&mut from)? else { return Ok(()) };
         // As where a part begins: here those that were open go on.
         callers::check()?;
         device::look()?;
+        let incoming = incoming.ok_or("the chunks of the log of messages are missing")?;
+        let chunks = incoming.complete(&mut from)?;
         let predefined = Predefined::of(&self.mpi);
         let handles = Handles::read(&mut from, predefined, &self.store.comms)?;
-        let unpacked = unpack::unpack(from, &handles, &self.mpi, regions)?;
+        let unpacked = unpack::unpack(from, &handles, &self.mpi, regions, chunks)?;
         self.go_on(&head, unpacked)
     }
 
@@ -246,145 +283,4 @@ pub fn draw() -> [u64; 2] {
         return [now, u64::from(std::process::id())];
     }
     drawn
-}
-
-/// How the checkpoint library gets at the log.
-#[repr(C)]
-#[allow(non_camel_case_types)]
-#[derive(Debug)]
-pub struct VELOC_Part_log_object {
-    write: unsafe extern "C" fn(
-        regions: *const Region,
-        count: usize,
-        written: *mut Written,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    forget: unsafe extern "C" fn(buffer: *mut c_void),
-    read: unsafe extern "C" fn(
-        bytes: *const c_void,
-        len: usize,
-        regions: *const Region,
-        count: usize,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-}
-
-/// What the log was written as.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Written {
-    /// What is to be given to `forget`.
-    buffer: *mut c_void,
-    /// The bytes; null: there is nothing to be written.
-    bytes: *const c_void,
-    /// Their number.
-    len: usize,
-}
-
-/// The version of [`VELOC_Part_log_object`] and of what its functions do.
-const INTERFACE: c_int = 1;
-
-static OBJECT: VELOC_Part_log_object =
-    VELOC_Part_log_object { write: write_object, forget: forget_object, read: read_object };
-
-/// The log as an object of checkpoints. Not in the header: the checkpoint library is the only caller,
-/// and looks for it by its name. Null for another version of the interface.
-#[allow(non_snake_case)] // C's name.
-#[no_mangle]
-pub extern "C" fn VELOC_Part_log(interface: c_int) -> *const VELOC_Part_log_object {
-    match interface {
-        INTERFACE => &raw const OBJECT,
-        _ => std::ptr::null(),
-    }
-}
-
-/// # Safety
-/// `count` regions, room for what was written, and `room` bytes for a reason.
-unsafe extern "C" fn write_object(
-    regions: *const Region,
-    count: usize,
-    written: *mut Written,
-    reason: *mut c_char,
-    room: usize,
-) -> c_int {
-    let nothing = Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0 };
-    // SAFETY: by the caller's promise.
-    let regions = unsafe { all(regions, count) };
-    let made = match state::has_no_parts() {
-        true => Ok(None),
-        false => state::with(|state| state.write_log(Regions(regions))).and_then(|made| made),
-    };
-    let (made, code) = match made {
-        Ok(None) => (nothing, 0),
-        Ok(Some(bytes)) => {
-            let buffer = Box::new(bytes);
-            let (bytes, len) = (buffer.as_ptr().cast(), buffer.len());
-            (Written { buffer: Box::into_raw(buffer).cast(), bytes, len }, 0)
-        }
-        Err(text) => {
-            // SAFETY: by the caller's promise.
-            unsafe { give_reason(&text, reason, room) };
-            (nothing, -1)
-        }
-    };
-    // SAFETY: by the caller's promise.
-    unsafe { written.write(made) };
-    code
-}
-
-/// # Safety
-/// What `write_object` gave, once.
-unsafe extern "C" fn forget_object(buffer: *mut c_void) {
-    if !buffer.is_null() {
-        // SAFETY: by the caller's promise, it was made there.
-        drop(unsafe { Box::from_raw(buffer.cast::<Vec<u8>>()) });
-    }
-}
-
-/// # Safety
-/// `len` bytes, `count` regions, and `room` bytes for a reason.
-unsafe extern "C" fn read_object(
-    bytes: *const c_void,
-    len: usize,
-    regions: *const Region,
-    count: usize,
-    reason: *mut c_char,
-    room: usize,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    let (bytes, regions) = unsafe { (all(bytes.cast::<u8>(), len), all(regions, count)) };
-    let read = state::with(|state| state.read_log(bytes, Regions(regions))).and_then(|read| read);
-    match read {
-        Ok(()) => 0,
-        Err(text) => {
-            // SAFETY: by the caller's promise.
-            unsafe { give_reason(&text, reason, room) };
-            -1
-        }
-    }
-}
-
-/// # Safety
-/// There are as many at this place, for as long as they are used.
-unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
-    match count {
-        0 => &[],
-        // SAFETY: by the caller's promise.
-        count => unsafe { std::slice::from_raw_parts(first, count) },
-    }
-}
-
-/// # Safety
-/// There is room for so many bytes.
-unsafe fn give_reason(text: &str, reason: *mut c_char, room: usize) {
-    refuse::keep(text);
-    let Some(most) = room.checked_sub(1) else { return };
-    let text = &text.as_bytes()[..text.len().min(most)];
-    // SAFETY: by the caller's promise; the text and its NUL fit.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), reason, text.len());
-        reason.add(text.len()).write(0);
-    }
 }

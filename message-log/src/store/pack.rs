@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::bytes::{Result, Writer};
+use super::chunks::Carried;
 use super::comms::Numbers;
 use super::settled::Settled;
 use super::targets::{self, Regions};
-use crate::log::{Event, Item, Links, Outcome, Position, Shape};
+use crate::log::{available, Chunk, Event, Item, Links, Outcome, Position, Shape, Source, Window};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
 use crate::resend::closed::{Closed, Route};
@@ -53,7 +54,18 @@ pub struct Packed {
     /// A call that completed a request which was begun before the part, and received into memory that
     /// is not protected.
     pub lost: Option<&'static str>,
+    /// Chunks that go beside the bytes.
+    pub chunks: Vec<Source>,
 }
+
+/// Bytes for which a region is worth it.
+const WORTH: usize = 64 << 10;
+
+/// The most regions, for which the checkpoint library has ids.
+const MOST: usize = 1 << 20;
+
+/// From so many bytes on, it is asked for before whether there is memory for them.
+const LARGE: usize = 256 << 20;
 
 /// What is written, and what is known meanwhile.
 struct Packing<'a> {
@@ -65,6 +77,43 @@ struct Packing<'a> {
     /// What instances get again, by address.
     closed: HashMap<*const Closed, u32>,
     lost: Option<&'static str>,
+    window: Window,
+    homes: Homes,
+}
+
+/// The chunks that go beside the bytes, and their places among them.
+#[derive(Debug, Default)]
+struct Homes {
+    chunks: Vec<Source>,
+    places: HashMap<*const Chunk, u32>,
+}
+
+/// Chunks go as they are if half of what is used of them is still needed.
+fn homes(parts: &Parts) -> Homes {
+    let mut ends: HashMap<*const Chunk, (Rc<Chunk>, usize)> = HashMap::new();
+    let mut order = Vec::new();
+    for event in &parts.log.events {
+        for item in event.outcome.items.as_slice() {
+            let Some((chunk, at)) = item.payload.home() else { continue };
+            let end = at + item.payload.len();
+            let known = ends.entry(Rc::as_ptr(chunk)).or_insert_with(|| {
+                order.push(Rc::as_ptr(chunk));
+                (Rc::clone(chunk), 0)
+            });
+            known.1 = known.1.max(end);
+        }
+    }
+    let mut homes = Homes::default();
+    for key in order {
+        let Some((chunk, end)) = ends.get(&key) else { continue };
+        let source = chunk.source(*end);
+        if source.live() >= WORTH && 2 * source.live() >= source.len() && homes.chunks.len() < MOST
+        {
+            homes.places.insert(key, homes.chunks.len() as u32);
+            homes.chunks.push(source);
+        }
+    }
+    homes
 }
 
 /// Packs everything.
@@ -78,15 +127,27 @@ pub fn pack(
     mpi: &Mpi,
     regions: Regions<'_>,
 ) -> Result<Packed> {
-    let expected = parts.log.figures.bytes as usize + 192 * parts.log.len() + (64 << 10);
+    let homes = homes(parts);
+    let carried: usize = homes.chunks.iter().map(Source::live).sum();
+    let inside = (parts.log.figures.bytes as usize).saturating_sub(carried);
+    let expected = inside + 192 * parts.log.len() + (64 << 10);
+    // The system promises memory that it does not have.
+    let available = if expected > LARGE { available() } else { None };
+    if let Some(available) = available.filter(|available| *available < expected) {
+        return Err(format!(
+            "there is no memory for a log of {expected} bytes: {available} are available"
+        ));
+    }
     let to = Writer::new(expected)
         .ok_or_else(|| format!("there is no memory for a log of {expected} bytes"))?;
-    let (names, closed) = (HashMap::new(), HashMap::new());
-    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None };
+    let (names, closed, window) = (HashMap::new(), HashMap::new(), Window::default());
+    let mut packing =
+        Packing { to, mpi, regions, numbers, names, closed, lost: None, window, homes };
     head.write(&mut packing.to);
+    Carried::write(&packing.homes.chunks, &mut packing.to)?;
     numbers.write(&mut packing.to);
     packing.parts(parts)?;
-    Ok(Packed { bytes: packing.to.seal(), lost: packing.lost })
+    Ok(Packed { bytes: packing.to.seal(), lost: packing.lost, chunks: packing.homes.chunks })
 }
 
 impl Packing<'_> {
@@ -192,7 +253,7 @@ impl Packing<'_> {
         }
         self.to.len(items.as_slice().len());
         for item in items.as_slice() {
-            self.item(item, &event.shape, before);
+            self.item(item, &event.shape, before)?;
         }
         Ok(())
     }
@@ -213,7 +274,7 @@ impl Packing<'_> {
         Ok(())
     }
 
-    fn item(&mut self, item: &Item, shape: &Shape, before: u64) {
+    fn item(&mut self, item: &Item, shape: &Shape, before: u64) -> Result<()> {
         self.to.i32(item.index);
         self.to.u64(item.began);
         self.to.flag(item.persistent);
@@ -225,10 +286,26 @@ impl Packing<'_> {
         if !targets::write(&mut self.to, target, self.mpi, self.regions) {
             self.lost = Some(shape.call.0);
         }
-        self.to.bytes(item.payload.as_bytes());
+        let to = &mut self.to;
+        let home = item.payload.home();
+        let home = home
+            .and_then(|(chunk, at)| Some((*self.homes.places.get(&Rc::as_ptr(chunk))?, at as u64)));
+        to.flag(home.is_some());
+        match home {
+            Some((nth, at)) => {
+                to.u32(nth);
+                to.u64(at);
+                to.u64(item.payload.len() as u64);
+            }
+            None => item
+                .payload
+                .look(&mut self.window, |bytes| to.bytes(bytes))
+                .map_err(|why| about(shape, &why))?,
+        }
         self.link(item.link);
         self.to.u32(item.given_up);
         self.to.flag(item.is_kept);
+        Ok(())
     }
 
     fn link(&mut self, link: Option<Link>) {

@@ -2,6 +2,7 @@
 //! the random histories of `parts/tests.rs`.
 
 use std::collections::HashMap;
+use std::ffi::c_int;
 use std::rc::Rc;
 
 use mpi_abi::Abi;
@@ -9,6 +10,7 @@ use proptest::prelude::*;
 
 use super::bytes::reseal;
 use super::comms::Looks;
+use super::targets::Region;
 use super::*;
 use crate::log::{Arena, Call, Item, Items, Outcome, Shape};
 use crate::parts::{KEEP, RESEND};
@@ -64,11 +66,30 @@ fn packed(parts: &Parts, made: &Communicators, regions: &[Region]) -> Result<Pac
 }
 
 fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Region]) -> Result<Unpacked> {
+    unpacked_beside(sealed, &[], made, regions)
+}
+
+/// The same with the chunks that came beside the bytes.
+fn unpacked_beside(
+    sealed: &[u8],
+    chunks: &[Vec<u8>],
+    made: &Communicators,
+    regions: &[Region],
+) -> Result<Unpacked> {
     let (mpi, regions) = (mpi(), Regions(regions));
     let mut from = Reader::open(sealed)?;
     let head = Head::read(&mut from)?;
+    let mut incoming = Incoming::expected(&mut from, Arena::default())?;
+    for bytes in chunks {
+        let at = incoming.place(bytes.len())?;
+        // SAFETY: there is room for as many.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+    }
+    let mut from = Reader::open(sealed)?;
+    Head::read(&mut from)?;
+    let chunks = incoming.complete(&mut from)?;
     let handles = Handles::read(&mut from, Predefined::of(&mpi), made)?;
-    let mut unpacked = unpack::unpack(from, &handles, &mpi, regions)?;
+    let mut unpacked = unpack::unpack(from, &handles, &mpi, regions, chunks)?;
     if let Some(Settled { origin, settled, .. }) = head.resend {
         assert!(settled <= origin.begun);
         unpacked.parts.resume(settled, origin.borders);
@@ -76,18 +97,15 @@ fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Region]) -> Result<U
     Ok(unpacked)
 }
 
+/// What goes beside the bytes.
+fn beside(packed: &mut Packed) -> Vec<Vec<u8>> {
+    let mut carried = Carried::new(std::mem::take(&mut packed.chunks), None);
+    (0..carried.count()).map(|nth| carried.get(nth).unwrap().to_vec()).collect()
+}
+
 /// Why a checkpoint that is taken now does not get the log, if it is refused.
 pub(crate) fn refusal() -> Option<String> {
-    let mut written = Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0 };
-    let mut reason = [0 as c_char; 400];
-    // SAFETY: no regions, and places of ours.
-    let code = unsafe {
-        let (text, room) = (reason.as_mut_ptr(), reason.len());
-        write_object(std::ptr::null(), 0, &mut written, text, room)
-    };
-    assert!(written.bytes.is_null());
-    let text = reason.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-    (code != 0).then(|| String::from_utf8(text).unwrap())
+    object::refusal()
 }
 
 /// The parts of another process that goes on with these.
@@ -95,16 +113,17 @@ pub(crate) fn moved(parts: &Parts) -> Unpacked {
     read(&written(parts))
 }
 
-/// A checkpoint's log.
-pub(crate) fn written(parts: &Parts) -> Vec<u8> {
-    let packed = packed(parts, &comms(&[]), &[]).unwrap();
+/// A checkpoint's log: its bytes, and the chunks that go beside them.
+pub(crate) fn written(parts: &Parts) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let mut packed = packed(parts, &comms(&[]), &[]).unwrap();
     assert_eq!(packed.lost, None);
-    packed.bytes
+    let chunks = beside(&mut packed);
+    (packed.bytes, chunks)
 }
 
 /// The parts out of such a log.
-pub(crate) fn read(log: &[u8]) -> Unpacked {
-    unpacked(log, &comms(&[]), &[]).unwrap()
+pub(crate) fn read((log, chunks): &(Vec<u8>, Vec<Vec<u8>>)) -> Unpacked {
+    unpacked_beside(log, chunks, &comms(&[]), &[]).unwrap()
 }
 
 /// Bytes without gaps.
@@ -117,8 +136,11 @@ fn shape(call: &'static str, comm: usize, tag: c_int) -> Shape {
 }
 
 fn item(arena: &mut Arena, len: usize, began: u64, target: Target) -> Item {
-    let mut payload = arena.room(len).unwrap();
-    payload.as_bytes_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+    let fill = |bytes: &mut [u8]| {
+        bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+        Ok(())
+    };
+    let payload = arena.keep(len, fill).unwrap();
     let item = Item::new(Status::of_slice(&[3; 20]), target, payload);
     Item { began, index: 1, link: Some(Link { stream: 2, number: began }), ..item }
 }
@@ -126,6 +148,11 @@ fn item(arena: &mut Arena, len: usize, began: u64, target: Target) -> Item {
 /// Parts of every kind, one recorded and one replayed, and what nobody can know again elsewhere. The
 /// target is that of a request that was begun before the part.
 fn sample(target: &Target) -> (Parts, Arena) {
+    sample_with(target, 300)
+}
+
+/// The same with so many bytes in one message.
+fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
     let (mut parts, mut arena) = (Parts::default(), Arena::default());
     let outside = parts.begin_number();
     parts.begin(1, KEEP).unwrap();
@@ -138,7 +165,7 @@ fn sample(target: &Target) -> (Parts, Arena) {
     let began = parts.begin_number();
     parts.record(shape("MPI_Irecv", 40, -1), Outcome { began, ..Outcome::of(0) }).unwrap();
     let many =
-        [item(&mut arena, 300, began, Target::Nothing), item(&mut arena, 0, 0, Target::Nothing)];
+        [item(&mut arena, large, began, Target::Nothing), item(&mut arena, 0, 0, Target::Nothing)];
     let items = Items::Many(many.into());
     parts
         .record(Shape::of_requests(Call("MPI_Waitall"), 2), Outcome { items, ..Outcome::of(0) })
@@ -178,7 +205,7 @@ fn text(parts: &Parts) -> String {
     };
     let bytes = |event: &crate::log::Event| {
         let items = event.outcome.items.as_slice().iter();
-        items.map(|item| item.payload.as_bytes().to_vec()).collect::<Vec<_>>()
+        items.map(|item| item.payload.read(<[u8]>::to_vec)).collect::<Vec<_>>()
     };
     let log: Vec<_> =
         parts.log.events.iter().map(|event| format!("{event:?} {:?}", bytes(event))).collect();
@@ -207,6 +234,29 @@ fn a_log_is_the_same_elsewhere() {
     assert_eq!(Head::read(&mut Reader::open(&packed.bytes).unwrap()), Ok(HEAD));
     let there = unpacked(&packed.bytes, &made, &[]).unwrap();
     assert_eq!(text(&there.parts), text(&parts));
+}
+
+/// Catches a chunk that is packed though it goes beside the bytes, one that is taken for another, a
+/// damaged one that is believed, and a place outside of it.
+#[test]
+fn large_chunks_go_beside_the_bytes() {
+    let (parts, _arena) = sample_with(&Target::Nothing, 200_000);
+    let made = comms(&[40, 41]);
+    let mut packed = packed(&parts, &made, &[]).unwrap();
+    let chunks = beside(&mut packed);
+    assert!(chunks.len() == 1 && chunks[0].len() > 200_000 && packed.bytes.len() < 4000);
+    let there = unpacked_beside(&packed.bytes, &chunks, &made, &[]).unwrap();
+    assert_eq!(text(&there.parts), text(&parts));
+    let wrong = |chunks: &[Vec<u8>]| {
+        let error = unpacked_beside(&packed.bytes, chunks, &made, &[]).unwrap_err();
+        assert!(error.contains("damaged"), "{error}");
+    };
+    wrong(&[]);
+    wrong(&[chunks[0].clone(), chunks[0].clone()]);
+    wrong(&[chunks[0][1..].to_vec()]);
+    let mut changed = chunks[0].clone();
+    changed[100_000] ^= 1;
+    wrong(&[changed]);
 }
 
 /// Catches handles that are taken over as they are.
@@ -260,14 +310,18 @@ proptest! {
     fn changed_bytes_do_no_harm(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+        is_large: bool,
     ) {
+        type Good = [(Vec<u8>, Vec<Vec<u8>>); 2];
         thread_local! {
-            static GOOD: Vec<u8> = {
-                let (parts, _arena) = sample(&Target::Nothing);
-                packed(&parts, &comms(&[40, 41]), &[]).unwrap().bytes
-            };
+            static GOOD: Good = [300, 70_000].map(|large| {
+                let (parts, _arena) = sample_with(&Target::Nothing, large);
+                let mut packed = packed(&parts, &comms(&[40, 41]), &[]).unwrap();
+                let chunks = beside(&mut packed);
+                (packed.bytes, chunks)
+            });
         }
-        let mut bytes = GOOD.with(Clone::clone);
+        let (mut bytes, chunks) = GOOD.with(|good| good[usize::from(is_large)].clone());
         for (at, byte) in changes {
             // Most of it is payload, where a change does nothing: the first bytes are as likely.
             let at = at.index(2 * bytes.len());
@@ -279,7 +333,7 @@ proptest! {
             bytes.truncate(len);
         }
         reseal(&mut bytes);
-        if let Ok(unpacked) = unpacked(&bytes, &comms(&[40, 41]), &[]) {
+        if let Ok(unpacked) = unpacked_beside(&bytes, &chunks, &comms(&[40, 41]), &[]) {
             let mut parts = unpacked.parts;
             let _ = parts.next(&Shape::of_requests(Call("MPI_Wait"), 1));
             let _ = parts.next(&shape("MPI_Send", 2, 4));

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::bytes::{Reader, Result};
+use super::chunks::Chunks;
 use super::comms::Handles;
 use super::pack::Head;
 use super::settled::Settled;
@@ -58,13 +59,13 @@ struct Unpacking<'a, 'b> {
     mpi: &'b Mpi,
     regions: Regions<'b>,
     handles: &'b Handles,
-    arena: Arena,
+    chunks: Chunks,
     names: Vec<Call>,
     closed: Vec<Rc<Closed>>,
     marked: Vec<u64>,
 }
 
-/// Unpacks everything behind the communicators.
+/// Unpacks everything behind the communicators, into the arena of these chunks.
 ///
 /// # Errors
 /// It is not what was packed, a communicator is missing, or there is no memory.
@@ -73,16 +74,16 @@ pub fn unpack(
     handles: &Handles,
     mpi: &Mpi,
     regions: Regions<'_>,
+    chunks: Chunks,
 ) -> Result<Unpacked> {
     let (names, closed, marked) = (Vec::new(), Vec::new(), Vec::new());
-    let arena = Arena::default();
     let mut unpacking =
-        Unpacking { from: &mut from, mpi, regions, handles, arena, names, closed, marked };
+        Unpacking { from: &mut from, mpi, regions, handles, chunks, names, closed, marked };
     let parts = unpacking.parts()?;
-    let Unpacking { arena, marked, .. } = unpacking;
+    let Unpacking { chunks, marked, .. } = unpacking;
     from.close()?;
     check(&parts)?;
-    Ok(Unpacked { parts, arena, marked })
+    Ok(Unpacked { parts, arena: chunks.arena, marked })
 }
 
 /// A count of something, to which one can be added.
@@ -180,8 +181,16 @@ impl Unpacking<'_, '_> {
         let persistent = self.from.flag()?;
         let status = Status::of_slice(self.from.raw(self.mpi.status.size)?);
         let target = targets::read(self.from, self.mpi, self.regions)?;
-        let bytes = self.from.bytes()?;
-        let payload = self.payload(bytes)?;
+        let payload = match self.from.flag()? {
+            true => {
+                let (nth, at, len) = (self.from.u32()?, self.from.u64()?, self.from.u64()?);
+                self.chunks.payload(nth, at, len)?
+            }
+            false => {
+                let bytes = self.from.bytes()?;
+                self.payload(bytes)?
+            }
+        };
         let link = self.link()?;
         let (given_up, is_kept) = (self.from.u32()?, self.from.flag()?);
         if !is_kept && !payload.is_empty() {
@@ -192,10 +201,10 @@ impl Unpacking<'_, '_> {
     }
 
     fn payload(&mut self, bytes: &[u8]) -> Result<Payload> {
-        let payload = self.arena.room(bytes.len());
-        let mut payload = payload.ok_or("there is no memory for the log of messages")?;
-        payload.as_bytes_mut().copy_from_slice(bytes);
-        Ok(payload)
+        self.chunks.arena.keep(bytes.len(), |into| {
+            into.copy_from_slice(bytes);
+            Ok(())
+        })
     }
 
     fn links(&mut self) -> Result<Links> {

@@ -41,10 +41,13 @@ impl State {
         let id = self.next_id;
         self.next_id += 1;
         let name = self.interned(name);
-        self.entries.insert(id, Box::new(Entry::new(name, version)));
-        // The application writes: expectations of reads end here.
-        self.reading = None;
-        self.fetching = false;
+        let entry = Entry::new(name, version);
+        if !entry.passing {
+            // The application writes: expectations of reads end here.
+            self.reading = None;
+            self.fetching = false;
+        }
+        self.entries.insert(id, Box::new(entry));
         id
     }
 
@@ -119,7 +122,7 @@ impl State {
         if persistent {
             entry.persistent = FileCopy::Wanted;
         }
-        self.counts.checkpoints += 1;
+        self.counts.checkpoints += u64::from(!entry.passing);
         self.enliven(id);
     }
 
@@ -149,12 +152,12 @@ impl State {
         };
         lay_out(entry, regions);
         entry.scratch = FileCopy::Present;
-        if self.shape.ephemeral {
+        if self.shape.ephemeral || entry.passing {
             self.spilled.insert((entry.name.clone(), entry.version));
         }
         entry.persistent = if persistent { FileCopy::Wanted } else { FileCopy::Absent };
         entry.routed = routed;
-        self.counts.checkpoints += 1;
+        self.counts.checkpoints += u64::from(!entry.passing);
         self.enliven(id);
     }
 

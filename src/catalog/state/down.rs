@@ -86,8 +86,8 @@ impl State {
             match result {
                 Ok(()) => {
                     entry.scratch = FileCopy::Present;
-                    if self.shape.ephemeral {
-                        self.counts.spills += 1;
+                    if self.shape.ephemeral || entry.passing {
+                        self.counts.spills += u64::from(!entry.passing);
                         self.spilled.insert((entry.name.clone(), entry.version));
                     }
                     unlink = entry.doomed;
@@ -97,6 +97,7 @@ impl State {
                     bypassed = entry.life == Life::Live
                         && self.shape.persistent
                         && (wanted || self.saves_anywhere)
+                        && !entry.passing
                         && is_of_the_file_system(&error);
                     if bypassed {
                         entry.scratch = FileCopy::Bypassed;
@@ -105,7 +106,8 @@ impl State {
                         }
                     } else {
                         entry.scratch = FileCopy::Failed;
-                        if entry.life == Life::Live {
+                        // What is passing stays in memory, and whoever gives more of it is told.
+                        if entry.life == Life::Live && !entry.passing {
                             self.failures.push_back(error);
                         }
                     }

@@ -61,6 +61,7 @@ impl State {
     /// Gives up everything that is known of a version, also what has still to reach a file.
     pub fn withdraw(&mut self, name: &str, version: i32) {
         if let Some(id) = self.find(name, version) {
+            self.spilled.remove(&(self.interned(name), version));
             self.discard(id, false);
         }
     }

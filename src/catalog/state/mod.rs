@@ -244,9 +244,11 @@ impl State {
     /// What could not be brought to the files that it is to be in, as an error that names the oldest
     /// such checkpoint. It stays so until it is tried again, replaced or removed.
     pub fn unwritten(&self) -> Option<Error> {
-        let oldest = self.entries.get(self.failed.first()?)?;
+        let failed = self.failed.iter().filter_map(|id| self.entries.get(id));
+        let mut failed = failed.filter(|entry| !entry.passing);
+        let oldest = failed.next()?;
         let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
-        let more = match self.failed.len() - 1 {
+        let more = match failed.count() {
             0 => String::new(),
             more => format!(" (nor could {more} more)"),
         };

@@ -42,10 +42,12 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
             entry.restoring += 1;
-            // What is managed is read when its place comes, and not in the order of versions.
-            let expects = !entry.is_managed();
-            self.reading = expects.then(|| (entry.name.clone(), i64::from(entry.version)));
-            self.fetching = true;
+            if !entry.passing {
+                // What is managed is read when its place comes, and not in the order of versions.
+                let expects = !entry.is_managed();
+                self.reading = expects.then(|| (entry.name.clone(), i64::from(entry.version)));
+                self.fetching = true;
+            }
             self.changes += 1;
             self.reindex(id);
         }
@@ -100,7 +102,7 @@ impl State {
             entry.restoring -= 1;
             if success {
                 self.next_consumed += 1;
-                self.counts.restores += 1;
+                self.counts.restores += u64::from(!entry.passing);
                 self.delist(id);
                 if let Some(entry) = self.entries.get_mut(&id) {
                     if !entry.hints.is_empty() {

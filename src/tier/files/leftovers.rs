@@ -11,6 +11,12 @@ impl Files {
     /// Removes what a killed run of this rank has left half written in a directory.
     pub(super) fn remove_leftovers(&self, directory: &Path) -> Result<()> {
         let leftovers = files::list(directory, |name| {
+            if let Some((of_log, rank)) = names::parse_log(name) {
+                // A process has none yet when it looks, whatever had its number before.
+                let own = of_log.pid == std::process::id();
+                let dead = rank == self.rank && (own || !platform::is_alive(of_log.pid));
+                return dead.then(|| name.to_owned());
+            }
             let temporary = names::parse_temporary(name)?;
             let file = temporary.complete;
             let complete = names::parse(checksum::is_of(file).unwrap_or(file))?;

@@ -227,12 +227,12 @@ impl Files {
         found.map_or(0, |found| found.map_or(0, |found| found.len()))
     }
 
-    /// Where a checkpoint that memory has no room for goes: to scratch, in an ephemeral job under
-    /// the name of a temporary file, which no other job takes for a checkpoint and the next one
-    /// removes.
+    /// Where a checkpoint that memory has no room for goes: to scratch; in an ephemeral job, and if it
+    /// is the log of messages, under the name of a temporary file, which no other job takes for a
+    /// checkpoint and the next one removes.
     pub fn own_path(&self, name: &str, version: i32) -> Result<PathBuf> {
         let path = self.scratch_path(name, version)?;
-        if !self.ephemeral {
+        if !self.ephemeral && name != names::LOG {
             return Ok(path);
         }
         let file = names::checkpoint_file(name, self.rank, version);

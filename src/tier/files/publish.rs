@@ -13,7 +13,13 @@ use crate::format::names;
 use crate::platform::files::{self, Durability};
 
 impl Files {
-    /// Whether the digest of what is written is wanted.
+    /// Whether the digest of what is written for a checkpoint is wanted. The log of messages has its
+    /// own.
+    pub fn wants_digest_of(&self, name: &str) -> bool {
+        name != names::LOG && self.wants_digest()
+    }
+
+    /// Whether digests are kept.
     pub fn wants_digest(&self) -> bool {
         self.checksums.as_ref().is_some_and(|checksums| checksums.are_kept())
     }
@@ -35,6 +41,10 @@ impl Files {
     /// lock of names.
     pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
         self.may_change()?;
+        if name == names::LOG {
+            let own = self.own_path(name, version)?;
+            return files::atomic_replace(&written.temporary, &own, Durability::Unsynced);
+        }
         // A file-based checkpoint may have had the name before, and parities are of the file before.
         self.remove_note(name, version)?;
         self.remove_parity(name, version)?;

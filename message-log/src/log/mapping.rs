@@ -1,0 +1,136 @@
+//! Memory from the system, and the thread that makes its pages ahead.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::Arc;
+
+/// How many bytes are mapped.
+pub type Mapped = Arc<AtomicUsize>;
+
+/// A mapping. Who has the only handle of it may write; what others may read stays as it is.
+#[derive(Debug)]
+pub struct Mapping {
+    base: *mut u8,
+    len: usize,
+    mapped: Mapped,
+}
+
+// SAFETY: the mapping is nobody else's, and not bound to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: nothing is written through a shared mapping but by `slice_mut`, whose callers answer for it.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// So many bytes, counted while they are there. `None` if the system gives no memory.
+    pub fn map(len: usize, mapped: &Mapped) -> Option<Mapping> {
+        // SAFETY: an anonymous mapping at an address of the system's choice.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        // Fewer faults and fewer misses. A system without huge pages goes on with small ones.
+        // SAFETY: the mapping just made.
+        unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
+        mapped.fetch_add(len, Ordering::Relaxed);
+        Some(Mapping { base: base.cast(), len, mapped: Arc::clone(mapped) })
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Makes its pages.
+    fn touch(&mut self) {
+        for at in (0..self.len).step_by(4096) {
+            // SAFETY: in the mapping, which nobody else knows.
+            unsafe { self.base.add(at).write_volatile(0) };
+        }
+    }
+
+    /// Some of the bytes. There are as many.
+    pub fn slice(&self, at: usize, len: usize) -> &[u8] {
+        debug_assert!(at + len <= self.len);
+        // SAFETY: in the mapping, which the system has filled with zeros; nobody writes there while
+        // it is shared (see `slice_mut`).
+        unsafe { std::slice::from_raw_parts(self.base.add(at), len) }
+    }
+
+    /// Some of the bytes, to be written. There are as many.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes them meanwhile.
+    #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
+    pub unsafe fn slice_mut(&self, at: usize, len: usize) -> &mut [u8] {
+        debug_assert!(at + len <= self.len);
+        // SAFETY: in the mapping, and by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(at), len) }
+    }
+
+    /// All bytes, to be written by who has the mapping alone.
+    pub fn all_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the whole mapping, which nobody else has.
+        unsafe { std::slice::from_raw_parts_mut(self.base, self.len) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this handle's, and nobody has it any more.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+        self.mapped.fetch_sub(self.len, Ordering::Relaxed);
+    }
+}
+
+/// The thread that makes mappings ahead. It ends with this.
+#[derive(Debug)]
+pub struct Maker {
+    orders: Sender<()>,
+    made: Receiver<Mapping>,
+    /// One is on its way.
+    is_ordered: bool,
+}
+
+impl Maker {
+    /// Of mappings of this length. `None` if there is no such thread: then the application's meets
+    /// the page faults.
+    pub fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
+        let (orders, to_do) = mpsc::channel();
+        let (done, made) = mpsc::channel();
+        let mapped = Arc::clone(mapped);
+        let work = move || {
+            while to_do.recv().is_ok() {
+                let Some(mut mapping) = Mapping::map(len, &mapped) else { continue };
+                mapping.touch();
+                if done.send(mapping).is_err() {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new().name("veloc-mpi pages".into()).spawn(work).ok()?;
+        Some(Maker { orders, made, is_ordered: false })
+    }
+
+    /// Has one made, unless one is being made.
+    pub fn order(&mut self) {
+        if !self.is_ordered && self.orders.send(()).is_ok() {
+            self.is_ordered = true;
+        }
+    }
+
+    /// The one that was made, if it is there.
+    pub fn take(&mut self) -> Option<Mapping> {
+        let made = self.made.try_recv().ok()?;
+        self.is_ordered = false;
+        Some(made)
+    }
+}

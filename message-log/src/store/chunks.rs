@@ -1,0 +1,174 @@
+//! Chunks of the log that go into a checkpoint as regions of their own: nobody copies them to pack
+//! them, and those that the store has are read one after the other, so that a log that is larger
+//! than memory can be in a checkpoint, and come out of one.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::bytes::{Reader, Result, Writer};
+use crate::digest::digest;
+use crate::log::{Arena, Chunk, Keeper, Mapping, Payload, Source};
+
+/// A chunk's length and digest.
+type Mark = (u64, u64);
+
+/// Chunks that go into a checkpoint.
+#[derive(Debug)]
+pub struct Carried {
+    sources: Vec<Source>,
+    keeper: Option<Arc<Keeper>>,
+    /// The one that was looked at last, if it is not in memory.
+    window: Option<Arc<Mapping>>,
+}
+
+impl Carried {
+    /// These, in order.
+    pub fn new(sources: Vec<Source>, keeper: Option<Arc<Keeper>>) -> Carried {
+        Carried { sources, keeper, window: None }
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// The bytes of one that is in memory, where they stay.
+    pub fn here(&self, nth: usize) -> Option<&[u8]> {
+        let source = self.sources.get(nth)?;
+        Some(source.memory()?.slice(0, source.len()))
+    }
+
+    /// The bytes of one, which are there until another one is asked for.
+    ///
+    /// # Errors
+    /// The store has them not.
+    pub fn get(&mut self, nth: usize) -> Result<&[u8]> {
+        self.window = None;
+        let source = self.sources.get(nth).ok_or("there are not so many chunks")?;
+        match source.memory() {
+            Some(memory) => Ok(memory.slice(0, source.len())),
+            None => {
+                let memory = source.read(self.keeper.as_deref())?;
+                Ok(self.window.insert(memory).slice(0, source.len()))
+            }
+        }
+    }
+
+    /// What the log says of them.
+    ///
+    /// # Errors
+    /// As for [`Carried::get`].
+    pub fn write(sources: &[Source], to: &mut Writer) -> Result<()> {
+        to.len(sources.len());
+        for source in sources {
+            to.u64(source.len() as u64);
+            to.u64(source.digest()?);
+        }
+        Ok(())
+    }
+}
+
+/// Chunks that come out of a checkpoint, into an arena of their own.
+#[derive(Debug)]
+pub struct Incoming {
+    arena: Arena,
+    expected: Vec<Mark>,
+    come: Vec<Come>,
+    /// The one that is being read.
+    open: Option<(Rc<Chunk>, usize)>,
+}
+
+/// A chunk that was read.
+#[derive(Debug)]
+struct Come {
+    chunk: Rc<Chunk>,
+    mark: Mark,
+    /// Keeps it until the log has its payloads.
+    hold: Payload,
+}
+
+impl Incoming {
+    /// Those that the log says come with it.
+    ///
+    /// # Errors
+    /// It says nothing of the kind.
+    pub fn expected(from: &mut Reader<'_>, arena: Arena) -> Result<Incoming> {
+        let expected = marks(from)?;
+        Ok(Incoming { arena, expected, come: Vec::new(), open: None })
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Where the next one is to be put, which has so many bytes.
+    ///
+    /// # Errors
+    /// It is another one, or there is no memory.
+    pub fn place(&mut self, len: usize) -> Result<*mut u8> {
+        self.close();
+        match self.expected.get(self.come.len()) {
+            Some((expected, _)) if *expected == len as u64 => {}
+            expected => {
+                return Err(format!(
+                    "the log of messages is damaged: a chunk has {len} bytes, and {expected:?} is \
+                     expected"
+                ))
+            }
+        }
+        let (chunk, memory) = self.arena.take_in(len)?;
+        // SAFETY: nobody else has the memory yet: the chunk has no payload.
+        let at = unsafe { memory.slice_mut(0, len) }.as_mut_ptr();
+        self.open = Some((chunk, len));
+        Ok(at)
+    }
+
+    fn close(&mut self) {
+        let Some((chunk, len)) = self.open.take() else { return };
+        let hold = Payload::part(&chunk, 0, len);
+        let digest = hold.read(digest).unwrap_or_default();
+        self.arena.seal(Rc::clone(&chunk), len);
+        self.come.push(Come { chunk, mark: (len as u64, digest), hold });
+    }
+
+    /// All of them, if they are what the log says.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn complete(mut self, from: &mut Reader<'_>) -> Result<Chunks> {
+        self.close();
+        let expected = marks(from)?;
+        let come = self.come.iter().map(|come| come.mark);
+        if !come.eq(expected.iter().copied()) {
+            return Err("the log of messages is damaged: its chunks are others".to_owned());
+        }
+        Ok(Chunks { arena: self.arena, come: self.come })
+    }
+}
+
+fn marks(from: &mut Reader<'_>) -> Result<Vec<Mark>> {
+    from.list(16, |from| Ok((from.u64()?, from.u64()?)))
+}
+
+/// The chunks of a log that is being unpacked.
+#[derive(Debug, Default)]
+pub struct Chunks {
+    /// The memory of the log.
+    pub arena: Arena,
+    come: Vec<Come>,
+}
+
+impl Chunks {
+    /// The bytes of one of them that lie there.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn payload(&self, nth: u32, at: u64, len: u64) -> Result<Payload> {
+        let come = self.come.get(nth as usize).filter(|come| {
+            len > 0 && at.checked_add(len).is_some_and(|end| end <= come.hold.len() as u64)
+        });
+        let come = come.ok_or_else(|| format!("{len} bytes at {at} of chunk {nth}"))?;
+        Ok(Payload::part(&come.chunk, at as usize, len as usize))
+    }
+}

@@ -1,0 +1,300 @@
+//! The functions by which the checkpoint library gets at the log.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::bytes::Result;
+use super::targets::{Region, Regions};
+use super::Packaged;
+use crate::guard;
+use crate::log;
+use crate::refuse;
+use crate::state;
+
+/// How the checkpoint library gets at the log.
+#[repr(C)]
+#[allow(non_camel_case_types)]
+#[derive(Debug)]
+pub struct VELOC_Part_log_object {
+    write: unsafe extern "C" fn(
+        regions: *const Region,
+        count: usize,
+        written: *mut Written,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    forget: unsafe extern "C" fn(buffer: *mut c_void),
+    /// Where a chunk is that was written beside the bytes. Null: not in memory. With `reads` it is read
+    /// then, and there until the next one is asked for; else what is in memory stays until all are
+    /// forgotten.
+    chunk: unsafe extern "C" fn(
+        buffer: *mut c_void,
+        nth: usize,
+        reads: c_int,
+        at: *mut Range,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    /// Begins to read: how many chunks are wanted.
+    begin: unsafe extern "C" fn(
+        bytes: *const c_void,
+        len: usize,
+        chunks: *mut usize,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    /// Where the next chunk, which has so many bytes, is to be put.
+    place: unsafe extern "C" fn(
+        len: usize,
+        into: *mut *mut c_void,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    read: unsafe extern "C" fn(
+        bytes: *const c_void,
+        len: usize,
+        regions: *const Region,
+        count: usize,
+        reason: *mut c_char,
+        room: usize,
+    ) -> c_int,
+    leave: extern "C" fn(),
+}
+
+/// What the log was written as.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Written {
+    /// What is to be given to `forget`.
+    buffer: *mut c_void,
+    /// The bytes; null: there is nothing to be written.
+    bytes: *const c_void,
+    /// Their number.
+    len: usize,
+    /// How many chunks go beside them, each as a region of its own.
+    chunks: usize,
+}
+
+/// Bytes in memory.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Range {
+    bytes: *const c_void,
+    len: usize,
+}
+
+/// The version of [`VELOC_Part_log_object`] and of what its functions do.
+const INTERFACE: c_int = 2;
+
+static OBJECT: VELOC_Part_log_object = VELOC_Part_log_object {
+    write: write_object,
+    forget: forget_object,
+    chunk: chunk_object,
+    begin: begin_object,
+    place: place_object,
+    read: read_object,
+    leave: leave_object,
+};
+
+/// The log as an object of checkpoints. Not in the header: the checkpoint library is the only caller,
+/// and looks for it by its name. Null for another version of the interface.
+#[allow(non_snake_case)] // C's name.
+#[no_mangle]
+pub extern "C" fn VELOC_Part_log(interface: c_int) -> *const VELOC_Part_log_object {
+    match interface {
+        INTERFACE => &raw const OBJECT,
+        _ => std::ptr::null(),
+    }
+}
+
+/// # Safety
+/// `count` regions, room for what was written, and `room` bytes for a reason.
+unsafe extern "C" fn write_object(
+    regions: *const Region,
+    count: usize,
+    written: *mut Written,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    let nothing =
+        Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 };
+    // SAFETY: by the caller's promise.
+    let regions = unsafe { all(regions, count) };
+    let made = match state::has_no_parts() {
+        true => Ok(None),
+        false => state::with(|state| state.write_log(Regions(regions))).and_then(|made| made),
+    };
+    let (made, code) = match made {
+        Ok(None) => (nothing, 0),
+        Ok(Some(packaged)) => {
+            let chunks = packaged.chunks.count();
+            let buffer = Box::new(packaged);
+            let (bytes, len) = (buffer.bytes.as_ptr().cast(), buffer.bytes.len());
+            (Written { buffer: Box::into_raw(buffer).cast(), bytes, len, chunks }, 0)
+        }
+        Err(text) => {
+            // SAFETY: by the caller's promise.
+            unsafe { give_reason(&text, reason, room) };
+            (nothing, -1)
+        }
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { written.write(made) };
+    code
+}
+
+/// # Safety
+/// What `write_object` gave, once.
+unsafe extern "C" fn forget_object(buffer: *mut c_void) {
+    if !buffer.is_null() {
+        // SAFETY: by the caller's promise, it was made there.
+        drop(unsafe { Box::from_raw(buffer.cast::<Packaged>()) });
+    }
+}
+
+/// # Safety
+/// What `write_object` gave, with more than `nth` chunks; a range of the caller's, and `room` bytes for
+/// a reason.
+unsafe extern "C" fn chunk_object(
+    buffer: *mut c_void,
+    nth: usize,
+    reads: c_int,
+    at: *mut Range,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    // SAFETY: by the caller's promise, it was made there, and nobody else has it.
+    let packaged = unsafe { &mut *buffer.cast::<Packaged>() };
+    let chunks = &mut packaged.chunks;
+    let range = |bytes: &[u8]| Range { bytes: bytes.as_ptr().cast(), len: bytes.len() };
+    let find = || match reads {
+        0 => Ok(chunks.here(nth).map_or(Range { bytes: std::ptr::null(), len: 0 }, range)),
+        _ => chunks.get(nth).map(range),
+    };
+    let found = guard::caught(find).map_err(|panic| panic.text()).and_then(|found| found);
+    // SAFETY: by the caller's promise.
+    let found = found.map(|found| unsafe { at.write(found) });
+    // SAFETY: by the caller's promise.
+    unsafe { status(found, reason, room) }
+}
+
+/// # Safety
+/// `len` bytes, a number of the caller's, and `room` bytes for a reason.
+unsafe extern "C" fn begin_object(
+    bytes: *const c_void,
+    len: usize,
+    chunks: *mut usize,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    let bytes = unsafe { all(bytes.cast::<u8>(), len) };
+    let begun = state::with(|state| state.begin_reading(bytes)).and_then(|begun| begun);
+    // SAFETY: by the caller's promise.
+    let begun = begun.map(|count| unsafe { chunks.write(count) });
+    // SAFETY: as above.
+    unsafe { status(begun, reason, room) }
+}
+
+/// # Safety
+/// An address of the caller's, and `room` bytes for a reason. The chunk before was read.
+unsafe extern "C" fn place_object(
+    len: usize,
+    into: *mut *mut c_void,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    let placed = state::with(|state| match &mut state.store.incoming {
+        Some(incoming) => incoming.place(len),
+        None => Err("no log of messages is being read".into()),
+    });
+    let placed = placed.and_then(|placed| placed);
+    // SAFETY: by the caller's promise.
+    let placed = placed.map(|at| unsafe { into.write(at.cast()) });
+    // SAFETY: as above.
+    unsafe { status(placed, reason, room) }
+}
+
+/// # Safety
+/// `len` bytes, `count` regions, and `room` bytes for a reason.
+unsafe extern "C" fn read_object(
+    bytes: *const c_void,
+    len: usize,
+    regions: *const Region,
+    count: usize,
+    reason: *mut c_char,
+    room: usize,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    let (bytes, regions) = unsafe { (all(bytes.cast::<u8>(), len), all(regions, count)) };
+    let read = state::with(|state| state.read_log(bytes, Regions(regions))).and_then(|read| read);
+    // SAFETY: by the caller's promise.
+    unsafe { status(read, reason, room) }
+}
+
+/// The status of something, and the reason if it has failed.
+///
+/// # Safety
+/// There is room for so many bytes.
+unsafe fn status(done: Result<()>, reason: *mut c_char, room: usize) -> c_int {
+    match done {
+        Ok(()) => 0,
+        Err(text) => {
+            // SAFETY: by the caller's promise.
+            unsafe { give_reason(&text, reason, room) };
+            -1
+        }
+    }
+}
+
+/// The job of the checkpoint library ends: what it has of the log comes back.
+extern "C" fn leave_object() {
+    if !state::has_no_parts() {
+        // After a panic the log is lost anyway.
+        let _ = state::with(|state| {
+            state.arena.take_back();
+            if let Some(text) = state.arena.notice() {
+                refuse::say(&state.mpi, &text);
+            }
+        });
+    }
+    log::rest();
+}
+
+/// # Safety
+/// There are as many at this place, for as long as they are used.
+unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    match count {
+        0 => &[],
+        // SAFETY: by the caller's promise.
+        count => unsafe { std::slice::from_raw_parts(first, count) },
+    }
+}
+
+/// # Safety
+/// There is room for so many bytes.
+unsafe fn give_reason(text: &str, reason: *mut c_char, room: usize) {
+    refuse::keep(text);
+    let Some(most) = room.checked_sub(1) else { return };
+    let text = &text.as_bytes()[..text.len().min(most)];
+    // SAFETY: by the caller's promise; the text and its NUL fit.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), reason, text.len());
+        reason.add(text.len()).write(0);
+    }
+}
+
+/// Why a checkpoint that is taken now does not get the log, if it is refused.
+#[cfg(test)]
+pub(super) fn refusal() -> Option<String> {
+    let mut written =
+        Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 };
+    let mut reason = [0 as c_char; 400];
+    // SAFETY: no regions, and places of ours.
+    let code = unsafe {
+        let (text, room) = (reason.as_mut_ptr(), reason.len());
+        write_object(std::ptr::null(), 0, &mut written, text, room)
+    };
+    assert!(written.bytes.is_null());
+    let text = reason.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    (code != 0).then(|| String::from_utf8(text).unwrap())
+}
