@@ -119,8 +119,8 @@ missed_goals() {
     awk -F '"' '$2 == "what" { what = $4 } $2 == "reached" && /false/ { print what }' "$1"
 }
 
-# The step under way: its name, its beginning and its process.
-step_name='' step_begin='' step_process=''
+# The step under way: its name, its beginning, and what was in the background before its process.
+step_name='' step_begin='' step_before=''
 
 # step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, and not beyond the deadline. With
 # `goals_of` set to a file of results, the goals in it that were missed go into the table.
@@ -139,11 +139,11 @@ step() {
     echo
     echo "==> $name"
     # In the background, so that a signal to this script is heard at once.
+    step_name=$name step_begin=$begin step_before=$!
     timeout --kill-after=5 "$limit" "$@" &
-    step_name=$name step_begin=$begin step_process=$!
-    wait "$step_process"
+    wait "$!"
     status=$?
-    step_process=''
+    step_name=''
     case $status in
         0)
             result=ok
@@ -167,7 +167,9 @@ step() {
 # interrupted SIGNAL STATUS: ends the step under way, closes the table, and ends.
 interrupted() {
     trap '' INT TERM HUP
-    if [ -n "$step_process" ]; then
+    # A signal may come before the line after the one that starts a step, so only the shell knows.
+    local step_process=$!
+    if [ -n "$step_name" ] && [ "$step_process" != "$step_before" ]; then
         # It passes the signal on, and kills what does not end.
         kill -TERM "$step_process" 2> /dev/null
         wait "$step_process"
