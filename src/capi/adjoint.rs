@@ -116,8 +116,10 @@ const NO_SIZE: usize = 4096;
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int {
     let ended = guarded("VELOC_Adjoint_run", || {
+        UnderWay::check(&UNDER_WAY.lock())?;
         // SAFETY: the caller's promise.
-        let (settings, mut problem) = unsafe { understood(what) }?;
+        let (settings, mut problem) =
+            unsafe { understood(what) }.map_err(|error| run::decline(error, &Boundary))?;
         let _under_way = UnderWay::begin(&settings)?;
         run::run(&settings, &mut problem, &Boundary, &ASKED)
     });
@@ -206,13 +208,19 @@ static UNDER_WAY: LazyLock<Mutex<Option<[String; 2]>>> = LazyLock::new(|| Mutex:
 struct UnderWay;
 
 impl UnderWay {
+    /// Refuses a second one, from a callback. The others may not have come to this call.
+    fn check(under_way: &Option<[String; 2]>) -> Result<()> {
+        match under_way {
+            None => Ok(()),
+            Some([name, _]) => Err(Error::invalid(format!(
+                "the adjoint computation \"{name}\" is under way: there is one at a time"
+            ))),
+        }
+    }
+
     fn begin(settings: &Settings) -> Result<UnderWay> {
         let mut under_way = UNDER_WAY.lock();
-        if let Some([name, _]) = &*under_way {
-            return Err(Error::invalid(format!(
-                "the adjoint computation \"{name}\" is under way: there is one at a time"
-            )));
-        }
+        UnderWay::check(&under_way)?;
         *under_way = Some([settings.name.clone(), settings.name_of_adjoints()]);
         Ok(UnderWay)
     }
