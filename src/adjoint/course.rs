@@ -90,10 +90,19 @@ impl Course {
         self.check_settings("how often it fails")?;
         for (what, value) in [("mtbf", mtbf), ("write", write), ("turn", turn)] {
             if !(value.is_finite() && value > 0.0) {
-                return Err(Error::invalid(format!("{what} = {value}: it is more than 0 steps")));
+                return Err(Error::invalid(format!(
+                    "{what} = {value}: it is a finite number of steps above 0"
+                )));
             }
         }
-        self.threshold = Some(Threshold::new(write, mtbf, turn));
+        let threshold = Threshold::new(write, mtbf, turn);
+        if !(threshold.work.is_finite() && threshold.work > 0.0) {
+            return Err(Error::invalid(format!(
+                "mtbf = {mtbf:e} and write = {write:e}: their product is no number that can be \
+                 computed with"
+            )));
+        }
+        self.threshold = Some(threshold);
         self.plan.adjoint = None;
         Ok(())
     }

@@ -65,7 +65,10 @@ pub fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
             moves.push((useful[place].state, to));
         }
     }
-    let unkept = useful.iter().enumerate().filter(|(place, _)| !kept.iter().any(|k| k.0 == *place));
+    let unkept = useful
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| kept.binary_search_by_key(place, |k| k.0).is_err());
     free.extend(unkept.map(|(_, stored)| *stored));
     // The lowest is used first.
     free.sort_unstable_by_key(|stored| std::cmp::Reverse(stored.slot));

@@ -158,7 +158,7 @@ impl Adjoints {
         };
         for tier in TIERS {
             let (Some(newest), Some(there)) =
-                (self.common[tier as usize], &mut self.there[tier as usize])
+                (self.common[tier as usize], &self.there[tier as usize])
             else {
                 continue;
             };
@@ -168,8 +168,15 @@ impl Adjoints {
                     continue;
                 }
                 // What is still to be copied to persistent goes with a later one.
-                if shelf.retire(version, tier)? {
-                    there.remove(&version);
+                if !shelf.retire(version, tier)? {
+                    continue;
+                }
+                for tier in TIERS {
+                    // What was in scratch alone, and is not copied any more, comes to no other tier.
+                    let stays = shelf.has(version, tier as usize);
+                    if let Some(there) = self.there[tier as usize].as_mut().filter(|_| !stays) {
+                        there.remove(&version);
+                    }
                 }
             }
         }
@@ -234,7 +241,9 @@ mod tests {
     }
 
     fn process() -> Process {
-        let adjoints = Adjoints::new("x".into(), [Some(BTreeSet::new()), None], 0, None);
+        // There is a second tier, to which nothing of all that comes.
+        let there = [Some(BTreeSet::new()), Some(BTreeSet::new())];
+        let adjoints = Adjoints::new("x".into(), there, 0, None);
         Process { adjoints, directory: Directory::default(), stored: 0, told: Vec::new() }
     }
 

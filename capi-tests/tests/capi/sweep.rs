@@ -204,7 +204,7 @@ fn replays_are_compared_with_what_earlier_jobs_have_met() {
             run(&format!("fail={fail} expect=returned_-1")).succeed();
             let hashes = names(&job.scratch()).into_iter().filter(|n| n.starts_with("sweep.hashes-"));
             let hashes: Vec<String> = hashes.collect();
-            assert!(hashes.len() > 2, "{hashes:?}");
+            assert!(hashes.len() > 1, "{hashes:?}");
             run("drift=47 drifted=1 expect=state_47_is_not_what_it_was").succeed();
             // What is lost is not compared, and no reason to stop.
             std::fs::write(job.scratch().join(&hashes[0]), b"x").unwrap();
