@@ -298,7 +298,8 @@ module veloc
   ! `steps`, and step i goes from state i - 1 to state i. What is not given has the meaning of zero.
   ! The procedures are those of a module, or external.
   type :: VELOC_Adjoint
-    ! The name of the states in the store; that of stored adjoints is <name>.adjoint.
+    ! The name of the states in the store, of at most 119 bytes; <name>.adjoint is that of stored adjoints,
+    ! <name>.hashes that of hashes of states.
     character(len=256) :: name = ''
     ! Steps, and states that are stored at a time; both 1 or more.
     integer(c_int64_t) :: steps = 0, slots = 0

@@ -263,8 +263,9 @@ typedef struct VELOC_Adjoint {
      */
     size_t size;
     /**
-     * The name of the states in the store, as VELOC_Checkpoint; `<name>.adjoint` is that of stored
-     * adjoints. What else is stored under them is refused.
+     * The name of the states in the store, as VELOC_Checkpoint, of at most 119 bytes; `<name>.adjoint` is
+     * that of stored adjoints, `<name>.hashes` that of hashes of states. What else is stored under them
+     * is refused.
      */
     const char *name;
     /**
@@ -977,7 +978,8 @@ int VELOC_Schedule_cost(const struct VELOC_Schedule *schedule,
 int VELOC_Schedule_clone(const struct VELOC_Schedule *schedule, struct VELOC_Schedule **clone);
 
 /**
- * Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state.
+ * Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state, and
+ * 32 for a checksum.
  *
  * @param schedule  a schedule
  * @param bytes     gets the bytes; or NULL, to ask for their number
@@ -1003,7 +1005,7 @@ int VELOC_Schedule_pack(const struct VELOC_Schedule *schedule,
  * @param size      how many they are
  * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the bytes are not those of a
- *         schedule
+ *         schedule, of another version of the format, or have changed since they were written
  *
  * Source: an addition of this library.
  *
@@ -1194,7 +1196,7 @@ int64_t VELOC_Adjust(int64_t steps);
  * Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
  * and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or a later
  * one with as many processes, it goes on from what is left, at the least number of steps. Collective
- * under MPI.
+ * under MPI: all processes are given the same, but for `user` and the callbacks.
  *
  * The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
  * protected for it, and the store is as if there had been no run; before that, what is stored stays,
@@ -1204,7 +1206,8 @@ int64_t VELOC_Adjust(int64_t steps);
  * Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
  * other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
  * VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
- * it is first computed, and compared when it is computed or restored again.
+ * it is first computed, and compared when it is computed or restored again, also by a later job: the
+ * hashes of all states between two stored ones are stored before the second one.
  *
  * @param what  the computation
  * @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
@@ -1212,8 +1215,9 @@ int64_t VELOC_Adjust(int64_t steps);
  *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
  *         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
  *         store has what it had. What fails on one process ends the run on all, with the number of
- *         that process; if the others wait for it in their callbacks, it gets its error after 10 s or
- *         some steps, and should end the job (MPI_Abort)
+ *         that process; if a callback of its own has failed, or it cannot restore a state, and the others
+ *         wait for it in their callbacks, it gets its error after 10 s or some steps, and should end the
+ *         job (MPI_Abort)
  *
  * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
  * checkpointing technique for resilience".

@@ -14,13 +14,15 @@
  *   leave=1      no run comes to the end
  *   abort=1      who is told of a failure ends the job; prints "ended by <rank>"
  *   stop=RANK:N  this process asks for a stop after N steps, again and again until the end
+ *   device=1     the state is in device memory
+ *   differ=1     runs before, for which the last process is asked for something else: none begins
  *
  * State and adjoint are numbers; with a ring, each step takes the number of the process to the left.
  * The result is compared with that of a computation that keeps all states. Prints how many runs have
  * failed or stopped, the steps of the last run ("computed") and the first that its adjoint has taken, and
  * "done".
  */
-#include "../programs/check.h"
+#include "../programs/cuda.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -30,7 +32,7 @@ enum { MOST = 20000 };
 
 static struct {
     long steps, pace, within, at, stop;
-    int lone, stopper;
+    int lone, stopper, device;
 } options;
 
 static VELOC_Adjoint what;
@@ -38,6 +40,7 @@ static struct {
     int64_t number;
     uint64_t value;
 } state;
+static CUdeviceptr on_device;
 static uint64_t gradient;
 static int rank, size;
 static long computed;           /* steps */
@@ -61,6 +64,18 @@ static int deleted(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm, (void)key, (void)value, (void)extra;
     communicators--;
     return MPI_SUCCESS;
+}
+
+static void fetch(void)
+{
+    if (options.device)
+        CU(cuMemcpyDtoH_v2(&state, on_device, sizeof state));
+}
+
+static void put(void)
+{
+    if (options.device)
+        CU(cuMemcpyHtoD_v2(on_device, &state, sizeof state));
 }
 
 static void wait_us(long microseconds)
@@ -135,6 +150,7 @@ static int forward(void *user, int64_t from, int64_t to)
 {
     int64_t step;
     (void)user;
+    fetch();
     EQUAL(state.number, from);
     for (step = from + 1; step <= to; step++) {
         state.value = next(state.value, step);
@@ -146,12 +162,14 @@ static int forward(void *user, int64_t from, int64_t to)
             return VELOC_FAILURE;
     }
     state.number = to;
+    put();
     return VELOC_SUCCESS;
 }
 
 static int adjoint(void *user, int64_t step)
 {
     (void)user;
+    fetch();
     EQUAL(state.number, step - 1);
     if (!turned)
         first = (long)step;
@@ -160,13 +178,15 @@ static int adjoint(void *user, int64_t step)
         gradient = 1;
     gradient = back(gradient, state.value, step);
     state.number = -1;
+    put();
     return passed();
 }
 
 static int protect(void *user)
 {
+    void *memory = options.device ? (void *)(uintptr_t)on_device : (void *)&state;
     (void)user;
-    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, &state, 1, sizeof state));
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, memory, 1, sizeof state));
     OK(VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, &gradient, 1, sizeof gradient));
     return VELOC_SUCCESS;
 }
@@ -182,6 +202,7 @@ static int run(void)
     int status;
     state.number = 0;
     state.value = first_value();
+    put();
     turned = drifted = 0;
     status = VELOC_Adjoint_run(&what);
     set_full(0);
@@ -223,6 +244,48 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
     return status;
 }
 
+static int fails(void *user)
+{
+    (void)user;
+    return VELOC_FAILURE;
+}
+
+/* The last process is asked for something else, or for what cannot be: all are told what, and who. */
+static void differ(void)
+{
+    const VELOC_Adjoint good = what;
+    const int last = rank == size - 1;
+#define DIFFER(change, words)                      \
+    do {                                           \
+        what = good;                               \
+        if (last)                                  \
+            what.change;                           \
+        REFUSED(VELOC_Adjoint_run(&what), words);  \
+    } while (0)
+    EQUAL(size, 2);
+    DIFFER(name = "other", "name = \"ring\" (process 0), \"other\" (process 1)");
+    DIFFER(steps = 301, "steps = 300 (process 0), 301 (process 1)");
+    DIFFER(slots = 9, "slots = 8 (process 0), 9 (process 1)");
+    DIFFER(resilience_distance = 0, "resilience_distance = 60 (process 0), 0 (process 1)");
+    DIFFER(adjoint_distance = 3, "adjoint_distance = 25 (process 0), 3 (process 1)");
+    DIFFER(rule = VELOC_RULE_MONOTONE, "rule = 0 (process 0), 2 (process 1)");
+    DIFFER(flags = VELOC_VERIFY_REPLAY, "VELOC_VERIFY_REPLAY = 0 (process 0), 1 (process 1)");
+    DIFFER(tag = 5, "tag = 0 (process 0), 5 (process 1)");
+    DIFFER(time_limit = 1.5, "time_limit = 0 (process 0), 1.5 (process 1)");
+    DIFFER(mtbf = 100, "mtbf = 0 (process 0), 100 (process 1)");
+    DIFFER(size = 8, last ? "size = 8" : "process 1: size = 8");
+    DIFFER(rule = 7, last ? "rule 7" : "process 1: rule 7");
+    DIFFER(name = NULL, last ? "NULL" : "process 1: name is NULL");
+    DIFFER(forward = NULL, last ? "forward" : "process 1: the callback forward is NULL");
+    DIFFER(protect = fails, last ? "protect" : "process 1: the callback protect returned -1");
+    what = good;
+    REFUSED(VELOC_Adjoint_run(last ? NULL : &what), last ? "NULL" : "process 1: what is NULL");
+    /* And what is wrong everywhere. */
+    what.steps = 0;
+    REFUSED(VELOC_Adjoint_run(&what), "steps = 0");
+    what = good;
+}
+
 int main(int argc, char **argv)
 {
     const char *kinds = option(argc, argv, "kinds", "");
@@ -243,6 +306,7 @@ int main(int argc, char **argv)
     options.at = number(argc, argv, "at", 0);
     options.within = number(argc, argv, "within", 1000);
     options.lone = number(argc, argv, "lone", 0) != 0;
+    options.device = number(argc, argv, "device", 0) != 0;
     CHECK(sscanf(stop, "%d:%ld", &options.stopper, &options.stop) == 2);
     CHECK(options.steps < MOST);
     what.size = sizeof what;
@@ -257,10 +321,16 @@ int main(int argc, char **argv)
     what.adjoint = adjoint;
     snprintf(text, sizeof text, "%s/scratch-%d", option(argc, argv, "dir", "."), rank);
     setenv("VELOC_SCRATCH", text, 1);
+    if (options.device) {
+        cuda_start();
+        on_device = device_memory(sizeof state);
+    }
     MPI_Comm_create_keyval(copied, deleted, &key, NULL);
     MPI_Comm_set_attr(MPI_COMM_WORLD, key, NULL);
     OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
     before = communicators;
+    if (number(argc, argv, "differ", 0))
+        differ();
     while (times-- > 0) {
         status = run_with_fault(&seed, kinds, abort);
         failed += status == VELOC_FAILURE;

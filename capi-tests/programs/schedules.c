@@ -8,6 +8,8 @@
  */
 #include "check.h"
 
+#include <math.h>
+
 enum { MOST = 4096 };
 
 static uint64_t forward(uint64_t state, int64_t step)
@@ -68,7 +70,15 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_end(schedule), "known: 100");
     REFUSED(VELOC_Schedule_set_disk(schedule, 0, 1, 1), "0 slots on disk");
     REFUSED(VELOC_Schedule_set_disk(schedule, 1, -1, 1), "write cost -1");
+    REFUSED(VELOC_Schedule_set_disk(schedule, 1, 1, NAN), "read cost NaN: 0 to 1000000");
+    REFUSED(VELOC_Schedule_set_disk(schedule, INT64_MAX, 1, 1), "9223372036854775807 slots on disk");
+    REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 19), "95 of the 100 steps|20");
+    REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 0), "resilience distance 0: it is 1 or more");
+    REFUSED(VELOC_Schedule_set_adjoint_distance(schedule, -2), "adjoint distance -2: it is 1 or more");
+    REFUSED(VELOC_Schedule_set_rule(schedule, 4), "rule 4");
     REFUSED(VELOC_Schedule_set_failures(schedule, 0, 1, 1), "mtbf = 0");
+    REFUSED(VELOC_Schedule_set_failures(schedule, NAN, 1, 1), "mtbf = NaN");
+    REFUSED(VELOC_Schedule_set_failures(schedule, 1e300, 1e300, 1), "mtbf = 1e300 and write = 1e300");
     REFUSED(VELOC_Schedule_least_distance(schedule, NULL), "NULL");
     REFUSED(VELOC_Schedule_resume(schedule, beyond, 2, -1), "state 101 of slot 1: the states are 0 to 100");
     REFUSED(VELOC_Schedule_resume(schedule, negative, 2, -1), "state -7 of slot 0");
@@ -87,6 +97,19 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_pack(NULL, NULL, &size), "schedule is NULL");
     OK(VELOC_Schedule_resume(schedule, fit, 3, 100));
     OK(VELOC_Schedule_free(schedule));
+    REFUSED(VELOC_Schedule_create(0, 5, &schedule), "steps = 0: 1 to 281474976710656 are possible");
+    REFUSED(VELOC_Schedule_create(-9, 5, &schedule), "steps = -9");
+    REFUSED(VELOC_Schedule_create(INT64_MAX, 5, &schedule), "steps = 9223372036854775807");
+    REFUSED(VELOC_Schedule_create(9, 0, &schedule), "slots = 0");
+    REFUSED(VELOC_Schedule_create(9, INT64_MIN, &schedule), "slots = -9223372036854775808");
+    /* Numbers that fit nowhere are as large as can be. */
+    OK(VELOC_Schedule_create(INT64_C(1) << 48, 1, &schedule));
+    OK(VELOC_Schedule_cost(schedule, &cost));
+    CHECK(cost.advances == INT64_MAX && cost.forward_evaluations == INT64_MAX);
+    OK(VELOC_Schedule_free(schedule));
+    EQUAL(VELOC_Numforw(INT64_C(1) << 48, 1), -1);
+    EQUAL(VELOC_Maxrange(INT64_MAX, INT64_MAX), -1);
+    EQUAL(VELOC_Adjust(INT64_MAX), -1);
     REFUSED(VELOC_Schedule_unpack(NULL, 3, &schedule), "NULL");
     REFUSED(VELOC_Schedule_unpack("VSch\1", 5, &schedule), "version 1");
     REFUSED(VELOC_Schedule_unpack("VSch\2", 5, &schedule), "5 bytes are too few");

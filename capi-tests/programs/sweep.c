@@ -10,6 +10,7 @@
  *   stop=N     VELOC_Adjoint_stop is called after N steps
  *   fail=N     the callback fails after N steps
  *   drift=N    step N gives another state each time
+ *   drifted=1  it gives the same wrong one each time
  *   runs=N     so often, one after the other, in one job; the store is left empty by each
  *   versions=1 runs of structures of other sizes before
  *   misuse=1   whatever must be refused is tried in the callbacks
@@ -22,12 +23,13 @@
  */
 #include "cuda.h"
 
+#include <math.h>
 #include <stddef.h>
 
 enum { MOST = 100000 };
 
 static struct {
-    long steps, bytes, stop, fail, drift, misuse;
+    long steps, bytes, stop, fail, drift, drifted, misuse;
     int device;
 } options;
 
@@ -122,7 +124,7 @@ static int forward(void *user, int64_t from, int64_t to)
     for (step = from + 1; step <= to; step++) {
         value = next(value, step);
         if (step == options.drift)
-            value += (uint64_t)drifts++;
+            value += options.drifted ? 1 : (uint64_t)drifts++;
         if (passed() != VELOC_SUCCESS)
             return VELOC_FAILURE;
     }
@@ -222,6 +224,7 @@ static void other_versions(void)
 static void refuse(void)
 {
     VELOC_Adjoint bad;
+    char name[121] = "";
     REFUSED(VELOC_Adjoint_run(NULL), "NULL");
     REFUSED(VELOC_Adjoint_protect(0, 0, memory, 1, 1), "no adjoint computation");
 #define BAD(change, words)                           \
@@ -234,15 +237,28 @@ static void refuse(void)
     BAD(size = offsetof(VELOC_Adjoint, mtbf) + 4, "size = ");
     BAD(size = SIZE_MAX, "size = ");
     BAD(name = NULL, "name|NULL");
-    BAD(name = "a b", "a b");
+    BAD(name = "a b", "the name \"a b\" of");
+    BAD(name = "", "the name \"\" of");
+    /* With the ending of stored adjoints no name of a checkpoint is longer. */
+    memset(name, 'n', 120);
+    BAD(name = name, "has 120 bytes|119 are possible");
+    name[119] = '\0';
+    BAD(name = name; bad.steps = 0, "steps = 0");
     BAD(steps = 0, "steps = 0");
     BAD(steps = -4, "steps = -4");
     BAD(slots = 0, "slots = 0");
     BAD(slots = -1, "slots = -1");
-    BAD(resilience_distance = -1, "distance -1");
+    BAD(slots = INT64_MAX, "slots = 9223372036854775807");
+    BAD(steps = INT64_MAX, "steps = 9223372036854775807");
+    BAD(resilience_distance = -1, "resilience_distance = -1: it is 0, for any number of steps, or more");
     BAD(resilience_distance = 1, "resilience distance of 1");
-    BAD(adjoint_distance = -3, "distance -3");
-    BAD(mtbf = 100, "distance 12 and mtbf = 100");
+    BAD(adjoint_distance = -3, "adjoint_distance = -3: it is 0, for the resilience distance, or more");
+    BAD(mtbf = 100, "write_cost = 0: mtbf, write_cost and turn_cost are");
+    BAD(mtbf = -INFINITY, "mtbf = -inf: ");
+    BAD(turn_cost = NAN, "mtbf = 0: mtbf, write_cost and turn_cost are");
+    bad = what;
+    bad.mtbf = bad.write_cost = bad.turn_cost = 100;
+    REFUSED(VELOC_Adjoint_run(&bad), "adjoint_distance = 12 and mtbf = 100");
     bad = what;
     bad.adjoint_distance = 0;
     bad.write_cost = 2;
@@ -251,6 +267,8 @@ static void refuse(void)
     REFUSED(VELOC_Adjoint_run(&bad), "turn_cost = 0");
     BAD(rule = 4, "rule 4");
     BAD(flags = 2, "flags are 2");
+    BAD(rule = -1, "rule -1");
+    BAD(time_limit = NAN, "time_limit = NaN seconds");
     BAD(time_limit = -1, "time_limit = -1 seconds: it is 0 (none) or more");
     BAD(protect = NULL, "protect|NULL");
     BAD(forward = NULL, "forward|NULL");
@@ -274,6 +292,7 @@ int main(int argc, char **argv)
     options.stop = number(argc, argv, "stop", -1);
     options.fail = number(argc, argv, "fail", -1);
     options.drift = number(argc, argv, "drift", -1);
+    options.drifted = number(argc, argv, "drifted", 0);
     options.misuse = number(argc, argv, "misuse", 0);
     CHECK(options.steps < MOST);
     what.size = sizeof what;

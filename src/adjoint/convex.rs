@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use super::binomial::beta;
+use super::binomial::{beta, repetitions};
 use super::bound;
 
 /// What it costs to reverse steps. Compared in this order.
@@ -28,6 +28,15 @@ impl Cost {
         }
         // Not feasible, so that the product is less than l.
         Cost { excess: l - slots * d, advances: bound::advances(l, slots, u64::MAX) }
+    }
+
+    /// What it would cost to reverse `l >= 1` steps with `slots` slots if states came into them without
+    /// the way there: no less than it costs with any states that may be there. Of the pieces with 1 to
+    /// `slots` slots, `β(slots, r + 1) - 1` steps cost at most `r` advances each.
+    pub fn without_ways(l: u64, slots: u64) -> Cost {
+        let r = u128::from(repetitions(l + 1, slots).0 - 1);
+        let all = r * u128::from(l + 1) + 1;
+        Cost { excess: 0, advances: all - beta(slots + 1, r as u64) }
     }
 
     fn times(self, steps: u64) -> Cost {
@@ -145,8 +154,13 @@ impl Convex {
     /// The state at which this and `rest`, a convex function of the same, are least together, from
     /// where it begins to `last`.
     pub fn least_with(&self, last: u64, rest: impl Fn(u64) -> Cost) -> (u64, Cost) {
+        self.least_from(self.from, last, rest)
+    }
+
+    /// The same from `first` on, which is where the function is defined.
+    pub fn least_from(&self, first: u64, last: u64, rest: impl Fn(u64) -> Cost) -> (u64, Cost) {
         let whole = |state: u64| self.at(state) + rest(state);
-        let (mut low, mut high) = (self.from, last);
+        let (mut low, mut high) = (first, last);
         while low < high {
             let middle = low + (high - low) / 2;
             if whole(middle + 1) < whole(middle) {

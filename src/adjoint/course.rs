@@ -91,10 +91,19 @@ impl Course {
         for (what, value) in [("mtbf", mtbf), ("write_cost", write_cost), ("turn_cost", turn_cost)]
         {
             if !(value.is_finite() && value > 0.0) {
-                return Err(Error::invalid(format!("{what} = {value}: it is more than 0 steps")));
+                return Err(Error::invalid(format!(
+                    "{what} = {value}: it is a finite number of steps above 0"
+                )));
             }
         }
-        self.threshold = Some(Threshold::new(write_cost, mtbf, turn_cost));
+        let threshold = Threshold::new(write_cost, mtbf, turn_cost);
+        if !(threshold.work.is_finite() && threshold.work > 0.0) {
+            return Err(Error::invalid(format!(
+                "mtbf = {mtbf:e} and write_cost = {write_cost:e}: their product is no number that can be \
+                 computed with"
+            )));
+        }
+        self.threshold = Some(threshold);
         self.plan.adjoint = None;
         Ok(())
     }

@@ -40,9 +40,13 @@ fn what_excludes_each_other_is_refused() {
     }
     course.set_disk(3, 2.0, 0.0004).unwrap();
     assert!(message(course.set_resilience(30)).contains("disk"));
-    assert!(message(course.set_failures(0.0, 1.0, 1.0)).contains("mtbf = 0"));
-    assert!(message(course.set_failures(1.0, -2.0, 1.0)).contains("write_cost = -2"));
+    assert!(message(course.set_failures(0.0, 1.0, 1.0)).contains("mtbf = 0: it is a finite"));
+    assert!(message(course.set_failures(1.0, f64::INFINITY, 1.0)).contains("write_cost = inf"));
     assert!(message(course.set_failures(1.0, 1.0, f64::NAN)).contains("turn_cost = NaN"));
+    // A schedule with such a number could not be packed.
+    for extreme in [1e300, 1e-300] {
+        assert!(message(course.set_failures(extreme, extreme, 1.0)).contains("product"));
+    }
     assert!(message(course.end()).contains("known: 100"));
     let mut course = Course::new(100, 5).unwrap();
     course.set_resilience(30).unwrap();

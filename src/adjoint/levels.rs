@@ -4,6 +4,7 @@
 //! have the numbers from 0 on, those on disk the numbers from the number of slots in memory on.
 
 use std::cell::OnceCell;
+use std::collections::HashSet;
 
 use super::disk::{Disk, Levels, Next};
 use super::schedule::{Action, Done, Plan, Stored};
@@ -66,8 +67,8 @@ impl TwoLevel {
             on_disk.clear();
         }
         let unused = on_disk.iter().map(|stored| stored.slot + 1).max().unwrap_or(plan.slots);
-        let free = (plan.slots..unused).rev();
-        let free = free.filter(|slot| on_disk.iter().all(|stored| stored.slot != *slot)).collect();
+        let used: HashSet<u64> = on_disk.iter().map(|stored| stored.slot).collect();
+        let free = (plan.slots..unused).rev().filter(|slot| !used.contains(slot)).collect();
         TwoLevel {
             levels: OnceCell::new(),
             plan,

@@ -15,7 +15,8 @@
 //! where the slots are those that are free once the adjoint is there. The least is found by dynamic
 //! programming over the survivors: for each number of kept states, the cost of all before some `x` is
 //! a convex function of `x` for each choice of states (`convex`), and choices that are nowhere
-//! better than another are left out.
+//! better than another are left out. So are those that could not become better than keeping all states,
+//! even if the ways to what is stored behind them cost nothing: as a rule few are left.
 //!
 //! If too few states are left to keep the resilience distance, it is exceeded by as little as can be.
 
@@ -65,7 +66,10 @@ pub fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
             moves.push((useful[place].state, to));
         }
     }
-    let unkept = useful.iter().enumerate().filter(|(place, _)| !kept.iter().any(|k| k.0 == *place));
+    let unkept = useful
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| kept.binary_search_by_key(place, |k| k.0).is_err());
     free.extend(unkept.map(|(_, stored)| *stored));
     // The lowest is used first.
     free.sort_unstable_by_key(|stored| std::cmp::Reverse(stored.slot));
@@ -112,10 +116,9 @@ fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
     if longest == 1 {
         return vec![(0, 0)];
     }
-    let first = Choice { cost: Convex::reversal(fine, slots, d), last: 0, before: None };
-    // The chain of state 0 alone.
-    let mut best = (Cost::of_sweep(fine, slots, d), fine, Rc::new(first.clone()), 0);
-    let mut choices = vec![Rc::new(first)];
+    let first = Rc::new(Choice { cost: Convex::reversal(fine, slots, d), last: 0, before: None });
+    let mut best = best_of_all(plan, &states[..longest], fine, &first);
+    let mut choices = vec![first];
     for length in 2..=longest {
         // Slots for what lies beyond the last of so many states.
         let left = slots - length as u64 + 1;
@@ -124,6 +127,14 @@ fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
         for (last, &Stored { state, .. }) in states.iter().enumerate().skip(1) {
             while let Some(choice) = behind.next_if(|choice| choice.last < last) {
                 add(&mut open, choice.clone(), state);
+            }
+            // What cannot become cheaper than the best that is known, wherever the next state is kept.
+            open.retain(|before| {
+                let rest = |from: u64| Cost::without_ways(fine - from, left);
+                before.cost.least_from(state, fine - 1, rest).1 < best.0
+            });
+            if open.is_empty() && behind.peek().is_none() {
+                break;
             }
             let mut ending = Vec::new();
             for before in &open {
@@ -145,6 +156,32 @@ fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
         choices = longer;
     }
     unwind(plan, states, best)
+}
+
+/// The best of the chains that have all of the first states, of state 0 alone up to all of them, each moved
+/// on if that is better: its cost, the state to which the last is moved, the choice before it, and its
+/// place. As a rule nothing is better, which others need only be looked at for as long as they may be.
+fn best_of_all(
+    plan: &Plan,
+    states: &[Stored],
+    fine: u64,
+    first: &Rc<Choice>,
+) -> (Cost, u64, Rc<Choice>, usize) {
+    let (slots, d) = (plan.slots, plan.resilience);
+    let mut best = (Cost::of_sweep(fine, slots, d), fine, first.clone(), 0);
+    let mut chain = first.clone();
+    for (last, &Stored { state, .. }) in states.iter().enumerate().skip(1) {
+        let left = slots - last as u64;
+        let moved = chain.cost.moved_from(state);
+        let rest = |from: u64| Cost::of_sweep(fine - from, left, d);
+        let (to, cost) = moved.least_with(fine - 1, rest);
+        if cost < best.0 {
+            best = (cost, to, chain.clone(), last);
+        }
+        let cost = moved.followed_by(&Convex::reversal(fine - state, left, d), fine);
+        chain = Rc::new(Choice { cost, last, before: Some(chain) });
+    }
+    best
 }
 
 /// Adds a choice, unless one of the others is as good from `state` on; and drops those of them that are
@@ -303,5 +340,30 @@ mod tests {
         let mut schedule = resume(Plan { resilience: 30, ..plan(100, 5) }, &survivors).unwrap();
         let mut player = Player::with(&states, 64, None);
         assert_eq!(player.play(&mut schedule).advances, 119);
+    }
+
+    /// With as many slots as large computations have, at no more steps than are left without the crash.
+    /// Catches choices that are looked at without end: a million and more would be.
+    #[test]
+    fn many_slots() {
+        let plan = plan(200_000, 600);
+        let mut schedule = Schedule::new(plan);
+        while schedule.fine() == plan.steps {
+            schedule.next_action();
+        }
+        for places in [0, 70_000] {
+            let fine = schedule.fine() - places;
+            while schedule.fine() > fine {
+                schedule.next_action();
+            }
+            let states = schedule.stored().to_vec();
+            let survivors = Survivors { states, adjoint: Some(fine), at_start: false };
+            let mut resumed = resume(plan, &survivors).unwrap();
+            let mut left = schedule.clone();
+            let before = left.done().advances;
+            while left.next_action() != Action::Terminate {}
+            while resumed.next_action() != Action::Terminate {}
+            assert!(resumed.done().advances <= left.done().advances - before);
+        }
     }
 }

@@ -32,8 +32,9 @@ use crate::sync::Mutex;
 pub struct VELOC_Adjoint {
     /// The size of this structure, `sizeof(VELOC_Adjoint)`.
     pub size: usize,
-    /// The name of the states in the store, as VELOC_Checkpoint; `<name>.adjoint` is that of stored
-    /// adjoints. What else is stored under them is refused.
+    /// The name of the states in the store, as VELOC_Checkpoint, of at most 119 bytes; `<name>.adjoint` is
+    /// that of stored adjoints, `<name>.hashes` that of hashes of states. What else is stored under them
+    /// is refused.
     pub name: *const c_char,
     /// Steps of the forward sweep; 1 or more.
     pub steps: i64,
@@ -87,7 +88,7 @@ const NO_SIZE: usize = 4096;
 /// Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
 /// and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or a later
 /// one with as many processes, it goes on from what is left, at the least number of steps. Collective
-/// under MPI.
+/// under MPI: all processes are given the same, but for `user` and the callbacks.
 ///
 /// The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
 /// protected for it, and the store is as if there had been no run; before that, what is stored stays,
@@ -97,7 +98,8 @@ const NO_SIZE: usize = 4096;
 /// Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
 /// other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
 /// VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
-/// it is first computed, and compared when it is computed or restored again.
+/// it is first computed, and compared when it is computed or restored again, also by a later job: the
+/// hashes of all states between two stored ones are stored before the second one.
 ///
 /// @param what  the computation
 /// @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
@@ -105,8 +107,9 @@ const NO_SIZE: usize = 4096;
 ///         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
 ///         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
 ///         store has what it had. What fails on one process ends the run on all, with the number of
-///         that process; if the others wait for it in their callbacks, it gets its error after 10 s or
-///         some steps, and should end the job (MPI_Abort)
+///         that process; if a callback of its own has failed, or it cannot restore a state, and the others
+///         wait for it in their callbacks, it gets its error after 10 s or some steps, and should end the
+///         job (MPI_Abort)
 ///
 /// Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
 /// checkpointing technique for resilience".
@@ -116,8 +119,10 @@ const NO_SIZE: usize = 4096;
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int {
     let ended = guarded("VELOC_Adjoint_run", || {
+        UnderWay::check(&UNDER_WAY.lock())?;
         // SAFETY: the caller's promise.
-        let (settings, mut problem) = unsafe { understood(what) }?;
+        let (settings, mut problem) =
+            unsafe { understood(what) }.map_err(|error| run::decline(error, &Boundary))?;
         let _under_way = UnderWay::begin(&settings)?;
         run::run(&settings, &mut problem, &Boundary, &ASKED)
     });
@@ -206,13 +211,19 @@ static UNDER_WAY: LazyLock<Mutex<Option<[String; 2]>>> = LazyLock::new(|| Mutex:
 struct UnderWay;
 
 impl UnderWay {
+    /// Refuses a second one, from a callback. The others may not have come to this call.
+    fn check(under_way: &Option<[String; 2]>) -> Result<()> {
+        match under_way {
+            None => Ok(()),
+            Some([name, _]) => Err(Error::invalid(format!(
+                "the adjoint computation \"{name}\" is under way: there is one at a time"
+            ))),
+        }
+    }
+
     fn begin(settings: &Settings) -> Result<UnderWay> {
         let mut under_way = UNDER_WAY.lock();
-        if let Some([name, _]) = &*under_way {
-            return Err(Error::invalid(format!(
-                "the adjoint computation \"{name}\" is under way: there is one at a time"
-            )));
-        }
+        UnderWay::check(&under_way)?;
         *under_way = Some([settings.name.clone(), settings.name_of_adjoints()]);
         Ok(UnderWay)
     }

@@ -279,7 +279,8 @@ pub unsafe extern "C" fn VELOC_Schedule_clone(
     })
 }
 
-/// Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state.
+/// Writes where a schedule stands, for VELOC_Schedule_unpack. Takes some bytes for each stored state, and
+/// 32 for a checksum.
 ///
 /// @param schedule  a schedule
 /// @param bytes     gets the bytes; or NULL, to ask for their number
@@ -329,7 +330,7 @@ pub unsafe extern "C" fn VELOC_Schedule_pack(
 /// @param size      how many they are
 /// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, or the bytes are not those of a
-///         schedule
+///         schedule, of another version of the format, or have changed since they were written
 ///
 /// Source: an addition of this library.
 ///

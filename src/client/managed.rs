@@ -28,6 +28,16 @@ impl Client {
         !self.engine.config.ephemeral
     }
 
+    /// Whether there is a tier of files, of those that outlive the job.
+    pub fn has_tier(&self, tier: FileTier) -> bool {
+        let files = &self.engine.files;
+        self.keeps_files()
+            && match tier {
+                FileTier::Scratch => files.has_scratch(),
+                FileTier::Persistent => files.has_persistent(),
+            }
+    }
+
     /// Whether nothing is open, and a name is one.
     pub fn check_idle(&self, name: &str) -> Result<()> {
         names::validate_name(name).and_then(|()| self.must_be_idle())
@@ -135,17 +145,33 @@ impl Client {
         Ok(())
     }
 
-    /// Whether a version has a file in its place in a tier, and in scratch no parities of it are still
-    /// to be made, where all versions get some.
+    /// Whether a version has a file in its place in a tier.
     pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
-        let protects = self.engine.erasure.get().is_some()
-            && self.engine.config.ec_interval == Some(0)
-            && tier == FileTier::Scratch;
-        let find = |state: &State| {
-            state.find(name, version).filter(|_| state.has_file(name, version, tier))
-        };
-        let id = self.engine.catalog.look(find);
-        id.is_some_and(|id| !protects || self.engine.fate_of_parities(id) != Fate::Open)
+        self.engine.catalog.look(|state| state.has_file(name, version, tier))
+    }
+
+    /// Whether this process has its parities of a version.
+    pub fn has_parities(&self, name: &str, version: i32) -> bool {
+        let Some(node) = self.engine.erasure.get() else { return false };
+        match self.engine.catalog.look(|state| state.has_taken(name, version)) {
+            true => node.fate(&(name.into(), version)) == Fate::There,
+            // Those of an earlier job are known by their file alone.
+            false => self.engine.files.has_parities(name, version),
+        }
+    }
+
+    /// The same, or it will have, as far as it knows.
+    pub fn may_have_parities(&self, name: &str, version: i32) -> bool {
+        let node = self.engine.erasure.get();
+        self.has_parities(name, version)
+            || node.is_some_and(|node| node.may_protect(&(name.into(), version)))
+    }
+
+    /// Whether, where parities are made at intervals, versions of a name are to be chosen for that.
+    pub fn choose_parities_from(&self, name: &str, may: bool) {
+        if let Some(node) = self.engine.erasure.get() {
+            node.choose_from(name, may);
+        }
     }
 
     /// Removes a version's file from a tier, unless it is in use. Whether it is gone.

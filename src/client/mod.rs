@@ -3,6 +3,7 @@
 //! [`Client`] checks that calls come in order and that everything they name exists, then calls the
 //! engine. [`regions`] knows what is protected, [`callbacks`] what the application does for it.
 
+pub mod aside;
 pub mod callbacks;
 pub mod managed;
 pub mod message_chunks;

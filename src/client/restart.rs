@@ -509,7 +509,7 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 }
 
 /// Memory for the bytes of an object.
-fn zeros(len: u64) -> Result<Vec<u8>> {
+pub(super) fn zeros(len: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(len).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
     bytes

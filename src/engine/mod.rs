@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | [`capture`] | the application's | finds room, then copies to the first tier |
 //! | [`copy`] | the application's | between application memory and the memory tiers |
+//! | `aside` | the application's | between application memory and memory that is in no tier |
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
 //! | [`loan`] | a worker | what the application lends, to the host buffer |
@@ -38,6 +39,7 @@ pub mod spool;
 pub mod storage;
 pub mod transfer;
 
+mod aside;
 mod lifecycle;
 mod prune;
 

@@ -57,6 +57,8 @@ struct Now {
     progress: Progress,
     /// When it was last decided that a version is to be encoded.
     decided: Instant,
+    /// Of these names no version is chosen.
+    passed_over: BTreeSet<String>,
     /// It has been said that checkpoints are not protected any more.
     said: bool,
     stopping: bool,
@@ -107,7 +109,13 @@ impl Node {
             (_, Some(_)) => Choice::Others,
         };
         let progress = Progress::new(place.own, place.members.len(), settings.parities, choice);
-        let now = Now { progress, decided: Instant::now(), said: false, stopping: false };
+        let now = Now {
+            progress,
+            decided: Instant::now(),
+            passed_over: BTreeSet::new(),
+            said: false,
+            stopping: false,
+        };
         let known = Arc::new(Known {
             own,
             cards,
@@ -191,7 +199,9 @@ impl Node {
     pub fn complete(&self, name: &str, version: i32) {
         self.step(|now, settings| {
             let leads = self.known.place.leader.is_none() && settings.interval > 0;
-            let due = leads && now.decided.elapsed() >= Duration::from_secs(settings.interval);
+            let due = leads
+                && now.decided.elapsed() >= Duration::from_secs(settings.interval)
+                && !now.passed_over.contains(name);
             if due {
                 now.decided = Instant::now();
             }
@@ -203,6 +213,14 @@ impl Node {
                      version {version} on, nothing is protected from the loss of a scratch directory"
                 );
             }
+        });
+    }
+
+    /// Whether a version of a name may be the one that is encoded after an interval.
+    pub fn choose_from(&self, name: &str, may: bool) {
+        self.step(|now, _| match may {
+            true => drop(now.passed_over.remove(name)),
+            false => drop(now.passed_over.insert(name.to_owned())),
         });
     }
 
@@ -230,6 +248,11 @@ impl Node {
     /// What becomes of this process's parities of a version whose file is in scratch.
     pub fn fate(&self, key: &Key) -> Fate {
         self.known.now.lock().progress.fate(key)
+    }
+
+    /// Whether this process has made its parities of a version, or will as far as it knows.
+    pub fn may_protect(&self, key: &Key) -> bool {
+        self.known.now.lock().progress.may_protect(key)
     }
 
     /// Another process is not there any more.

@@ -190,16 +190,27 @@ impl Progress {
         if self.made.contains(key) {
             return Fate::There;
         }
-        let begun = self.versions.get(key).is_some_and(|version| {
+        match self.is_under_way(key) || self.complete.contains(key) {
+            true => Fate::Open,
+            false => Fate::Missing,
+        }
+    }
+
+    /// Whether this member has made its parities of a version, or will as far as it knows: its file is
+    /// of use beyond that of a newer one.
+    pub fn may_protect(&self, key: &Key) -> bool {
+        let waits = || self.complete.contains(key) && self.is_wanted(key);
+        self.made.contains(key) || self.is_under_way(key) || waits()
+    }
+
+    /// Whether this member tells the others of a version, or has, and waits for what comes of it.
+    fn is_under_way(&self, key: &Key) -> bool {
+        let begun = |version: &Version| {
             let id = version.encoding(key, self.parities).map(|encoding| encoding.id());
             let ended = id.is_some() && version.ended[self.own] == id;
             version.announced[self.own].is_some() && !ended
-        });
-        if begun || self.announcing.as_ref() == Some(key) || self.complete.contains(key) {
-            Fate::Open
-        } else {
-            Fate::Missing
-        }
+        };
+        self.announcing.as_ref() == Some(key) || self.versions.get(key).is_some_and(begun)
     }
 
     /// A member announces no more files.

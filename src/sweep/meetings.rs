@@ -17,16 +17,15 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::adjoints::{Versions, KINDS};
 use crate::error::{Error, Kind, Result};
 use crate::mpi::{Comm, Pending};
 
-/// Tiers of files.
-pub const TIERS: usize = 2;
 /// What stands for no version.
 const NONE: i64 = -1;
-/// Numbers in front of the text of a failure: whether to go on, the steps to the next meeting, and a
-/// version for each tier.
-const HEAD: usize = 2 + TIERS;
+/// Numbers in front of the text of a failure: whether to go on, the steps to the next meeting, and the
+/// versions of adjoints.
+const HEAD: usize = 2 + 2 * KINDS;
 /// Numbers of the text: each has the process and 4 bytes, so that the least at each place are those of
 /// one process.
 const TEXT: usize = 96;
@@ -48,8 +47,10 @@ pub struct Word {
     pub stop: bool,
     /// After how many steps to meet again.
     pub interval: u64,
-    /// The newest adjoint in a file, by tier.
-    pub newest: [Option<i32>; TIERS],
+    /// The newest adjoints.
+    pub newest: Versions,
+    /// Those of the candidates that are there.
+    pub has: Versions,
     /// Which process has failed, and why.
     pub failure: Option<(u32, String)>,
 }
@@ -68,8 +69,10 @@ impl Word {
         let mut numbers = [NO_FAILURE; HEAD + TEXT];
         numbers[0] = i64::from(!self.stop);
         numbers[1] = i64::try_from(self.interval.max(1)).unwrap_or(i64::MAX);
-        for (number, newest) in numbers[2..].iter_mut().zip(self.newest) {
-            *number = newest.map_or(NONE, i64::from);
+        for (number, version) in
+            numbers[2..].iter_mut().zip(self.newest.into_iter().chain(self.has))
+        {
+            *number = version.map_or(NONE, i64::from);
         }
         if let Some((rank, why)) = &self.failure {
             let mut bytes = why.bytes();
@@ -91,8 +94,10 @@ impl Word {
             let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
             ((text[0] >> 32) as u32, String::from_utf8_lossy(&bytes).into_owned())
         });
-        let version = |tier: usize| i32::try_from(head[2 + tier]).ok().filter(|v| *v >= 0);
-        Some(Word { stop: head[0] == 0, interval, newest: [version(0), version(1)], failure })
+        let version = |at: usize| i32::try_from(head[2 + at]).ok().filter(|v| *v >= 0);
+        let newest = std::array::from_fn(version);
+        let has = std::array::from_fn(|kind| version(KINDS + kind));
+        Some(Word { stop: head[0] == 0, interval, newest, has, failure })
     }
 
     /// The error of a process that hears of a failure.
@@ -253,14 +258,17 @@ mod tests {
         Word::decode(&least).unwrap()
     }
 
-    fn word(stop: bool, interval: u64, newest: [Option<i32>; 2]) -> Word {
-        Word { stop, interval, newest, failure: None }
+    fn word(stop: bool, interval: u64, newest: Versions, has: Versions) -> Word {
+        Word { stop, interval, newest, has, failure: None }
     }
 
     #[test]
     fn one_is_enough_to_stop_and_the_least_counts() {
-        let all = [word(false, 7, [Some(3), None]), word(true, 9, [Some(2), Some(5)])];
-        assert_eq!(least(&all), word(true, 7, [Some(2), None]));
+        let all = [
+            word(false, 7, [Some(3), None, Some(4)], [Some(1), Some(0), None]),
+            word(true, 9, [Some(2), Some(5), Some(4)], [Some(1), None, Some(2)]),
+        ];
+        assert_eq!(least(&all), word(true, 7, [Some(2), None, Some(4)], [Some(1), None, None]));
         assert_eq!(least(&all[..1]), all[0]);
         // What MPI has not written.
         assert_eq!(Word::decode(&[0; HEAD + TEXT]), None);
@@ -275,7 +283,7 @@ mod tests {
             let words: Vec<Word> =
                 whys.iter().map(|(rank, why)| Word::default().failing(*rank, why)).collect();
             let mut all = words.clone();
-            all.push(word(true, 4, [None; 2]));
+            all.push(word(true, 4, [None; KINDS], [None; KINDS]));
             let found = least(&all).failure.unwrap();
             prop_assert_eq!(&Some(found.clone()), &words[0].failure);
             prop_assert!(whys[&found.0].starts_with(&found.1) && !found.1.is_empty());

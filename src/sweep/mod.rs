@@ -5,18 +5,22 @@
 //! | file | owns |
 //! | --- | --- |
 //! | [`settings`] | what is to be done, and whether it can be |
+//! | `consent` | whether all processes were asked for the same |
 //! | [`position`] | what stands with each state, so that a restart needs nothing but the store |
 //! | [`survey`] | what the store has when a run starts, and what all processes have of it |
 //! | `start` | what is protected and found when a run begins, all processes alike |
 //! | [`run`] | action by action, to the end or to a stop |
+//! | `keep` | what is stored and restored in between |
 //! | [`adjoints`] | stored adjoints: which is the newest that all have, and which may go |
 //! | [`replay`] | whether states that are computed again are what they were |
+//! | [`trail`] | the hashes of states, as they stand in the store |
+//! | `aside` | states of a process that cannot store any, until all know |
 //! | [`clock`] | when to look at the time, and whether to stop |
 //! | [`meetings`] | what the processes tell each other: to stop at the same step, to fail together |
 //!
 //! A slot is a version of the checkpoints of the run's name, so that overwriting it is taking that
 //! version again: at any moment the store has the old state or the new one, whole. Stored adjoints
-//! are the versions of a second name, with ever higher numbers.
+//! are the versions of a second name, with ever higher numbers, and hashes those of a third.
 //!
 //! No lock is held while the application computes: the client is asked for ([`Reach`]) call by call.
 
@@ -28,7 +32,11 @@ pub mod replay;
 pub mod run;
 pub mod settings;
 pub mod survey;
+pub mod trail;
 
+mod aside;
+mod consent;
+mod keep;
 mod start;
 
 use crate::client::Client;

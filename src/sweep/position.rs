@@ -16,6 +16,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"VELOCad2");
 const OLD_MAGIC: u64 = u64::from_le_bytes(*b"VELOCadj");
 /// Words of a position. The last is its checksum.
 const WORDS: usize = 10;
+/// Bytes of a position.
+pub(super) const BYTES: usize = WORDS * 8;
 
 /// What a stored state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +26,12 @@ pub enum Role {
     State = 1,
     /// The state of the adjoint.
     Adjoint = 2,
+    /// Hashes of states of the forward sweep.
+    Hashes = 3,
+}
+
+impl Role {
+    const ALL: [Role; 3] = [Role::State, Role::Adjoint, Role::Hashes];
 }
 
 /// What tells a computation from others. States of one with other values are of no use to it.
@@ -48,19 +56,20 @@ pub struct Position {
     pub run: u64,
     /// The computation.
     pub of: Identity,
-    /// The number of the state, or the state that the adjoint has come to.
+    /// The number of the state, that of the first one of several, or the state that the adjoint has come
+    /// to.
     pub number: u64,
     /// The state's hash, if it is known; never 0.
     pub hash: Option<u64>,
 }
 
 impl Position {
-    fn encode(&self) -> [u8; WORDS * 8] {
+    pub(super) fn encode(&self) -> [u8; BYTES] {
         let Identity { tag, steps, slots, ranks } = self.of;
         let role = self.role as u64;
         let hash = self.hash.unwrap_or(0);
         let words = [MAGIC, role, self.run, tag, steps, slots, ranks, self.number, hash];
-        let mut bytes = [0; WORDS * 8];
+        let mut bytes = [0; BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -69,12 +78,12 @@ impl Position {
         bytes
     }
 
+    /// A position, and what stands behind it.
+    ///
     /// # Errors
     /// [`Kind::Invalid`] for a position of another version; [`Kind::Corrupt`] for what is none, or
     /// was changed.
-    fn decode(bytes: &[u8]) -> Result<Position> {
-        let wrong =
-            || Error::new(Kind::Corrupt, "its position in an adjoint computation cannot be read");
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Position, &[u8])> {
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).map_err(|_| wrong());
         if bytes.get(..8).map(word).transpose()? == Some(OLD_MAGIC) {
             return Err(Error::invalid(
@@ -82,7 +91,8 @@ impl Position {
                  reads version 2",
             ));
         }
-        let (content, checksum) = bytes.split_at_checked((WORDS - 1) * 8).ok_or_else(wrong)?;
+        let (position, behind) = bytes.split_at_checked(BYTES).ok_or_else(wrong)?;
+        let (content, checksum) = position.split_at((WORDS - 1) * 8);
         if checksum != checksum_of(content) {
             return Err(wrong());
         }
@@ -93,15 +103,19 @@ impl Position {
         let [MAGIC, role, run, tag, steps, slots, ranks, number, hash] = words else {
             return Err(wrong());
         };
-        let role = [Role::State, Role::Adjoint].into_iter().find(|known| *known as u64 == role);
+        let role = Role::ALL.into_iter().find(|known| *known as u64 == role);
         let of = Identity { tag, steps, slots, ranks };
         let hash = (hash != 0).then_some(hash);
-        Ok(Position { role: role.ok_or_else(wrong)?, run, of, number, hash })
+        Ok((Position { role: role.ok_or_else(wrong)?, run, of, number, hash }, behind))
     }
 }
 
+fn wrong() -> Error {
+    Error::new(Kind::Corrupt, "its position in an adjoint computation cannot be read")
+}
+
 /// The beginning of the SHA-256 of the words before.
-fn checksum_of(content: &[u8]) -> [u8; 8] {
+pub(super) fn checksum_of(content: &[u8]) -> [u8; 8] {
     let [a, b, c, d, e, f, g, h, ..] = *Checksum::of(content).as_bytes();
     [a, b, c, d, e, f, g, h]
 }
@@ -151,7 +165,11 @@ impl Object for Cell {
     }
 
     fn read(&self, bytes: &[u8]) -> Result<()> {
-        *self.0.lock() = Position::decode(bytes)?;
+        let (position, behind) = Position::decode(bytes)?;
+        if !behind.is_empty() && position.role != Role::Hashes {
+            return Err(wrong());
+        }
+        *self.0.lock() = position;
         Ok(())
     }
 }
@@ -166,15 +184,14 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             words in prop::array::uniform8(any::<u64>()),
-            state: bool,
+            role in prop::sample::select(Role::ALL.to_vec()),
             bit in 0..WORDS * 64,
         ) {
             let [run, tag, steps, slots, ranks, number, hash, _] = words;
-            let role = if state { Role::State } else { Role::Adjoint };
             let of = Identity { tag, steps, slots, ranks };
             let position = Position { role, run, of, number, hash: (hash != 0).then_some(hash) };
             let mut bytes = position.encode();
-            prop_assert_eq!(Position::decode(&bytes).ok(), Some(position));
+            prop_assert_eq!(Position::decode(&bytes).ok(), Some((position, &[][..])));
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
         }

@@ -6,19 +6,48 @@ use crate::error::{Error, Kind, Result};
 const MOST: u64 = 1 << 20;
 
 /// The hashes of the states that were met.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Replay {
     /// Of how many states one is looked at.
     stride: u64,
     /// By state; 0: not met yet.
     hashes: Vec<u64>,
+    /// From here on they are not in the store.
+    unstored: usize,
 }
 
 impl Replay {
     /// For so many steps.
     pub fn new(steps: u64) -> Replay {
         let stride = steps.div_ceil(MOST).max(1);
-        Replay { stride, hashes: vec![0; (steps / stride) as usize + 1] }
+        Replay { stride, hashes: vec![0; (steps / stride) as usize + 1], unstored: 0 }
+    }
+
+    /// What an earlier job has stored of the states from `first` on. What was met counts before that.
+    pub fn learn(&mut self, first: u64, hashes: &[u64]) {
+        let first = usize::try_from(first / self.stride).unwrap_or(usize::MAX);
+        for (place, hash) in self.hashes.iter_mut().skip(first).zip(hashes) {
+            if *place == 0 {
+                *place = *hash;
+            }
+        }
+    }
+
+    /// Nothing up to `state` is to be stored any more.
+    pub fn is_stored_to(&mut self, state: u64) {
+        self.unstored = self.behind(state);
+    }
+
+    /// What is to be stored up to `state`, with the state that it begins with, if there is any. The same
+    /// states for all processes that have come as far.
+    pub fn unstored_to(&self, state: u64) -> Option<(u64, &[u64])> {
+        let hashes = self.hashes.get(self.unstored..self.behind(state))?;
+        (!hashes.is_empty()).then_some((self.unstored as u64 * self.stride, hashes))
+    }
+
+    /// The place behind that of the last one up to `state` that is looked at.
+    fn behind(&self, state: u64) -> usize {
+        ((state / self.stride) as usize + 1).min(self.hashes.len())
     }
 
     /// The next state behind `state` that is looked at.
@@ -87,5 +116,35 @@ mod tests {
         }
         let last = steps / replay.stride * replay.stride;
         assert!(replay.meet(last, 1).is_err() && replay.meet(last, last + 1).is_ok());
+    }
+
+    /// Catches hashes that are stored for other states, twice, or not at all.
+    #[test]
+    fn what_one_job_has_met_the_next_one_knows() {
+        for steps in [100, 3 * MOST + 5] {
+            let mut first = Replay::new(steps);
+            let mut second = Replay::new(steps);
+            let mut state = 0;
+            let stops = [0, steps / 3, steps / 3, steps / 2 + 1, steps - 1];
+            for stop in stops {
+                while state <= stop {
+                    first.meet(state, state + 1).unwrap();
+                    state = first.next_after(state);
+                }
+                if let Some((from, hashes)) = first.unstored_to(stop) {
+                    assert!(hashes.iter().all(|hash| *hash > 0));
+                    second.learn(from, hashes);
+                }
+                first.is_stored_to(stop);
+                assert_eq!(first.unstored_to(stop), None);
+            }
+            state = 0;
+            while state < steps {
+                let error = second.clone().meet(state, 1 << 60).unwrap_err().to_string();
+                assert!(error.contains(&format!("state {state} ")), "{error}");
+                second.meet(state, state + 1).unwrap();
+                state += first.stride * (1 + steps / 1000);
+            }
+        }
     }
 }

@@ -4,17 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use super::adjoints::Adjoints;
+use super::adjoints::{Adjoints, Files};
+use super::aside::Asides;
 use super::clock::Clock;
+use super::consent;
 use super::meetings::{Meetings, Word};
 use super::position::Marker;
 use super::replay::Replay;
 use super::settings::Settings;
 use super::start::{begin, hash_of, together, Begun};
+use super::trail::Trail;
 use super::{Outcome, Problem, Reach};
 use crate::adjoint::course::Course;
 use crate::adjoint::schedule::Action;
-use crate::error::{Error, Kind, Result};
+use crate::catalog::entry::FileTier;
+use crate::error::{Error, Result};
 
 /// Computes an adjoint, from the beginning or from what the store has. Collective under MPI at its
 /// beginning and at its end. `asked` stops it.
@@ -29,15 +33,19 @@ pub fn run(
     asked: &AtomicBool,
 ) -> Result<Outcome> {
     let since = Instant::now();
-    let adjoints = settings.name_of_adjoints();
+    let (adjoints, hashes) = (settings.name_of_adjoints(), settings.name_of_hashes());
     let ended = begin(settings, problem, reach).and_then(|begun| {
         let meetings = reach.with(|client| client.channel()?.map(Meetings::over).transpose())?;
         Sweep::new(settings, problem, reach, begun, since, asked, meetings)?.drive()
     });
     // The application's memory may go away when this returns.
     let cleared = reach.with(|client| {
+        for name in [&settings.name, &hashes] {
+            client.choose_parities_from(name, true);
+        }
         client.unprotect_all(Some(&settings.name))?;
-        client.unprotect_all(Some(&adjoints))
+        client.unprotect_all(Some(&adjoints))?;
+        client.unprotect_all(Some(&hashes))
     });
     match (ended, cleared) {
         (Ok(outcome), cleared) => cleared.map(|()| outcome),
@@ -45,36 +53,47 @@ pub fn run(
     }
 }
 
+/// Takes the part of a process that cannot take part, because of `error`: the others, which wait for it,
+/// are told. Collective, as the beginning of a run. The error.
+pub fn decline(error: Error, reach: &impl Reach) -> Error {
+    consent::agree(Err(error.clone()), reach).err().unwrap_or(error)
+}
+
 /// A run under way.
-struct Sweep<'a, R> {
-    settings: &'a Settings,
-    problem: &'a mut dyn Problem,
-    reach: &'a R,
-    course: Course,
-    run: u64,
+pub(super) struct Sweep<'a, R> {
+    pub(super) settings: &'a Settings,
+    pub(super) problem: &'a mut dyn Problem,
+    pub(super) reach: &'a R,
+    pub(super) course: Course,
+    pub(super) run: u64,
     /// Steps of the forward sweep.
-    steps: u64,
+    pub(super) steps: u64,
     /// Whether anything outlives the job.
-    lasting: bool,
-    states: Marker,
-    adjoint: Marker,
-    adjoints: Adjoints,
-    replay: Option<Replay>,
-    clock: Clock<'a>,
+    pub(super) lasting: bool,
+    pub(super) states: Marker,
+    pub(super) adjoint: Marker,
+    pub(super) trail: Trail,
+    /// The version of the next hashes that are stored.
+    pub(super) next_hashes: i32,
+    pub(super) adjoints: Adjoints,
+    pub(super) replay: Option<Replay>,
+    pub(super) clock: Clock<'a>,
     /// With the other processes, if there are any.
-    meetings: Option<Meetings>,
+    pub(super) meetings: Option<Meetings>,
     /// What failed here, while the others do not know yet: nothing is stored from there on.
-    failure: Option<Error>,
+    pub(super) failure: Option<Error>,
+    /// States that were to be stored after that.
+    pub(super) asides: Asides,
     /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
-    first_place: u64,
+    pub(super) first_place: u64,
     /// What is in each slot.
-    slots: BTreeMap<u64, u64>,
+    pub(super) slots: BTreeMap<u64, u64>,
     /// The version of the adjoint that it goes on from.
-    goes_on_from: Option<i32>,
+    pub(super) goes_on_from: Option<i32>,
     /// The state that the application has.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
     /// The state that the adjoint has come to.
-    fine: u64,
+    pub(super) fine: u64,
 }
 
 impl<'a, R: Reach> Sweep<'a, R> {
@@ -87,10 +106,12 @@ impl<'a, R: Reach> Sweep<'a, R> {
         asked: &'a AtomicBool,
         meetings: Option<Meetings>,
     ) -> Result<Self> {
-        let Begun { course, of, states, adjoints: adjoint, found, common, replay } = begun;
+        let Begun { course, of, states, adjoints: adjoint, hashes, found, common, replay } = begun;
         let steps = of.steps;
-        let (first_place, lasting) =
-            reach.with(|client| Ok((client.reserve_hints(steps + 1), client.keeps_files())))?;
+        let (first_place, lasting, tiers) = reach.with(|client| {
+            let tiers = [FileTier::Scratch, FileTier::Persistent].map(|tier| client.has_tier(tier));
+            Ok((client.reserve_hints(steps + 1), client.keeps_files(), tiers))
+        })?;
         let there: BTreeSet<i32> = match common.resumes {
             true => found.adjoints.iter().map(|(version, _)| *version).collect(),
             false => BTreeSet::new(),
@@ -100,13 +121,14 @@ impl<'a, R: Reach> Sweep<'a, R> {
         Ok(Sweep {
             adjoints: Adjoints::new(
                 settings.name_of_adjoints(),
-                there,
+                tiers.map(|exists| exists.then(|| there.clone())),
                 common.next_version,
                 stored,
             ),
             clock: Clock::new(since, settings.limit, asked),
             meetings,
             failure: None,
+            asides: Asides::default(),
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
             run: common.run,
@@ -120,6 +142,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
             lasting,
             states,
             adjoint,
+            trail: hashes,
+            next_hashes: common.next_hashes,
             replay,
             first_place,
         })
@@ -155,6 +179,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
         };
         together(self.reach, restored, "restore its adjoint")?;
         self.expect_survivors()?;
+        self.choose_parities(self.fine < self.steps)?;
         if !self.slots.is_empty() || self.goes_on_from.is_some() {
             log::info!(
                 "\"{}\": going on with {} states and the adjoint at state {} of {}",
@@ -165,44 +190,6 @@ impl<'a, R: Reach> Sweep<'a, R> {
             );
         }
         Ok(())
-    }
-
-    fn restore_adjoint(&mut self, version: i32) -> Result<()> {
-        let name = self.settings.name_of_adjoints();
-        self.reach.with(|client| client.restore_managed(&name, version, None))?;
-        let stored = self.adjoint.get();
-        if (stored.run, stored.number) != (self.run, self.fine) {
-            return Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "\"{name}\" version {version} has come to state {} of run {:#018x}, not to state \
-                     {} of run {:#018x}",
-                    stored.number, stored.run, self.fine, self.run
-                ),
-            ));
-        }
-        match (self.hash_of_adjoint()?, stored.hash) {
-            (Some(hash), Some(stored)) if hash != stored => Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
-                     \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
-                     it was damaged there",
-                    self.fine
-                ),
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// A hash of the adjoint, where replays are verified and it is in the host's memory.
-    fn hash_of_adjoint(&self) -> Result<Option<u64>> {
-        if self.replay.is_none() {
-            return Ok(None);
-        }
-        let digest =
-            self.reach.with(|client| client.digest_of(&self.settings.name_of_adjoints()))?;
-        Ok(digest.map(|digest| digest.max(1)))
     }
 
     /// Has the states that may be read next fetched ahead.
@@ -216,8 +203,18 @@ impl<'a, R: Reach> Sweep<'a, R> {
     }
 
     /// When a state is read.
-    fn place(&self, state: u64) -> u64 {
+    pub(super) fn place(&self, state: u64) -> u64 {
         self.first_place + (self.steps - state)
+    }
+
+    /// Where parities are made at intervals, of which versions. Hashes can be done without; and in the
+    /// reverse sweep states, which are soon overwritten: an adjoint is worth more there.
+    fn choose_parities(&self, reverse: bool) -> Result<()> {
+        self.reach.with(|client| {
+            client.choose_parities_from(&self.settings.name_of_hashes(), false);
+            client.choose_parities_from(&self.settings.name, !reverse);
+            Ok(())
+        })
     }
 
     fn go(&mut self) -> Result<Outcome> {
@@ -242,7 +239,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     /// What has failed here and can be done without until the others know: they may need this process
     /// for their own steps, as for the halo of a domain.
-    fn bear(&mut self, done: Result<()>) -> Result<()> {
+    pub(super) fn bear(&mut self, done: Result<()>) -> Result<()> {
         match (done, &self.meetings) {
             (Err(error), Some(_)) => {
                 log::error!("{error}; the run ends as soon as all processes know");
@@ -263,12 +260,16 @@ impl<'a, R: Reach> Sweep<'a, R> {
             return Ok(look.stop);
         };
         let adjoints = &mut self.adjoints;
-        let newest = self.reach.with(|client| Ok(adjoints.newest(client)))?;
-        let word = Word { stop: look.stop, interval: look.interval, newest, failure: None };
+        let name = adjoints.name().to_owned();
+        let (newest, has) =
+            self.reach.with(|client| Ok(adjoints.tell(&Files { client, name: &name })))?;
+        let word = Word { stop: look.stop, interval: look.interval, newest, has, failure: None };
         let decided = meetings.next(word, self.failure.as_ref())?;
         self.clock.set(decided.as_ref().map(|decided| decided.interval));
         let Some(decided) = decided else { return Ok(false) };
-        let retired = self.reach.with(|client| adjoints.retire(client, decided.newest));
+        let retired = self.reach.with(|client| {
+            adjoints.hear(&Files { client, name: &name }, decided.newest, decided.has)
+        });
         self.bear(retired)?;
         Ok(decided.stop)
     }
@@ -302,21 +303,21 @@ impl<'a, R: Reach> Sweep<'a, R> {
     }
 
     /// Compares the state that the application has with what it was the first time. Its hash.
-    fn meet(&mut self, state: u64) -> Result<Option<u64>> {
+    pub(super) fn meet(&mut self, state: u64) -> Result<Option<u64>> {
         let hash = self.hash()?;
         self.compare(state, hash)?;
         Ok(hash)
     }
 
     /// The hash of the state that the application has, where replays are verified.
-    fn hash(&mut self) -> Result<Option<u64>> {
+    pub(super) fn hash(&mut self) -> Result<Option<u64>> {
         match self.replay.is_some() && self.failure.is_none() {
             true => hash_of(self.settings, self.problem, self.reach).map(Some),
             false => Ok(None),
         }
     }
 
-    fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
+    pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
         match (&mut self.replay, hash) {
             (Some(replay), Some(hash)) => {
                 let met = replay.meet(state, hash);
@@ -326,118 +327,20 @@ impl<'a, R: Reach> Sweep<'a, R> {
         }
     }
 
-    fn store(&mut self, state: u64, slot: u64) -> Result<bool> {
-        let hash = self.meet(state)?;
-        if self.failure.is_some() {
-            return Ok(false);
-        }
-        self.states.set(self.run, state, hash);
-        let place = Some(self.place(state));
-        let reads = self.fine < self.steps;
-        let name = &self.settings.name;
-        let taken = self.reach.with(|client| client.take_managed(name, slot as i32, place, reads));
-        if taken.is_ok() {
-            self.slots.insert(slot, state);
-        }
-        self.bear(taken)?;
-        self.at = Some(state);
-        Ok(false)
-    }
-
-    fn restore(&mut self, state: u64, slot: u64) -> Result<bool> {
-        if let Some(failure) =
-            self.failure.as_ref().filter(|_| self.slots.get(&slot) != Some(&state))
-        {
-            // It was not stored.
-            return Err(failure.clone());
-        }
-        // It is read once more unless the adjoint takes its step from it now.
-        let next = (state + 1 < self.fine).then(|| self.place(state));
-        let name = &self.settings.name;
-        self.at = None;
-        self.reach.with(|client| client.restore_managed(name, slot as i32, next))?;
-        let stored = self.states.get();
-        if (stored.run, stored.number) != (self.run, state) {
-            return Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "slot {slot} has state {} of run {:#018x}, not state {state} of run {:#018x}",
-                    stored.number, stored.run, self.run
-                ),
-            ));
-        }
-        match (self.hash()?, stored.hash) {
-            (Some(hash), Some(stored)) if hash != stored => self.bear(Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "state {state} has the hash {hash:#018x} after it was restored from slot {slot}, \
-                     and had {stored:#018x} when it was stored: it was damaged there"
-                ),
-            )))?,
-            (hash, _) => self.compare(state, hash)?,
-        }
-        self.at = Some(state);
-        Ok(false)
-    }
-
     fn turn(&mut self, step: u64, check: bool) -> Result<bool> {
+        if step == self.steps {
+            let stored = self.store_hashes(step - 1);
+            self.bear(stored)?;
+            self.choose_parities(true)?;
+        }
         self.at = None;
         self.problem.adjoint(step)?;
         self.fine = step - 1;
+        self.asides.pass(self.fine);
         if check && self.failure.is_none() {
             let stored = self.store_adjoint();
             self.bear(stored)?;
         }
         self.passed(1)
-    }
-
-    fn store_adjoint(&mut self) -> Result<()> {
-        let hash = self.hash_of_adjoint()?;
-        self.adjoint.set(self.run, self.fine, hash);
-        let (adjoints, fine) = (&mut self.adjoints, self.fine);
-        let alone = self.meetings.is_none();
-        self.reach.with(|client| {
-            adjoints.store(client, fine)?;
-            match alone {
-                true => adjoints.retire(client, adjoints.newest(client)),
-                false => Ok(()),
-            }
-        })
-    }
-
-    /// Stores what the next run needs to go on from here, and waits until it is in its files.
-    fn stop(&mut self) -> Result<()> {
-        if !self.lasting {
-            return Err(Error::invalid(
-                "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
-            ));
-        }
-        if self.fine < self.steps && self.adjoints.stored() != Some(self.fine) {
-            self.store_adjoint()?;
-        }
-        let is_new = |at: &u64| !self.slots.values().any(|state| state == at);
-        if let (Some(at), Some(slot)) = (self.at.filter(is_new), self.free_slot()) {
-            self.store(at, slot)?;
-        }
-        self.reach.with(|client| client.checkpoint_wait())
-    }
-
-    /// A slot that no state is needed from.
-    fn free_slot(&self) -> Option<u64> {
-        let used = self.slots.iter().zip(0..).find(|((slot, _), number)| **slot != *number);
-        let unused = used.map_or(self.slots.len() as u64, |(_, number)| number);
-        let passed = || self.slots.iter().find(|(_, state)| **state >= self.fine);
-        Some(unused)
-            .filter(|slot| *slot < self.settings.slots as u64)
-            .or_else(|| passed().map(|(slot, _)| *slot))
-    }
-
-    /// A run that has come to its end leaves nothing.
-    fn remove_all(&self) -> Result<()> {
-        let name_of_adjoints = self.settings.name_of_adjoints();
-        self.reach.with(|client| {
-            client.remove_all(&self.settings.name)?;
-            client.remove_all(&name_of_adjoints)
-        })
     }
 }

@@ -7,8 +7,12 @@ use crate::adjoint::rule::Rule;
 use crate::error::{Error, Result};
 use crate::format::names;
 
-/// What stands behind a run's name in that of its adjoints.
+/// What stands behind a run's name in that of its adjoints. No other ending is longer.
 const ADJOINTS: &str = ".adjoint";
+/// The same in that of the hashes of its states.
+const HASHES: &str = ".hashes";
+/// The most bytes that a run's name may have.
+const LONGEST_NAME: usize = names::LONGEST_NAME - ADJOINTS.len();
 
 /// What a run is to do.
 #[derive(Clone, Debug)]
@@ -42,25 +46,85 @@ impl Settings {
         format!("{}{ADJOINTS}", self.name)
     }
 
-    /// Everything that all processes must have been given alike, in numbers.
-    pub fn numbers(&self) -> Vec<u64> {
-        let Settings { steps, slots, resilience, adjoint, tag, verify, .. } = *self;
-        let rule = Rule::ALL.iter().position(|(rule, _)| *rule == self.rule).unwrap_or(0) as u64;
-        let limit = self.limit.map_or(u64::MAX, |limit| limit.as_millis() as u64);
-        let distances = [resilience, adjoint].map(|distance| distance as u64);
-        let [resilience, adjoint] = distances;
-        let mut numbers = vec![
-            steps as u64,
-            slots as u64,
-            resilience,
-            adjoint,
-            rule,
-            u64::from(verify),
-            tag,
-            limit,
-        ];
-        numbers.extend(self.failures.unwrap_or_default().map(f64::to_bits));
-        numbers
+    /// The name of the hashes that are stored.
+    pub fn name_of_hashes(&self) -> String {
+        format!("{}{HASHES}", self.name)
+    }
+
+    /// What all processes must have been given alike, as the application calls it.
+    pub const LABELS: [&str; 12] = [
+        "name",
+        "steps",
+        "slots",
+        "resilience_distance",
+        "adjoint_distance",
+        "rule",
+        "VELOC_VERIFY_REPLAY",
+        "tag",
+        "time_limit",
+        "mtbf",
+        "write_cost",
+        "turn_cost",
+    ];
+
+    /// The values of these.
+    pub fn texts(&self) -> Vec<String> {
+        let rule = Rule::ALL.iter().position(|(rule, _)| *rule == self.rule).unwrap_or(0);
+        let [mtbf, write, turn] = self.failures.unwrap_or_default();
+        vec![
+            format!("{:?}", self.name),
+            self.steps.to_string(),
+            self.slots.to_string(),
+            self.resilience.to_string(),
+            self.adjoint.to_string(),
+            rule.to_string(),
+            u8::from(self.verify).to_string(),
+            self.tag.to_string(),
+            self.limit.map_or(0.0, |limit| limit.as_secs_f64()).to_string(),
+            mtbf.to_string(),
+            write.to_string(),
+            turn.to_string(),
+        ]
+    }
+
+    fn check_name(&self) -> Result<()> {
+        let name = &self.name;
+        if name.len() > LONGEST_NAME {
+            return Err(Error::invalid(format!(
+                "the name {name:?} has {} bytes; with \"{ADJOINTS}\" behind it, for stored adjoints, \
+                 {LONGEST_NAME} are possible",
+                name.len()
+            )));
+        }
+        if names::validate_name(name).is_err() {
+            return Err(Error::invalid(format!(
+                "the name {name:?} of an adjoint computation is not allowed; it takes 1 to \
+                 {LONGEST_NAME} of the letters a-z A-Z 0-9 _ ."
+            )));
+        }
+        Ok(())
+    }
+
+    /// What zero stands for in the application's structure is no error, and negative numbers are.
+    fn check_distances(&self) -> Result<()> {
+        for (what, distance, zero) in [
+            ("resilience_distance", self.resilience, "0, for any number of steps, or more"),
+            ("adjoint_distance", self.adjoint, "0, for the resilience distance, or more"),
+        ] {
+            if distance < 0 {
+                return Err(Error::invalid(format!("{what} = {distance}: it is {zero}")));
+            }
+        }
+        let Some(failures) = self.failures else { return Ok(()) };
+        for (what, value) in Settings::LABELS[9..].iter().zip(failures) {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::invalid(format!(
+                    "{what} = {value}: mtbf, write_cost and turn_cost are finite numbers of steps \
+                     above 0, or all three are 0"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The schedule, if there is one. Where nothing outlives the job, no adjoint is stored:
@@ -69,7 +133,8 @@ impl Settings {
     /// # Errors
     /// A setting that cannot be, with its value.
     pub fn course(&self, lasting: bool) -> Result<Course> {
-        names::validate_name(&self.name_of_adjoints())?;
+        self.check_name()?;
+        self.check_distances()?;
         let mut course = Course::new(self.steps, self.slots)?;
         if self.slots > i64::from(i32::MAX) {
             return Err(Error::invalid(format!(
@@ -87,7 +152,7 @@ impl Settings {
         match self.failures {
             Some([mtbf, ..]) if self.adjoint != 0 => {
                 return Err(Error::invalid(format!(
-                    "adjoint distance {} and mtbf = {mtbf}: the adjoint is stored by one or the other",
+                    "adjoint_distance = {} and mtbf = {mtbf}: the adjoint is stored by one or the other",
                     self.adjoint
                 )));
             }
@@ -109,19 +174,26 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn settings() -> Settings {
-        Settings {
-            name: "shot".into(),
-            steps: 100,
-            slots: 5,
-            resilience: 30,
-            adjoint: 0,
-            failures: None,
-            rule: Rule::default(),
-            tag: 0,
-            verify: false,
-            limit: None,
+    impl Settings {
+        /// Of a small run.
+        pub(in crate::sweep) fn example() -> Settings {
+            Settings {
+                name: "shot".into(),
+                steps: 100,
+                slots: 5,
+                resilience: 30,
+                adjoint: 0,
+                failures: None,
+                rule: Rule::default(),
+                tag: 0,
+                verify: false,
+                limit: None,
+            }
         }
+    }
+
+    fn settings() -> Settings {
+        Settings::example()
     }
 
     #[test]
@@ -133,16 +205,23 @@ mod tests {
             (|s| s.slots = -2, "slots = -2"),
             (|s| s.slots = 1 << 40, "slots = 1099511627776"),
             (|s| s.resilience = 19, "95 of the 100 steps"),
-            (|s| s.resilience = -1, "resilience distance -1"),
-            (|s| s.adjoint = -7, "adjoint distance -7"),
+            (|s| s.steps = i64::MAX, "steps = 9223372036854775807: 1 to 281474976710656"),
+            (|s| s.slots = i64::MIN, "slots = -9223372036854775808"),
+            (|s| s.resilience = -1, "resilience_distance = -1: it is 0, for any number of steps,"),
+            (|s| s.adjoint = -7, "adjoint_distance = -7: it is 0, for the resilience distance,"),
+            (|s| s.adjoint = i64::MIN, "adjoint_distance = -9223372036854775808"),
             (|s| s.failures = Some([-2.0, 1.0, 1.0]), "mtbf = -2"),
-            (|s| s.failures = Some([100.0, 0.0, 1.0]), "write = 0"),
-            (|s| s.failures = Some([100.0, 1.0, f64::NAN]), "turn = NaN"),
+            (|s| s.failures = Some([f64::INFINITY, 1.0, 1.0]), "mtbf = inf: mtbf, write_cost and"),
+            (|s| s.failures = Some([100.0, 0.0, 1.0]), "write_cost = 0: mtbf, write_cost and"),
+            (|s| s.failures = Some([100.0, 1.0, f64::NAN]), "turn_cost = NaN"),
             (
                 |s| (s.failures, s.adjoint) = (Some([100.0, 1.0, 1.0]), 9),
-                "distance 9 and mtbf = 100",
+                "adjoint_distance = 9 and mtbf = 100",
             ),
-            (|s| s.name = "a b".into(), "a b"),
+            (|s| s.name = "a b".into(), "the name \"a b\" of an adjoint"),
+            (|s| s.name = String::new(), "the name \"\" of an adjoint"),
+            (|s| s.name = "x".repeat(120), "has 120 bytes; with \".adjoint\" behind it"),
+            (|s| s.name = "x".repeat(500), "has 500 bytes; with"),
         ] {
             let mut settings = settings();
             change(&mut settings);
@@ -151,6 +230,8 @@ mod tests {
                 assert!(error.contains(text), "{error}");
             }
         }
+        let longest = Settings { name: "x".repeat(119), ..settings() };
+        assert!(longest.course(true).is_ok());
         let limited = Settings { limit: Some(Duration::from_secs(1)), ..settings() };
         assert!(limited.course(true).is_ok());
         assert!(refused(&limited, false).to_string().contains("ephemeral"));

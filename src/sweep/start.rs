@@ -2,10 +2,12 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
+use super::consent;
 use super::position::{Identity, Marker, Role};
 use super::replay::Replay;
 use super::settings::Settings;
 use super::survey::{self, Common, Found, Report};
+use super::trail::Trail;
 use super::{Problem, Reach};
 use crate::adjoint::course::Course;
 use crate::error::{Error, Kind, Result};
@@ -16,6 +18,7 @@ pub(super) struct Begun {
     pub(super) of: Identity,
     pub(super) states: Marker,
     pub(super) adjoints: Marker,
+    pub(super) hashes: Trail,
     pub(super) found: Found,
     pub(super) common: Common,
     pub(super) replay: Option<Replay>,
@@ -27,7 +30,9 @@ pub(super) fn begin(
     problem: &mut dyn Problem,
     reach: &impl Reach,
 ) -> Result<Begun> {
-    let name_of_adjoints = settings.name_of_adjoints();
+    consent::agree(Ok(settings), reach)?;
+    let (name_of_adjoints, name_of_hashes) =
+        (settings.name_of_adjoints(), settings.name_of_hashes());
     let (lasting, ranks) = reach.with(|client| Ok((client.keeps_files(), client.ranks()?)))?;
     let of = Identity {
         tag: settings.tag,
@@ -36,12 +41,14 @@ pub(super) fn begin(
         ranks,
     };
     let (states, adjoints) = (Marker::new(Role::State, of), Marker::new(Role::Adjoint, of));
+    let hashes = Trail::new(of);
     let mut prepare = || -> Result<Course> {
         let course = settings.course(lasting)?;
         reach.with(|client| {
             client.check_idle(&settings.name)?;
             client.manage(&settings.name, states.object())?;
-            client.manage(&name_of_adjoints, adjoints.object())
+            client.manage(&name_of_adjoints, adjoints.object())?;
+            client.manage(&name_of_hashes, hashes.object())
         })?;
         problem.protect()?;
         reach.with(|client| {
@@ -59,14 +66,15 @@ pub(super) fn begin(
     let prepared = prepare();
     let regained = reach.with(|client| {
         client.regain(&settings.name, false, prepared.is_ok())?;
-        client.regain(&name_of_adjoints, true, prepared.is_ok())
+        client.regain(&name_of_adjoints, true, prepared.is_ok())?;
+        client.regain(&name_of_hashes, false, prepared.is_ok())
     });
     let look = || -> Result<(Course, Found, Option<Replay>)> {
         let course = prepared?;
         regained?;
         let found = reach.with(|client| {
-            let states = (&*settings.name, &states);
-            survey::look(client, states, (&name_of_adjoints, &adjoints), &of)
+            let (states, adjoints) = ((&*settings.name, &states), (&*name_of_adjoints, &adjoints));
+            survey::look(client, states, adjoints, (&name_of_hashes, &hashes), &of)
         })?;
         let hash = match settings.verify {
             true => Some(hash_of(settings, problem, reach)?),
@@ -89,23 +97,30 @@ pub(super) fn begin(
     let own = look();
     let report = Report {
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
-        plan: settings.numbers(),
         fresh: RandomState::new().build_hasher().finish(),
     };
     let reports = reach.with(|client| client.exchange(&report))?;
-    let (mut course, found, replay) = own?;
+    let (mut course, found, mut replay) = own?;
     let common = survey::common(&reports)?;
     if common.resumes {
         course.resume(&common.survivors)?;
+        if let Some(replay) = &mut replay {
+            found.hashes.iter().for_each(|(first, hashes)| replay.learn(*first, hashes));
+            // Those up to the state to go on from stand in the store; once the adjoint was stored, all.
+            let highest = common.survivors.states.iter().map(|stored| stored.state).max();
+            let adjoint = common.survivors.adjoint.map(|_| of.steps);
+            replay.is_stored_to(adjoint.or(highest).unwrap_or(0));
+        }
     } else {
         // What one has and others do not is of no use. Nobody stores before all have removed theirs.
         let removed = reach.with(|client| {
             client.remove_all(&settings.name)?;
-            client.remove_all(&name_of_adjoints)
+            client.remove_all(&name_of_adjoints)?;
+            client.remove_all(&name_of_hashes)
         });
         together(reach, removed, "remove what it has of a run that not all have")?;
     }
-    Ok(Begun { course, of, states, adjoints, found, common, replay })
+    Ok(Begun { course, of, states, adjoints, hashes, found, common, replay })
 }
 
 /// Whether something has succeeded everywhere. Collective.

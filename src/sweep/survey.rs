@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::position::{Identity, Marker, Position, Role};
+use super::trail::Trail;
 use crate::adjoint::resume::Survivors;
 use crate::adjoint::schedule::Stored;
 use crate::client::managed::is_lost;
@@ -37,6 +38,11 @@ pub struct Found {
     pub adjoints: Vec<KeptAdjoint>,
     /// The highest version of an adjoint, good or not.
     pub highest: Option<i32>,
+    /// The same of hashes.
+    pub highest_hashes: Option<i32>,
+    /// Hashes, with the state of the first of each stretch.
+    #[serde(skip)]
+    pub hashes: Vec<(u64, Vec<u64>)>,
 }
 
 /// What a process tells the others when a run starts.
@@ -44,8 +50,6 @@ pub struct Found {
 pub struct Report {
     /// What it has, or why it cannot take part.
     pub found: std::result::Result<Found, String>,
-    /// What it was asked to do: the same of all.
-    pub plan: Vec<u64>,
     /// A number for a new run.
     pub fresh: u64,
 }
@@ -63,24 +67,33 @@ pub struct Common {
     pub adjoint: Option<KeptAdjoint>,
     /// The version that the next stored adjoint gets.
     pub next_version: i32,
+    /// The version that the next stored hashes get.
+    pub next_hashes: i32,
 }
 
-/// Looks at what this process has of a run: states under `name`, adjoints under `adjoints`. Nothing
-/// is changed.
+/// A name, and what its positions are read by.
+pub type Of<'a, T> = (&'a str, &'a T);
+
+/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed.
 ///
 /// # Errors
 /// Something is of another computation.
 pub fn look(
     client: &mut Client,
-    (name, state): (&str, &Marker),
-    (adjoints, adjoint): (&str, &Marker),
+    states: Of<'_, Marker>,
+    adjoints: Of<'_, Marker>,
+    hashes: Of<'_, Trail>,
     of: &Identity,
 ) -> Result<Found> {
     let mut found = Found::default();
-    for (name, marker, role) in [(name, state, Role::State), (adjoints, adjoint, Role::Adjoint)] {
+    for (name, role) in
+        [(states.0, Role::State), (adjoints.0, Role::Adjoint), (hashes.0, Role::Hashes)]
+    {
         for version in client.versions(name)? {
-            if role == Role::Adjoint {
-                found.highest = Some(version);
+            match role {
+                Role::State => {}
+                Role::Adjoint => found.highest = Some(version),
+                Role::Hashes => found.highest_hashes = Some(version),
             }
             // What an earlier run in this job has said of it holds no more.
             client.expect(name, version, None, false);
@@ -92,9 +105,16 @@ pub fn look(
                 }
                 Err(error) => return Err(error.within(NOT_OURS)),
             }
-            let position = marker.get();
+            let (position, read) = match role {
+                Role::State => (states.1.get(), Vec::new()),
+                Role::Adjoint => (adjoints.1.get(), Vec::new()),
+                Role::Hashes => hashes.1.take(),
+            };
             let about = |error: Error| error.within(format!("\"{name}\" version {version}"));
             admit(&mut found, version, &position, role, of).map_err(about)?;
+            if role == Role::Hashes {
+                found.hashes.push((position.number, read));
+            }
         }
     }
     Ok(found)
@@ -131,6 +151,8 @@ fn admit(
     match role {
         Role::State => found.states.push(Kept { state: number, slot, hash }),
         Role::Adjoint => found.adjoints.push((version, number)),
+        // They stand with what was read.
+        Role::Hashes => {}
     }
     Ok(())
 }
@@ -138,7 +160,7 @@ fn admit(
 /// What all processes have of what each of them has.
 ///
 /// # Errors
-/// One cannot take part, or they were asked for different things.
+/// One cannot take part, or they have different things.
 pub fn common(reports: &[Report]) -> Result<Common> {
     let Some(first) = reports.first() else {
         return Err(Error::invalid("there is no process"));
@@ -149,14 +171,6 @@ pub fn common(reports: &[Report]) -> Result<Common> {
             Ok(found) => all.push(found),
             Err(why) if reports.len() == 1 => return Err(Error::invalid(why.clone())),
             Err(why) => return Err(Error::invalid(format!("process {rank}: {why}"))),
-        }
-        if report.plan != first.plan {
-            return Err(Error::invalid(format!(
-                "process {rank} was given other numbers than process 0: {:?}, not {:?} (steps, \
-                 slots, distances, rule, flags, tag, \
-                 time limit, mtbf and costs)",
-                report.plan, first.plan
-            )));
         }
     }
     let runs: BTreeSet<u64> = all.iter().filter_map(|found| found.run).collect();
@@ -182,8 +196,12 @@ pub fn common(reports: &[Report]) -> Result<Common> {
         .iter()
         .filter(|kept| others.iter().all(|found| found.adjoints.contains(kept)));
     let adjoint = adjoints.copied().min_by_key(|(_, fine)| *fine);
-    let highest = all.iter().filter_map(|found| found.highest).max();
-    let next_version = highest.map_or(Some(0), |highest| highest.checked_add(1));
+    let next = |highest: fn(&Found) -> Option<i32>| {
+        let highest = all.iter().filter_map(|found| highest(found)).max();
+        highest.map_or(Some(0), |highest| highest.checked_add(1))
+    };
+    let (next_version, next_hashes) =
+        (next(|found| found.highest), next(|found| found.highest_hashes));
     let resumes = !states.is_empty() || adjoint.is_some();
     Ok(Common {
         run: runs.first().copied().filter(|_| resumes).unwrap_or(first.fresh),
@@ -191,6 +209,7 @@ pub fn common(reports: &[Report]) -> Result<Common> {
         survivors: Survivors { states, adjoint: adjoint.map(|(_, fine)| fine), at_start: true },
         adjoint,
         next_version: next_version.filter(|_| resumes).unwrap_or(0),
+        next_hashes: next_hashes.filter(|_| resumes).unwrap_or(0),
     })
 }
 
@@ -199,7 +218,7 @@ mod tests {
     use super::*;
 
     fn report(found: Found) -> Report {
-        Report { found: Ok(found), plan: vec![100, 5], fresh: 9 }
+        Report { found: Ok(found), fresh: 9 }
     }
 
     fn found(states: &[(u64, u64)], adjoints: &[KeptAdjoint]) -> Found {
@@ -208,20 +227,23 @@ mod tests {
             states: states.iter().map(|&(state, slot)| Kept { state, slot, hash: None }).collect(),
             adjoints: adjoints.to_vec(),
             highest: adjoints.iter().map(|(version, _)| *version).max(),
+            ..Found::default()
         }
     }
 
     /// Catches a restart that mixes what the processes do not have together.
     #[test]
     fn only_what_all_have_counts() {
-        let one = found(&[(0, 0), (30, 1), (44, 2)], &[(3, 80), (4, 60)]);
+        let mut one = found(&[(0, 0), (30, 1), (44, 2)], &[(3, 80), (4, 60)]);
+        one.highest_hashes = Some(6);
         let two = found(&[(0, 0), (44, 1), (30, 2)], &[(2, 90), (3, 80)]);
         let both = common(&[report(one.clone()), report(two)]).unwrap();
         assert_eq!(both.survivors.states, [Stored { state: 0, slot: 0 }]);
         assert_eq!((both.adjoint, both.survivors.adjoint), (Some((3, 80)), Some(80)));
-        assert_eq!((both.run, both.next_version, both.resumes), (7, 5, true));
+        assert_eq!((both.run, both.next_version, both.next_hashes), (7, 5, 7));
+        assert!(both.resumes);
         let none = common(&[report(one), report(Found::default())]).unwrap();
-        assert_eq!((none.run, none.resumes, none.next_version), (9, false, 0));
+        assert_eq!((none.run, none.resumes, none.next_version, none.next_hashes), (9, false, 0, 0));
         assert!(none.survivors.states.is_empty() && none.adjoint.is_none());
     }
 
@@ -231,9 +253,6 @@ mod tests {
         let failed = Report { found: Err("its disk is gone".into()), ..good.clone() };
         let text = common(&[good.clone(), failed]).unwrap_err().to_string();
         assert_eq!(text, "process 1: its disk is gone");
-        let other = Report { plan: vec![101, 5], ..good.clone() };
-        let text = common(&[good.clone(), other]).unwrap_err().to_string();
-        assert!(text.contains("process 1") && text.contains("101"), "{text}");
         let stranger = report(Found { run: Some(8), ..found(&[(0, 0)], &[]) });
         assert!(common(&[good, stranger]).unwrap_err().to_string().contains("different runs"));
     }

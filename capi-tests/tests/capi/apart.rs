@@ -37,16 +37,31 @@ fn failures_of_one_are_told_to_all() {
     }
 }
 
-/// The same for processes that exchange something in each step: one that cannot store goes on with its
-/// steps until all know, so that nobody waits for it in a step. In the first sweep, where what could
-/// not be stored is not needed.
+/// The same for processes that exchange something in each step, at any step, forward and reverse: one that
+/// cannot store goes on with its steps until all know, also with those that begin with what it could not
+/// store. Catches one that has no such state, and leaves the others waiting for it in a step.
 #[test]
 fn who_cannot_store_keeps_nobody_waiting() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for (mpi, device) in [(&OPEN_MPI, false), (&MPICH, false), (&MPICH, true)] {
         let job = Job::new(SYNC);
-        let arguments = "kinds=s times=4 within=60 pace=500 steps=250 seed=3";
-        let Some(run) = ring(mpi, &job, 2, arguments) else { continue };
-        assert!(failed(&run.succeed()) > 0);
+        let arguments = format!("kinds=s times=12 pace=200 steps=250 device={}", u8::from(device));
+        let Some(run) = ring(mpi, &job, 2, &arguments) else { continue };
+        let ended = if device { run.with_device() } else { run }.succeed();
+        assert!(failed(&ended) > 4);
+        assert!(!ended.stderr.contains("MPI_Abort"), "{}", ended.stderr);
+    }
+}
+
+/// One process has another name, other numbers, or arguments that cannot be: all are told, and the next
+/// run is as any other. Catches one that begins alone, or returns alone and is waited for.
+#[test]
+fn who_is_asked_for_something_else_is_told() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for more in ["", "ec_interval = 0\n"] {
+            let job = Job::new(&format!("{SYNC}{more}"));
+            let Some(run) = ring(mpi, &job, 2, "differ=1") else { continue };
+            run.succeed();
+        }
     }
 }
 
@@ -117,6 +132,29 @@ fn what_a_lost_directory_had_is_rebuilt() {
         let (more, all) = (ended.figure("computed"), whole.figure("computed"));
         assert!(more + 400 < all, "{more} steps more, of {all}");
         for rank in 0..3 {
+            assert_eq!(names(&job.path(&format!("scratch-{rank}"))), [""; 0]);
+        }
+    }
+}
+
+/// The same where parities are made of few versions: the last adjoint that has any stays until the next
+/// one has them. Catches one that goes because of newer ones that are lost with a directory.
+#[test]
+fn what_has_parities_at_intervals_stays() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\nec_interval = 1\n");
+        let run = |arguments: &str| {
+            let arguments = format!("lone=1 adjoint=5 {arguments}");
+            Some(ring(mpi, &job, 2, &arguments)?.env("VELOC_LOG", "info").succeed())
+        };
+        if run("pace=4000 kinds=c times=1 at=500 leave=1").is_none() {
+            continue;
+        }
+        std::fs::remove_dir_all(job.path("scratch-1")).unwrap();
+        let ended = run("").unwrap();
+        assert!(ended.stderr.contains("it was rebuilt from"), "{}", ended.stderr);
+        assert!(ended.figure("first") < 296, "{}{}", ended.stdout, ended.stderr);
+        for rank in 0..2 {
             assert_eq!(names(&job.path(&format!("scratch-{rank}"))), [""; 0]);
         }
     }

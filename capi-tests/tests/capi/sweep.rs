@@ -193,6 +193,30 @@ fn replays_are_verified() {
     }
 }
 
+/// A step that gives another state in a later job than in the first, between two states that were stored.
+/// Catches hashes that end with the job: it would have nothing to compare with, and a wrong adjoint.
+#[test]
+fn replays_are_compared_with_what_earlier_jobs_have_met() {
+    for mode in ["sync", "async"] {
+        for fail in [80, 130, 190] {
+            let job = Job::new(&ASYNC.replace("async", mode));
+            let run = |more: &str| job.run("sweep", &format!("verify=1 {more}"));
+            run(&format!("fail={fail} expect=returned_-1")).succeed();
+            let hashes =
+                names(&job.scratch()).into_iter().filter(|n| n.starts_with("sweep.hashes-"));
+            let hashes: Vec<String> = hashes.collect();
+            assert!(hashes.len() > 1, "{hashes:?}");
+            run("drift=47 drifted=1 expect=state_47_is_not_what_it_was").succeed();
+            // What is lost is not compared, and no reason to stop.
+            std::fs::write(job.scratch().join(&hashes[0]), b"x").unwrap();
+            let ended = run("").succeed();
+            assert!(ended.stderr.contains("going on without"), "{}", ended.stderr);
+            wait_for_backends(&job);
+            assert_eq!(names(&job.scratch()), [""; 0]);
+        }
+    }
+}
+
 /// Programs that were compiled with an older header, or a newer one. Catches members that are read and
 /// are not there, and ones that mean something and are passed over.
 #[test]

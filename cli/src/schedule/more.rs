@@ -90,6 +90,12 @@ pub fn estimate(problem: &Problem, times: &Times, state_size: Option<u64>) -> Re
             format!("--step-time: an estimate is for at most {MOST_STEPS} steps, not {steps}")
         })?;
     ensure!(
+        undisturbed.is_finite(),
+        "--step-time {:e}: {} steps take longer than can be counted",
+        times.step,
+        plan.steps
+    );
+    ensure!(
         expected.is_finite(),
         "--mtbf {}: failures come so often that it never ends; store more often, or use more slots",
         times.mtbf

@@ -3,6 +3,7 @@
 use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use veloc_client::adjoint::binomial::MAX_STEPS;
 use veloc_client::adjoint::course::refusal;
 use veloc_client::adjoint::disk::{Disk, MAX_COST, UNIT};
 use veloc_client::adjoint::estimate::Times;
@@ -15,12 +16,19 @@ use super::plan::Problem;
 pub fn count(text: &str) -> std::result::Result<u64, String> {
     /// Up to here every whole number is a number of that type.
     const EXACT: f64 = (1_u64 << 53) as f64;
-    let is_one = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT).contains(number);
-    match (text.parse(), text.parse().ok().filter(is_one)) {
-        (Ok(number), _) => Ok(number),
-        (Err(_), Some(number)) => Ok(number as u64),
-        _ => Err("it is a whole number that is not negative, as 1000 or 1e12".to_owned()),
+    if let Ok(number) = text.parse() {
+        return Ok(number);
     }
+    let wrong = match text.parse::<f64>() {
+        Ok(number) if number < 0.0 => "it is negative",
+        Ok(number) if number.is_finite() && number.fract() != 0.0 => "it is not a whole number",
+        Ok(number) if number <= EXACT => return Ok(number as u64),
+        Ok(number) if number > EXACT => {
+            "it is too large: at most 18446744073709551615, or 9e15 if it has an exponent"
+        }
+        _ => "it is a whole number that is not negative, as 1000 or 1e12",
+    };
+    Err(wrong.to_owned())
 }
 
 /// Where states are stored.
@@ -89,7 +97,10 @@ impl Options {
         plan.check().map_err(|unfit| refusal(&plan, unfit))?;
         ensure!(!self.online || self.rule == Rule::Optimal, "--online has a rule of its own");
         let disk = self.disk_slots.map(|slots| {
-            ensure!(slots > 0, "--disk-slots 0: it is 1 or more");
+            ensure!(
+                (1..=MAX_STEPS).contains(&slots),
+                "--disk-slots {slots}: 1 to {MAX_STEPS} are possible"
+            );
             let cost = |name: &str, steps: f64| {
                 let most = (MAX_COST / UNIT) as f64;
                 ensure!(
@@ -151,6 +162,11 @@ impl Taking {
         for (name, value) in [("--step-time", step), ("--turn-factor", self.turn_factor)] {
             ensure!(value.is_finite() && value > 0.0, "{name} {value}: it is more than 0");
         }
+        ensure!(
+            times.turn.is_finite() && times.turn > 0.0,
+            "--step-time {step:e} and --turn-factor {:e}: their product is no time",
+            self.turn_factor
+        );
         ensure!(times.mtbf > 0.0, "--mtbf {}: it is more than 0", times.mtbf);
         for (name, value) in [
             ("--write-time", times.write),
@@ -166,5 +182,35 @@ impl Taking {
     /// Bytes of a state.
     pub fn state_size(&self) -> Option<u64> {
         self.state_size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_and_without_an_exponent() {
+        for (text, number) in
+            [("0", 0), ("1000", 1000), ("1e12", 1_000_000_000_000), ("2.5e3", 2500)]
+        {
+            assert_eq!(count(text), Ok(number));
+        }
+        assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
+        for (text, word) in [
+            ("-4", "negative"),
+            ("-1e3", "negative"),
+            ("2.5", "not a whole number"),
+            ("1e-3", "not a whole number"),
+            ("1e30", "too large"),
+            ("18446744073709551616", "too large"),
+            ("inf", "too large"),
+            ("NaN", "as 1000 or 1e12"),
+            ("", "as 1000 or 1e12"),
+            ("12 steps", "as 1000 or 1e12"),
+        ] {
+            let wrong = count(text).unwrap_err();
+            assert!(wrong.contains(word), "{text}: {wrong}");
+        }
     }
 }

@@ -1,0 +1,188 @@
+//! What a run stores and restores: states in their slots, adjoints, and hashes of states.
+
+use super::adjoints::Files;
+use super::run::Sweep;
+use super::Reach;
+use crate::error::{Error, Kind, Result};
+
+impl<R: Reach> Sweep<'_, R> {
+    pub(super) fn restore_adjoint(&mut self, version: i32) -> Result<()> {
+        let name = self.settings.name_of_adjoints();
+        self.reach.with(|client| client.restore_managed(&name, version, None))?;
+        let stored = self.adjoint.get();
+        if (stored.run, stored.number) != (self.run, self.fine) {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "\"{name}\" version {version} has come to state {} of run {:#018x}, not to state \
+                     {} of run {:#018x}",
+                    stored.number, stored.run, self.fine, self.run
+                ),
+            ));
+        }
+        match (self.hash_of_adjoint()?, stored.hash) {
+            (Some(hash), Some(stored)) if hash != stored => Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
+                     \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
+                     it was damaged there",
+                    self.fine
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A hash of the adjoint, where replays are verified and it is in the host's memory.
+    fn hash_of_adjoint(&self) -> Result<Option<u64>> {
+        if self.replay.is_none() {
+            return Ok(None);
+        }
+        let digest =
+            self.reach.with(|client| client.digest_of(&self.settings.name_of_adjoints()))?;
+        Ok(digest.map(|digest| digest.max(1)))
+    }
+
+    pub(super) fn store(&mut self, state: u64, slot: u64) -> Result<bool> {
+        let hash = self.meet(state)?;
+        let stored = self.store_hashes(state);
+        self.bear(stored)?;
+        self.at = Some(state);
+        if self.failure.is_some() {
+            self.set_aside(state, slot);
+            return Ok(false);
+        }
+        self.states.set(self.run, state, hash);
+        let place = Some(self.place(state));
+        let reads = self.fine < self.steps;
+        let name = &self.settings.name;
+        let taken = self.reach.with(|client| client.take_managed(name, slot as i32, place, reads));
+        match &taken {
+            Ok(()) => drop(self.slots.insert(slot, state)),
+            Err(_) => self.set_aside(state, slot),
+        }
+        self.bear(taken)?;
+        Ok(false)
+    }
+
+    /// Keeps a state that cannot be stored for as long as others may need this process.
+    fn set_aside(&mut self, state: u64, slot: u64) {
+        if self.meetings.is_none() {
+            return;
+        }
+        match self.reach.with(|client| client.set_aside(&self.settings.name)) {
+            Ok(aside) => self.asides.keep(slot, state, aside),
+            Err(error) => log::error!("state {state} cannot be kept in memory either: {error}"),
+        }
+    }
+
+    /// Stores the hashes of the states up to this one that are not stored yet.
+    pub(super) fn store_hashes(&mut self, state: u64) -> Result<()> {
+        // The hash of state 0 stands with it. When the adjoint has begun, all states were met.
+        if !self.lasting || self.failure.is_some() || state == 0 || self.fine < self.steps {
+            return Ok(());
+        }
+        let Some(replay) = &mut self.replay else { return Ok(()) };
+        let Some((first, hashes)) = replay.unstored_to(state) else { return Ok(()) };
+        self.trail.set(self.run, first, hashes.to_vec());
+        let (name, version) = (self.settings.name_of_hashes(), self.next_hashes);
+        self.next_hashes = version.checked_add(1).ok_or_else(|| {
+            Error::invalid(format!("\"{name}\" has no versions behind {version}"))
+        })?;
+        self.reach.with(|client| client.take_managed(&name, version, None, false))?;
+        replay.is_stored_to(state);
+        Ok(())
+    }
+
+    pub(super) fn restore(&mut self, state: u64, slot: u64) -> Result<bool> {
+        if let Some(failure) = &self.failure {
+            if let Some(aside) = self.asides.get(slot, state) {
+                self.reach.with(|client| client.put_back(&self.settings.name, aside))?;
+                self.at = Some(state);
+                return Ok(false);
+            }
+            if self.slots.get(&slot) != Some(&state) {
+                // There was no memory for it.
+                return Err(failure.clone());
+            }
+        }
+        // It is read once more unless the adjoint takes its step from it now.
+        let next = (state + 1 < self.fine).then(|| self.place(state));
+        let name = &self.settings.name;
+        self.at = None;
+        self.reach.with(|client| client.restore_managed(name, slot as i32, next))?;
+        let stored = self.states.get();
+        if (stored.run, stored.number) != (self.run, state) {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "slot {slot} has state {} of run {:#018x}, not state {state} of run {:#018x}",
+                    stored.number, stored.run, self.run
+                ),
+            ));
+        }
+        match (self.hash()?, stored.hash) {
+            (Some(hash), Some(stored)) if hash != stored => self.bear(Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "state {state} has the hash {hash:#018x} after it was restored from slot {slot}, \
+                     and had {stored:#018x} when it was stored: it was damaged there"
+                ),
+            )))?,
+            (hash, _) => self.compare(state, hash)?,
+        }
+        self.at = Some(state);
+        Ok(false)
+    }
+
+    pub(super) fn store_adjoint(&mut self) -> Result<()> {
+        let hash = self.hash_of_adjoint()?;
+        self.adjoint.set(self.run, self.fine, hash);
+        let (adjoints, fine) = (&mut self.adjoints, self.fine);
+        let (name, alone) = (adjoints.name().to_owned(), self.meetings.is_none());
+        self.reach.with(|client| {
+            adjoints.store(client, fine)?;
+            match alone {
+                true => adjoints.hear_itself(&Files { client, name: &name }),
+                false => Ok(()),
+            }
+        })
+    }
+
+    /// Stores what the next run needs to go on from here, and waits until it is in its files.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        if !self.lasting {
+            return Err(Error::invalid(
+                "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
+            ));
+        }
+        if self.fine < self.steps && self.adjoints.stored() != Some(self.fine) {
+            self.store_adjoint()?;
+        }
+        let is_new = |at: &u64| !self.slots.values().any(|state| state == at);
+        if let (Some(at), Some(slot)) = (self.at.filter(is_new), self.free_slot()) {
+            self.store(at, slot)?;
+        }
+        self.reach.with(|client| client.checkpoint_wait())
+    }
+
+    /// A slot that no state is needed from.
+    fn free_slot(&self) -> Option<u64> {
+        let used = self.slots.iter().zip(0..).find(|((slot, _), number)| **slot != *number);
+        let unused = used.map_or(self.slots.len() as u64, |(_, number)| number);
+        let passed = || self.slots.iter().find(|(_, state)| **state >= self.fine);
+        Some(unused)
+            .filter(|slot| *slot < self.settings.slots as u64)
+            .or_else(|| passed().map(|(slot, _)| *slot))
+    }
+
+    /// A run that has come to its end leaves nothing.
+    pub(super) fn remove_all(&self) -> Result<()> {
+        self.reach.with(|client| {
+            client.remove_all(&self.settings.name)?;
+            client.remove_all(&self.settings.name_of_adjoints())?;
+            client.remove_all(&self.settings.name_of_hashes())
+        })
+    }
+}
