@@ -16,9 +16,7 @@ use super::shared::Shared;
 use super::spool::Spool;
 use super::{storage, Engine};
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
-use crate::catalog::state::{
-    is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor, Writer,
-};
+use crate::catalog::state::{Destination, PersistJob, Reserve, Short, State, WaitFor, Writer};
 use crate::device::PLAIN;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
@@ -64,13 +62,11 @@ impl Drop for Open {
     }
 }
 
-impl Engine {
-    /// Starts a checkpoint.
-    pub fn begin(&self, name: &str, version: i32) -> Open {
-        self.pace.checkpoint_begins();
-        let id = self.catalog.step(|state| state.open(name, version));
+impl Open {
+    /// A checkpoint that the catalog knows by this number.
+    pub(super) fn new(shared: Arc<Shared>, id: Id, name: &str, version: i32) -> Open {
         Open {
-            shared: self.shared().clone(),
+            shared,
             under_way: true,
             id,
             name: name.to_owned(),
@@ -80,6 +76,15 @@ impl Engine {
             spool: None,
             loan: Loan::default(),
         }
+    }
+}
+
+impl Engine {
+    /// Starts a checkpoint.
+    pub fn begin(&self, name: &str, version: i32) -> Open {
+        self.pace.checkpoint_begins();
+        let id = self.catalog.step(|state| state.open(name, version));
+        Open::new(self.shared(), id, name, version)
     }
 }
 
@@ -139,7 +144,7 @@ impl Shared {
             Some(spool) => {
                 let since = Instant::now();
                 let _outlived = SizeLimitOutlived::begin();
-                let complete = self.complete_spool(spool, &open.name, open.version, persist);
+                let complete = self.complete_spool(spool, &open, persist);
                 let naming = self.naming.lock();
                 let published = complete.and_then(|(tier, file)| {
                     let (name, version) = (&open.name, open.version);
@@ -158,7 +163,7 @@ impl Shared {
                 let tier = published?;
                 let regions = std::mem::take(&mut open.regions);
                 if tier == FileTier::Persistent {
-                    self.catalog.step(|state| state.commit_persistent(open.id, regions));
+                    self.catalog.step(|state| state.commit_persistent(open.id, regions, None));
                     open.under_way = false;
                     self.arrived(tier, &open.name, open.version, open.id);
                     self.metrics.waited(Cause::File, since);
@@ -180,23 +185,38 @@ impl Shared {
     pub fn commit_routed(
         &self,
         mut open: Open,
+        tier: FileTier,
         temporary: &Path,
         original: Arc<str>,
     ) -> Result<()> {
         let _outlived = SizeLimitOutlived::begin();
         let naming = self.naming.lock();
-        let named = self.files.publish_routed(temporary, &open.name, open.version, &original);
+        let (id, name, version) = (open.id, open.name.clone(), open.version);
+        let named = match tier {
+            FileTier::Scratch => self.files.publish_routed(temporary, &name, version, &original),
+            FileTier::Persistent => {
+                self.files.publish_routed_straight(temporary, &name, version, &original)
+            }
+        };
         if let Err(error) = named {
             self.abort(open);
             return Err(error.within(format!("the routed file of {original}")));
         }
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
-        let own = self.commit_file(open.id, Vec::new(), Some(original), persist);
+        let own = match tier {
+            FileTier::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
+            FileTier::Persistent => {
+                self.has_left_scratch(&name, version);
+                let routed = Some(original);
+                self.catalog.step(|state| state.commit_persistent(id, Vec::new(), routed));
+                None
+            }
+        };
         open.under_way = false;
-        self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
+        self.arrived(tier, &name, version, id);
         drop(naming);
         self.pace.call_ends();
-        self.wait_persistent(open.id, own)
+        self.wait_persistent(id, own)
     }
 
     /// Commits a checkpoint whose file is in its place. With `mode = sync`, what the caller is to
@@ -444,11 +464,12 @@ impl Shared {
                 let waits = self.waits_for(FileTier::Scratch);
                 let started = self.with_room(coming, waits, || start(FileTier::Scratch));
                 match started {
-                    Err(error) if self.may_go_past_scratch(&mut open.persist, &error) => {
+                    Err(error) => {
+                        self.may_go_past_scratch(open.id, &mut open.persist, &error)?;
                         self.make_room(FileTier::Persistent, &open.name);
                         self.past_scratch(error, || start(FileTier::Persistent))?
                     }
-                    started => started?,
+                    Ok(started) => started,
                 }
             }
         };
@@ -461,16 +482,16 @@ impl Shared {
             }
             FileTier::Persistent => self.spool_places(&mut spool, &places),
         };
-        if let Err(error) = &result {
-            let in_scratch = spool.tier() == FileTier::Scratch;
-            if in_scratch && self.may_go_past_scratch(&mut open.persist, error) {
-                let error = error.clone();
+        if let (Err(error), FileTier::Scratch) = (&result, spool.tier()) {
+            let error = error.clone();
+            let may = self.may_go_past_scratch(open.id, &mut open.persist, &error);
+            result = may.and_then(|()| {
                 self.make_room(FileTier::Persistent, &open.name);
-                result = self.past_scratch(error, || {
+                self.past_scratch(error, || {
                     spool.go_past_scratch(self, &open.name, open.version)?;
                     self.spool_places(&mut spool, &places)
-                });
-            }
+                })
+            });
         }
         open.spool = Some(spool);
         result?;
@@ -487,21 +508,20 @@ impl Shared {
     fn complete_spool(
         &self,
         mut spool: Box<Spool>,
-        name: &str,
-        version: i32,
+        open: &Open,
         persist: bool,
     ) -> Result<(FileTier, Written)> {
         let mut completed = spool.complete(self);
-        if let Err(error) = &completed {
-            let in_scratch = spool.tier() == FileTier::Scratch;
-            if in_scratch && self.may_go_past_scratch(&mut Some(persist), error) {
-                let error = error.clone();
-                self.make_room(FileTier::Persistent, name);
-                completed = self.past_scratch(error, || {
-                    spool.go_past_scratch(self, name, version)?;
+        if let (Err(error), FileTier::Scratch) = (&completed, spool.tier()) {
+            let error = error.clone();
+            let may = self.may_go_past_scratch(open.id, &mut Some(persist), &error);
+            completed = may.and_then(|()| {
+                self.make_room(FileTier::Persistent, &open.name);
+                self.past_scratch(error, || {
+                    spool.go_past_scratch(self, &open.name, open.version)?;
                     spool.complete(self)
-                });
-            }
+                })
+            });
         }
         match completed {
             Ok(()) => Ok((spool.tier(), spool.finish())),
@@ -509,26 +529,6 @@ impl Shared {
                 spool.discard();
                 Err(error)
             }
-        }
-    }
-
-    /// Whether a checkpoint that scratch has refused may be written to persistent alone: one that is
-    /// to have a copy there, which is decided now if it was not; and any of a process without others.
-    fn may_go_past_scratch(&self, persist: &mut Option<bool>, refused: &Error) -> bool {
-        self.files.has_persistent()
-            && is_of_the_file_system(refused)
-            && (*persist.get_or_insert_with(|| self.is_to_persist())
-                || self.catalog.look(State::saves_anywhere))
-    }
-
-    /// Writes to persistent what scratch has `refused`.
-    fn past_scratch<T>(&self, refused: Error, write: impl FnOnce() -> Result<T>) -> Result<T> {
-        match write() {
-            Ok(written) => {
-                self.goes_past_scratch(refused);
-                Ok(written)
-            }
-            Err(error) => Err(refused.followed_by(format!("nor can persistent take it: {error}"))),
         }
     }
 

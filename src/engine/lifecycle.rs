@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use super::shared::{DeviceSide, Shared};
-use super::{encode, loan, owed, prepare, storage, transfer};
+use super::{encode, loan, owed, prepare, refuge, storage, transfer};
 use crate::backend::link::{Estate, Link};
 use crate::backend::Process;
 use crate::catalog::monitor::Catalog;
@@ -69,9 +69,8 @@ impl Engine {
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
-        // Of several processes, none has a copy in persistent that the others have not.
-        if process.alone && config.persistent_interval.is_some() {
-            state.save_anywhere();
+        if let Some(why) = refuge::kept_to_scratch(&config, process) {
+            state.keep_to_scratch(why);
         }
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
@@ -122,9 +121,6 @@ impl Engine {
                 log::error!("{error}");
             }
         }
-        if config.persistent_interval.is_some() {
-            state.save_anywhere();
-        }
         let catalog = Catalog::new(state);
         let config = match process.alone {
             true => config,
@@ -139,11 +135,6 @@ impl Engine {
 
     fn of(shared: Arc<Shared>) -> Engine {
         Engine { shared, workers: Mutex::new(Vec::new()), lending: AtomicBool::new(false) }
-    }
-
-    /// What its workers have in common with it.
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
     }
 
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
@@ -330,6 +321,11 @@ impl Engine {
     #[cfg(test)]
     pub(super) fn workers(&self) -> usize {
         self.workers.lock().len()
+    }
+
+    /// What the workers have, for who works beside them.
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// What the application's thread does while it waits for room that comes when other processes tell

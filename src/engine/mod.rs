@@ -12,6 +12,7 @@
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
 //! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
+//! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
 //! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
@@ -38,5 +39,6 @@ pub mod transfer;
 
 mod lifecycle;
 mod prune;
+mod refuge;
 
 pub use lifecycle::Engine;
