@@ -3,6 +3,7 @@
 //! | file | on whose thread | moves |
 //! | --- | --- | --- |
 //! | [`capture`] | the application's | finds room, then copies to the first tier |
+//! | `direct` | the application's | scratch to persistent, in `mode = sync` |
 //! | [`copy`] | the application's | between application memory and the memory tiers |
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
@@ -16,9 +17,10 @@
 //! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
-//! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
-//! capture, [`shared`] is what all of them see, [`place`] where the application has a
-//! region.
+//! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps
+//! background copies out of the way of a capture, [`shared`] is what all of them see, [`place`] where
+//! the application has a region. [`Engine`] starts them (`lifecycle`, with the host buffer of `buffer`
+//! and the device of `attach`) and ends them (`end`).
 
 pub mod capture;
 pub mod copy;
@@ -37,6 +39,10 @@ pub mod spool;
 pub mod storage;
 pub mod transfer;
 
+mod attach;
+mod buffer;
+mod direct;
+mod end;
 mod lifecycle;
 mod prune;
 mod refuge;
