@@ -17,6 +17,8 @@
  *   reroute=NAME:V[:FILE]    restores it and checks what it has
  *   ignore=NAME:V[:FILE]     takes one, but writes FILE itself: that fails, and FILE stays; a second
  *                            file cannot be routed
+ *   noroute=NAME:V[:WORDS]   begins a checkpoint for which no file can be routed, with these words, and
+ *                            ends it without success
  *   nameless                 VELOC_Restart_test and VELOC_Restart of no name fail
  *   giveup=NAME:V            begins a checkpoint, and ends it without success
  *   cleanup=NAME, wait       these calls
@@ -233,6 +235,11 @@ static void perform(const char *command)
         CHECK(strstr(VELOC_Last_error(), routed) != NULL);
         CHECK(fopen(routed, "r") == NULL);
         check_file(f.rest, (int)f.version);
+    } else if (is(command, "noroute", &value)) {
+        f = split(value);
+        OK(VELOC_Checkpoint_begin(f.name, (int)f.version));
+        REFUSED(VELOC_Route_file("/nowhere/own", routed), words_of(&f));
+        OK(VELOC_Checkpoint_end(0));
     } else if (is(command, "reroute", &value)) {
         f = split(value);
         OK(VELOC_Restart_begin(f.name, (int)f.version));

@@ -2,11 +2,12 @@
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::started::{Started, START};
 use super::{decode, encode, launch, name, portable, Hello, Process, Reply, Word, PROTOCOL};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
@@ -33,13 +34,8 @@ const LONGEST_SILENCE: u64 = 60;
 const FIRST_WORD: Duration = Duration::from_secs(1);
 /// How often it is said again what is waited for.
 const REMINDER: Duration = Duration::from_secs(30);
-/// A job that ends waits so long for a program that it has started and that is no backend yet.
-const START: Duration = Duration::from_secs(1);
 /// How often it is looked whether something was heard.
 const LOOK: Duration = Duration::from_millis(100);
-/// The same for the end of a child.
-const LOOK_AT_CHILD: Duration = Duration::from_millis(5);
-
 /// What a client leaves.
 #[derive(Debug)]
 pub struct Estate {
@@ -382,57 +378,6 @@ fn named(process: Option<u32>) -> String {
     process.map_or(String::new(), |number| format!(" (process {number})"))
 }
 
-/// The program that was started as a backend, until it is one: then this process ends. It is waited for
-/// on every path, so that the system can forget it.
-#[derive(Debug)]
-struct Started {
-    child: Child,
-    since: Instant,
-}
-
-impl Started {
-    fn new(child: Child) -> Started {
-        Started { child, since: Instant::now() }
-    }
-
-    /// Waits for the end of the process, of which it is known that it comes. How it ended: not known
-    /// where the application has all its children waited for by the system.
-    fn reap(&mut self) -> Option<ExitStatus> {
-        self.child.wait().ok()
-    }
-
-    /// Sees to it that it ends: a backend becomes a process of its own within `patience`, and what
-    /// does not is none.
-    fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if self.since.elapsed() >= patience {
-                log::warn!(
-                    "process {} was started as veloc-backend and serves nobody: it is ended",
-                    self.child.id()
-                );
-                let _ = self.child.kill();
-                break;
-            }
-            thread::sleep(LOOK_AT_CHILD);
-        }
-        self.reap()
-    }
-
-    /// The error of one that nobody has been served by.
-    fn has_ended(mut self) -> Error {
-        let how = self.end(START).map_or("in an unknown way".to_owned(), |how| how.to_string());
-        let program = launch::program();
-        let what = format!("{} has ended before it served anybody ({how})", program.display());
-        Error::new(Kind::System, what)
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        self.end(START);
-    }
-}
-
 /// The waiting for a backend that owes a word.
 struct Waits {
     /// Which process it is, if that is known.
@@ -473,83 +418,6 @@ impl Waits {
 }
 
 // Not with the locks of the model checks, which are for those alone.
-#[cfg(all(test, not(feature = "model-check")))]
-mod tests {
-    use std::cell::Cell;
-    use std::fs;
-    use std::process::{Command, Stdio};
-
-    use super::*;
-
-    fn shared(folder: &Path) -> Shared {
-        let text = format!("mode = async\nscratch = {}\n", folder.display());
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let config = portable(&config).unwrap();
-        Shared {
-            hello: Hello { protocol: PROTOCOL, config, process: Process::alone(0) },
-            file: None,
-            estate: Estate {
-                ledger: SharedMemory::create("veloc-test", 4096).unwrap(),
-                host: None,
-            },
-            now: Mutex::new(Now {
-                socket: None,
-                settled: false,
-                hurried: false,
-                heard: 0,
-                given_up: false,
-                leaving: false,
-            }),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// A process with this script, which has the socket.
-    fn start(listener: Listener, script: &str) -> Child {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::from(listener.into_file())).spawn().unwrap()
-    }
-
-    /// The state of a process, as the system shows it; `None`: there is none.
-    fn state(process: u32) -> Option<char> {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        stat.rsplit_once(") ")?.1.chars().next()
-    }
-
-    /// Catches a program that ends at once and is started again and again, and children that nobody has
-    /// waited for.
-    #[test]
-    fn a_program_that_ends_at_once_is_started_once() {
-        for (script, how) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
-            let folder = tempfile::tempdir().unwrap();
-            let children = Cell::new(Vec::new());
-            let launch = |listener, _: Option<&Path>| {
-                let child = start(listener, script);
-                while state(child.id()) != Some('Z') {
-                    thread::yield_now();
-                }
-                children.set([children.take(), vec![child.id()]].concat());
-                Ok(child)
-            };
-            let error = shared(folder.path()).connect(launch).unwrap_err().to_string();
-            assert!(error.contains("veloc-backend") && error.contains(how), "{error}");
-            let children = children.take();
-            assert_eq!(children.len(), 1);
-            assert_eq!(state(children[0]), None, "it was not waited for");
-        }
-    }
-
-    /// Catches a child that nobody waits for because what comes after its start has failed.
-    #[test]
-    fn whatever_was_started_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let child = Cell::new(0);
-        let launch = |listener, _: Option<&Path>| {
-            let started = start(listener, "exec sleep 1000");
-            child.set(started.id());
-            Ok(started)
-        };
-        drop(shared(folder.path()).connect(launch).unwrap());
-        assert_eq!(state(child.get()), None);
-    }
-}
+#[cfg(not(feature = "model-check"))]
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ pub mod usage;
 mod clients;
 mod launch;
 mod log;
+mod started;
 mod will;
 
 use std::path::Path;

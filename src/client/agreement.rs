@@ -8,27 +8,27 @@
 //! copied to a file of its own. A process on which MPI has failed goes on to begin as many calls as the
 //! others (`mpi/series.rs`), which learn by them that it has given up.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Display;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::os::unix::fs::MetadataExt as _;
+mod aggregation;
+mod ending;
+mod tidings;
 
-use super::farewell::Farewell;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use aggregation::Aggregation;
+pub use ending::Standing;
+use tidings::{on_this_node, News, NO_TIDINGS};
+
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::State;
 use crate::engine::shared::Shared;
 use crate::error::Result;
 use crate::mpi::{Comm, Series};
-use crate::policy::rounds::{
-    Breach, Common, Fate, Rounds, Tidings, Values, GIVEN_UP, PARITIES, TIERS, VALUES,
-};
+use crate::policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES};
 use crate::tier::files::Place;
 
 /// How often a result is asked for before the application's wait goes on without it.
 const POLLS: usize = 100;
-
-/// What is passed for the length of a checkpoint that a process could not take.
-const NOT_TAKEN: i64 = -1;
 
 /// The agreement, as this process sees it.
 #[derive(Debug)]
@@ -48,48 +48,8 @@ pub struct Agreement {
     failed: bool,
 }
 
-/// How far a process has come, or how far one of all has at the most.
-#[derive(Clone, Copy, Debug)]
-pub struct Standing {
-    /// Rounds that were begun.
-    pub rounds: u64,
-    /// Gatherings of lengths that were begun.
-    pub gathered: u64,
-    /// It still agrees, or all do.
-    pub agrees: bool,
-}
-
 /// Takes the next result of a series.
 type Next = fn(&mut Series) -> Result<Option<Box<[i64]>>>;
-
-/// The lengths that the processes tell each other.
-#[derive(Debug)]
-struct Aggregation {
-    calls: Series,
-    /// Tells this job's files from others'.
-    job: u32,
-    /// The checkpoints whose gatherings are under way, and the numbers of these.
-    awaited: VecDeque<(u64, Option<Id>)>,
-    /// The checkpoint that was begun and whose length was not told yet.
-    owed: Option<i64>,
-}
-
-/// What the processes tell each other between rounds: each begins the next reduction in the first call
-/// after the last one has ended.
-#[derive(Debug)]
-struct News {
-    calls: Series,
-    /// This process waits for none any more.
-    idle: bool,
-    /// Nobody does.
-    all_idle: bool,
-}
-
-/// How much is passed for whether a process still agrees, and whether it waits for no room.
-const STATES: usize = 2;
-
-/// What a process passes between rounds that has given up.
-const NO_TIDINGS: [i64; STATES + 2 * TIERS] = [0; STATES + 2 * TIERS];
 
 /// What is known of a checkpoint's copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -169,88 +129,10 @@ impl Agreement {
         }
     }
 
-    /// It was taken, with a file of so many bytes; `None`: it was not, or is not to be aggregated.
-    pub fn taken(&mut self, engine: &Shared, taken: Option<(Id, u64)>) {
-        if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
-            // Given up: there is nothing to copy, and nothing that others wait for.
-            self.learn(engine, id, |deferred| {
-                *deferred = Deferred { persist: Some(false), place: Some(None) };
-            });
-        }
-        let Some(aggregation) = &mut self.aggregation else {
-            return;
-        };
-        let Some(key) = aggregation.owed.take() else {
-            return;
-        };
-        let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
-        let begun = aggregation.calls.begin(&[key, len]);
-        let awaited = (aggregation.calls.count(), taken.map(|(id, _)| id));
-        match begun {
-            Ok(()) if self.failed => {}
-            Ok(()) => aggregation.awaited.push_back(awaited),
-            Err(error) => self.fail(engine, &error),
-        }
-    }
-
-    /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
-    pub fn taken_alone(&mut self, engine: &Shared, id: Id) {
-        self.open = None;
-        self.taken(engine, None);
-        self.learn(engine, id, |deferred| deferred.place = Some(None));
-    }
-
     fn post(&mut self, engine: &Shared, values: &Values) {
         if let Err(error) = self.calls.begin(values) {
             self.fail(engine, &error);
         }
-    }
-
-    /// Takes the results that have come, and tells the others what has changed since the last time.
-    pub fn hear(&mut self, engine: &Shared) {
-        self.take(engine, Series::poll);
-        while let Some(found) = self.tidings.as_mut().map(|news| news.calls.poll()) {
-            match found {
-                Ok(None) => break,
-                Ok(Some(least)) => self.apply_tidings(engine, &least),
-                Err(error) => self.fail(engine, &error),
-            }
-        }
-        let Some(news) = &mut self.tidings else { return };
-        if self.failed || news.all_idle || news.calls.is_waiting() {
-            return;
-        }
-        let mut told = NO_TIDINGS;
-        told[..STATES].copy_from_slice(&[1, i64::from(news.idle)]);
-        told[STATES..].copy_from_slice(&self.rounds.tidings(fate(engine)));
-        if let Err(error) = news.calls.begin(&told) {
-            self.fail(engine, &error);
-        }
-    }
-
-    fn apply_tidings(&mut self, engine: &Shared, least: &[i64]) {
-        let (&[agree, idle], tidings) =
-            least.split_first_chunk::<STATES>().unwrap_or((&[0, 0], &[]));
-        let Ok(tidings) = <&Tidings>::try_from(tidings) else { return };
-        if agree == 0 {
-            return self.fail(engine, "MPI has failed on another process");
-        }
-        if let Some(news) = &mut self.tidings {
-            news.all_idle = idle == 1;
-        }
-        for (common, learned) in engine.common.iter().zip(self.rounds.hear_tidings(tidings)) {
-            common.lock().learn(learned);
-        }
-    }
-
-    /// Takes part in what is told between rounds until nobody waits for room any more; `idle`: this
-    /// process does not. Whether that is so. Collective: at the end of the job.
-    pub fn rest(&mut self, engine: &Shared, idle: bool) -> bool {
-        if let Some(news) = &mut self.tidings {
-            news.idle = idle;
-        }
-        self.hear(engine);
-        self.failed || self.tidings.as_ref().is_none_or(|news| news.all_idle)
     }
 
     /// Waits for all results.
@@ -306,34 +188,6 @@ impl Agreement {
                 deferred.persist.get_or_insert(persist);
             });
         }
-    }
-
-    /// Takes the lengths of the first gathering: each process's key and length.
-    fn apply_gathered(&mut self, engine: &Shared, all: &[i64]) {
-        let first = self.aggregation.as_mut().and_then(|aggregation| {
-            let (attempt, id) = aggregation.awaited.pop_front()?;
-            Some((aggregation.job, attempt, id?))
-        });
-        let Some((job, attempt, id)) = first else {
-            return;
-        };
-        let lines: Vec<(i64, u64)> = all
-            .chunks_exact(2)
-            .filter_map(|line| Some((line[0], u64::try_from(line[1]).ok()?)))
-            .collect();
-        let same = lines.iter().all(|line| line.0 == lines[0].0);
-        let place = (same && lines.len() == self.ranks as usize).then(|| {
-            let offset = lines[..self.rank as usize].iter().map(|line| line.1).sum();
-            Place { offset, ranks: self.ranks, job, attempt }
-        });
-        if place.is_none() {
-            engine.degrade(
-                "aggregation",
-                "a checkpoint that not all processes have taken is not aggregated: each of them \
-                 copies it to a file of its own",
-            );
-        }
-        self.learn(engine, id, |deferred| deferred.place = Some(place));
     }
 
     /// Adds to what is known of a checkpoint's copy. Once all is, it is made.
@@ -402,111 +256,6 @@ impl Agreement {
     pub fn aggregates(&self) -> bool {
         self.aggregation.is_some()
     }
-
-    /// How many rounds and gatherings this process has begun, and whether it still agrees: what
-    /// [`Agreement::conclude`] needs to know of all.
-    pub fn standing(&self) -> Standing {
-        let gathered = self.aggregation.as_ref().map_or(0, |aggregation| aggregation.calls.count());
-        Standing { rounds: self.calls.count(), gathered, agrees: !self.failed }
-    }
-
-    /// Ends all rounds, so that everything is decided. `most` is the most that a process has begun, if
-    /// that is known, and whether all of them agree. Collective: at the end of the job.
-    pub fn conclude(
-        &mut self,
-        engine: &Shared,
-        farewell: &mut Farewell<'_>,
-        most: Result<Standing>,
-    ) {
-        match &most {
-            Ok(Standing { agrees: true, .. }) => {}
-            Ok(_) => self.fail(engine, "MPI has failed on another process"),
-            Err(error) => self.fail(engine, error),
-        }
-        let most = most.unwrap_or_else(|_| self.standing());
-        // A process that took fewer checkpoints begins the rounds that the others wait for.
-        while self.calls.count() < most.rounds {
-            let values = self.rounds.begin_last(fate(engine));
-            self.post(engine, &values);
-        }
-        while self.standing().gathered < most.gathered {
-            if let Some(aggregation) = &mut self.aggregation {
-                aggregation.owed = Some(0);
-            }
-            self.taken(engine, None);
-        }
-        // Only now is it certain that results come.
-        let whole = farewell.least([i64::from(self.is_whole())]);
-        match whole {
-            Ok([1]) => self.hear_all(engine),
-            Ok(_) => self.fail(engine, "MPI has failed on another process"),
-            Err(error) => self.fail(engine, error),
-        }
-    }
-
-    fn is_whole(&self) -> bool {
-        let gathers = self.aggregation.as_ref().map(|aggregation| &aggregation.calls);
-        let tidings = self.tidings.as_ref().map(|news| &news.calls);
-        self.calls.is_whole() && [gathers, tidings].into_iter().flatten().all(Series::is_whole)
-    }
-
-    /// Learns what all have in the end; `drained`: this process has no file under way any more.
-    /// Collective.
-    pub fn finish(
-        mut self,
-        engine: &Shared,
-        farewell: &mut Farewell<'_>,
-        drained: bool,
-    ) -> Result<()> {
-        let values = if self.failed { GIVEN_UP } else { self.rounds.begin_last(fate(engine)) };
-        let mut told = [0; VALUES + 2];
-        told[..VALUES].copy_from_slice(&values);
-        told[VALUES..].copy_from_slice(&[i64::from(drained), i64::from(self.is_whole())]);
-        let least = farewell.least(told)?;
-        let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
-        let job = self.aggregation.as_ref().map(|aggregation| aggregation.job);
-        let tidied = match job.filter(|_| drained) {
-            // Some have copied their parts to where the others have not.
-            Some(_) if !agrees => engine.files.rescue_parts(),
-            Some(job) if self.rank == 0 => engine.files.remove_incomplete(job),
-            _ => Ok(()),
-        };
-        // Otherwise calls may be under way, which keep the communicators.
-        if agrees {
-            self.apply(engine, &least[..VALUES]);
-            self.aggregation.map_or(Ok(()), |aggregation| aggregation.calls.free())?;
-            self.tidings.map_or(Ok(()), |news| news.calls.free())?;
-            self.calls.free()?;
-        }
-        tidied
-    }
-}
-
-impl Aggregation {
-    fn start(comm: &Comm, rank: u32) -> Result<Aggregation> {
-        let random = RandomState::new().build_hasher().finish();
-        let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
-        let job = comm.allreduce_min_i64(mine)? as u32;
-        let calls = Series::of_all(comm.dup()?, &[GIVEN_UP[0], NOT_TAKEN]);
-        Ok(Aggregation { calls, job, awaited: VecDeque::new(), owed: None })
-    }
-}
-
-impl News {
-    fn start(comm: &Comm) -> Result<News> {
-        let calls = Series::of_least(comm.dup()?, &NO_TIDINGS);
-        Ok(News { calls, idle: false, all_idle: false })
-    }
-}
-
-/// How many processes have their scratch directory on the file system of this one's. Collective.
-fn on_this_node(comm: &Comm, engine: &Shared) -> Result<u64> {
-    let scratch = engine.files.directory(FileTier::Scratch);
-    let device = scratch.and_then(|scratch| std::fs::metadata(scratch).ok()).map_or(0, |m| m.dev());
-    let system = rustix::system::uname();
-    let mine = [&device.to_le_bytes(), system.nodename().to_bytes()].concat();
-    let all = comm.allgather(&mine)?;
-    Ok(all.iter().filter(|other| **other == mine).count() as u64)
 }
 
 /// What becomes of a checkpoint's file in a tier, or of its parities.

@@ -7,7 +7,7 @@ use super::messages::Packed;
 use super::regions::Protected;
 use super::routed::Routed;
 use super::{check_name, Client, Phase, Selection};
-use crate::catalog::entry::MESSAGES;
+use crate::catalog::entry::{FileTier, MESSAGES};
 use crate::catalog::state::State;
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
@@ -175,7 +175,12 @@ impl Client {
                 let taken = committed.is_ok().then_some((id, len));
                 if let Some(agreement) = &self.agreement {
                     let mut agreement = agreement.lock();
-                    agreement.taken(&self.engine, taken);
+                    if self.engine.catalog.look(|state| state.is_past_scratch(id)) {
+                        // It has a file of its own, and is no part of an aggregated one.
+                        agreement.taken_alone(&self.engine, id);
+                    } else {
+                        agreement.taken(&self.engine, taken);
+                    }
                     if self.engine.writes_directly() && agreement.aggregates() {
                         // Before it is known where it goes, so that no worker is quicker.
                         let claim = self.engine.claim(id);
@@ -189,7 +194,8 @@ impl Client {
             }
             Phase::Checkpoint { open, routed: Some(routed) } => {
                 let id = open.id;
-                let committed = self.engine.commit_routed(open, &routed.temporary, routed.original);
+                let Routed { tier, temporary, original, .. } = routed;
+                let committed = self.engine.commit_routed(open, tier, &temporary, original);
                 if let Some(agreement) = &self.agreement {
                     agreement.lock().taken_alone(&self.engine, id);
                     if self.engine.writes_directly() {
@@ -271,8 +277,19 @@ impl Client {
                         )));
                     }
                     None => {
-                        let files = &self.engine.files;
-                        let new = Routed::create(files, &open.name, open.version, original)?;
+                        let create = |tier| {
+                            let (name, version) = (&open.name, open.version);
+                            Routed::create(&self.engine.files, tier, name, version, &original)
+                        };
+                        let new = match create(FileTier::Scratch) {
+                            Err(refused) => {
+                                let persist = &mut open.persist;
+                                self.engine.may_route_past_scratch(open.id, persist, &refused)?;
+                                let beside = || create(FileTier::Persistent);
+                                self.engine.past_scratch(refused, beside)?
+                            }
+                            created => created?,
+                        };
                         routed.insert(new).temporary.clone()
                     }
                 }

@@ -1,20 +1,15 @@
-//! The restart side of the protocol: test, begin, recover, end.
+//! The restart side of the protocol: begin, recover, end.
 
 use std::sync::Arc;
 
 use super::callbacks::Object;
 use super::messages::{is_chunk, MessageLog};
-use super::protect::gather;
 use super::regions::{check_writable, Memory, Protected};
 use super::{agree, check_name, Client, Phase, Selection};
 use crate::catalog::entry::{Part, Region, MESSAGES};
 use crate::engine::place::Place;
 use crate::engine::restore::Restoring;
-use crate::erasure::encoding::Encoding;
 use crate::error::{Error, Kind, Result};
-use crate::format::checksum::Checksum;
-use crate::mpi::Comm;
-use crate::tier::files::Files;
 use crate::trace::Activity;
 
 /// How a checkpoint was opened for recovery.
@@ -29,136 +24,8 @@ enum Opened {
 }
 
 impl Client {
-    /// The newest version that is not above `version` (0: the newest of all), on every process if
-    /// there are several. Collective under MPI, unless `of` names one rank.
-    pub fn restart_test(
-        &mut self,
-        name: &str,
-        version: i32,
-        of: Option<u32>,
-    ) -> Result<Option<i32>> {
-        let bound = if version == 0 { i32::MAX } else { version };
-        let checked = check_name(name, version);
-        if let (Some(rank), Ok(())) = (self.other(of), &checked) {
-            return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
-        }
-        let found = self.newest_of_all(name, bound, checked, of.is_some());
-        if let Ok(Some(newest)) = found {
-            self.engine.asks_for(name, newest, false);
-        }
-        found
-    }
-
-    /// The newest version that this process has, if it is `alone` concerned; or that all have.
-    fn newest_of_all(
-        &mut self,
-        name: &str,
-        mut bound: i32,
-        checked: Result<()>,
-        alone: bool,
-    ) -> Result<Option<i32>> {
-        if alone {
-            return checked.and_then(|()| self.newest(name, bound));
-        }
-        if !self.all_agree(checked.is_ok())? {
-            checked?;
-            return Err(Error::invalid("another process asked for a wrong name or version"));
-        }
-        if self.can_rebuild() {
-            return self.newest_after_rebuilding(name, bound);
-        }
-        loop {
-            let found = self.newest(name, bound);
-            let Some(comm) = &self.comm else {
-                return found;
-            };
-            // A process that cannot look takes part all the same: the others wait for it.
-            let mine = found.as_ref().ok().copied().flatten();
-            // The newest that all may have is not above anybody's newest; when it is everybody's,
-            // it is the answer.
-            let lowest = comm.allreduce_min_i64(i64::from(mine.unwrap_or(-1)))?;
-            found?;
-            let Ok(lowest) = i32::try_from(lowest) else {
-                return Ok(None);
-            };
-            if lowest < 0 {
-                return Ok(None);
-            }
-            if agree(comm, mine == Some(lowest))? {
-                return Ok(Some(lowest));
-            }
-            bound = lowest;
-        }
-    }
-
-    /// The newest version that every process has, or could rebuild and therefore has now.
-    fn newest_after_rebuilding(&self, name: &str, bound: i32) -> Result<Option<i32>> {
-        let Some(comm) = &self.comm else {
-            return self.newest(name, bound);
-        };
-        let mut bound = comm.allreduce_min_i64(i64::from(bound))? as i32;
-        loop {
-            let found = self.newest(name, bound).unwrap_or_else(|error| {
-                // What this process cannot look for may still be rebuilt.
-                log::warn!("{error}");
-                None
-            });
-            // Processes may have changed places: their files are then in each other's directories.
-            let anybody = self.engine.files.versions_of_anybody(name).unwrap_or_default();
-            let seen = found.max(anybody.range(..=bound).next_back().copied());
-            // What one process has, the others may rebuild.
-            let highest = -comm.allreduce_min_i64(-i64::from(seen.unwrap_or(-1)))? as i32;
-            if highest < 0 {
-                return Ok(None);
-            }
-            let there = found == Some(highest) || self.has(name, highest);
-            let restorable = there && self.is_as_encoded(name, highest);
-            if agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)? {
-                return Ok(Some(highest));
-            }
-            match self.rebuild(name, highest, restorable)? {
-                None => return Ok(Some(highest)),
-                // All processes have the same reason, or know of one that another has.
-                Some(why) if restorable => {
-                    log::info!("passing over version {highest} of \"{name}\": {why}");
-                }
-                Some(why) => {
-                    log::warn!("passing over version {highest} of \"{name}\": {why}");
-                }
-            }
-            if highest == 0 {
-                return Ok(None);
-            }
-            bound = highest - 1;
-        }
-    }
-
-    /// Whether all processes have parities of a version, each of them the same as those that it is in
-    /// a group with, or none has: a job that rebuilt it may have ended before it had made them again,
-    /// and a directory that was away may have old ones.
-    fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
-        let Some(node) = self.engine.erasure.get() else { return Ok(true) };
-        let own = self.own_header(node, name, version).map(|header| header.encoding);
-        let id = own.as_ref().map(Encoding::id);
-        let all: Vec<Option<Checksum>> = gather(comm, &id)?;
-        let of_rank = |rank: u32| all.get(rank as usize).copied().flatten();
-        let alike = own.is_none_or(|own| own.ranks().into_iter().all(|rank| of_rank(rank) == id));
-        let there = all.iter().filter(|id| id.is_some()).count();
-        agree(comm, alike && (there == 0 || there == all.len()))
-    }
-
-    fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
-        let in_memory = self.engine.catalog.look(|state| state.newest(name, bound));
-        if in_memory == Some(bound) {
-            // No file can have a newer one, and a folder of many takes long to read.
-            return Ok(in_memory);
-        }
-        self.engine.settle();
-        newest_file(&self.engine.files, name, bound, in_memory)
-    }
-
     /// The rank to look for, if it is another one than this process's.
-    fn other(&self, rank: Option<u32>) -> Option<u32> {
+    pub(super) fn other(&self, rank: Option<u32>) -> Option<u32> {
         rank.filter(|&rank| rank != self.engine.files.rank())
     }
 
@@ -483,29 +350,6 @@ impl Client {
             }
         }
     }
-}
-
-/// The newest version not above `bound` of which there is a good file, or `known` if none is newer.
-fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Result<Option<i32>> {
-    let versions = match files.versions(name) {
-        Err(error) if known.is_some() => {
-            files.warn_once(format!("going on with the checkpoints in memory: {error}"));
-            return Ok(known);
-        }
-        versions => versions?,
-    };
-    for &version in versions.range(..=bound).rev() {
-        if known.is_some_and(|known| known >= version) {
-            break;
-        }
-        match files.look(name, version) {
-            Ok(_) => return Ok(Some(version)),
-            Err(error) => {
-                files.warn_once(format!("passing over version {version} of \"{name}\": {error}"));
-            }
-        }
-    }
-    Ok(known)
 }
 
 /// Memory for the bytes of an object.

@@ -2,10 +2,11 @@
 //! place of its own.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::platform::{files, times};
 use crate::tier::files::Files;
@@ -15,6 +16,8 @@ use crate::tier::files::Files;
 pub(super) struct Routed {
     /// The application's own file, which this one will replace.
     pub original: Arc<str>,
+    /// Where it is: beside the application's own if scratch cannot take it.
+    pub tier: FileTier,
     /// Where the application writes.
     pub temporary: PathBuf,
     /// When it was changed, as long as nobody has written to it.
@@ -28,14 +31,23 @@ impl Routed {
     ///
     /// # Errors
     /// The system's, with the path; that there is no scratch directory.
-    pub fn create(files: &Files, name: &str, version: i32, original: String) -> Result<Routed> {
-        let temporary = files.temporary(&files.scratch_path(name, version)?);
+    pub fn create(
+        files: &Files,
+        tier: FileTier,
+        name: &str,
+        version: i32,
+        original: &str,
+    ) -> Result<Routed> {
+        let temporary = match tier {
+            FileTier::Scratch => files.temporary(&files.scratch_path(name, version)?),
+            FileTier::Persistent => files.temporary(Path::new(original)),
+        };
         let file = files::create(&temporary)?;
         // Whoever opens the file to write it anew gives it another time than this, even if he leaves
         // it empty. Where a file system refuses, it has the time of now.
         let _ = file.set_modified(SystemTime::UNIX_EPOCH);
         let untouched = times::modified(&temporary)?;
-        Ok(Routed { original: original.into(), temporary, untouched, _file: file })
+        Ok(Routed { original: original.into(), tier, temporary, untouched, _file: file })
     }
 
     /// Refuses a file that nobody has written: the application's own would be replaced by nothing.
@@ -71,7 +83,8 @@ mod tests {
         let text = format!("mode = sync\nscratch = {}\n", directory.path().display());
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
-        let routed = |version| Routed::create(&files, "x", version, "/own".to_owned()).unwrap();
+        let routed =
+            |version| Routed::create(&files, FileTier::Scratch, "x", version, "/own").unwrap();
         let untouched = routed(1);
         let error = untouched.check_written().unwrap_err().to_string();
         assert!(error.contains(".x-0-1.dat.tmp-") && error.contains("/own"), "{error}");

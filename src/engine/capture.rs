@@ -3,7 +3,6 @@
 //! The application's thread finds room, then copies: device regions within the device, host regions
 //! into the host buffer. What is larger than a tier goes straight to the tier below.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,15 +13,11 @@ use super::loan::{Loan, Release};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
-use super::{storage, Engine};
+use super::Engine;
 use crate::aside;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
-use crate::catalog::state::{
-    is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor, Writer,
-};
-use crate::device::PLAIN;
+use crate::catalog::state::{Destination, PersistJob, Reserve, Short, State, WaitFor, Writer};
 use crate::error::{Error, Kind, Result};
-use crate::format::names;
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
 use crate::tier::files::Written;
@@ -151,7 +146,7 @@ impl Shared {
             Some(spool) => {
                 let since = Instant::now();
                 let _outlived = SizeLimitOutlived::begin();
-                let complete = self.complete_spool(spool, &open.name, open.version, persist);
+                let complete = self.complete_spool(spool, &open, persist);
                 let naming = self.naming.lock();
                 let published = complete.and_then(|(tier, file)| {
                     let (name, version) = (&open.name, open.version);
@@ -170,7 +165,7 @@ impl Shared {
                 let tier = published?;
                 let regions = std::mem::take(&mut open.regions);
                 if tier == FileTier::Persistent {
-                    self.catalog.step(|state| state.commit_persistent(open.id, regions));
+                    self.catalog.step(|state| state.commit_persistent(open.id, regions, None));
                     open.under_way = false;
                     self.arrived(tier, &open.name, open.version, open.id);
                     self.metrics.waited(Cause::File, since);
@@ -192,23 +187,38 @@ impl Shared {
     pub fn commit_routed(
         &self,
         mut open: Open,
+        tier: FileTier,
         temporary: &Path,
         original: Arc<str>,
     ) -> Result<()> {
         let _outlived = SizeLimitOutlived::begin();
         let naming = self.naming.lock();
-        let named = self.files.publish_routed(temporary, &open.name, open.version, &original);
+        let (id, name, version) = (open.id, open.name.clone(), open.version);
+        let named = match tier {
+            FileTier::Scratch => self.files.publish_routed(temporary, &name, version, &original),
+            FileTier::Persistent => {
+                self.files.publish_routed_straight(temporary, &name, version, &original)
+            }
+        };
         if let Err(error) = named {
             self.abort(open);
             return Err(error.within(format!("the routed file of {original}")));
         }
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
-        let own = self.commit_file(open.id, Vec::new(), Some(original), persist);
+        let own = match tier {
+            FileTier::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
+            FileTier::Persistent => {
+                self.has_left_scratch(&name, version);
+                let routed = Some(original);
+                self.catalog.step(|state| state.commit_persistent(id, Vec::new(), routed));
+                None
+            }
+        };
         open.under_way = false;
-        self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
+        self.arrived(tier, &name, version, id);
         drop(naming);
         self.pace.call_ends();
-        self.wait_persistent(open.id, own)
+        self.wait_persistent(id, own)
     }
 
     /// Commits a checkpoint whose file is in its place. With `mode = sync`, what the caller is to
@@ -233,50 +243,6 @@ impl Shared {
     /// Gives a checkpoint under way up.
     pub fn abort(&self, mut open: Open) {
         self.end(std::mem::take(&mut open.loan));
-    }
-
-    /// `mode = sync`: the bytes are in their files when a checkpoint call returns.
-    pub fn writes_directly(&self) -> bool {
-        self.config.mode == crate::config::Mode::Sync && !self.config.ephemeral
-    }
-
-    /// In `mode = sync`, makes the persistent copy if it is `own`, or waits for it.
-    pub fn wait_persistent(&self, id: Id, own: Option<PersistJob>) -> Result<()> {
-        if !self.writes_directly() {
-            return Ok(());
-        }
-        self.persist_and_wait(id, own, None)
-    }
-
-    /// Claims the persistent copy of a checkpoint for this thread, which is to wait for it: no worker
-    /// makes it before the claim is [used](Claim::copy) or given back.
-    pub fn claim(&self, id: Id) -> Claim<'_> {
-        self.catalog.step(|state| state.claim_persist(id));
-        Claim { shared: self, id }
-    }
-
-    fn persist_and_wait(
-        &self,
-        id: Id,
-        own: Option<PersistJob>,
-        memory: Option<&[Place]>,
-    ) -> Result<()> {
-        if let Some(job) = own {
-            let copied = catch_unwind(AssertUnwindSafe(|| {
-                let wait = self.waits_for(FileTier::Persistent);
-                storage::persist_one(self, &job, memory, wait);
-            }));
-            if copied.is_err() {
-                // As if its worker had ended: nobody else would wake those who wait for it.
-                let what = "copying a checkpoint to persistent panicked";
-                self.catalog.fail(Error::new(Kind::Internal, what));
-            }
-        }
-        if self.catalog.wait(|state| state.persist_settled(id))? {
-            return Ok(());
-        }
-        let failure = self.catalog.step(State::take_failure);
-        Err(failure.unwrap_or_else(|| Error::new(Kind::System, "there is no persistent copy")))
     }
 
     /// `Err(None)`: the checkpoint does not fit in memory and must go to a file.
@@ -456,11 +422,12 @@ impl Shared {
                 let waits = self.waits_for(FileTier::Scratch);
                 let started = self.with_room(coming, waits, || start(FileTier::Scratch));
                 match started {
-                    Err(error) if self.may_go_past_scratch(&name, &mut open.persist, &error) => {
+                    Err(error) => {
+                        self.may_go_past_scratch(open.id, &mut open.persist, &error)?;
                         self.make_room(FileTier::Persistent, &open.name);
                         self.past_scratch(error, || start(FileTier::Persistent))?
                     }
-                    started => started?,
+                    Ok(started) => started,
                 }
             }
         };
@@ -473,16 +440,16 @@ impl Shared {
             }
             FileTier::Persistent => self.spool_places(&mut spool, &places),
         };
-        if let Err(error) = &result {
-            let in_scratch = spool.tier() == FileTier::Scratch;
-            if in_scratch && self.may_go_past_scratch(&name, &mut open.persist, error) {
-                let error = error.clone();
+        if let (Err(error), FileTier::Scratch) = (&result, spool.tier()) {
+            let error = error.clone();
+            let may = self.may_go_past_scratch(open.id, &mut open.persist, &error);
+            result = may.and_then(|()| {
                 self.make_room(FileTier::Persistent, &open.name);
-                result = self.past_scratch(error, || {
+                self.past_scratch(error, || {
                     spool.go_past_scratch(self, &open.name, open.version)?;
                     self.spool_places(&mut spool, &places)
-                });
-            }
+                })
+            });
         }
         open.spool = Some(spool);
         result?;
@@ -499,21 +466,20 @@ impl Shared {
     fn complete_spool(
         &self,
         mut spool: Box<Spool>,
-        name: &str,
-        version: i32,
+        open: &Open,
         persist: bool,
     ) -> Result<(FileTier, Written)> {
         let mut completed = spool.complete(self);
-        if let Err(error) = &completed {
-            let in_scratch = spool.tier() == FileTier::Scratch;
-            if in_scratch && self.may_go_past_scratch(name, &mut Some(persist), error) {
-                let error = error.clone();
-                self.make_room(FileTier::Persistent, name);
-                completed = self.past_scratch(error, || {
-                    spool.go_past_scratch(self, name, version)?;
+        if let (Err(error), FileTier::Scratch) = (&completed, spool.tier()) {
+            let error = error.clone();
+            let may = self.may_go_past_scratch(open.id, &mut Some(persist), &error);
+            completed = may.and_then(|()| {
+                self.make_room(FileTier::Persistent, &open.name);
+                self.past_scratch(error, || {
+                    spool.go_past_scratch(self, &open.name, open.version)?;
                     spool.complete(self)
-                });
-            }
+                })
+            });
         }
         match completed {
             Ok(()) => Ok((spool.tier(), spool.finish())),
@@ -524,29 +490,8 @@ impl Shared {
         }
     }
 
-    /// Whether a checkpoint that scratch has refused may be written to persistent alone: one that is
-    /// to have a copy there, which is decided now if it was not; and any of a process without others.
-    fn may_go_past_scratch(&self, name: &str, persist: &mut Option<bool>, refused: &Error) -> bool {
-        self.files.has_persistent()
-            && name != names::LOG
-            && is_of_the_file_system(refused)
-            && (*persist.get_or_insert_with(|| self.is_to_persist())
-                || self.catalog.look(State::saves_anywhere))
-    }
-
-    /// Writes to persistent what scratch has `refused`.
-    fn past_scratch<T>(&self, refused: Error, write: impl FnOnce() -> Result<T>) -> Result<T> {
-        match write() {
-            Ok(written) => {
-                self.goes_past_scratch(refused);
-                Ok(written)
-            }
-            Err(error) => Err(refused.followed_by(format!("nor can persistent take it: {error}"))),
-        }
-    }
-
     /// How the application waits for room in a tier of files. Nobody else does on its behalf.
-    fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
+    pub(super) fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
         move |short| {
             if aside::is_here() {
                 return false;
@@ -557,190 +502,5 @@ impl Shared {
     }
 }
 
-/// The right to make a checkpoint's persistent copy. Given back when it is dropped, so that nobody
-/// waits in vain: a worker makes the copy then.
-#[derive(Debug)]
-#[must_use]
-pub struct Claim<'a> {
-    shared: &'a Shared,
-    id: Id,
-}
-
-impl Claim<'_> {
-    /// Makes the copy, if it is known by now that it is to be made, or waits for it. `places` are all
-    /// regions of the checkpoint, if the application's memory is as it was when they were captured.
-    pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
-        let own = self.shared.catalog.step(|state| state.take_claimed(self.id));
-        let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PLAIN);
-        self.shared.persist_and_wait(self.id, own, places.filter(plain))
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.shared.catalog.step(|state| state.give_claim_back(self.id));
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::Process;
-    use crate::config::Config;
-    use crate::engine::Engine;
-    use crate::platform::mapping::Mapping;
-    use crate::platform::shared::SharedMemory;
-    use crate::tier::host_buffer::HostBuffer;
-
-    /// Where the system refuses a page, a write to it would end the process. Catches a capture that
-    /// writes without having asked.
-    #[test]
-    fn what_the_system_has_no_memory_for_goes_to_a_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let text = format!("mode = async\nscratch = {}\n", directory.path().display());
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let memory = SharedMemory::create_refusing("veloc-test", 4 << 20).unwrap();
-        let host = HostBuffer::over(Mapping::of(&memory).unwrap(), 1 << 20, false);
-        let host = Some(host.may_be_refused());
-        memory.refuse_from(1 << 20).unwrap();
-        let engine = Engine::inherit(config, Process::alone(0), host, &[]).unwrap();
-        let bytes = vec![7u8; 3 << 20];
-        let mut open = engine.begin("x", 1);
-        let place = Place::plain(1, bytes.as_ptr(), bytes.len());
-        engine.capture(&mut open, &[place], Vec::new()).unwrap();
-        engine.commit(open).unwrap();
-        let file = std::fs::read(directory.path().join("x-0-1.dat")).unwrap();
-        assert!(file.ends_with(&bytes));
-        // What there is memory for is not written to a file by the application.
-        let mut open = engine.begin("x", 2);
-        engine.capture(&mut open, &[Place { len: 1 << 19, ..place }], Vec::new()).unwrap();
-        assert!(open.spool.is_none());
-        engine.commit(open).unwrap();
-        engine.drain().unwrap();
-    }
-
-    /// Catches a part of an aggregated file that is read from scratch although the application waits
-    /// with the bytes in its memory; one that is written from memory that may have changed; and a
-    /// claim that is kept, so that nobody makes the copy.
-    #[test]
-    fn a_part_is_written_from_what_the_application_has() {
-        let directory = tempfile::tempdir().unwrap();
-        let folder = |name: &str| directory.path().join(name);
-        let text = format!(
-            "mode = sync\nscratch = {}\npersistent = {}\nmeta = {}\naggregated = true\n",
-            folder("scratch").display(),
-            folder("persistent").display(),
-            folder("meta").display()
-        );
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::alone(0), None).unwrap();
-        let contents = [(2, vec![1u8; 5000]), (7, Vec::new()), (9, vec![2; 70_000])];
-        let plain = |(id, bytes): &(i32, Vec<u8>)| Place::plain(*id, bytes.as_ptr(), bytes.len());
-        let places: Vec<Place> = contents.iter().map(plain).collect();
-        for (version, from_memory) in [(1, true), (2, false)] {
-            let mut open = engine.begin("x", version);
-            open.persist = Some(false);
-            let id = open.id;
-            engine.capture(&mut open, &places, Vec::new()).unwrap();
-            engine.commit(open).unwrap();
-            let scratch = folder("scratch").join(format!("x-0-{version}.dat"));
-            let written = std::fs::read(&scratch).unwrap();
-            let len = written.len();
-            // To be told from what the application has.
-            std::fs::write(&scratch, vec![0; len]).unwrap();
-            let place =
-                crate::tier::files::Place { offset: 0, ranks: 1, job: 1, attempt: version as u64 };
-            let claim = engine.claim(id);
-            engine.catalog.step(|state| state.want_persistent(id, Some(place)));
-            claim.copy(from_memory.then_some(&places[..])).unwrap();
-            let part = folder("persistent").join(format!("x-agg-{version}.dat"));
-            let expected = if from_memory { written } else { vec![0; len] };
-            assert!(std::fs::read(part).unwrap() == expected, "version {version}");
-        }
-    }
-
-    /// Catches a claim that nobody gives back, so that whoever waits for the copy waits for ever.
-    #[test]
-    fn a_claim_that_is_not_used_is_given_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let text = format!(
-            "mode = sync\nscratch = {0}/s\npersistent = {0}/p\n",
-            directory.path().display()
-        );
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::alone(0), None).unwrap();
-        let bytes = [7u8; 100];
-        let mut open = engine.begin("x", 1);
-        open.persist = Some(false);
-        let id = open.id;
-        engine
-            .capture(&mut open, &[Place::plain(1, bytes.as_ptr(), bytes.len())], Vec::new())
-            .unwrap();
-        engine.commit(open).unwrap();
-        let settling = catch_unwind(AssertUnwindSafe(|| {
-            let _claim = engine.claim(id);
-            engine.catalog.step(|state| state.want_persistent(id, None));
-            panic!("as a fault of the library would");
-        }));
-        assert!(settling.is_err());
-        engine.drain().unwrap();
-        assert!(directory.path().join("p/x-0-1.dat").exists());
-    }
-
-    /// Catches a checkpoint that keeps its room although nobody can end it any more.
-    #[test]
-    fn a_checkpoint_that_is_dropped_is_given_up() {
-        let directory = tempfile::tempdir().unwrap();
-        let scratch = directory.path().join("s");
-        let text = format!("mode = async\nscratch = {}\nhost_cache_size = 4M\n", scratch.display());
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::alone(0), None).unwrap();
-        let bytes = vec![7u8; 5 << 20];
-        let place = |mib: usize| Place::plain(1, bytes.as_ptr(), mib << 20);
-        // In the host buffer, and in a file that is larger.
-        for mib in [3, 5] {
-            let mut open = engine.begin("x", 1);
-            engine.capture(&mut open, &[place(mib)], Vec::new()).unwrap();
-            assert_eq!(open.spool.is_some(), mib == 5);
-            drop(open);
-            assert_eq!(engine.catalog.look(|state| state.used()), [0, 0]);
-            assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
-        }
-    }
-
-    /// Catches a checkpoint that is refused because memory became short while it waited for room,
-    /// although a file could take it.
-    #[test]
-    fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let text = format!(
-            "mode = async\nscratch = {}\nhost_cache_size = 4M\n",
-            directory.path().display()
-        );
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::alone(0), None).unwrap();
-        let bytes = vec![7u8; 3 << 20];
-        let place = |len: usize| Place::plain(1, bytes.as_ptr(), len << 20);
-        let mut first = engine.begin("x", 1);
-        let mut second = engine.begin("x", 2);
-        // The first one's file gets no name, so that its room stays taken.
-        let naming = engine.naming.lock();
-        engine.capture(&mut first, &[place(2)], Vec::new()).unwrap();
-        engine.commit(first).unwrap();
-        while engine.catalog.look(|state| state.work().write) {
-            std::thread::yield_now();
-        }
-        let before = engine.catalog.look(State::changes);
-        std::thread::scope(|scope| {
-            let captured = scope.spawn(|| engine.capture(&mut second, &[place(3)], Vec::new()));
-            while engine.catalog.look(State::changes) == before {
-                std::thread::yield_now();
-            }
-            engine.catalog.step(|state| state.limit_host(0));
-            drop(naming);
-            captured.join().unwrap().unwrap();
-        });
-        assert!(second.spool.is_some());
-        engine.commit(second).unwrap();
-    }
-}
+mod tests;

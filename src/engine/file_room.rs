@@ -12,7 +12,6 @@ use crate::catalog::entry::FileTier;
 use crate::catalog::state::Short;
 use crate::error::{Kind, Result};
 use crate::platform::files;
-use crate::tier::files::{Place, Written};
 
 /// The other processes of the job, as far as room in files depends on them.
 #[derive(Debug, Default)]
@@ -102,30 +101,6 @@ impl Shared {
         // What cannot be asked for is found out by writing.
         let free = free.and_then(Result::ok).unwrap_or(u64::MAX);
         free >= coming.bytes.saturating_mul(others.saturating_add(1))
-    }
-
-    /// Says, for the first of them, that checkpoints go to persistent alone.
-    pub(super) fn goes_past_scratch(&self, why: impl std::fmt::Display) {
-        self.degrade(
-            "past scratch",
-            format!(
-                "{why}: it is written to persistent alone, and so is each that scratch cannot take"
-            ),
-        );
-    }
-
-    /// Gives what was written past scratch its name. The caller holds the lock of names.
-    pub(super) fn publish_straight(
-        &self,
-        written: &Written,
-        name: &str,
-        version: i32,
-        place: Option<&Place>,
-    ) -> Result<()> {
-        self.files.publish_straight(written, name, version, place)?;
-        self.left_scratch(name, version);
-        self.catalog.step(|state| state.file_cleared(FileTier::Scratch));
-        Ok(())
     }
 
     /// Before a file of a name comes to a tier: removes what is known by now to be more than the tier is

@@ -1,51 +1,38 @@
-//! Starting and ending a job: the tiers it has, and the workers that serve them.
+//! Starting a job: the tiers it has, and the workers that serve them.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
 
-use super::shared::{DeviceSide, Shared};
-use super::{encode, loan, owed, prepare, storage, transfer};
-use crate::backend::link::{Estate, Link};
+use super::buffer::host_buffer;
+use super::shared::Shared;
+use super::{encode, loan, owed, prepare, refuge, storage};
+use crate::backend::link::Link;
 use crate::backend::Process;
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use crate::config::{Config, Mode};
-use crate::device::{Device, Event, Stream};
+use crate::device::Device;
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
-use crate::metrics::Cause;
-use crate::platform::mapping::Mapping;
-use crate::platform::shared::SharedMemory;
-use crate::platform::{affinity, files, memory};
-use crate::policy::{register, touch};
+use crate::platform::{affinity, files};
+use crate::policy::touch;
 use crate::sync::Mutex;
-use crate::tier::device_cache::{self, DeviceCache};
+use crate::tier::device_cache;
 use crate::tier::files::Files;
 use crate::tier::host_buffer::{self, HostBuffer};
 use crate::tier::ledger::{Ledger, Record, Standing};
-use crate::trace::{Activity, Recorder, Setup};
+use crate::trace::{Recorder, Setup};
 
-/// Without `gpu_cache_size`, the device cache has this share of the device's memory at the most.
-const DEVICE_SHARE: u64 = 16;
-/// Without `gpu_cache_size`, the most bytes of the device cache.
-const DEVICE_DEFAULT: u64 = 4 << 30;
-/// Without `host_cache_size`, the host buffer has this share of the available memory at the most.
-const HOST_SHARE: u64 = 8;
-/// Without `host_cache_size`, the most bytes of the host buffer of a job that ends in files.
-const HOST_DEFAULT: u64 = 1 << 30;
-/// The same of an ephemeral job, which keeps everything in it.
-const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 /// Workers that the others can do without, as long as they end between two transfers.
 const OPTIONAL: [&str; 6] = ["fetch", "read", "touch", "pin", "encode", "owed"];
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
 pub struct Engine {
-    shared: Arc<Shared>,
-    workers: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
     /// There is a worker for what the application lends.
     lending: AtomicBool,
 }
@@ -69,9 +56,8 @@ impl Engine {
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
-        // Of several processes, none has a copy in persistent that the others have not.
-        if process.alone && config.persistent_interval.is_some() {
-            state.save_anywhere();
+        if let Some(why) = refuge::kept_to_scratch(&config, process) {
+            state.keep_to_scratch(why);
         }
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
@@ -121,9 +107,6 @@ impl Engine {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");
             }
-        }
-        if config.persistent_interval.is_some() {
-            state.save_anywhere();
         }
         let catalog = Catalog::new(state);
         let config = match process.alone {
@@ -185,103 +168,7 @@ impl Engine {
         }
     }
 
-    /// Uses this device from here on: called once the application has one.
-    pub fn attach(&self, device: Device) -> Result<()> {
-        let device = Arc::new(device);
-        self.trace.fact("device", device.name());
-        if device.is_software() {
-            let warning =
-                format!("{}: no figure of this run says anything about a GPU", device.name());
-            log::warn!("{warning}");
-            self.trace.fact("warning", warning);
-        }
-        let own = (Stream::new(&device)?, Event::new(&device)?);
-        let cache = self.device_cache(&device)?;
-        let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
-        let side = DeviceSide { device: device.clone(), cache, own: Mutex::new(own) };
-        if self.shared.device.set(side).is_err() {
-            return Err(Error::new(Kind::Internal, "there is a device already"));
-        }
-        log::info!(
-            "device {}: {}, device cache of {reserved} bytes",
-            device.ordinal(),
-            device.name()
-        );
-        let attached = self.serve_device(&device, reserved);
-        if let Err(error) = &attached {
-            // Half of the workers cannot serve a capture: nobody may wait for the other half.
-            self.catalog.fail(error.clone());
-        }
-        attached
-    }
-
-    /// Starts the workers of a device with a cache of `reserved` bytes.
-    fn serve_device(&self, device: &Device, reserved: u64) -> Result<()> {
-        if self.writes_directly() {
-            return Ok(());
-        }
-        if reserved > 0 {
-            self.catalog.step(|state| state.device_expected(reserved));
-            self.spawn("map", prepare::map)?;
-            if self.host.is_some() {
-                self.spawn("flush", transfer::flush)?;
-                self.spawn("fetch", transfer::fetch)?;
-            }
-        }
-        if self.host.is_some() {
-            prepare::place(&self.shared);
-            let capabilities = device.capabilities();
-            if !register::is_of_use(self.config.pin, capabilities.pageable_access) {
-                log::info!("the host buffer is not registered: off, or the device needs it not");
-            } else if !capabilities.host_register {
-                self.degrade("pin", "this device's driver does not register host memory");
-            } else {
-                self.spawn("pin", prepare::pin)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn device_cache(&self, device: &Arc<Device>) -> Result<Option<DeviceCache>> {
-        let total = device.total_memory();
-        let bytes = match self.config.gpu_cache_size {
-            None => DEVICE_DEFAULT.min(total / DEVICE_SHARE),
-            Some(given) if given > total => {
-                return Err(Error::invalid(format!(
-                    "gpu_cache_size is {given} bytes, but device {} ({}) has {total}",
-                    device.ordinal(),
-                    device.name()
-                )));
-            }
-            Some(given) => given,
-        };
-        if bytes == 0 || self.writes_directly() {
-            return Ok(None);
-        }
-        if !device.capabilities().virtual_memory {
-            self.degrade(
-                "cache",
-                format!(
-                    "no device cache: device {} ({}) cannot map memory piecewise",
-                    device.ordinal(),
-                    device.name()
-                ),
-            );
-            return Ok(None);
-        }
-        match DeviceCache::reserve(device, bytes) {
-            Ok(cache) => Ok(Some(cache)),
-            Err(error) => {
-                self.degrade(
-                    "cache",
-                    format!("no device cache (gpu_cache_size = {bytes} bytes): {error}"),
-                );
-                Ok(None)
-            }
-        }
-    }
-
-    fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
+    pub(super) fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
         self.spawn_as(name, name.to_owned(), work)
     }
 
@@ -343,88 +230,6 @@ impl Engine {
         });
     }
 
-    /// Waits until nothing is being flushed, written or persisted. Reports the oldest background
-    /// failure that has not been reported; what failed is tried again first.
-    pub fn drain(&self) -> Result<()> {
-        let _span = self.trace.span(Activity::Drain);
-        let since = Instant::now();
-        self.catalog.step(State::retry);
-        let waited = self.catalog.wait_drained();
-        self.prune_all();
-        self.metrics.waited(Cause::Drain, since);
-        match self.catalog.step(State::take_failure) {
-            Some(error) => Err(error),
-            None => waited,
-        }
-    }
-
-    /// Stops the workers without waiting for them, and removes what an ephemeral job has written.
-    pub fn leave(&self) {
-        self.shared.stop();
-        self.remove_spilled();
-        self.trace.finish();
-    }
-
-    fn remove_spilled(&self) {
-        for (name, version) in self.catalog.look(State::spilled) {
-            if let Err(error) = self.files.remove_scratch(&name, version, None) {
-                log::warn!("{error}");
-            }
-        }
-    }
-
-    /// Waits until this process is not needed for what is still to reach a file: until it is in the
-    /// hands of veloc-backend, or where there is none, until it is written.
-    ///
-    /// # Errors
-    /// As [`Engine::drain`].
-    pub fn hand_over(&self) -> Result<()> {
-        let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
-        if self.config.ephemeral || self.catalog.look(nothing_left) {
-            return Ok(());
-        }
-        if self.has_heir() {
-            let _span = self.trace.span(Activity::Drain);
-            let since = Instant::now();
-            let waited = self
-                .catalog
-                .wait(|state| (state.is_handed_over() || state.drained()).then_some(()));
-            self.metrics.waited(Cause::Drain, since);
-            waited?;
-            // What has failed is tried again here, so that it can be reported.
-            let handed_over = |state: &State| state.is_handed_over() && !state.drained();
-            if self.catalog.look(handed_over) && self.has_heir_for_certain() {
-                return Ok(());
-            }
-        }
-        self.drain()
-    }
-
-    /// Ends the job as soon as the application may free its memory: once what it has lent is fetched.
-    ///
-    /// # Errors
-    /// A worker has ended for good. The job is over in any case.
-    pub fn finish(self) -> Result<()> {
-        if !self.catalog.look(State::arriving) {
-            return Ok(());
-        }
-        let _span = self.trace.span(Activity::Drain);
-        let since = Instant::now();
-        let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
-        self.metrics.waited(Cause::Drain, since);
-        fetched
-    }
-
-    /// Waits until all members of the group have made their parities, or cannot.
-    pub fn await_parities(&self) {
-        if let Some(node) = self.erasure.get() {
-            let _span = self.trace.span(Activity::Drain);
-            let since = Instant::now();
-            node.finish();
-            self.metrics.waited(Cause::Drain, since);
-        }
-    }
-
     /// Has the scratch files of this job protected by other processes from here on.
     pub fn join(&self, node: Node) -> Result<()> {
         if self.erasure.set(node).is_err() {
@@ -432,21 +237,6 @@ impl Engine {
         }
         self.files.expect_parities();
         self.spawn("encode", encode::encode)
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.shared.stop();
-        for worker in self.workers.lock().drain(..) {
-            if worker.join().is_err() {
-                log::error!("a worker panicked");
-            }
-        }
-        prepare::unpin(&self.shared);
-        // What an ephemeral job has written is of no use after it.
-        self.remove_spilled();
-        self.shared.trace.finish();
     }
 }
 
@@ -509,65 +299,4 @@ fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
         device_granule: device_cache::GRANULE,
         host_granule: host_buffer::GRANULE,
     }
-}
-
-/// The host buffer, and what the backend is to hold of it.
-fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<Estate>)> {
-    let physical = memory::physical()?;
-    let direct = config.mode == Mode::Sync && !config.ephemeral;
-    let bytes = match config.host_cache_size {
-        Some(given) if given > physical.total => {
-            return Err(Error::invalid(format!(
-                "host_cache_size is {given} bytes, but this machine has {} bytes of memory",
-                physical.total
-            )));
-        }
-        Some(_) | None if direct => 0,
-        Some(given) => given,
-        None if config.ephemeral => HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE),
-        None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
-    };
-    if bytes == 0 {
-        if config.ephemeral && config.scratch.is_none() && config.gpu_cache_size.unwrap_or(0) == 0 {
-            return Err(Error::invalid(
-                "host_cache_size is 0, and there is neither gpu_cache_size nor scratch: an \
-                 ephemeral job has no place for a checkpoint",
-            ));
-        }
-        // Copies to persistent are made in the background all the same.
-        let persists = config.outlives_application() && config.persistent.is_some();
-        let ledger = persists.then(|| SharedMemory::create("veloc-ledger", ledger_size(0)));
-        let estate = ledger.transpose().map(|ledger| Some(Estate { ledger: ledger?, host: None }));
-        return Ok((None, or_without(estate)));
-    }
-    let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
-    if config.outlives_application() {
-        let shared = SharedMemory::create("veloc-host", bytes).and_then(|host| {
-            let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
-            Ok(Some((Mapping::of(&host)?, Estate { ledger, host: Some(host) })))
-        });
-        if let Some((mapping, estate)) = or_without(shared) {
-            return Ok((Some(HostBuffer::over(mapping, chunk, huge)), Some(estate)));
-        }
-    }
-    let buffer = HostBuffer::reserve(bytes, chunk, huge)
-        .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
-    Ok((Some(buffer), None))
-}
-
-/// What was made of shared memory, or nothing, with a warning.
-fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
-    shared.unwrap_or_else(|error| {
-        log::warn!(
-            "no shared memory, so that what is not in a file yet is lost if the application is \
-             killed: {error}"
-        );
-        None
-    })
-}
-
-/// Bytes of a ledger for a host buffer of so many: a record for each of the smallest checkpoints.
-/// No page of it exists before it is used.
-fn ledger_size(host: u64) -> u64 {
-    (host / 4).clamp(1 << 20, 1 << 30)
 }

@@ -3,6 +3,7 @@
 //! | file | on whose thread | moves |
 //! | --- | --- | --- |
 //! | [`capture`] | the application's | finds room, then copies to the first tier |
+//! | `direct` | the application's | scratch to persistent, in `mode = sync` |
 //! | [`copy`] | the application's | between application memory and the memory tiers |
 //! | `aside` | the application's | between application memory and memory that is in no tier |
 //! | [`spool`] | the application's | application memory straight to a file |
@@ -13,13 +14,15 @@
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
 //! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
+//! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
 //! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
 //! | [`passing`] | one that is not the application's | the log of messages, here and back |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
-//! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps background copies out of the way of a
-//! capture, [`shared`] is what all of them see, [`place`] where the application has a
-//! region.
+//! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps
+//! background copies out of the way of a capture, [`shared`] is what all of them see, [`place`] where
+//! the application has a region. [`Engine`] starts them (`lifecycle`, with the host buffer of `buffer`
+//! and the device of `attach`) and ends them (`end`).
 
 pub mod capture;
 pub mod copy;
@@ -40,7 +43,12 @@ pub mod storage;
 pub mod transfer;
 
 mod aside;
+mod attach;
+mod buffer;
+mod direct;
+mod end;
 mod lifecycle;
 mod prune;
+mod refuge;
 
 pub use lifecycle::Engine;

@@ -7,6 +7,7 @@
 //! thread from which the application may call MPI, which means from within the calls that are
 //! collective by the library's own interface, never from a worker.
 
+mod calls;
 mod comm;
 mod pending;
 mod series;

@@ -8,14 +8,14 @@ use capi_tests::run::{Ended, Run};
 
 use crate::mpi::{MPICH, OPEN_MPI};
 
-const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
-const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+pub const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
+pub const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
 
 /// Room of the file systems here: for a checkpoint of [`SMALL`], and a large one in part.
 const ROOM: usize = 4 << 20;
 
 /// Does this once on each ground for the directory `below` of a job of its own.
-fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
+pub fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
     let job = Job::new(configuration);
     test(&job, &Ground::injected(&job, below, ROOM));
     let job = Job::new(configuration);
@@ -26,7 +26,7 @@ fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
 
 /// Has the script program do all of this. What begins with `run=` is one command of a shell; in the
 /// others, blanks separate the commands.
-fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
+pub fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
     let run = commands.iter().fold(run, |run, command| {
         if command.contains("run=") {
             run.arg(command)
@@ -37,7 +37,7 @@ fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
     ground.under(run).succeed()
 }
 
-fn shell(command: String) -> String {
+pub fn shell(command: String) -> String {
     format!("run={command}")
 }
 

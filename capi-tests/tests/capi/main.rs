@@ -25,6 +25,7 @@ mod kill;
 mod mpi;
 mod pinning;
 mod places;
+mod refuge;
 mod refuse;
 mod routed;
 mod sweep;

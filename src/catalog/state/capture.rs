@@ -162,8 +162,8 @@ impl State {
     }
 
     /// Ends a checkpoint whose bytes went straight to its persistent file, which is in its place,
-    /// because scratch could not take it.
-    pub fn commit_persistent(&mut self, id: Id, regions: Vec<Region>) {
+    /// because scratch could not take it. `routed` as for [`State::commit_file`].
+    pub fn commit_persistent(&mut self, id: Id, regions: Vec<Region>, routed: Option<Arc<str>>) {
         self.release_memory(id);
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
@@ -171,6 +171,8 @@ impl State {
         lay_out(entry, regions);
         entry.scratch = FileCopy::Bypassed;
         entry.persistent = FileCopy::Present;
+        entry.awaits_place = false;
+        entry.routed = routed;
         self.counts.checkpoints += 1;
         self.enliven(id);
     }

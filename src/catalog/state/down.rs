@@ -6,7 +6,7 @@ use super::lists::readable_from;
 use super::Starved;
 use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State};
 use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::tier::space::Extent;
 
 impl State {
@@ -92,26 +92,7 @@ impl State {
                     }
                     unlink = entry.doomed;
                 }
-                Err(error) => {
-                    let wanted = entry.persistent == FileCopy::Wanted || entry.awaits_place;
-                    bypassed = entry.life == Life::Live
-                        && self.shape.persistent
-                        && (wanted || self.saves_anywhere)
-                        && !entry.passing
-                        && is_of_the_file_system(&error);
-                    if bypassed {
-                        entry.scratch = FileCopy::Bypassed;
-                        if !wanted {
-                            entry.persistent = FileCopy::Wanted;
-                        }
-                    } else {
-                        entry.scratch = FileCopy::Failed;
-                        // What is passing stays in memory, and whoever gives more of it is told.
-                        if entry.life == Life::Live && !entry.passing {
-                            self.failures.push_back(error);
-                        }
-                    }
-                }
+                Err(error) => bypassed = self.scratch_has_refused(job.id, error),
             }
         }
         self.ended(job.id, true);
@@ -241,9 +222,4 @@ fn was_read(job: &FileJob, entry: &mut Entry) {
             entry.part_mut(part).copy_mut(source.tier).readers -= 1;
         }
     }
-}
-
-/// Whether a failure says something about where a file was to be, so that another place may do.
-pub fn is_of_the_file_system(error: &Error) -> bool {
-    matches!(error.kind(), Kind::NoRoom | Kind::System)
 }

@@ -54,17 +54,6 @@ impl State {
         self.exposed == 0
     }
 
-    /// From here on, what scratch cannot take goes to persistent even if it was not to have a copy
-    /// there: there is no other place that it would outlive this process in.
-    pub fn save_anywhere(&mut self) {
-        self.saves_anywhere = true;
-    }
-
-    /// Whether what scratch cannot take goes to persistent in any case.
-    pub fn saves_anywhere(&self) -> bool {
-        self.saves_anywhere && self.shape.persistent
-    }
-
     /// What could not be brought to the files that it is to be in, as name and version: what is in
     /// no file, and what persistent lacks.
     pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {

@@ -13,6 +13,7 @@ mod heir;
 mod invariants;
 mod lists;
 mod managed;
+mod refuge;
 mod removal;
 mod replaced;
 mod requests;
@@ -31,7 +32,7 @@ use crate::tier::space::Space;
 use crate::trace::Recorder;
 
 pub use clearing::{Cleared, Short, Writer};
-pub use down::is_of_the_file_system;
+pub use refuge::is_of_the_file_system;
 pub use requests::*;
 
 /// Who may wait for room in the host buffer.
@@ -94,8 +95,9 @@ pub struct State {
     cleared: [u64; 2],
     /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
     clearing: u32,
-    /// What scratch cannot take goes to persistent, also if it was not to have a copy there.
-    saves_anywhere: bool,
+    /// Why what scratch cannot take does not go to persistent, if it was not to have a copy there.
+    /// `None`: it does.
+    kept_to_scratch: Option<&'static str>,
     /// What those who have found no room wait with, by [`Writer`] and tier.
     short_of: [[Option<Short>; 2]; 2],
     /// Room is waited for that other processes have to tell of.
@@ -149,7 +151,7 @@ impl State {
             draining: 0,
             cleared: [0; 2],
             clearing: 0,
-            saves_anywhere: false,
+            kept_to_scratch: None,
             short_of: [[None; 2]; 2],
             patient: true,
             waited_for_others: false,

@@ -1,6 +1,7 @@
 //! The calls against a stand-in of two processes, of which this is the second. It has the forms
 //! of both kinds of library.
 
+use super::super::calls::MPI_SUCCESS;
 use super::*;
 use std::cell::Cell;
 

@@ -46,15 +46,19 @@ impl Files {
         }
         files::atomic_replace(&temporary, &target, durability)?;
         if let Some(link) = link {
-            let temporary = self.temporary(&link);
-            std::os::unix::fs::symlink(&target, &temporary).map_err(|error| {
-                Error::system(format!("linking {}", temporary.display()), &error)
-            })?;
-            self.stamp(FileTier::Persistent, &temporary);
-            files::atomic_replace(&temporary, &link, durability)?;
+            self.link(&target, &link)?;
         }
         self.persist_checksum(name, version, routed.map(|_| &*source), durability)?;
         Ok(bytes)
+    }
+
+    /// Makes the link in persistent that stands for a file of the application's own.
+    pub(super) fn link(&self, target: &Path, link: &Path) -> Result<()> {
+        let temporary = self.temporary(link);
+        std::os::unix::fs::symlink(target, &temporary)
+            .map_err(|error| Error::system(format!("linking {}", temporary.display()), &error))?;
+        self.stamp(FileTier::Persistent, &temporary);
+        files::atomic_replace(&temporary, link, self.persistent_durability())
     }
 
     /// Has the checksum be as durable as the file. That of a file of the application's own is made

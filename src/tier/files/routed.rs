@@ -89,8 +89,8 @@ impl Files {
     }
 
     /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it, with the
-    /// note of what it is. Its path there, and the bytes that were copied. `lock` takes the lock of
-    /// names.
+    /// note of what it is. Its path there, and the bytes that were copied; or where it is, if scratch
+    /// cannot take it. `lock` takes the lock of names.
     pub fn fetch_routed<G>(
         &self,
         name: &str,
@@ -102,17 +102,35 @@ impl Files {
         if source == path {
             return Ok((path, 0));
         }
-        let temporary = self.temporary(&path);
-        let bytes = files::copy_file(&source, &temporary, Durability::Unsynced)?;
+        match self.bring_routed(&source, &path, name, version, lock) {
+            Ok(bytes) => Ok((path, bytes)),
+            Err(error) => {
+                self.warn_once(format!("{error}; it is read where it is: {}", source.display()));
+                Ok((source, 0))
+            }
+        }
+    }
+
+    /// Copies the file of a file-based checkpoint to its path in scratch. The bytes that were copied.
+    fn bring_routed<G>(
+        &self,
+        source: &Path,
+        path: &Path,
+        name: &str,
+        version: i32,
+        lock: impl FnOnce() -> G,
+    ) -> Result<u64> {
+        let temporary = self.temporary(path);
+        let bytes = files::copy_file(source, &temporary, Durability::Unsynced)?;
         let noted = self.routed(name, version).ok().flatten();
-        let original = noted.or_else(|| linked_from(&source));
+        let original = noted.or_else(|| linked_from(source));
         let _naming = lock();
         let named = self.publish_rebuilt(&temporary, name, version, original.as_deref());
         if named.is_err() {
             // The first failure is the one to report.
             let _ = files::remove(&temporary);
         }
-        named.map(|()| (path, bytes))
+        named.map(|()| bytes)
     }
 }
 

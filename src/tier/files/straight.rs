@@ -62,14 +62,7 @@ impl Files {
         place: Option<&Place>,
     ) -> Result<()> {
         self.may_change()?;
-        let beside = [self.routed_note(name, version)?, self.parity_path(name, version)?];
-        for old in beside.into_iter().chain([self.scratch_path(name, version)?]) {
-            // A file system that is read-only refuses to remove also what is not there.
-            if is_there(&old)? {
-                files::remove(&old)?;
-            }
-        }
-        self.remove_checksum(name, version)?;
+        self.clear_scratch(name, version)?;
         let durability = self.persistent_durability();
         match place {
             Some(place) => {
@@ -85,6 +78,40 @@ impl Files {
             Some(digest) => self.put_checksum(name, version, digest, durability),
             None => Ok(()),
         }
+    }
+
+    /// Gives a complete file of the application's own that lies beside the one that it replaces its
+    /// name, and persistent the link to it. The caller holds the lock of names.
+    pub fn publish_routed_straight(
+        &self,
+        temporary: &Path,
+        name: &str,
+        version: i32,
+        original: &str,
+    ) -> Result<()> {
+        self.may_change()?;
+        let link = self.own_persistent_path(name, version)?;
+        self.clear_scratch(name, version)?;
+        let durability = self.persistent_durability();
+        if durability == Durability::Synced {
+            files::sync(&files::open(temporary)?, temporary)?;
+        }
+        let original = Path::new(original);
+        files::atomic_replace(temporary, original, durability)?;
+        self.link(original, &link)?;
+        self.persist_checksum(name, version, Some(original), durability)
+    }
+
+    /// Removes what scratch has of a version, and its checksum.
+    fn clear_scratch(&self, name: &str, version: i32) -> Result<()> {
+        let beside = [self.routed_note(name, version)?, self.parity_path(name, version)?];
+        for old in beside.into_iter().chain([self.scratch_path(name, version)?]) {
+            // A file system that is read-only refuses to remove also what is not there.
+            if is_there(&old)? {
+                files::remove(&old)?;
+            }
+        }
+        self.remove_checksum(name, version)
     }
 
     /// The aggregated file of a checkpoint, and its table.

@@ -1,0 +1,137 @@
+//! A scratch that takes nothing: what goes to persistent alone although it was not to have a copy there,
+//! or not a file of its own, and what must not.
+
+use capi_tests::job::names;
+
+use crate::failing::{on_each, script, shell, ASYNC, SYNC};
+use crate::mpi::{MPICH, OPEN_MPI};
+
+/// No host buffer: the application writes each file itself.
+const UNBUFFERED: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 0\n";
+
+/// Catches a process without others whose checkpoint is refused although persistent has room.
+#[test]
+fn what_need_not_be_in_persistent_goes_there() {
+    for configuration in [SYNC, ASYNC, UNBUFFERED] {
+        for interval in ["-1", "3600"] {
+            let more = format!("persistent = DIR/persistent\npersistent_interval = {interval}\n");
+            on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+                let commands = [
+                    "size=1000000 take=x:1 wait".into(),
+                    shell(ground.to_fill(2_900_000)),
+                    "take=x:2 wait finished=1 restore=x:2".into(),
+                    "drain newest=x:2 restore=x:2 restore=x:1".into(),
+                ];
+                script(ground, job.run("script", ""), &commands);
+                assert_eq!(names(&job.persistent()), ["x-0-2.dat"]);
+            });
+        }
+    }
+}
+
+/// The same of a job of several processes, of which some find room and others do not. With limits, a
+/// version that is in persistent on some of them would count there: it is refused, with what to do.
+#[test]
+fn with_others_limits_keep_it_to_scratch() {
+    for (mpi, interval) in [(&OPEN_MPI, "-1"), (&MPICH, "3600")] {
+        let more = format!("persistent = DIR/persistent\npersistent_interval = {interval}\n");
+        for configuration in [SYNC, ASYNC] {
+            let configuration = format!("{configuration}{more}");
+            on_each(&configuration, "scratch", |job, ground| {
+                let Some(run) = mpi.script(job, "") else { return };
+                let commands = [
+                    "size=450000 take=x:1 wait barrier".into(),
+                    format!("@0:{}", shell(ground.to_fill(2_100_000))),
+                    "barrier take=x:2 wait barrier restore=x:2 drain".into(),
+                    "newest=x:2 restore=x:2 restore=x:1".into(),
+                ];
+                script(ground, run, &commands);
+                let there = names(&job.persistent());
+                assert!(!there.is_empty() && there.iter().all(|name| name.ends_with("-2.dat")));
+            });
+            on_each(&format!("{configuration}max_versions = 3\n"), "scratch", |job, ground| {
+                let Some(run) = mpi.script(job, "") else { return };
+                let advice = "No_space_left|what_all_processes_have|interval_=_0";
+                let fails = match configuration.starts_with(SYNC) {
+                    true => format!("fail=x:2:{advice}"),
+                    false => format!("take=x:2 late={advice}"),
+                };
+                let commands = [
+                    "size=450000 take=x:1 wait barrier".into(),
+                    format!("@0:{}", shell(ground.to_fill(2_450_000))),
+                    format!("barrier {fails} barrier"),
+                    format!("@0:{}", shell(ground.to_empty())),
+                    "barrier take=x:3 wait drain newest=x:3 restore=x:3 restore=x:1".into(),
+                ];
+                script(ground, run, &commands);
+                assert!(names(&job.persistent()).is_empty());
+            });
+        }
+    }
+}
+
+/// A process that writes its file itself knows no place in an aggregated one yet. Catches a checkpoint
+/// that is refused for that, and an aggregated file that waits for a part which never comes.
+#[test]
+fn what_cannot_be_a_part_has_a_file_of_its_own() {
+    let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\naggregated = true\n";
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for configuration in [SYNC, UNBUFFERED] {
+            on_each(
+                &format!("{configuration}{more}max_versions = 3\n"),
+                "scratch",
+                |job, ground| {
+                    let Some(run) = mpi.script(job, "") else { return };
+                    let commands = [
+                        "size=450000 take=x:1 wait barrier".into(),
+                        // Two of the three processes find no room.
+                        format!("@0:{}", shell(ground.to_fill(2_100_000))),
+                        "barrier take=x:2 wait restore=x:2 barrier".into(),
+                        format!("@0:{}", shell(ground.to_empty())),
+                        "barrier take=x:3 wait barrier".into(),
+                        format!("@0:{}", shell(format!("rm {}/*", job.scratch().display()))),
+                        "barrier drain newest=x:3 restore=x:3 restore=x:2 restore=x:1".into(),
+                    ];
+                    script(ground, run, &commands);
+                    let own = ["x-0-2.dat", "x-1-2.dat", "x-2-2.dat"];
+                    let there = [&own[..], &["x-agg-1.dat", "x-agg-3.dat"]].concat();
+                    assert_eq!(names(&job.persistent()), there);
+                },
+            );
+        }
+    }
+}
+
+/// A file of the application's own is written beside the one that it replaces. Catches one that replaces
+/// it although no copy was to be there, and one that only a scratch which takes it can give back.
+#[test]
+fn files_of_the_application_are_written_where_they_belong() {
+    for configuration in [SYNC, ASYNC] {
+        let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\n";
+        on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+            let own = |version: i32| job.path(&format!("own.{version}")).display().to_string();
+            let [one, two, three] = [1, 2, 3].map(own);
+            let commands = [
+                format!("route=x:1:{one} wait"),
+                shell(ground.to_read_only()),
+                format!("giveup=x:2 route=x:2:{two} wait newest=x:2 reroute=x:2:{two}"),
+                shell(format!("test -f {two}")),
+                shell(ground.to_writable()),
+                format!("route=x:3:{three} drain newest=x:3"),
+                format!("reroute=x:3:{three} reroute=x:2:{two} reroute=x:1:{one}"),
+            ];
+            let ended = script(ground, job.run("script", ""), &commands);
+            assert!(ended.stderr.contains("written to persistent alone"), "{}", ended.stderr);
+            assert!(!names(&job.path("")).iter().any(|name| name.contains(".tmp-")));
+            assert_eq!(names(&job.persistent()), ["x-0-1.dat", "x-0-2.dat", "x-0-3.dat"]);
+        });
+        let more = format!("{more}persistent_interval = -1\n");
+        on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+            let commands = [
+                shell(ground.to_read_only()),
+                "noroute=x:1:Read-only|interval_=_0 newest=x:-1".into(),
+            ];
+            script(ground, job.run("script", ""), &commands);
+        });
+    }
+}

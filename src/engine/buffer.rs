@@ -1,0 +1,77 @@
+//! How large the host buffer of a job is, and whether its memory is shared with the backend.
+
+use crate::backend::link::Estate;
+use crate::config::{Config, Mode};
+use crate::error::{Error, Result};
+use crate::platform::mapping::Mapping;
+use crate::platform::memory;
+use crate::platform::shared::SharedMemory;
+use crate::tier::host_buffer::HostBuffer;
+
+/// Without `host_cache_size`, the host buffer has this share of the available memory at the most.
+const HOST_SHARE: u64 = 8;
+/// Without `host_cache_size`, the most bytes of the host buffer of a job that ends in files.
+const HOST_DEFAULT: u64 = 1 << 30;
+/// The same of an ephemeral job, which keeps everything in it.
+const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
+
+/// The host buffer, and what the backend is to hold of it.
+pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<Estate>)> {
+    let physical = memory::physical()?;
+    let direct = config.mode == Mode::Sync && !config.ephemeral;
+    let bytes = match config.host_cache_size {
+        Some(given) if given > physical.total => {
+            return Err(Error::invalid(format!(
+                "host_cache_size is {given} bytes, but this machine has {} bytes of memory",
+                physical.total
+            )));
+        }
+        Some(_) | None if direct => 0,
+        Some(given) => given,
+        None if config.ephemeral => HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE),
+        None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
+    };
+    if bytes == 0 {
+        if config.ephemeral && config.scratch.is_none() && config.gpu_cache_size.unwrap_or(0) == 0 {
+            return Err(Error::invalid(
+                "host_cache_size is 0, and there is neither gpu_cache_size nor scratch: an \
+                 ephemeral job has no place for a checkpoint",
+            ));
+        }
+        // Copies to persistent are made in the background all the same.
+        let persists = config.outlives_application() && config.persistent.is_some();
+        let ledger = persists.then(|| SharedMemory::create("veloc-ledger", ledger_size(0)));
+        let estate = ledger.transpose().map(|ledger| Some(Estate { ledger: ledger?, host: None }));
+        return Ok((None, or_without(estate)));
+    }
+    let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
+    if config.outlives_application() {
+        let shared = SharedMemory::create("veloc-host", bytes).and_then(|host| {
+            let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
+            Ok(Some((Mapping::of(&host)?, Estate { ledger, host: Some(host) })))
+        });
+        if let Some((mapping, estate)) = or_without(shared) {
+            return Ok((Some(HostBuffer::over(mapping, chunk, huge)), Some(estate)));
+        }
+    }
+    let buffer = HostBuffer::reserve(bytes, chunk, huge)
+        .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
+    Ok((Some(buffer), None))
+}
+
+/// What was made of shared memory, or nothing, with a warning.
+fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
+    shared.unwrap_or_else(|error| {
+        log::warn!(
+            "no shared memory, so that what is not in a file yet is lost if the application is \
+             killed: {error}"
+        );
+        None
+    })
+}
+
+/// Bytes of a ledger for a host buffer of so many: a record for each of the smallest checkpoints.
+/// No page of it exists before it is used.
+fn ledger_size(host: u64) -> u64 {
+    (host / 4).clamp(1 << 20, 1 << 30)
+}

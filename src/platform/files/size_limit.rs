@@ -1,0 +1,63 @@
+//! The process's limit of a file's size, which is not to end it.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+/// From here on, a write of the calling thread beyond the process's limit of a file's size
+/// (`RLIMIT_FSIZE`) is an error, as on a full file system. The default is the end of the process.
+pub fn outlive_size_limit() {
+    change_mask(libc::SIG_BLOCK, &size_limit_signal());
+}
+
+/// The same for as long as this lives: for a thread of the application. Stays on its thread.
+#[derive(Debug)]
+pub struct SizeLimitOutlived {
+    /// The signal was the application's own affair already.
+    was_blocked: bool,
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl SizeLimitOutlived {
+    /// Begins.
+    pub fn begin() -> Self {
+        let before = change_mask(libc::SIG_BLOCK, &size_limit_signal());
+        // SAFETY: a set of signals and the number of one.
+        let was_blocked = unsafe { libc::sigismember(&before, libc::SIGXFSZ) } == 1;
+        SizeLimitOutlived { was_blocked, of_this_thread: PhantomData }
+    }
+}
+
+impl Drop for SizeLimitOutlived {
+    fn drop(&mut self) {
+        if self.was_blocked {
+            return;
+        }
+        let signal = size_limit_signal();
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // A signal of the writes in between is taken back: they have failed, and said so.
+        // SAFETY: a set of signals and a time; nothing is written to a null pointer.
+        unsafe { libc::sigtimedwait(&signal, ptr::null_mut(), &now) };
+        change_mask(libc::SIG_UNBLOCK, &signal);
+    }
+}
+
+fn size_limit_signal() -> libc::sigset_t {
+    // SAFETY: a set of signals is integers, for which zeros are a value; the calls write to it
+    // alone.
+    unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut signals);
+        libc::sigaddset(&mut signals, libc::SIGXFSZ);
+        signals
+    }
+}
+
+/// Changes the calling thread's mask of signals; what it was before.
+fn change_mask(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: as for `size_limit_signal`; the call reads one set and writes to the other.
+    unsafe {
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(how, signals, &mut before);
+        before
+    }
+}

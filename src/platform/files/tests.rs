@@ -1,0 +1,125 @@
+use super::copy::{copy_by_buffer, copy_in_kernel, COPY_BUFFER};
+use super::*;
+
+#[test]
+fn bytes_are_written_and_read_at_offsets() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f");
+    let file = create(&path).unwrap();
+    write_all_at(&file, b"world", 6, &path).unwrap();
+    write_all_at(&file, b"hello ", 0, &path).unwrap();
+    assert_eq!(len(&file, &path).unwrap(), 11);
+
+    let mut bytes = [0; 5];
+    read_exact_at(&open(&path).unwrap(), &mut bytes, 6, &path).unwrap();
+    assert_eq!(&bytes, b"world");
+    let error = read_exact_at(&file, &mut bytes, 7, &path).unwrap_err();
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+
+    assert_eq!(len(&create(&path).unwrap(), &path).unwrap(), 0, "emptied");
+}
+
+#[test]
+fn errors_name_the_path() {
+    let nowhere = Path::new("/nonexistent/f");
+    assert_eq!(open(nowhere).unwrap_err().kind(), Kind::NotFound);
+    for error in [
+        open(nowhere).unwrap_err(),
+        create(nowhere).unwrap_err(),
+        free_space(nowhere).unwrap_err(),
+        copy_file(nowhere, Path::new("/tmp/x"), Durability::Unsynced).unwrap_err(),
+        atomic_replace(nowhere, nowhere, Durability::Unsynced).unwrap_err(),
+        sync_directory(nowhere).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("/nonexistent/f"), "{error}");
+    }
+    remove(nowhere).unwrap();
+}
+
+#[test]
+fn a_full_device_is_no_room() {
+    let path = Path::new("/dev/full");
+    let Ok(file) = OpenOptions::new().write(true).open(path) else {
+        return;
+    };
+    let error = write_all_at(&file, b"x", 0, path).unwrap_err();
+    assert_eq!(error.kind(), Kind::NoRoom);
+    assert!(error.to_string().contains("/dev/full"), "{error}");
+}
+
+#[test]
+fn replacing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (old, new) = (directory.path().join("final"), directory.path().join(".tmp"));
+    fs::write(&old, "a longer old content").unwrap();
+    fs::write(&new, "new").unwrap();
+    atomic_replace(&new, &old, Durability::Synced).unwrap();
+    assert_eq!(fs::read_to_string(&old).unwrap(), "new");
+    assert!(!new.exists());
+    remove(&old).unwrap();
+    assert!(!old.exists());
+}
+
+#[test]
+fn listing_versions() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(versions(&directory.path().join("none"), "x", 0).unwrap(), [0; 0]);
+    for file in [
+        "x-0-7.dat",
+        "x-0-10.dat",
+        "x-0-2.dat",
+        "x-0-8.dat.partial",
+        ".x-0-9.dat.tmp-1-2",
+        "x-0-99999999999.dat",
+        "x-1-3.dat",
+        "y-0-4.dat",
+        "xx-0-5.dat",
+        "x.-0-6.dat",
+    ] {
+        fs::write(directory.path().join(file), "").unwrap();
+    }
+    assert_eq!(versions(directory.path(), "x", 0).unwrap(), [2, 7, 10]);
+    assert_eq!(versions(directory.path(), "x", 1).unwrap(), [3]);
+    assert_eq!(versions(directory.path(), "z", 0).unwrap(), [0; 0]);
+    // A dot in a name is a dot.
+    assert_eq!(versions(directory.path(), "..", 0).unwrap(), [0; 0]);
+    let not_a_directory = directory.path().join("x-0-7.dat");
+    assert!(versions(&not_a_directory, "x", 0).is_err());
+}
+
+#[test]
+fn there_is_free_space() {
+    assert!(free_space(Path::new("/")).is_ok());
+    assert!(free_space(Path::new("/\0")).is_err());
+}
+
+#[test]
+fn copies() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    for len in [0, 1, COPY_BUFFER - 1, 3 * COPY_BUFFER + 17] {
+        let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        fs::write(&from, &bytes).unwrap();
+        fs::write(&to, "something older").unwrap();
+        assert_eq!(copy_file(&from, &to, Durability::Synced).unwrap(), len as u64);
+        assert_eq!(fs::read(&to).unwrap(), bytes);
+
+        // Without the kernel's help, and by half of each.
+        for in_kernel in [0, len as u64 / 2] {
+            let (source, target) = (open(&from).unwrap(), create(&to).unwrap());
+            let first = copy_in_kernel(&source, &target, in_kernel).unwrap();
+            copy_by_buffer(&source, &target, len as u64 - first).unwrap();
+            assert_eq!(fs::read(&to).unwrap(), bytes);
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_fails_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let to = directory.path().join("to");
+    // A directory can be opened, but not read.
+    assert!(copy_file(directory.path(), &to, Durability::Unsynced).is_err());
+    assert!(!to.exists());
+}
