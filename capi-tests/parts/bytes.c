@@ -163,6 +163,28 @@ static void within(void)
     EMPTY_LOG();
 }
 
+/* What is sent again is given up when all processes have heard of it, and not before it is replayed. */
+static void sent_again(void)
+{
+    const uint64_t dropped = logged().dropped;
+    int turns = 0, is_enough, all;
+    do {
+        part_begin(1, VELOC_PART_RESEND);
+        pass(turns++);
+        part_end(1);
+        EQUAL(logged().logged + logged().dropped - dropped, turns * BYTES);
+        is_enough = logged().dropped - dropped >= 5 * BYTES;
+        MPI(MPI_Allreduce(&is_enough, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+    } while (!all);
+    for (all = turns; turns-- > 0;) {
+        replay_begin(1);
+        pass(turns);
+        replay_end(1);
+    }
+    EQUAL(logged().resent, all * BYTES);
+    EMPTY_LOG();
+}
+
 /* Of a large receive, only what came; of a type with gaps, only what it has. */
 static void elements(void)
 {
@@ -226,6 +248,7 @@ int main(int argc, char **argv)
     nested();
     kept();
     within();
+    sent_again();
     elements();
     polls();
     /* A caller with an older header gets what it knows. */

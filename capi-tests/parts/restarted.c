@@ -2,24 +2,26 @@
  * An adjoint whose processes are killed inside a part, in its first run or in its replay, and started
  * again by the same line: they go on inside that part, and come to the same bits.
  *
- * restarted CONFIGURATION [die=N] [flags=F] [swapped=1] [delay=MS]
+ * restarted CONFIGURATION [die=N] [flags=F] [swapped=1] [steps=N] [late=1] [odd=N]
  *
  * Places are counted over the whole computation. At place `die` a checkpoint is taken, and process 1
  * is killed when all have it in a file. `swapped` makes the communicators in another order.
- * With `delay` each process ends its parts so many milliseconds behind the next one, and comes to
- * place `die` as much later.
+ * With `late` each process ends its parts in the first run when the next one has come to the following
+ * place, and has taken the checkpoint there: that one cannot have heard what becomes of the part, and
+ * the last one can. With `odd` process 1 goes on from the checkpoint of that place, and is refused when
+ * it comes to a replay, as are the others.
  */
 #include "parts.h"
 #include "veloc.h"
 
-enum { STEPS = 3, TURNS = 4, ALL = 24, LATE = 4 };
+enum { MOST = 8, TURNS = 4, ALL = 24, LATE = 4 };
 
 /* Everything that the computation is, so that it goes on where it was. The buffers of messages lie
  * here too, and in another process at another address. */
 static struct {
     int32_t forward, step, turn, inside;
     int32_t place;
-    uint64_t seen, first_seen[STEPS];
+    uint64_t seen, first_seen[MOST];
     double field[ALL], adjoint[ALL];
     double late[2 * LATE], halo[2], sum, answer;
 } *s;
@@ -28,8 +30,8 @@ static double snapshot[ALL];
 static MPI_Comm around, pair;
 static MPI_Datatype every_other;
 static MPI_Request halo[2];
-static long die_at, delay;
-static int flags, is_back;
+static long die_at, odd;
+static int flags, is_back, steps, is_late, tells, is_refused;
 
 static void see(const void *bytes, size_t len)
 {
@@ -55,11 +57,21 @@ static void make_all(int swapped)
     MPI(MPI_Recv_init(&s->halo[0], 1, MPI_DOUBLE, (rank + ranks - 1) % ranks, 1, around, &halo[1]));
 }
 
-static void fall_behind(void)
+/* Waits until the next process is at the place behind this part. Not a call of the part. */
+static void be_late(void)
 {
-    const long late = delay * (ranks - 1 - rank);
-    const struct timespec pause = {late / 1000, late % 1000 * 1000000};
-    nanosleep(&pause, NULL);
+    char token;
+    if (is_late && s->forward && rank + 1 < ranks)
+        MPI(PMPI_Recv(&token, 1, MPI_CHAR, rank + 1, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    tells = is_late && s->forward && rank > 0;
+}
+
+/* The process before this one may end its part. */
+static void tell(void)
+{
+    if (tells)
+        MPI(PMPI_Send("", 1, MPI_CHAR, rank - 1, 99, MPI_COMM_WORLD));
+    tells = 0;
 }
 
 /* A checkpoint of everything, and the end of process 1 if that is wanted here. */
@@ -70,10 +82,12 @@ static void pass_place(void)
         return;
     }
     s->place++;
-    if (s->place == die_at) {
-        fall_behind();
+    if (s->place == die_at || s->place == odd) {
         EQUAL(VELOC_Checkpoint("all", s->place), 0);
         EQUAL(VELOC_Checkpoint_wait(), 0);
+    }
+    tell();
+    if (s->place == die_at) {
         /* Not a call of the part. */
         MPI(PMPI_Barrier(MPI_COMM_WORLD));
         if (rank == 1)
@@ -125,13 +139,13 @@ static void run_part(MPI_Request *late)
         run_turn(late);
     }
     s->inside = 0;
-    fall_behind();
+    be_late();
 }
 
 static void run_forward(void)
 {
     MPI_Request late[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    for (; s->step < STEPS; s->step++) {
+    for (; s->step < steps; s->step++) {
         if (!s->inside) {
             pass_place();
             memcpy(snapshot, s->field, sizeof snapshot);
@@ -163,6 +177,14 @@ static void run_back(void)
             memset(s->late, 0, sizeof s->late);
             s->turn = 0;
             s->seen = 1;
+            if (is_refused) {
+                REFUSED(VELOC_Part_replay_begin(1), "process 0 goes on|process 1 goes on");
+                printf("refused\n");
+                fflush(stdout);
+                /* Not before the others have been refused. */
+                MPI(PMPI_Barrier(MPI_COMM_WORLD));
+                _Exit(2);
+            }
             replay_begin(1);
         }
         run_part(&late);
@@ -180,7 +202,10 @@ int main(int argc, char **argv)
     begin_program(&argc, &argv);
     CHECK(argc > 1);
     die_at = number(argc, argv, "die", 0);
-    delay = number(argc, argv, "delay", 0);
+    steps = (int)number(argc, argv, "steps", 3);
+    CHECK(steps <= MOST);
+    is_late = (int)number(argc, argv, "late", 0);
+    odd = number(argc, argv, "odd", 0);
     flags = (int)number(argc, argv, "flags", 0);
     /* Elsewhere in each run. */
     s = malloc(((size_t)getpid() % 64 + 2) * sizeof *s);
@@ -191,6 +216,9 @@ int main(int argc, char **argv)
     EQUAL(VELOC_Mem_protect(0, s, 1, sizeof *s), 0);
     EQUAL(VELOC_Region_protect(0, snapshot, 1, sizeof snapshot, "snapshot"), 0);
     version = VELOC_Restart_test("all", 0);
+    is_refused = version >= 0 && odd > 0;
+    if (is_refused && rank == 1)
+        version = (int)odd;
     if (version >= 0) {
         if (VELOC_Restart("all", version) != 0) {
             printf("refused: %s\n", VELOC_Last_error());
@@ -209,7 +237,7 @@ int main(int argc, char **argv)
     if (s->forward) {
         run_forward();
         s->forward = 0;
-        s->step = STEPS - 1;
+        s->step = steps - 1;
     }
     run_back();
     EMPTY_LOG();

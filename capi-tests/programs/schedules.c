@@ -44,7 +44,7 @@ static VELOC_Schedule *moved(VELOC_Schedule *schedule)
     CHECK(size == needed);
     OK(VELOC_Schedule_pack(schedule, bytes, &size));
     OK(VELOC_Schedule_free(schedule));
-    REFUSED(VELOC_Schedule_unpack(bytes, size - 1, &schedule), "VELOC_Schedule_unpack|byte");
+    REFUSED(VELOC_Schedule_unpack(bytes, size - 1, &schedule), "VELOC_Schedule_unpack|checksum");
     OK(VELOC_Schedule_unpack(bytes, size, &schedule));
     return schedule;
 }
@@ -88,7 +88,8 @@ static void wrong_uses(void)
     OK(VELOC_Schedule_resume(schedule, fit, 3, 100));
     OK(VELOC_Schedule_free(schedule));
     REFUSED(VELOC_Schedule_unpack(NULL, 3, &schedule), "NULL");
-    REFUSED(VELOC_Schedule_unpack("VSch\1", 5, &schedule), "byte 5");
+    REFUSED(VELOC_Schedule_unpack("VSch\1", 5, &schedule), "version 1");
+    REFUSED(VELOC_Schedule_unpack("VSch\2", 5, &schedule), "5 bytes are too few");
 }
 
 int main(int argc, char **argv)

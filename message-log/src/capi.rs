@@ -11,7 +11,6 @@ use crate::divergence;
 use crate::memory::NoMemory;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
-use crate::resend::exchange::Waiter;
 use crate::state::{self, State};
 
 /// The call did what it says; as in `veloc/defs.h`.
@@ -55,6 +54,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
             if let Some(resend) = &mut state.resend {
                 let mark = resend.streams.begin();
                 state.parts.mark(mark);
+                resend.hear(&state.mpi, &mut state.parts, false);
             }
         }
         Ok(())
@@ -71,8 +71,9 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
         let marked = state.parts.marked();
         state.parts.end(id)?;
         if let (Some((instance, mark)), Some(resend)) = (marked, &mut state.resend) {
+            // What is heard before is what the report says.
+            resend.hear(&state.mpi, &mut state.parts, false);
             resend.ended(&state.mpi, instance, id, mark);
-            resend.hear(&state.mpi, &mut state.parts, None);
         }
         Ok(())
     })
@@ -84,14 +85,16 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
-/// has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, or
-/// called `MPI_Finalize`. A run that cannot be replayed stays until `VELOC_Part_free`.
+/// has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, have
+/// called `MPI_Finalize`, or go on from another checkpoint. A run that cannot be replayed stays until `VELOC_Part_free`.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
         device::look().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
-            resend.hear(&state.mpi, &mut state.parts, Some(Waiter::Replay));
+            let waits =
+                resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
+            resend.hear(&state.mpi, &mut state.parts, waits);
         }
         state.parts.replay_begin(id)
     })
@@ -200,6 +203,9 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
     let done = state::with(|state| {
         let known = state.requests.know_all();
         known.map_err(|NoMemory| "there is no memory to note the requests under way".to_owned())?;
+        if let Some(resend) = &mut state.resend {
+            resend.tell_origin(&state.mpi);
+        }
         let replayed = state.parts.replayed();
         let done = body(state);
         if let Some(ended) = replayed.filter(|number| !state.parts.is_replayed(*number)) {

@@ -1,19 +1,20 @@
 //! Where a schedule stands, as bytes.
 //!
 //! Four letters, a version, and then numbers: 7 bits to a byte, the lowest first, with the highest bit
-//! set in all but the last byte. [`super::unpack`] reads them.
+//! set in all but the last byte. Last comes the SHA-256 of all that. [`super::unpack`] reads them.
 
 use super::course::{Course, Way};
 use super::levels::TwoLevel;
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
 use super::upkeep::Threshold;
+use crate::format::checksum::Checksum;
 
 /// The first bytes.
 pub(super) const MARK: [u8; 4] = *b"VSch";
 
-/// The version that is written and read.
-pub(super) const VERSION: u8 = 1;
+/// The version that is written and read. Version 1 had no checksum.
+pub(super) const VERSION: u8 = 2;
 
 impl Course {
     /// Where it stands.
@@ -45,8 +46,15 @@ impl Course {
                 to.two_level(schedule);
             }
         }
-        to.0
+        sealed(to.0)
     }
+}
+
+/// The bytes with their checksum behind them.
+pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let checksum = Checksum::of(&bytes);
+    bytes.extend(checksum.as_bytes());
+    bytes
 }
 
 struct Writer(Vec<u8>);

@@ -94,13 +94,44 @@ fn other_bytes_are_refused() {
     for (bytes, words) in [
         (&b""[..], "0 bytes"),
         (b"VSc", "3 bytes"),
-        (b"VSCH\x01\x00", "do not begin"),
-        (b"VSch\x02\x00", "version 2, not 1"),
-        (&bytes[..bytes.len() - 1], "up to byte"),
+        (b"VSCH\x02\x00", "do not begin"),
+        // A whole one, as it was written before there were checksums.
+        (
+            b"VSch\x01\x64\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0",
+            "of version 1, and this library reads version 2",
+        ),
+        (b"VSch\x02\x00", "6 bytes are too few"),
+        (&bytes[..bytes.len() - 1], "checksum"),
     ] {
         let message = Course::unpack(bytes).unwrap_err().to_string();
         assert!(message.contains(words), "{message}");
     }
     let longer = [&bytes[..], b"\0"].concat();
     assert!(Course::unpack(&longer).is_err());
+    // With a checksum that fits, too.
+    let content = &bytes[..bytes.len() - 32];
+    assert_eq!(sealed(content.to_vec()), bytes);
+    for content in [&content[..content.len() - 1], &[content, b"\0"].concat()] {
+        let message = Course::unpack(&sealed(content.to_vec())).unwrap_err().to_string();
+        assert!(message.contains("up to byte"), "{message}");
+    }
+}
+
+/// Wherever it stands: no bit can change unnoticed. Catches a checksum that leaves something out, and one
+/// that nobody compares.
+#[test]
+fn a_bit_that_changes_is_noticed() {
+    for mut course in courses() {
+        for _ in 0..12 {
+            let mut bytes = course.pack();
+            for bit in 0..8 * bytes.len() {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(Course::unpack(&bytes).is_err(), "bit {bit} of {course:?}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            for _ in 0..11 {
+                let _ = course.next_action();
+            }
+        }
+    }
 }

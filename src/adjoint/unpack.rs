@@ -1,8 +1,9 @@
 //! A schedule of bytes that [`super::pack`] has written, or somebody else.
 //!
-//! What is read is looked at until no action can go wrong: states ascend, slots differ and are there,
-//! nothing lies beyond the adjoint. So bytes are either refused, or those of a schedule that goes on to
-//! its end. There is one way to write what is read.
+//! Bytes that have changed since they were written are refused by their checksum. What has a good one is
+//! looked at until no action can go wrong: states ascend, slots differ and are there, nothing lies beyond
+//! the adjoint. So bytes are either refused, or those of a schedule that goes on to its end. There is one
+//! way to write what is read.
 
 use std::cell::OnceCell;
 
@@ -16,6 +17,7 @@ use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
 use super::upkeep::{Threshold, Upkeep};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::{self, Checksum};
 
 /// Counts are no more than this, so that they can go on for ever.
 const MOST_COUNTED: u64 = 1 << 62;
@@ -31,13 +33,24 @@ impl Course {
             return wrong("the bytes do not begin as those");
         };
         if *version != VERSION {
-            return wrong(&format!("version {version}, not {VERSION}, of the bytes"));
+            let text = format!(
+                "the bytes of a schedule are of version {version}, and this library reads version \
+                 {VERSION}"
+            );
+            return Err(Error::new(Kind::Corrupt, text));
+        }
+        let Some((rest, checksum)) = rest.split_last_chunk::<{ checksum::LEN }>() else {
+            return wrong(&format!("{} bytes are too few for those", bytes.len()));
+        };
+        let sealed = &bytes[..bytes.len() - checksum.len()];
+        if Checksum::of(sealed).as_bytes() != checksum {
+            return wrong("the checksum does not fit: something has changed in the bytes");
         }
         let mut from = Reader(rest);
         match from.course().filter(|_| from.0.is_empty()) {
             Some(course) => Ok(course),
             None => {
-                let at = bytes.len() - from.0.len();
+                let at = sealed.len() - from.0.len();
                 wrong(&format!("up to byte {at} of {} these are no bytes", bytes.len()))
             }
         }

@@ -1,8 +1,8 @@
 //! The client's side: its connection to the backend.
 
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
-use std::process::Child;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::{decode, encode, launch, name, portable, Hello, Process, Reply, Word,
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::shared::SharedMemory;
-use crate::platform::socket::{connect_to, listen_as, wait_for, Socket};
+use crate::platform::socket::{connect_to, listen_as, wait_for, Listener, Socket};
 use crate::sync::{Condvar, Mutex};
 use crate::tier::files;
 
@@ -99,17 +99,17 @@ impl Link {
         let file = config.file.clone();
         let shared =
             Arc::new(Shared { hello, file, estate, now: Mutex::new(now), changed: Condvar::new() });
-        let (socket, child) = shared.connect()?;
+        let (socket, started) = shared.connect(launch::launch)?;
         {
             let mut now = shared.now.lock();
             now.socket = Some(socket.clone());
             // There was none, so that no earlier client can have left anything in its memory.
-            now.settled = child.is_some();
+            now.settled = started.is_some();
         }
         let watching = shared.clone();
         let watcher = Builder::new()
             .name("veloc-backend-link".to_owned())
-            .spawn(move || watching.watch(socket, child))
+            .spawn(move || watching.watch(socket, started))
             .map_err(|error| Error::system("starting the thread that watches", &error))?;
         Ok(Link { shared, watcher: Some(watcher) })
     }
@@ -187,30 +187,44 @@ fn say_goodbye(socket: &Socket) {
 }
 
 impl Shared {
-    /// A connection over which the estate was handed over, and the process to be waited for that a
-    /// backend was started by.
-    fn connect(&self) -> Result<(Arc<Socket>, Option<Child>)> {
+    /// A connection over which the estate was handed over; and the process that a backend was started
+    /// by with `launch`, if there was none.
+    ///
+    /// # Errors
+    /// The program that was started ends before anybody is connected to it: another one would, too.
+    fn connect(
+        &self,
+        launch: impl Fn(Listener, Option<&Path>) -> Result<Child>,
+    ) -> Result<(Arc<Socket>, Option<Started>)> {
         let name = name(&self.hello.config)?;
-        let mut child = None;
+        let mut started: Option<Started> = None;
         for _ in 0..LOOKS {
             if let Some(socket) = connect_to(&name)? {
                 let Estate { ledger, host } = &self.estate;
                 let files: Vec<_> =
                     std::iter::once(ledger).chain(host).map(|m| m.as_fd()).collect();
-                socket.send(&encode(&self.hello)?, &files)?;
-                return Ok((Arc::new(socket), child));
+                return match (socket.send(&encode(&self.hello)?, &files), started) {
+                    (Ok(()), started) => Ok((Arc::new(socket), started)),
+                    (Err(error), Some(started)) => Err(started.has_ended().followed_by(error)),
+                    (Err(error), None) => Err(error),
+                };
             }
             // Nobody has the name, or somebody has it and does not listen yet.
-            match listen_as(&name)? {
-                Some(listener) => child = Some(launch::launch(listener, self.file.as_deref())?),
-                None => thread::sleep(BETWEEN_LOOKS),
+            match (listen_as(&name)?, started.take()) {
+                (Some(listener), None) => {
+                    started = Some(Started::new(launch(listener, self.file.as_deref())?));
+                }
+                (Some(_), Some(started)) => return Err(started.has_ended()),
+                (None, still) => {
+                    started = still;
+                    thread::sleep(BETWEEN_LOOKS);
+                }
             }
         }
         Err(Error::new(Kind::Internal, format!("nobody listens as \"{name}\"")))
     }
 
-    fn watch(&self, mut socket: Arc<Socket>, child: Option<Child>) {
-        let mut started = child.map(Started::new);
+    fn watch(&self, mut socket: Arc<Socket>, mut started: Option<Started>) {
         let mut backends = 1;
         loop {
             let ended = self.listen(&socket, started.as_mut());
@@ -218,14 +232,14 @@ impl Shared {
                 Ended::Gone(ended) => ended,
                 Ended::Silent(silence) => {
                     self.give_up(&socket, silence);
-                    if let Some(started) = started {
+                    if let Some(started) = &mut started {
                         started.end(Duration::ZERO);
                     }
                     return;
                 }
             };
             let leaves = self.now.lock().leaving;
-            if let Some(started) = started.take() {
+            if let Some(mut started) = started.take() {
                 started.end(if leaves { START } else { self.longest_silence() });
             }
             let mut now = self.now.lock();
@@ -244,15 +258,15 @@ impl Shared {
                 return;
             }
             backends += 1;
-            match self.connect() {
-                Ok((again, child)) => {
+            match self.connect(launch::launch) {
+                Ok((again, by)) => {
                     log::warn!("there is a veloc-backend again");
                     let mut now = self.now.lock();
                     if now.leaving {
                         say_goodbye(&again);
                     }
                     now.socket = Some(again.clone());
-                    (socket, started) = (again, child.map(Started::new));
+                    (socket, started) = (again, by);
                 }
                 Err(error) => {
                     log::warn!("{error}");
@@ -368,7 +382,9 @@ fn named(process: Option<u32>) -> String {
     process.map_or(String::new(), |number| format!(" (process {number})"))
 }
 
-/// The program that was started as a backend, until it is one: then this process ends.
+/// The program that was started as a backend, until it is one: then this process ends. It is waited for
+/// on every path, so that the system can forget it.
+#[derive(Debug)]
 struct Started {
     child: Child,
     since: Instant,
@@ -379,14 +395,15 @@ impl Started {
         Started { child, since: Instant::now() }
     }
 
-    /// Waits for the end of the process, of which it is known that it comes.
-    fn reap(&mut self) {
-        let _ = self.child.wait();
+    /// Waits for the end of the process, of which it is known that it comes. How it ended: not known
+    /// where the application has all its children waited for by the system.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        self.child.wait().ok()
     }
 
     /// Sees to it that it ends: a backend becomes a process of its own within `patience`, and what
     /// does not is none.
-    fn end(mut self, patience: Duration) {
+    fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
         while matches!(self.child.try_wait(), Ok(None)) {
             if self.since.elapsed() >= patience {
                 log::warn!(
@@ -394,10 +411,25 @@ impl Started {
                     self.child.id()
                 );
                 let _ = self.child.kill();
-                return self.reap();
+                break;
             }
             thread::sleep(LOOK_AT_CHILD);
         }
+        self.reap()
+    }
+
+    /// The error of one that nobody has been served by.
+    fn has_ended(mut self) -> Error {
+        let how = self.end(START).map_or("in an unknown way".to_owned(), |how| how.to_string());
+        let program = launch::program();
+        let what = format!("{} has ended before it served anybody ({how})", program.display());
+        Error::new(Kind::System, what)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.end(START);
     }
 }
 
@@ -437,5 +469,87 @@ impl Waits {
             log::warn!("waiting for veloc-backend{}, which {does}", named(self.backend));
         }
         None
+    }
+}
+
+// Not with the locks of the model checks, which are for those alone.
+#[cfg(all(test, not(feature = "model-check")))]
+mod tests {
+    use std::cell::Cell;
+    use std::fs;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn shared(folder: &Path) -> Shared {
+        let text = format!("mode = async\nscratch = {}\n", folder.display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let config = portable(&config).unwrap();
+        Shared {
+            hello: Hello { protocol: PROTOCOL, config, process: Process::alone(0) },
+            file: None,
+            estate: Estate {
+                ledger: SharedMemory::create("veloc-test", 4096).unwrap(),
+                host: None,
+            },
+            now: Mutex::new(Now {
+                socket: None,
+                settled: false,
+                hurried: false,
+                heard: 0,
+                given_up: false,
+                leaving: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// A process with this script, which has the socket.
+    fn start(listener: Listener, script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::from(listener.into_file())).spawn().unwrap()
+    }
+
+    /// The state of a process, as the system shows it; `None`: there is none.
+    fn state(process: u32) -> Option<char> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+
+    /// Catches a program that ends at once and is started again and again, and children that nobody has
+    /// waited for.
+    #[test]
+    fn a_program_that_ends_at_once_is_started_once() {
+        for (script, how) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
+            let folder = tempfile::tempdir().unwrap();
+            let children = Cell::new(Vec::new());
+            let launch = |listener, _: Option<&Path>| {
+                let child = start(listener, script);
+                while state(child.id()) != Some('Z') {
+                    thread::yield_now();
+                }
+                children.set([children.take(), vec![child.id()]].concat());
+                Ok(child)
+            };
+            let error = shared(folder.path()).connect(launch).unwrap_err().to_string();
+            assert!(error.contains("veloc-backend") && error.contains(how), "{error}");
+            let children = children.take();
+            assert_eq!(children.len(), 1);
+            assert_eq!(state(children[0]), None, "it was not waited for");
+        }
+    }
+
+    /// Catches a child that nobody waits for because what comes after its start has failed.
+    #[test]
+    fn whatever_was_started_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let child = Cell::new(0);
+        let launch = |listener, _: Option<&Path>| {
+            let started = start(listener, "exec sleep 1000");
+            child.set(started.id());
+            Ok(started)
+        };
+        drop(shared(folder.path()).connect(launch).unwrap());
+        assert_eq!(state(child.get()), None);
     }
 }

@@ -76,10 +76,17 @@ fn check_owner() -> Result<()> {
 /// Runs a function of the application's that one of its own calls is waiting for, so that it must
 /// make no call itself.
 pub(super) fn call_back<T>(function: impl FnOnce() -> T) -> T {
-    let before = IN_CALLBACK.replace(true);
-    let result = function();
-    IN_CALLBACK.set(before);
-    result
+    let _within = Within(IN_CALLBACK.replace(true));
+    function()
+}
+
+/// On its end it is as before whether a function of the application's runs.
+struct Within(bool);
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        IN_CALLBACK.set(self.0);
+    }
 }
 
 /// An error where a call would wait for itself.
@@ -98,7 +105,7 @@ fn check_caller() -> Result<()> {
 pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
     check_caller()?;
     match CLIENT.lock().as_mut() {
-        Some(client) => body(client),
+        Some(client) => client.call(body),
         None => Err(Error::invalid(
             "there is no job: this call belongs between VELOC_Init and VELOC_Finalize",
         )),
@@ -214,4 +221,23 @@ pub(super) unsafe fn selection(mode: c_int, ids: *const c_int, count: c_int) -> 
         unsafe { std::slice::from_raw_parts(ids, count) }.to_vec()
     };
     Ok(if mode == super::VELOC_CKPT_SOME { Selection::Some(ids) } else { Selection::Rest(ids) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a thread whose calls are all refused because one callback has panicked.
+    #[test]
+    fn a_callback_that_panics_has_ended() {
+        let ended = guarded("test", || {
+            call_back(|| {
+                assert!(check_caller().is_err());
+                panic!("as a fault of the library would");
+            })
+        });
+        let error = ended.map(|(): ()| ()).unwrap_err().to_string();
+        assert!(error.contains("as a fault of the library would"), "{error}");
+        check_caller().unwrap();
+    }
 }

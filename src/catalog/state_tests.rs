@@ -1229,3 +1229,17 @@ fn a_hundred_thousand_versions_cost_no_more_each_than_a_few() {
     }
     world.state.check().unwrap();
 }
+
+/// Catches an ephemeral job that writes all it takes to files, because a flush has once waited for room
+/// that nobody needs any more.
+#[test]
+fn what_was_to_be_flushed_and_has_gone_needs_no_room() {
+    let mut world = world(24, 12, true, true);
+    assert!(world.capture(0, [0, 12]));
+    assert!(world.capture(1, [12, 0]));
+    assert!(world.state.next_flush().is_none(), "the host buffer is full");
+    assert!(world.state.work().write, "room is made by writing");
+    let id = world.state.find(NAME, 1).unwrap();
+    world.state.abort(id);
+    assert!(!world.state.work().write);
+}

@@ -164,12 +164,12 @@ impl Client {
                     let mut agreement = agreement.lock();
                     agreement.taken(&self.engine, taken);
                     if self.engine.writes_directly() && agreement.aggregates() {
-                        self.engine.catalog.step(|state| state.claim_persist(id));
+                        // Before it is known where it goes, so that no worker is quicker.
+                        let claim = self.engine.claim(id);
                         agreement.settle(&self.engine);
                         drop(agreement);
                         let places = captured.as_ref().map(|captured| &*captured.places);
-                        let copied = self.engine.wait_claimed(id, places);
-                        return committed.and(copied);
+                        return committed.and(claim.copy(places));
                     }
                 }
                 committed

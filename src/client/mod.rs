@@ -17,7 +17,10 @@ mod regain;
 mod relocate;
 mod restart;
 mod routed;
+#[cfg(test)]
+mod tests;
 
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -147,6 +150,8 @@ impl Client {
         }
         let agreement = Agreement::start(&comm, &client.engine);
         if !agree(&comm, agreement.is_ok())? {
+            drop(client);
+            comm.free()?;
             agreement?;
             return Err(Error::new(Kind::Internal, "another process could not start its client"));
         }
@@ -264,6 +269,22 @@ impl Client {
             );
         }
         self.engine.leave();
+    }
+
+    /// Runs the body of a call. Should it panic, what it has opened is closed again, and the other
+    /// processes hear that a checkpoint which it was to complete is not taken here.
+    pub fn call<T>(&mut self, body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
+        let was_idle = matches!(self.phase, Phase::Idle);
+        let done = catch_unwind(AssertUnwindSafe(|| body(self)));
+        done.unwrap_or_else(|panic| {
+            if was_idle {
+                self.leave_phase();
+            }
+            if matches!(self.phase, Phase::Idle) {
+                self.not_taken();
+            }
+            resume_unwind(panic)
+        })
     }
 
     /// A checkpoint that was begun is not taken on this process.

@@ -14,7 +14,7 @@ use super::loan::{Loan, Release};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
-use super::storage;
+use super::{storage, Engine};
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{
     is_of_the_file_system, Destination, PersistJob, Reserve, Short, State, WaitFor, Writer,
@@ -29,9 +29,12 @@ use crate::tier::space::{cut, Extent};
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
 const ALIGNMENT: u64 = 256;
 
-/// A checkpoint under way.
+/// A checkpoint under way. Dropped before it is committed, as by a panic, it is given up.
 #[derive(Debug)]
 pub struct Open {
+    shared: Arc<Shared>,
+    /// It is neither committed nor given up.
+    under_way: bool,
     /// Its number.
     pub id: Id,
     /// Its name.
@@ -48,12 +51,27 @@ pub struct Open {
     pub loan: Loan,
 }
 
-impl Shared {
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.under_way {
+            return;
+        }
+        if let Some(spool) = self.spool.take() {
+            spool.discard();
+        }
+        self.shared.catalog.step(|state| state.abort(self.id));
+        self.shared.pace.call_ends();
+    }
+}
+
+impl Engine {
     /// Starts a checkpoint.
     pub fn begin(&self, name: &str, version: i32) -> Open {
         self.pace.checkpoint_begins();
         let id = self.catalog.step(|state| state.open(name, version));
         Open {
+            shared: self.shared().clone(),
+            under_way: true,
             id,
             name: name.to_owned(),
             version,
@@ -63,7 +81,9 @@ impl Shared {
             loan: Loan::default(),
         }
     }
+}
 
+impl Shared {
     /// Captures regions into a checkpoint under way. After an error the checkpoint is as it was,
     /// or can only be given up. `releases` are called, each once, when the regions of these ids are
     /// not needed any more: at once, or when what was lent has arrived.
@@ -108,11 +128,12 @@ impl Shared {
         result
     }
 
-    fn complete(&self, open: Open) -> Result<()> {
+    fn complete(&self, mut open: Open) -> Result<()> {
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
-        match open.spool {
+        match open.spool.take() {
             None => {
-                self.commit_with_loan(open, persist);
+                self.commit_with_loan(&mut open, persist);
+                open.under_way = false;
                 Ok(())
             }
             Some(spool) => {
@@ -134,21 +155,17 @@ impl Shared {
                         }
                     }
                 });
-                let tier = match published {
-                    Ok(tier) => tier,
-                    Err(error) => {
-                        self.catalog.step(|state| state.abort(open.id));
-                        return Err(error);
-                    }
-                };
+                let tier = published?;
+                let regions = std::mem::take(&mut open.regions);
                 if tier == FileTier::Persistent {
-                    let commit = |state: &mut State| state.commit_persistent(open.id, open.regions);
-                    self.catalog.step(commit);
+                    self.catalog.step(|state| state.commit_persistent(open.id, regions));
+                    open.under_way = false;
                     self.arrived(tier, &open.name, open.version, open.id);
                     self.metrics.waited(Cause::File, since);
                     return Ok(());
                 }
-                let own = self.commit_file(open.id, open.regions, None, persist);
+                let own = self.commit_file(open.id, regions, None, persist);
+                open.under_way = false;
                 self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
                 drop(naming);
                 let result = self.wait_persistent(open.id, own);
@@ -160,7 +177,12 @@ impl Shared {
 
     /// Ends a checkpoint that is a file of the application's own, which is complete under its
     /// temporary name.
-    pub fn commit_routed(&self, open: Open, temporary: &Path, original: Arc<str>) -> Result<()> {
+    pub fn commit_routed(
+        &self,
+        mut open: Open,
+        temporary: &Path,
+        original: Arc<str>,
+    ) -> Result<()> {
         let _outlived = SizeLimitOutlived::begin();
         let naming = self.naming.lock();
         let named = self.files.publish_routed(temporary, &open.name, open.version, &original);
@@ -170,6 +192,7 @@ impl Shared {
         }
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         let own = self.commit_file(open.id, Vec::new(), Some(original), persist);
+        open.under_way = false;
         self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
         drop(naming);
         self.pace.call_ends();
@@ -196,13 +219,8 @@ impl Shared {
     }
 
     /// Gives a checkpoint under way up.
-    pub fn abort(&self, open: Open) {
-        self.end(open.loan);
-        if let Some(spool) = open.spool {
-            spool.discard();
-        }
-        self.catalog.step(|state| state.abort(open.id));
-        self.pace.call_ends();
+    pub fn abort(&self, mut open: Open) {
+        self.end(std::mem::take(&mut open.loan));
     }
 
     /// `mode = sync`: the bytes are in their files when a checkpoint call returns.
@@ -218,12 +236,11 @@ impl Shared {
         self.persist_and_wait(id, own, None)
     }
 
-    /// The same for a copy that was [claimed](State::claim_persist). `places` are all regions of the
-    /// checkpoint, if the application's memory is as it was when they were captured.
-    pub fn wait_claimed(&self, id: Id, places: Option<&[Place]>) -> Result<()> {
-        let own = self.catalog.step(|state| state.take_claimed(id));
-        let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PLAIN);
-        self.persist_and_wait(id, own, places.filter(plain))
+    /// Claims the persistent copy of a checkpoint for this thread, which is to wait for it: no worker
+    /// makes it before the claim is [used](Claim::copy) or given back.
+    pub fn claim(&self, id: Id) -> Claim<'_> {
+        self.catalog.step(|state| state.claim_persist(id));
+        Claim { shared: self, id }
     }
 
     fn persist_and_wait(
@@ -524,6 +541,31 @@ impl Shared {
     }
 }
 
+/// The right to make a checkpoint's persistent copy. Given back when it is dropped, so that nobody
+/// waits in vain: a worker makes the copy then.
+#[derive(Debug)]
+#[must_use]
+pub struct Claim<'a> {
+    shared: &'a Shared,
+    id: Id,
+}
+
+impl Claim<'_> {
+    /// Makes the copy, if it is known by now that it is to be made, or waits for it. `places` are all
+    /// regions of the checkpoint, if the application's memory is as it was when they were captured.
+    pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
+        let own = self.shared.catalog.step(|state| state.take_claimed(self.id));
+        let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PLAIN);
+        self.shared.persist_and_wait(self.id, own, places.filter(plain))
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.shared.catalog.step(|state| state.give_claim_back(self.id));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -592,14 +634,61 @@ mod tests {
             std::fs::write(&scratch, vec![0; len]).unwrap();
             let place =
                 crate::tier::files::Place { offset: 0, ranks: 1, job: 1, attempt: version as u64 };
-            engine.catalog.step(|state| {
-                state.claim_persist(id);
-                state.want_persistent(id, Some(place));
-            });
-            engine.wait_claimed(id, from_memory.then_some(&places[..])).unwrap();
+            let claim = engine.claim(id);
+            engine.catalog.step(|state| state.want_persistent(id, Some(place)));
+            claim.copy(from_memory.then_some(&places[..])).unwrap();
             let part = folder("persistent").join(format!("x-agg-{version}.dat"));
             let expected = if from_memory { written } else { vec![0; len] };
             assert!(std::fs::read(part).unwrap() == expected, "version {version}");
+        }
+    }
+
+    /// Catches a claim that nobody gives back, so that whoever waits for the copy waits for ever.
+    #[test]
+    fn a_claim_that_is_not_used_is_given_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!(
+            "mode = sync\nscratch = {0}/s\npersistent = {0}/p\n",
+            directory.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let bytes = [7u8; 100];
+        let mut open = engine.begin("x", 1);
+        open.persist = Some(false);
+        let id = open.id;
+        engine
+            .capture(&mut open, &[Place::plain(1, bytes.as_ptr(), bytes.len())], Vec::new())
+            .unwrap();
+        engine.commit(open).unwrap();
+        let settling = catch_unwind(AssertUnwindSafe(|| {
+            let _claim = engine.claim(id);
+            engine.catalog.step(|state| state.want_persistent(id, None));
+            panic!("as a fault of the library would");
+        }));
+        assert!(settling.is_err());
+        engine.drain().unwrap();
+        assert!(directory.path().join("p/x-0-1.dat").exists());
+    }
+
+    /// Catches a checkpoint that keeps its room although nobody can end it any more.
+    #[test]
+    fn a_checkpoint_that_is_dropped_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let scratch = directory.path().join("s");
+        let text = format!("mode = async\nscratch = {}\nhost_cache_size = 4M\n", scratch.display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let bytes = vec![7u8; 5 << 20];
+        let place = |mib: usize| Place::plain(1, bytes.as_ptr(), mib << 20);
+        // In the host buffer, and in a file that is larger.
+        for mib in [3, 5] {
+            let mut open = engine.begin("x", 1);
+            engine.capture(&mut open, &[place(mib)], Vec::new()).unwrap();
+            assert_eq!(open.spool.is_some(), mib == 5);
+            drop(open);
+            assert_eq!(engine.catalog.look(|state| state.used()), [0, 0]);
+            assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
         }
     }
 

@@ -68,12 +68,12 @@ impl Shared {
             let down = runs.iter().filter(|run| run.tier == Tier::Host && !run.by_processor());
             down.into_iter().try_for_each(|run| self.host()?.ensure(&run.extents))?;
         }
-        let mut queue = DeviceCopies::begin(self, runs)?;
+        let mut queue = DeviceCopies::begin(self, id, runs)?;
         let since = Instant::now();
         let queued =
             runs.iter().filter(|run| !run.by_processor()).try_for_each(|run| queue.add(way, run));
         let copied = queued.and_then(|()| self.copy_by_processor(way, runs));
-        let finished = queue.finish(id);
+        let finished = queue.finish();
         self.metrics.waited(Cause::Copy, since);
         finished.and(copied)?;
         self.count(way, runs, since, false);
@@ -148,10 +148,14 @@ fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
     }
 }
 
-/// Copies queued in the library's own stream.
+/// Copies of a checkpoint that are queued in the library's own stream. They are waited for on every
+/// path: the room that they use is given to others next.
 struct DeviceCopies<'a> {
     shared: &'a Shared,
+    id: Id,
     device: &'a Device,
+    /// Some may be running.
+    under_way: bool,
     own: MutexGuard<'a, (Stream, Event)>,
     leases: Vec<Lease<'a>>,
     /// Keeps background copies away while the application waits for the whole context.
@@ -160,7 +164,7 @@ struct DeviceCopies<'a> {
 }
 
 impl<'a> DeviceCopies<'a> {
-    fn begin(shared: &'a Shared, runs: &[Run]) -> Result<Self> {
+    fn begin(shared: &'a Shared, id: Id, runs: &[Run]) -> Result<Self> {
         let side = shared.device_side()?;
         let own = side.own.lock();
         let current = side.device.enter()?;
@@ -175,7 +179,9 @@ impl<'a> DeviceCopies<'a> {
         shared.metrics.waited(Cause::Order, since);
         Ok(DeviceCopies {
             shared,
+            id,
             device: &side.device,
+            under_way: true,
             own,
             leases: Vec::new(),
             _closed: closed,
@@ -259,13 +265,27 @@ impl<'a> DeviceCopies<'a> {
     }
 
     /// Waits for all of it.
-    fn finish(self, id: Id) -> Result<()> {
+    fn finish(mut self) -> Result<()> {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<()> {
         let waited = self.own.0.synchronize();
         if waited.is_err() && self.device.synchronize().is_err() {
             // If even the context cannot be waited for, the copies may go on for ever.
-            self.shared.catalog.step(|state| state.strand(id));
-            self.leases.into_iter().for_each(Lease::strand);
+            self.shared.catalog.step(|state| state.strand(self.id));
+            self.leases.drain(..).for_each(Lease::strand);
         }
+        self.under_way = false;
         waited
+    }
+}
+
+impl Drop for DeviceCopies<'_> {
+    fn drop(&mut self) {
+        if self.under_way {
+            // After a panic, which is what is reported.
+            let _ = self.wait();
+        }
     }
 }

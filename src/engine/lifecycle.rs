@@ -141,6 +141,11 @@ impl Engine {
         Engine { shared, workers: Mutex::new(Vec::new()), lending: AtomicBool::new(false) }
     }
 
+    /// What its workers have in common with it.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
         if let Some(device) = device {
             self.attach(device)?;

@@ -133,12 +133,13 @@ impl Shared {
     }
 
     /// Commits a checkpoint whose loan, if it has one, is left to the worker.
-    pub(super) fn commit_with_loan(&self, open: Open, persist: bool) {
+    pub(super) fn commit_with_loan(&self, open: &mut Open, persist: bool) {
         let arriving = open.loan.parts();
         if !open.loan.runs.is_empty() {
-            self.loans.0.lock().insert(open.id, open.loan);
+            self.loans.0.lock().insert(open.id, std::mem::take(&mut open.loan));
         }
-        self.step_counted(|state| state.commit_lent(open.id, open.regions, arriving, persist));
+        let (id, regions) = (open.id, std::mem::take(&mut open.regions));
+        self.step_counted(|state| state.commit_lent(id, regions, arriving, persist));
     }
 }
 

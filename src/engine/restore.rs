@@ -7,7 +7,7 @@ use super::copy::{Run, Way};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
-use crate::catalog::entry::{Id, Part, Region, PARTS};
+use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
 use crate::catalog::state::{Acquire, Source};
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
@@ -39,6 +39,20 @@ pub struct Restoring {
     pub version: i32,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
+}
+
+/// Keeps a copy in memory where it is until this is dropped.
+struct Reading<'a> {
+    shared: &'a Shared,
+    id: Id,
+    part: Part,
+    tier: Tier,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.shared.catalog.step(|state| state.release(self.id, self.part, self.tier));
+    }
 }
 
 impl Restoring {
@@ -233,9 +247,8 @@ impl Shared {
         }
         match acquired? {
             Acquire::Memory(source) => {
-                let result = self.copy_out(id, &source, wanted);
-                self.catalog.step(|state| state.release(id, part, source.tier));
-                result
+                let _reading = Reading { shared: self, id, part, tier: source.tier };
+                self.copy_out(id, &source, wanted)
             }
             Acquire::File => self.read_file(restoring, wanted),
             Acquire::Wait | Acquire::Lost => {
@@ -353,4 +366,44 @@ fn overlap(wanted: &[(&Region, &Place)]) -> bool {
         .collect();
     ranges.sort_unstable();
     ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+
+    use super::*;
+    use crate::backend::Process;
+    use crate::catalog::state::State;
+    use crate::config::Config;
+    use crate::engine::Engine;
+
+    /// Catches a copy that stays where it is for ever, because who read it has not said that it is done.
+    #[test]
+    fn what_was_read_may_go_also_after_a_panic() {
+        let text = "mode = async\nephemeral = true\nhost_cache_size = 4M\n";
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let bytes = vec![7u8; 3 << 20];
+        let take = |version| {
+            let mut open = engine.begin("x", version);
+            let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+            engine.capture(&mut open, &[place], Vec::new()).and_then(|()| engine.commit(open))
+        };
+        take(1).unwrap();
+        let restoring = engine.begin_restore("x", 1, |_| Part::Host).unwrap();
+        let id = engine.catalog.look(|state| state.find("x", 1)).unwrap();
+        let reading = catch_unwind(AssertUnwindSafe(|| {
+            let acquired = engine.catalog.step(|state| state.acquire(id, Part::Host));
+            let Acquire::Memory(source) = acquired else { return };
+            let (part, tier) = (Part::Host, source.tier);
+            let _reading = Reading { shared: &engine, id, part, tier };
+            panic!("as a fault of the library would");
+        }));
+        assert!(reading.is_err());
+        engine.end_restore(restoring, true);
+        // It was consumed, and its room is needed.
+        take(2).unwrap();
+        assert_eq!(engine.catalog.look(State::check), Ok(()));
+    }
 }

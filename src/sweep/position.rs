@@ -7,12 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::callbacks::{Object, Written};
 use crate::error::{Error, Kind, Result};
+use crate::format::checksum::Checksum;
 use crate::sync::Mutex;
 
-/// The first word: these bytes are a position, of the format's first version.
-const MAGIC: u64 = u64::from_le_bytes(*b"VELOCadj");
-/// Words of a position.
-const WORDS: usize = 9;
+/// The first word: these bytes are a position, of the format's second version.
+const MAGIC: u64 = u64::from_le_bytes(*b"VELOCad2");
+/// The same of the first version, which had no checksum.
+const OLD_MAGIC: u64 = u64::from_le_bytes(*b"VELOCadj");
+/// Words of a position. The last is its checksum.
+const WORDS: usize = 10;
 
 /// What a stored state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,22 +64,46 @@ impl Position {
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
+        let (content, checksum) = bytes.split_at_mut((WORDS - 1) * 8);
+        checksum.copy_from_slice(&checksum_of(content));
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Position> {
-        let mut words = [0; WORDS];
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-            *word = u64::from_le_bytes(bytes.try_into().ok()?);
+    /// # Errors
+    /// [`Kind::Invalid`] for a position of another version; [`Kind::Corrupt`] for what is none, or
+    /// was changed.
+    fn decode(bytes: &[u8]) -> Result<Position> {
+        let wrong =
+            || Error::new(Kind::Corrupt, "its position in an adjoint computation cannot be read");
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).map_err(|_| wrong());
+        if bytes.get(..8).map(word).transpose()? == Some(OLD_MAGIC) {
+            return Err(Error::invalid(
+                "its position in an adjoint computation is of format version 1, and this library \
+                 reads version 2",
+            ));
         }
-        let [MAGIC, role, run, tag, steps, slots, ranks, number, hash] = words else { return None };
-        if bytes.len() != WORDS * 8 {
-            return None;
+        let (content, checksum) = bytes.split_at_checked((WORDS - 1) * 8).ok_or_else(wrong)?;
+        if checksum != checksum_of(content) {
+            return Err(wrong());
         }
-        let role = [Role::State, Role::Adjoint].into_iter().find(|known| *known as u64 == role)?;
+        let mut words = [0; WORDS - 1];
+        for (place, bytes) in words.iter_mut().zip(content.chunks_exact(8)) {
+            *place = word(bytes)?;
+        }
+        let [MAGIC, role, run, tag, steps, slots, ranks, number, hash] = words else {
+            return Err(wrong());
+        };
+        let role = [Role::State, Role::Adjoint].into_iter().find(|known| *known as u64 == role);
         let of = Identity { tag, steps, slots, ranks };
-        Some(Position { role, run, of, number, hash: (hash != 0).then_some(hash) })
+        let hash = (hash != 0).then_some(hash);
+        Ok(Position { role: role.ok_or_else(wrong)?, run, of, number, hash })
     }
+}
+
+/// The beginning of the SHA-256 of the words before.
+fn checksum_of(content: &[u8]) -> [u8; 8] {
+    let [a, b, c, d, e, f, g, h, ..] = *Checksum::of(content).as_bytes();
+    [a, b, c, d, e, f, g, h]
 }
 
 impl fmt::Display for Identity {
@@ -124,10 +151,7 @@ impl Object for Cell {
     }
 
     fn read(&self, bytes: &[u8]) -> Result<()> {
-        let position = Position::decode(bytes).ok_or_else(|| {
-            Error::new(Kind::Corrupt, "its position in an adjoint computation cannot be read")
-        })?;
-        *self.0.lock() = position;
+        *self.0.lock() = Position::decode(bytes)?;
         Ok(())
     }
 }
@@ -138,19 +162,38 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// Catches also a bit that changes in a file: it would be the position of another state.
         #[test]
-        fn what_is_written_is_read(words in prop::array::uniform8(any::<u64>()), state: bool) {
+        fn what_is_written_is_read(
+            words in prop::array::uniform8(any::<u64>()),
+            state: bool,
+            bit in 0..WORDS * 64,
+        ) {
             let [run, tag, steps, slots, ranks, number, hash, _] = words;
             let role = if state { Role::State } else { Role::Adjoint };
             let of = Identity { tag, steps, slots, ranks };
             let position = Position { role, run, of, number, hash: (hash != 0).then_some(hash) };
-            prop_assert_eq!(Position::decode(&position.encode()), Some(position));
+            let mut bytes = position.encode();
+            prop_assert_eq!(Position::decode(&bytes).ok(), Some(position));
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
         }
 
         /// Regions of an application's own that happen to have the id are no positions.
         #[test]
         fn other_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            prop_assert_eq!(Position::decode(&bytes), None);
+            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
         }
+    }
+
+    /// It is not as good as lost: what is of an older library is neither passed over nor removed.
+    #[test]
+    fn positions_without_a_checksum_are_refused_by_name() {
+        let old = [&b"VELOCadj"[..], &[0; 64]].concat();
+        let error = Position::decode(&old).unwrap_err();
+        assert!(
+            error.kind() == Kind::Invalid && error.to_string().contains("version 1"),
+            "{error}"
+        );
     }
 }

@@ -124,13 +124,13 @@ impl Ledger {
 
     /// From here on only so many stores are made: the process is killed then, as far as the memory
     /// shows.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "model-check")))]
     pub(crate) fn kill_after(&self, stores: u64) {
         self.words.left.store(stores, Ordering::Relaxed);
     }
 
     /// The stores that were made since, if there was no end to them.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "model-check")))]
     pub(crate) fn stores(&self) -> u64 {
         u64::MAX - self.words.left.load(Ordering::Relaxed)
     }

@@ -76,6 +76,19 @@ fn exchanges_of_every_kind() {
     passes(3, "exchanges", "resend=1");
 }
 
+/// Catches messages of persistent requests and matched receives that are logged without need, that are
+/// sent again and not received, or by another request, and types that are freed meanwhile.
+#[test]
+fn every_receive_again() {
+    passes(3, "again", "");
+}
+
+/// Catches a part that is taken for right-tight while what is before it waits for what is behind it.
+#[test]
+fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
+    passes(2, "upstream", "watchdog=100");
+}
+
 /// Catches what only odd programs do: calls on nothing, errors of every call that completes requests,
 /// types with negative bounds, error handlers and attributes that communicate, parts inside
 /// themselves, receives that are given up.

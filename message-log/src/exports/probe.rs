@@ -42,9 +42,9 @@ macro_rules! matched {
     ($($count:ty: $recv:ident $irecv:ident;)*) => {
         exports! { $(
             fn $recv(buf: Ptr, count: $count, datatype: Handle, message: Ptr, status: Ptr)
-            inside |call, real(status)| {
+            |at, call, real(status)| {
                 let received = Message::new(buf, count, datatype, 0, 0, 0);
-                probe::recv(call, &received, message, status, real)
+                probe::recv(at, call, &received, message, status, real)
             };
             fn $irecv(buf: Ptr, count: $count, datatype: Handle, message: Ptr, request: Ptr)
             |at, call, real| {

@@ -14,7 +14,7 @@ use crate::resend::comms::Place;
 use crate::resend::streams::{Link, Pattern, Stream, Ticket};
 use crate::state::State;
 use crate::status::Status;
-use crate::target::Target;
+use crate::target::{Block, Target};
 
 /// What a request counts when it is done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,8 +31,27 @@ pub enum Counted {
     },
     /// A message that is received.
     Receive(Posted),
+    /// A message that is received and was probed for.
+    Matched(Link),
     /// A collective call.
     Collective(Place),
+}
+
+/// What is counted when a call has received something at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrival<'a> {
+    /// Nothing.
+    Nothing,
+    /// A message.
+    Message(&'a Message),
+    /// One that was probed for, if it is known; `again`: it can be received again, as far as the call
+    /// goes.
+    Matched {
+        /// The message.
+        link: Option<Link>,
+        /// Whether it can.
+        again: bool,
+    },
 }
 
 impl Counted {
@@ -50,8 +69,17 @@ pub struct Posted {
     group: Place,
     /// The number of the event that posted it, if that is logged.
     event: Option<u64>,
+    /// Its place among the requests of that event.
+    nth: usize,
     /// It can be received again, as far as the kind of call goes.
     again: bool,
+}
+
+impl Posted {
+    /// By the `nth` of the requests that the call has started.
+    pub fn by(self, nth: usize) -> Posted {
+        Posted { nth, ..self }
+    }
 }
 
 /// Whether a call is one whose completion says nothing of the receiver.
@@ -124,7 +152,7 @@ impl State {
         let ticket = resend.streams.posted(Pattern { comm: group.number, peer, tag });
         let is_own = peer == Some(self.mpi.rank as u32);
         let again = again && !is_own && message.count <= i64::from(c_int::MAX);
-        Some(Posted { ticket, group: place, event, again })
+        Some(Posted { ticket, group: place, event, nth: 0, again })
     }
 
     /// A posted receive is done, with this status, which is looked at if the receive does not name a
@@ -143,7 +171,7 @@ impl State {
         };
         let link = streams.is_any_open().then_some(link)?;
         if let Some(event) = posted.event.filter(|_| posted.again) {
-            self.parts.link(event, link);
+            self.parts.link(event, posted.nth, link);
         }
         Some(link)
     }
@@ -176,6 +204,42 @@ impl State {
         let streams = &mut self.resend.as_mut()?.streams;
         let link = streams.received_at_once(stream, again);
         streams.is_any_open().then_some(link)
+    }
+
+    /// A message was probed for and reserved, with this status and handle.
+    pub fn matches(&mut self, comm: Handle, status: &Status, message: Handle) {
+        if self.resend.is_none() || message == self.mpi.message_no_proc {
+            return;
+        }
+        let Some(place) = self.group(comm) else { return };
+        let Some(stream) = self.stream_of(place, status) else { return self.miscounts() };
+        let again = stream.peer != self.mpi.rank as u32;
+        if let Some(resend) = &mut self.resend {
+            let link = resend.streams.matched(stream, again);
+            resend.matched.insert(message, link);
+        }
+    }
+
+    /// A message that was probed for is being received. What it is, if that is known.
+    pub fn matched(&mut self, message: Handle) -> Option<Link> {
+        self.resend.as_mut()?.matched.remove(&message)
+    }
+
+    /// A message that was probed for has been received. `again`: it can be received again, as far as the
+    /// call goes.
+    pub fn takes(&mut self, link: Option<Link>, again: bool) -> Option<Link> {
+        let link = link?;
+        self.resend.as_mut()?.streams.taken(link, again);
+        self.linked(Some(link))
+    }
+
+    /// What a call has received at once, with this status, is counted.
+    pub fn arrives_by(&mut self, arrival: Arrival<'_>, status: &Status) -> Option<Link> {
+        match arrival {
+            Arrival::Nothing => None,
+            Arrival::Message(message) => self.arrives_at_once(message, Some(status)),
+            Arrival::Matched { link, again } => self.takes(link, again),
+        }
     }
 
     /// A link, if parts are open that may need it.
@@ -235,6 +299,7 @@ impl State {
                 None
             }
             Counted::Receive(posted) => self.arrives(posted, status),
+            Counted::Matched(link) => self.takes(Some(*link), true),
             Counted::Collective(group) => {
                 self.has_collected(Some(*group));
                 None
@@ -256,7 +321,7 @@ impl State {
         if self.source() == Source::Mpi {
             return None;
         }
-        let link = self.parts.peek(shape)?.outcome.link;
+        let link = self.parts.peek(shape)?.outcome.links.get(0);
         self.parts.closed()?.sent(link)
     }
 
@@ -265,7 +330,7 @@ impl State {
         if self.source() == Source::Mpi {
             return None;
         }
-        let link = self.parts.peek(shape)?.outcome.link;
+        let link = self.parts.peek(shape)?.outcome.links.get(0);
         self.parts.closed()?.received(link)
     }
 
@@ -297,14 +362,34 @@ impl State {
     /// # Safety
     /// The message is what the application passed.
     pub unsafe fn begin_again(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
+        if sends {
+            self.count_again(message);
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { self.travel(message, route, sends) }
+    }
+
+    /// Begins to send or receive again what a persistent request sends or receives at this place.
+    ///
+    /// # Safety
+    /// The application has started such a request.
+    pub unsafe fn begin_block_again(&mut self, block: &Block, route: Route, sends: bool) -> Handle {
+        if let Some(resend) = self.resend.as_mut().filter(|_| sends) {
+            resend.resent += block.bytes() as u64;
+        }
+        let (buf, datatype) = (block.buf as Ptr, block.datatype.handle());
+        // SAFETY: by the caller's promise.
+        unsafe { self.travel(&Message::new(buf, block.count, datatype, 0, 0, 0), route, sends) }
+    }
+
+    /// # Safety
+    /// As for [`begin_again`](Self::begin_again).
+    unsafe fn travel(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
         let comm = self.travels();
         let Message { buf, count, datatype, .. } = *message;
         let (count, Route { peer, tag }) = (count as c_int, route);
         let mut request = 0usize;
         let at = (&raw mut request).cast();
-        if sends {
-            self.count_again(message);
-        }
         // SAFETY: by the caller's promise; room for the widest handle.
         unsafe {
             match sends {

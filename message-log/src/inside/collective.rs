@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::again::Counted;
+use super::again::{Arrival, Counted};
 use super::plan::Plan;
 use super::{with, At, SUCCESS};
 use crate::parts::Source;
@@ -33,7 +33,7 @@ pub unsafe fn run(
             Source::Log => None,
         };
         // SAFETY: by the caller's promise.
-        let code = unsafe { state.receiving(shape, &target, None, None, |_| real()) };
+        let code = unsafe { state.receiving(shape, &target, Arrival::Nothing, None, |_| real()) };
         state.has_collected(group);
         code
     })

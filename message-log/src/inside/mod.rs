@@ -24,7 +24,7 @@ use crate::refuse;
 use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::Target;
-use p2p::Message;
+use again::Arrival;
 
 /// Where a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,9 @@ pub const SUCCESS: c_int = 0;
 /// Runs a call's body on the state. The call fails if what it received cannot be kept.
 pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     state::call(|state| {
+        if state.resend.as_ref().is_some_and(|resend| resend.is_resumed) {
+            state.goes_on();
+        }
         let code = body(state);
         if state.lost.is_some() {
             return has_lost(state).unwrap_or(code);
@@ -58,6 +61,19 @@ fn has_lost(state: &mut State) -> Option<c_int> {
 }
 
 impl State {
+    /// A call of a process that goes on. The first one inside a part tells the others, and waits for
+    /// them if what it sends and receives again depends on that.
+    #[cold]
+    fn goes_on(&mut self) {
+        let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else {
+            return;
+        };
+        resend.is_resumed = false;
+        resend.tell_origin(&self.mpi);
+        let waits = resend.verdicts.is_open() && self.parts.replays_closed();
+        resend.hear(&self.mpi, &mut self.parts, waits);
+    }
+
     /// Logs what a real call gave. Without memory for that the call fails.
     pub fn record(&mut self, shape: Shape, outcome: Outcome) {
         let comm = shape.comm;
@@ -162,7 +178,7 @@ impl State {
         &mut self,
         shape: Shape,
         target: &Target,
-        message: Option<&Message>,
+        arrival: Arrival<'_>,
         status: Option<Ptr>,
         real: impl FnOnce(Ptr) -> c_int,
     ) -> c_int {
@@ -175,10 +191,9 @@ impl State {
                     // SAFETY: the call has returned.
                     let mut item = unsafe { self.received(target, status.map(|_| &own)) };
                     self.lost_on(shape.comm);
-                    item.link =
-                        message.and_then(|message| self.arrives_at_once(message, Some(&own)));
+                    item.link = self.arrives_by(arrival, &own);
                     outcome.items = Items::One(item);
-                } else if message.is_some() {
+                } else if !matches!(arrival, Arrival::Nothing) {
                     self.miscounts();
                 }
                 if let Some(status) = status {

@@ -268,8 +268,8 @@ impl State {
             Source::Mpi => {
                 let code = real();
                 let mut outcome = Outcome::of(code);
-                if let Counted::Send { link, .. } = counted {
-                    outcome.link = self.linked(Some(link));
+                if let Counted::Send { link, .. } | Counted::Matched(link) = counted {
+                    outcome.links = self.linked(Some(link)).into();
                 }
                 if code == SUCCESS {
                     outcome.began = self.parts.begin_number();
@@ -314,7 +314,7 @@ impl State {
     ///
     /// # Safety
     /// The message and `request` are the call's.
-    unsafe fn goes_again(
+    pub(super) unsafe fn goes_again(
         &mut self,
         code: c_int,
         message: &Message,

@@ -230,9 +230,11 @@ impl State {
         let mut copy = None;
         self.requests.know_all()?;
         for (_, request) in self.requests.iter_mut() {
-            if request.target.uses(handle) {
-                let copy = copy.get_or_insert_with(|| Types::copy(&self.mpi, handle));
-                request.target = request.target.with(handle, copy);
+            for buffer in [&mut request.target, &mut request.source] {
+                if buffer.uses(handle) {
+                    let copy = copy.get_or_insert_with(|| Types::copy(&self.mpi, handle));
+                    *buffer = buffer.with(handle, copy);
+                }
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::again::is_buffered;
+use super::again::{is_buffered, Arrival};
 use super::{outside, with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
@@ -102,7 +102,7 @@ unsafe fn send_inside(call: Call, message: &Message, real: impl FnOnce() -> c_in
         }
         let (code, link) = sent(state, call, message, real);
         let link = state.linked(link);
-        state.record(shape, Outcome { link, ..Outcome::of(code) });
+        state.record(shape, Outcome { links: link.into(), ..Outcome::of(code) });
         code
     })
 }
@@ -152,23 +152,26 @@ pub unsafe fn recv(
     with(|state| {
         let shape = message.shape(call, state);
         // SAFETY: by the caller's promise.
-        unsafe { received(state, shape, message, status, real) }
+        unsafe { received(state, shape, message, Arrival::Message(message), status, real) }
     })
 }
 
+/// A receive inside parts that is done when it returns.
+///
 /// # Safety
 /// As for [`recv`].
-unsafe fn received(
+pub(super) unsafe fn received(
     state: &mut State,
     shape: Shape,
     message: &Message,
+    arrival: Arrival<'_>,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     let target = message.target(state);
     let Some(route) = state.receives_again(&shape) else {
         // SAFETY: by the caller's promise.
-        return unsafe { state.receiving(shape, &target, Some(message), Some(status), real) };
+        return unsafe { state.receiving(shape, &target, arrival, Some(status), real) };
     };
     // It is the next one: that is how its route was found.
     let Ok(at) = state.parts.next(&shape) else { return SUCCESS };
@@ -252,8 +255,8 @@ pub unsafe fn sendrecv(
         if state.source() == Source::Mpi {
             // What is overwritten by what is received cannot be sent beside it.
             link = state.sends(sent, sent.buf != received.buf);
-            let linked = state.linked(link);
-            state.record(shape, Outcome { link: linked, ..Outcome::of(SUCCESS) });
+            let links = state.linked(link).into();
+            state.record(shape, Outcome { links, ..Outcome::of(SUCCESS) });
         } else {
             let code = state.plain(shape, || SUCCESS);
             if code != SUCCESS {
@@ -263,8 +266,9 @@ pub unsafe fn sendrecv(
         // SAFETY: by the caller's promise.
         let again = route.map(|route| unsafe { state.begin_again(sent, route, true) });
         let shape = received.shape(call, state);
+        let arrival = Arrival::Message(received);
         // SAFETY: as above.
-        let code = unsafe { self::received(state, shape, received, status, real) };
+        let code = unsafe { self::received(state, shape, received, arrival, status, real) };
         state.has_sent(link, false, code);
         match again.map(|request| state.wait_again(request)) {
             Some(failed) if failed != SUCCESS => failed,

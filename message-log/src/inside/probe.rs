@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-use super::again::Counted;
-use super::p2p::Message;
+use super::again::{Arrival, Counted};
+use super::p2p::{self, Message};
 use super::{with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Items, Outcome, Shape};
@@ -43,8 +43,8 @@ pub struct Probe {
 pub unsafe fn probe(at: At, call: Call, probe: &Probe, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     with(|state| {
         if at == At::Outside {
-            state.miscounts();
-            return real(probe.status);
+            // SAFETY: by the caller's promise.
+            return unsafe { probed_outside(state, probe, real) };
         }
         let shape = Shape {
             comm: state.mpi.abi.truncate(probe.comm),
@@ -59,6 +59,25 @@ pub unsafe fn probe(at: At, call: Call, probe: &Probe, real: impl FnOnce(Ptr) ->
             Source::Log => unsafe { replay(state, shape, probe) },
         }
     })
+}
+
+/// # Safety
+/// As for [`probe`].
+unsafe fn probed_outside(
+    state: &mut State,
+    probe: &Probe,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let mut own = Status::default();
+    let code = real(own.as_mut_ptr());
+    // SAFETY: the application's, by the caller's promise; MPI has written them.
+    unsafe {
+        if code == SUCCESS && (probe.flag.is_null() || probe.flag.read() != 0) {
+            own.write(&state.mpi, probe.status);
+            state.matches(probe.comm, &own, state.mpi.read_handle(probe.message));
+        }
+    }
+    code
 }
 
 /// # Safety
@@ -81,8 +100,7 @@ unsafe fn record(
         if !probe.message.is_null() {
             // SAFETY: as above.
             let message = unsafe { state.mpi.read_handle(probe.message) };
-            // Which of the stream it is cannot be said when it is received.
-            state.miscounts();
+            state.matches(probe.comm, &own, message);
             // The only one that a replay has to know again.
             outcome.handle = if message == state.mpi.message_no_proc { message } else { 0 };
         }
@@ -126,6 +144,7 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn recv(
+    at: At,
     call: Call,
     received: &Message,
     message: Ptr,
@@ -133,10 +152,26 @@ pub unsafe fn recv(
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     with(|state| {
+        let again = received.count <= i64::from(c_int::MAX);
+        if at == At::Outside {
+            // SAFETY: by the caller's promise.
+            let link = state.matched(unsafe { state.mpi.read_handle(message) });
+            let code = real(status);
+            match code {
+                SUCCESS => drop(state.takes(link, again)),
+                _ => state.miscounts(),
+            }
+            return code;
+        }
         let shape = matched(call, received, state);
-        let target = received.target(state);
+        let link = match state.source() {
+            // SAFETY: by the caller's promise.
+            Source::Mpi => state.matched(unsafe { state.mpi.read_handle(message) }),
+            Source::Log => None,
+        };
+        let arrival = Arrival::Matched { link, again };
         // SAFETY: by the caller's promise.
-        let code = unsafe { state.receiving(shape, &target, None, Some(status), real) };
+        let code = unsafe { p2p::received(state, shape, received, arrival, status, real) };
         // SAFETY: as above.
         unsafe { taken(state, code, message) };
         code
@@ -157,21 +192,34 @@ pub unsafe fn irecv(
 ) -> c_int {
     with(|state| {
         let target = received.target(state);
+        let is_real = at == At::Outside || state.source() == Source::Mpi;
+        // SAFETY: by the caller's promise.
+        let link = is_real.then(|| state.matched(unsafe { state.mpi.read_handle(message) }));
+        let counted = link.flatten().map_or(Counted::Nothing, Counted::Matched);
+        if link.flatten().is_some() && received.count > i64::from(c_int::MAX) {
+            // More than can be received again.
+            state.miscounts();
+        }
         if at == At::Outside {
             let code = real();
             if code == SUCCESS {
                 let begun = Request::new(Shape::new(call), target, true);
                 // SAFETY: by the caller's promise, MPI has written a handle there.
-                unsafe { state.begun(begun, request) };
+                unsafe { state.begun(Request { counted, ..begun }, request) };
+            } else {
+                state.miscounts();
             }
             return code;
         }
         let shape = matched(call, received, state);
+        let route = state.posts_again(&shape);
         // SAFETY: by the caller's promise.
-        let code = unsafe { state.starting(shape, target, true, Counted::Nothing, request, real) };
-        // SAFETY: as above.
-        unsafe { taken(state, code, message) };
-        code
+        unsafe {
+            let code = state.starting(shape, target, true, counted, request, real);
+            state.goes_again(code, received, route, false, request);
+            taken(state, code, message);
+            code
+        }
     })
 }
 

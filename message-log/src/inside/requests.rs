@@ -10,7 +10,7 @@ use super::p2p::Message;
 use super::{outside, with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
-use crate::log::{Call, Outcome, Shape};
+use crate::log::{Call, Links, Outcome, Position, Shape};
 use crate::parts::Source;
 use crate::pmpi::{self, Ptr};
 use crate::refuse;
@@ -51,13 +51,14 @@ pub unsafe fn make(
         };
         let code = real();
         if code == SUCCESS {
-            let target = match way {
-                Way::Send => Target::Nothing,
-                Way::Receive => message.target(state),
+            let buffer = message.target(state);
+            let (source, target) = match way {
+                Way::Send => (buffer, Target::Nothing),
+                Way::Receive => (Target::Nothing, buffer),
             };
             let made = Request::new(shape, target, way == Way::Receive);
             let since = state.parts.now();
-            let made = Request { made: began, since, persistent: true, ..made };
+            let made = Request { source, made: began, since, persistent: true, ..made };
             // SAFETY: by the caller's promise, MPI has written a handle there.
             unsafe { state.begun(made, request) };
         }
@@ -82,7 +83,10 @@ pub unsafe fn start(
     if at == At::Outside {
         let body = |state: &mut State| {
             // SAFETY: by the caller's promise.
-            unsafe { state.started(requests, count, 0, true) };
+            unsafe {
+                state.started(requests, count, 0);
+                state.count_started(requests, count);
+            }
             real()
         };
         // SAFETY: no part is open.
@@ -111,7 +115,10 @@ pub unsafe fn start(
                 if code == SUCCESS && count > 0 {
                     outcome.began = state.parts.begin_numbers(count as u64);
                     // SAFETY: by the caller's promise.
-                    unsafe { state.started(requests, count, outcome.began, true) };
+                    unsafe {
+                        state.started(requests, count, outcome.began);
+                        outcome.links = state.count_started(requests, count);
+                    }
                 }
                 state.record(shape, outcome);
                 code
@@ -121,7 +128,12 @@ pub unsafe fn start(
                     let Some(event) = state.parts.event(at) else { return SUCCESS };
                     let (code, began) = (event.outcome.code, event.outcome.began);
                     // SAFETY: by the caller's promise.
-                    unsafe { state.started(requests, count, began, false) };
+                    unsafe {
+                        state.started(requests, count, began);
+                        if code == SUCCESS {
+                            state.start_again(requests, count, at);
+                        }
+                    }
                     code
                 }
                 Err(divergence) => divergence::stop(state, &shape, &divergence),
@@ -193,11 +205,11 @@ pub unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_in
 }
 
 impl State {
-    /// Requests are started, with numbers from `began` on if that is not 0; `is_real`: by MPI.
+    /// Requests are started, with numbers from `began` on if that is not 0.
     ///
     /// # Safety
     /// So many handles are at `requests`.
-    unsafe fn started(&mut self, requests: Ptr, count: c_int, began: u64, is_real: bool) {
+    unsafe fn started(&mut self, requests: Ptr, count: c_int, began: u64) {
         for n in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: by the caller's promise.
             let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
@@ -207,19 +219,91 @@ impl State {
             request.active = true;
             // The type may be freed while it is under way.
             request.target = request.target.resolved(&mut self.types);
+        }
+    }
+
+    /// Requests are started by MPI. The messages that they send; those that they receive are known when
+    /// these have come.
+    ///
+    /// # Safety
+    /// So many handles are at `requests`.
+    unsafe fn count_started(&mut self, requests: Ptr, count: c_int) -> Links {
+        let count = usize::try_from(count).unwrap_or(0);
+        let is_open = self.resend.as_ref().is_some_and(|resend| resend.streams.is_any_open());
+        // SAFETY: by the caller's promise.
+        let again = is_open && unsafe { self.are_in_order(requests, count) };
+        let mut links = if is_open { Links::of(count) } else { Links::None };
+        for n in 0..count {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
+            let Some(request) = self.requests.get(handle) else { continue };
             let message = Message::of(&request.shape);
-            let is_receive = request.is_message;
             let is_buffered = is_buffered(request.shape.call.0);
-            if is_real {
-                let counted = match is_receive {
-                    true => self.posts(&message, false).map(Counted::Receive),
-                    false => {
-                        self.sends(&message, false).map(|link| Counted::Send { link, is_buffered })
+            let counted = match request.is_message {
+                true => self.posts(&message, again).map(|posted| Counted::Receive(posted.by(n))),
+                false => self.sends(&message, again).map(|link| {
+                    if is_open {
+                        links.set(n, link);
                     }
-                };
-                if let Some(request) = self.requests.get_mut(handle) {
-                    request.counted = counted.unwrap_or_default();
-                }
+                    Counted::Send { link, is_buffered }
+                }),
+            };
+            if let Some(request) = self.requests.get_mut(handle) {
+                request.counted = counted.unwrap_or_default();
+            }
+        }
+        links
+    }
+
+    /// Whether it is known which message is whose, of requests that are started in one call: MPI may
+    /// start them in any order.
+    ///
+    /// # Safety
+    /// So many handles are at `requests`.
+    unsafe fn are_in_order(&self, requests: Ptr, count: usize) -> bool {
+        if count < 2 {
+            return true;
+        }
+        let numbers = self.mpi.numbers;
+        let mut streams = Vec::with_capacity(count);
+        for n in 0..count {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
+            let Some(request) = self.requests.get(handle) else { return false };
+            let Shape { comm, peer, tag, .. } = request.shape;
+            if peer == Some(numbers.any_source) || tag == Some(numbers.any_tag) {
+                return false;
+            }
+            if peer != Some(numbers.proc_null) {
+                streams.push((request.is_message, comm, peer, tag));
+            }
+        }
+        streams.sort_unstable();
+        streams.windows(2).all(|two| two[0] != two[1])
+    }
+
+    /// Requests are started in a replay: messages that are sent again travel.
+    ///
+    /// # Safety
+    /// So many handles are at `requests`.
+    unsafe fn start_again(&mut self, requests: Ptr, count: c_int, at: Position) {
+        for n in 0..usize::try_from(count).unwrap_or(0) {
+            let Some(closed) = self.parts.closed() else { return };
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
+            let link = self.parts.event(at).and_then(|event| event.outcome.links.get(n));
+            let Some(request) = self.requests.get(handle) else { continue };
+            let (route, buffer) = match request.is_message {
+                true => (closed.received(link), &request.target),
+                false => (closed.sent(link), &request.source),
+            };
+            let sends = !request.is_message;
+            let Some(route) = route else { continue };
+            let Target::One(block) = buffer.resolved(&mut self.types) else { continue };
+            // SAFETY: by the caller's promise, the application has started it.
+            let again = unsafe { self.begin_block_again(&block, route, sends) };
+            if let Some(request) = self.requests.get_mut(handle) {
+                request.again = Some(again);
             }
         }
     }

@@ -55,8 +55,8 @@ pub struct Outcome {
     pub handle: usize,
     /// The number of what it began, by which later events refer to it; 0 if it began nothing.
     pub began: u64,
-    /// The message that it sent or began to send or to receive, if it can be sent again.
-    pub link: Option<Link>,
+    /// The messages that it sent or began to send or to receive, if they can be sent again.
+    pub links: Links,
     /// What it received or completed.
     pub items: Items,
 }
@@ -64,7 +64,15 @@ pub struct Outcome {
 impl Outcome {
     /// Of a call that gave nothing but its code.
     pub fn of(code: c_int) -> Outcome {
-        Outcome { code, number: 0, index: 0, handle: 0, began: 0, link: None, items: Items::None }
+        Outcome {
+            code,
+            number: 0,
+            index: 0,
+            handle: 0,
+            began: 0,
+            links: Links::None,
+            items: Items::None,
+        }
     }
 
     /// Bytes of payload.
@@ -78,11 +86,61 @@ impl Outcome {
             outcome.items.as_slice().is_empty()
                 && outcome.began == 0
                 && outcome.handle == 0
-                && outcome.link.is_none()
+                && matches!(outcome.links, Links::None)
         };
         is_nothing(self)
             && is_nothing(other)
             && (self.code, self.number, self.index) == (other.code, other.number, other.index)
+    }
+}
+
+/// Messages of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// None of which anything is known.
+    #[default]
+    None,
+    /// That of a call which has one.
+    One(Link),
+    /// Those of a call on several requests, by their places.
+    Many(Box<[Option<Link>]>),
+}
+
+impl Links {
+    /// With room for those of so many requests.
+    pub fn of(count: usize) -> Links {
+        match count {
+            0 | 1 => Links::None,
+            count => Links::Many(vec![None; count].into()),
+        }
+    }
+
+    /// The one at a place.
+    pub fn get(&self, nth: usize) -> Option<Link> {
+        match self {
+            Links::None => None,
+            Links::One(link) => Some(*link).filter(|_| nth == 0),
+            Links::Many(links) => links.get(nth).copied().flatten(),
+        }
+    }
+
+    /// Has one at a place that there is room for.
+    pub fn set(&mut self, nth: usize, link: Link) {
+        match self {
+            Links::Many(links) => {
+                if let Some(place) = links.get_mut(nth) {
+                    *place = Some(link);
+                }
+            }
+            Links::None | Links::One(_) if nth == 0 => *self = Links::One(link),
+            Links::None | Links::One(_) => {}
+        }
+    }
+}
+
+impl From<Option<Link>> for Links {
+    fn from(link: Option<Link>) -> Links {
+        link.map_or(Links::None, Links::One)
     }
 }
 

@@ -12,7 +12,7 @@ mod tests;
 use std::collections::VecDeque;
 
 pub use arena::{Arena, Payload};
-pub use event::{Call, Event, Item, Items, Outcome, Shape};
+pub use event::{Call, Event, Item, Items, Links, Outcome, Shape};
 
 use crate::memory::NoMemory;
 use crate::resend::closed::Closed;
@@ -127,10 +127,11 @@ impl Log {
         }
     }
 
-    /// The event with this number began what was found to be this message.
-    pub fn link(&mut self, event: u64, link: Link) {
+    /// The event with this number began what was found to be this message, as the `nth` of its
+    /// requests.
+    pub fn link(&mut self, event: u64, nth: usize, link: Link) {
         if let Some(event) = self.get_mut(event) {
-            event.outcome.link = Some(link);
+            event.outcome.links.set(nth, link);
         }
     }
 

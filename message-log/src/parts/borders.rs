@@ -33,8 +33,10 @@ impl Parts {
         let (end, broken, mark) = (None, None, None);
         let instance =
             Instance { id, flags, number, since, begin, begun, end, around, broken, mark, closed };
+        self.keep_unsettled(number, instance.closed.as_deref());
         self.instances.push(instance);
         self.open.push(Open::Record(number));
+        self.pass(flags);
         Ok(())
     }
 
@@ -64,6 +66,8 @@ impl Parts {
         let end = self.replay().map_or(self.log.end(), |replay| replay.cursor);
         if let Some(instance) = self.instance_mut(number) {
             instance.end = Some(end);
+            let flags = instance.flags;
+            self.pass(flags);
         }
         Ok(())
     }
@@ -74,6 +78,30 @@ impl Parts {
     /// # Errors
     /// There is none, what it received could not be kept, or there is no memory.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
+        let (chosen, is_step) = self.chosen(id);
+        let Some(instance) = chosen else {
+            let open = self.instances.iter().any(|instance| instance.id == id);
+            let why = if open { "it is still open" } else { "no run of it is logged" };
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
+        };
+        if let Some(text) = &instance.broken {
+            return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
+        }
+        let flags = instance.flags;
+        let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
+        let since = self.numbers;
+        if self.open.try_reserve(1).is_err() {
+            return Err(Fault::Text(format!("part {id}: there is no memory for its replay")));
+        }
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
+        self.can_repeat = false;
+        self.pass(flags);
+        Ok(())
+    }
+
+    /// The instance that a replay of this part would be of, and whether a replay around it goes on with
+    /// it.
+    pub(super) fn chosen(&self, id: i32) -> (Option<&Instance>, bool) {
         let is_ready = |instance: &&Instance| {
             instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
         };
@@ -85,24 +113,8 @@ impl Parts {
                 .filter(is_ready)
                 .find(|instance| instance.was_at(around.cursor, &around) && instance.end <= end)
         });
-        let is_step = here.is_some();
         let newest = || self.instances.iter().rev().find(is_ready);
-        let Some(instance) = here.or_else(newest) else {
-            let open = self.instances.iter().any(|instance| instance.id == id);
-            let why = if open { "it is still open" } else { "no run of it is logged" };
-            return Err(Fault::Text(format!("part {id} cannot be replayed: {why}")));
-        };
-        if let Some(text) = &instance.broken {
-            return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
-        }
-        let (instance, cursor, begun) = (instance.number, instance.begin, instance.begun);
-        let since = self.numbers;
-        if self.open.try_reserve(1).is_err() {
-            return Err(Fault::Text(format!("part {id}: there is no memory for its replay")));
-        }
-        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
-        self.can_repeat = false;
-        Ok(())
+        (here.or_else(newest), here.is_some())
     }
 
     /// Ends a replay. Its instance goes, unless it is kept.
@@ -128,15 +140,16 @@ impl Parts {
                 return Err(Fault::Early { part: id, made, logged: event.shape });
             }
         }
-        let keep = instance.flags & KEEP != 0;
+        let flags = instance.flags;
         self.open.pop();
         if self.replay().is_none() {
             self.replaced.clear();
         }
         self.can_repeat = false;
-        if !keep {
+        if flags & KEEP == 0 {
             self.drop_instance(number);
         }
+        self.pass(flags);
         Ok(())
     }
 
@@ -213,7 +226,7 @@ impl Parts {
         let Some(place) = self.place(number) else { return };
         let cursor = self.replay().map_or(self.log.end(), |replay| replay.cursor);
         let instance = self.instances.remove(place);
-        let closed = instance.closed.as_deref();
+        let closed = instance.given_up(self.settled);
         self.log.disown(instance.begin, instance.end.unwrap_or(cursor), closed);
         self.log.trim();
     }

@@ -60,7 +60,8 @@ impl Parts {
                         self.instances.iter().rev().find(|instance| instance.number == *number);
                     // Repetitions of one event count once.
                     if cursor.nth == 0 || instance.map(|instance| instance.begin) == Some(cursor) {
-                        self.log.own(cursor, instance.and_then(|one| one.closed.as_deref()));
+                        let settled = self.settled;
+                        self.log.own(cursor, instance.and_then(|one| one.given_up(settled)));
                     }
                 }
             }

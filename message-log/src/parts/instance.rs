@@ -39,6 +39,11 @@ impl Instance {
     pub(super) fn was_at(&self, at: Position, replay: &Replay) -> bool {
         self.begin == at && self.number < replay.since && self.around.contains(&replay.instance)
     }
+
+    /// The messages that it gets again and does not keep, if so many exchanges are settled.
+    pub(super) fn given_up(&self, settled: u64) -> Option<&Closed> {
+        self.closed.as_deref().filter(|closed| closed.number < settled)
+    }
 }
 
 /// An open part.

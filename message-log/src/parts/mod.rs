@@ -26,6 +26,7 @@ mod resend;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::log::{Log, Position};
@@ -66,6 +67,12 @@ pub struct Parts {
     has_lost: bool,
     /// What those get again whose place is not taken yet: the id, the place, the messages.
     pub(crate) replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
+    /// Messages that are sent again are kept as well, unless the number of their exchange is less.
+    settled: u64,
+    /// Where they are kept: the number of the exchange, and that of the instance.
+    unsettled: BTreeSet<(u64, u64)>,
+    /// How many beginnings and ends of parts with [`RESEND`], and of their replays, there have been.
+    borders: u64,
 }
 
 impl Parts {
@@ -79,7 +86,8 @@ impl Parts {
         (numbers, begun): (u64, u64),
     ) -> Parts {
         let has_lost = instances.iter().any(|instance| instance.broken.is_some());
-        Parts { log, instances, open, numbers, begun, replaced, has_lost, can_repeat: false }
+        let parts = Parts { log, instances, open, numbers, begun, replaced, ..Parts::default() };
+        Parts { has_lost, ..parts }
     }
 
     /// The log.

@@ -25,6 +25,8 @@ pub struct Request {
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
+    /// What it sends, if it is persistent.
+    pub source: Target,
     /// Where the application had its handle when it began.
     pub place: usize,
     /// It receives one message, and the status says how much.
@@ -56,6 +58,7 @@ impl Request {
         Request {
             shape,
             target,
+            source: Target::Nothing,
             place: 0,
             is_message,
             began: 0,

@@ -25,6 +25,8 @@ pub struct Route {
 /// The closed messages of a part, as far as they are this process's.
 #[derive(Debug, Default)]
 pub struct Closed {
+    /// That of the exchange by which they were found to be closed.
+    pub(crate) number: u64,
     pub(crate) sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
     pub(crate) received: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
 }
@@ -32,7 +34,7 @@ pub struct Closed {
 impl Closed {
     /// Of the process `own`, out of those of all, in the exchange with this number.
     pub fn new(streams: &mut Streams, own: u32, number: u64, all: &[survey::Closed]) -> Closed {
-        let mut closed = Closed::default();
+        let mut closed = Closed { number, ..Closed::default() };
         for one in all {
             let pair = one.pair;
             let tag = (number % PARTS) as c_int * (MOST as c_int + 1) + one.nth as c_int;

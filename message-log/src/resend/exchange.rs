@@ -3,8 +3,7 @@
 //!
 //! To wait for them then is safe: all of them come from first runs, no first run waits for a replay
 //! or for what comes after it, and a process that has come to its `MPI_Finalize` reports that it has
-//! no more to tell. A checkpoint with the log waits for them, too, so that what is stored means the same
-//! to all processes. That is safe behind parts that are right-tight.
+//! no more to tell. Nothing else waits for them.
 //!
 //! Each report is preceded by one word of every process, whether it has one. So processes that have
 //! all come to `MPI_Finalize` tell each other no more than that.
@@ -13,7 +12,6 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use super::report::{words, Report, Subject};
-use super::survey::{Survey, Verdict};
 use crate::inside::SUCCESS;
 use crate::mpi::Mpi;
 use crate::pmpi;
@@ -21,29 +19,6 @@ use crate::refuse;
 
 /// After so long a wait for others is said.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What waits for the reports of the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiter {
-    /// A replay, which may run any part of those that have ended.
-    Replay,
-    /// A checkpoint. It is no part of a first run that others do not wait for: what one waits for in
-    /// its part may lie behind the checkpoint.
-    Checkpoint,
-}
-
-impl Waiter {
-    /// What is said of it, behind what this process has done.
-    fn text(self) -> &'static str {
-        match self {
-            Waiter::Replay => "waiting for the others to have ended it as well (VELOC_PART_RESEND)",
-            Waiter::Checkpoint => {
-                "its checkpoint waits for the others to have ended it as well (VELOC_PART_RESEND); \
-                 for ever, if one of them waits in it for what comes behind the checkpoint"
-            }
-        }
-    }
-}
 
 /// The processes, and how they tell each other something.
 #[derive(Clone, Copy, Debug)]
@@ -93,17 +68,18 @@ impl Pending {
     }
 }
 
-/// One word of each process: whether it has a report.
+/// The least of one number of each process.
 #[derive(Debug)]
-struct News {
-    /// What is sent and what is received: 0, or -1 for a report.
+pub struct Least {
+    /// What is sent and what is received.
     words: Box<[i64; 2]>,
     pending: Pending,
 }
 
-impl News {
-    fn begin(mpi: &Mpi, channel: &Channel, has_report: bool) -> News {
-        let mut words = Box::new([-i64::from(has_report), 0]);
+impl Least {
+    /// Tells this process's number. Collective, but waits for nobody.
+    pub fn begin(mpi: &Mpi, comm: usize, own: i64) -> Least {
+        let mut words = Box::new([own, 0]);
         let mut request = 0usize;
         let [from, to] = &mut *words;
         let (from, to) = ((from as *mut i64).cast(), (to as *mut i64).cast());
@@ -111,34 +87,39 @@ impl News {
         // for the widest handle.
         let pending = unsafe {
             let at = (&raw mut request).cast();
-            let code = pmpi::iallreduce(from, to, 1, mpi.int64, mpi.min, channel.comm, at);
+            let code = pmpi::iallreduce(from, to, 1, mpi.int64, mpi.min, comm, at);
             Pending::new(mpi, code, &mut request)
         };
-        News { words, pending }
+        Least { words, pending }
     }
 
-    /// Whether some process has a report, when that is known of all.
-    fn wait(mut self, mpi: &Mpi) -> bool {
+    /// Waits for those of all. `None` if MPI could not tell them.
+    pub fn wait(mut self, mpi: &Mpi) -> Option<i64> {
         while !self.pending.is_done(mpi) {
             std::thread::yield_now();
         }
-        !self.pending.has_failed && self.words[1] != 0
+        (!self.pending.has_failed).then_some(self.words[1])
     }
 }
+
+/// What a process tells before each report: that it has one, or that it has none.
+const REPORT: i64 = -1;
+const NO_REPORT: i64 = 0;
 
 /// A part of which not all reports are known to be there.
 #[derive(Debug)]
 pub struct Exchange {
     /// The number of its instance.
     pub instance: u64,
-    of: Subject,
+    /// What this process's report is of.
+    pub of: Subject,
     /// Counts exchanges, the same on all processes.
     pub number: u64,
     /// What is sent has to stay until all is received.
     _own: Vec<u64>,
     all: Vec<u64>,
     /// Nobody looks at it, as this process has a report.
-    news: Option<News>,
+    news: Option<Least>,
     pending: Pending,
 }
 
@@ -151,18 +132,19 @@ impl Exchange {
         of: Subject,
         (instance, number): (u64, u64),
     ) -> Exchange {
-        let news = News::begin(mpi, channel, true);
+        let news = Least::begin(mpi, channel.comm, REPORT);
         let exchange = Exchange::gather(mpi, channel, report, of, (instance, number));
         Exchange { news: Some(news), ..exchange }
     }
 
     /// Tells that this process has no more reports. Waits until all processes have come to the same
     /// or have one to tell; then they get this one's.
-    pub fn end(mpi: &Mpi, channel: &Channel, number: u64) -> Option<Exchange> {
+    pub fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
         let nothing = Report::default();
-        let has_more = News::begin(mpi, channel, false).wait(mpi);
-        has_more
-            .then(|| Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, number)))
+        let least = Least::begin(mpi, channel.comm, NO_REPORT).wait(mpi);
+        (least == Some(REPORT)).then(|| {
+            Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, u64::MAX))
+        })
     }
 
     fn gather(
@@ -195,25 +177,29 @@ impl Exchange {
         has_news && self.pending.is_done(mpi)
     }
 
-    /// Waits until all reports are there, or cannot come. If that takes long, says who waits, if
-    /// anybody is to be told of.
-    pub fn wait(&mut self, mpi: &Mpi, mut waiter: Option<Waiter>) {
+    /// Waits until all reports are there, or cannot come. If that takes long, it is said, if anybody is
+    /// to be told.
+    pub fn wait(&mut self, mpi: &Mpi, mut is_said: bool) {
         let since = Instant::now();
         while !self.is_done(mpi) {
-            if let Some(waiter) = waiter.take_if(|_| since.elapsed() > PATIENCE) {
-                refuse::say(mpi, &format!("this process {}: {}", self.of, waiter.text()));
+            if is_said && since.elapsed() > PATIENCE {
+                is_said = false;
+                let of = self.of;
+                let text = format!("this process {of}: waiting for the others to do so as well");
+                refuse::say(mpi, &format!("{text} (VELOC_PART_RESEND)"));
             }
             std::thread::yield_now();
         }
     }
 
-    /// What follows from the reports. They are there.
-    pub fn judge(&self, survey: &mut Survey, room: usize) -> Verdict {
+    /// The reports, which are there, and what they are of.
+    ///
+    /// # Errors
+    /// MPI could not tell them.
+    pub fn reports(&self, room: usize) -> Result<Vec<(Report, Subject)>, String> {
         if self.pending.has_failed {
-            let text = "MPI could not tell the counts of messages (VELOC_PART_RESEND)";
-            return Verdict::Misused(text.into());
+            return Err("MPI could not tell the counts of messages (VELOC_PART_RESEND)".into());
         }
-        let reports: Vec<_> = self.all.chunks_exact(words(room)).map(Report::unpack).collect();
-        survey.judge(&reports)
+        Ok(self.all.chunks_exact(words(room)).map(Report::unpack).collect())
     }
 }

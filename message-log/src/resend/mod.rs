@@ -8,35 +8,43 @@
 //! | [`survey`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
 //! | [`comms`] | which communicator is which, for all processes |
 //! | [`exchange`] | the reports on their way |
+//! | [`verdicts`] | which of what follows all processes have heard |
 //! | [`closed`] | which messages of a part this process sends and receives again |
 //!
-//! The first four are without MPI. What calls do with all this stands in
+//! The first four and `verdicts` are without MPI. What calls do with all this stands in
 //! `inside/again.rs`.
 
 pub mod closed;
 pub mod comms;
 pub mod exchange;
 pub mod report;
+#[cfg(test)]
+mod restart_tests;
 mod spread;
 pub mod streams;
 pub mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod verdicts;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
 use crate::mpi::Mpi;
 use crate::parts::Parts;
 use crate::pmpi;
+use crate::store;
 use closed::Closed;
 use comms::Comms;
-use exchange::{Channel, Exchange, Waiter};
+use exchange::{Channel, Exchange, Least};
 use report::{Report, Subject};
-use streams::Streams;
+use spread::Spread;
+use streams::{Link, Streams};
 use survey::{Survey, Verdict};
+use verdicts::Verdicts;
 
 /// How many streams a process can report for a part, unless `VELOC_MPI_STREAMS` says otherwise.
 const ROOM: usize = 64;
@@ -53,10 +61,14 @@ pub struct Resend {
     pub comms: Comms,
     /// Its messages, counted.
     pub streams: Streams,
+    /// Messages that were probed for, by their handles, and are not received yet.
+    pub matched: HashMap<usize, Link, BuildHasherDefault<Spread>>,
     survey: Survey,
     under_way: VecDeque<Exchange>,
-    /// How many exchanges have begun.
-    pub(crate) begun: u64,
+    /// Which of the exchanges were heard.
+    pub verdicts: Verdicts,
+    /// The next call inside a part is the first one of a process that goes on.
+    pub is_resumed: bool,
     /// Bytes that were given up.
     pub dropped: u64,
     /// Bytes that were sent again.
@@ -98,59 +110,131 @@ impl Resend {
             }
             mpi.read_handle(at)
         };
-        Some(Resend {
-            channel: Channel { comm, processes, room },
-            comms: Comms::new(mpi),
+        // One number for all, by which the checkpoints of this run are known.
+        let drawn = (store::draw()[0] >> 1) as i64;
+        let run = Least::begin(mpi, comm, drawn).wait(mpi)?;
+        let channel = Channel { comm, processes, room };
+        Some(Resend::of(channel, Comms::new(mpi), run as u64))
+    }
+
+    /// Before anything was sent.
+    fn of(channel: Channel, comms: Comms, run: u64) -> Resend {
+        Resend {
+            channel,
+            comms,
             streams: Streams::default(),
+            matched: HashMap::default(),
             survey: Survey::default(),
             under_way: VecDeque::new(),
-            begun: 0,
+            verdicts: Verdicts::new(run),
+            is_resumed: false,
             dropped: 0,
             resent: 0,
-        })
+        }
     }
 
     /// An instance of a part that may be sent again has ended, with this mark at its begin.
     pub fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
-        let report: Report = self.streams.end(mark, self.channel.room);
-        let of = Subject::Part { id, nth: mark.nth() };
-        let names = (instance, self.begun);
-        self.begun += 1;
-        self.under_way.push_back(Exchange::begin(mpi, &self.channel, &report, of, names));
+        let (report, of, number) = self.report(id, mark);
+        let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
+        self.under_way.push_back(exchange);
     }
 
-    /// Takes the verdicts that are there; all of them, if something waits for them.
-    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waiter: Option<Waiter>) {
+    /// Tells the others what this process goes on from, if it does and they have not been told: before
+    /// anything else that it tells them.
+    pub fn tell_origin(&mut self, mpi: &Mpi) {
+        let Some((report, of)) = self.origin() else { return };
+        let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
+        self.under_way.push_back(exchange);
+    }
+
+    /// What there is to tell of a part, and the number of the exchange.
+    fn report(&mut self, id: i32, mark: streams::Mark) -> (Report, Subject, u64) {
+        let heard = self.verdicts.heard();
+        let report = Report { heard, ..self.streams.end(mark, self.channel.room) };
+        (report, Subject::Part { id, nth: mark.nth() }, self.verdicts.begin())
+    }
+
+    /// What there is to tell of the checkpoint that this process goes on from.
+    fn origin(&mut self) -> Option<(Report, Subject)> {
+        let origin = self.verdicts.tell()?;
+        let report = Report { heard: self.verdicts.settled(), ..Report::default() };
+        Some((report, Subject::Resumed(origin)))
+    }
+
+    /// Whether the reports of others on a part that this process has ended are not known to be there.
+    pub fn awaits_parts(&self) -> bool {
+        self.under_way.iter().any(|exchange| matches!(exchange.of, Subject::Part { .. }))
+    }
+
+    /// Takes the verdicts that are there; all of them, if this process waits for them.
+    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
         while let Some(first) = self.under_way.front_mut() {
-            if waiter.is_some() {
-                first.wait(mpi, waiter);
+            if waits {
+                first.wait(mpi, true);
             } else if !first.is_done(mpi) {
                 return;
             }
-            let verdict = first.judge(&mut self.survey, self.channel.room);
-            let (instance, number) = (first.instance, first.number);
-            self.under_way.pop_front();
-            match verdict {
-                Verdict::RightTight(closed) => {
-                    let own = u32::try_from(mpi.rank).unwrap_or(0);
-                    let closed = Closed::new(&mut self.streams, own, number, &closed);
-                    self.dropped += parts.close(instance, &Rc::new(closed));
-                }
-                Verdict::Logged(_) => {}
-                Verdict::Misused(text) => parts.spoil(instance, &text),
+            let Some(exchange) = self.under_way.pop_front() else { return };
+            let reports = exchange.reports(self.channel.room);
+            match exchange.of {
+                Subject::Resumed(_) => self.agree(parts, reports),
+                _ => self.judge(mpi.rank, parts, (exchange.instance, exchange.number), reports),
             }
         }
+    }
+
+    /// What becomes of a part, as the process `rank` hears it.
+    fn judge(
+        &mut self,
+        rank: c_int,
+        parts: &mut Parts,
+        (instance, number): (u64, u64),
+        reports: Result<Vec<(Report, Subject)>, String>,
+    ) {
+        let (verdict, least) = match reports {
+            Ok(reports) => (self.survey.judge(&reports), least_heard(&reports)),
+            Err(text) => (Verdict::Misused(text), None),
+        };
+        self.verdicts.hear(number, least);
+        match verdict {
+            Verdict::RightTight(closed) => {
+                let own = u32::try_from(rank).unwrap_or(0);
+                let closed = Closed::new(&mut self.streams, own, number, &closed);
+                parts.close(instance, &Rc::new(closed));
+            }
+            Verdict::Logged(_) => {}
+            Verdict::Misused(text) => parts.spoil(instance, &text),
+        }
+        self.dropped += parts.settle(self.verdicts.settled());
+    }
+
+    /// What becomes of the messages of before, as all processes go on.
+    fn agree(&mut self, parts: &mut Parts, reports: Result<Vec<(Report, Subject)>, String>) {
+        let different = match &reports {
+            Ok(reports) => survey::difference(reports),
+            Err(text) => Some(text.clone()),
+        };
+        if let Some(text) = different {
+            self.verdicts.agree(None);
+            parts.spoil_closed(&text);
+            return;
+        }
+        let reports = reports.unwrap_or_default();
+        self.verdicts.agree(reports.iter().map(|(report, _)| report.heard).max());
+        self.dropped += parts.settle(self.verdicts.settled());
+        parts.keep_the_rest();
     }
 
     /// MPI is about to end: the others are told that there is nothing more to wait for, until all have
     /// come to that.
     pub fn finish(&mut self, mpi: &Mpi) {
-        while let Some(exchange) = Exchange::end(mpi, &self.channel, self.begun) {
-            self.begun += 1;
+        self.tell_origin(mpi);
+        while let Some(exchange) = Exchange::end(mpi, &self.channel) {
             self.under_way.push_back(exchange);
         }
         for mut exchange in self.under_way.drain(..) {
-            exchange.wait(mpi, None);
+            exchange.wait(mpi, false);
         }
         let mut comm = 0usize;
         let at = (&raw mut comm).cast();
@@ -160,4 +244,13 @@ impl Resend {
             pmpi::comm_free(at);
         }
     }
+}
+
+/// How many verdicts each process had heard at the least when it told this; `None` if they have not told
+/// the same.
+fn least_heard(reports: &[(Report, Subject)]) -> Option<u64> {
+    if survey::difference(reports).is_some() {
+        return None;
+    }
+    reports.iter().map(|(report, _)| report.heard).min()
 }

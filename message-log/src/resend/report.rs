@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::verdicts::Origin;
+
 /// What an entry is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -27,13 +29,14 @@ pub struct Entry {
     pub tag: i32,
     /// Messages sent, messages received or calls completed when the part began.
     pub begin: u64,
-    /// The same when it ended. Messages that may have been received before others, though they were
-    /// not waited for, count.
+    /// The same when it ended.
     pub end: u64,
-    /// Of a stream to another process: the number of the last message whose send was completed in
-    /// the part, other than into a buffer, plus 1; 0 if there is none. From another: messages
-    /// received, or waited for by a receive that names the stream, when the part ended. Of
-    /// collective calls: those begun then.
+    /// What those that were done when it ended wait for: so many messages must have been sent for what
+    /// was received, so many receives posted for what was sent otherwise than into a buffer, and so many
+    /// calls begun by all for the collective calls that were completed.
+    pub reach: u64,
+    /// What others may wait for: messages received, or waited for by a receive that names the stream,
+    /// or collective calls begun.
     pub other: u64,
     /// Not all messages of the part are begun and completed in it, in an order that is known.
     pub untidy: bool,
@@ -49,6 +52,8 @@ pub enum Subject {
         /// How many parts whose messages may be sent again the process had begun before.
         nth: u64,
     },
+    /// None: the process goes on from a checkpoint.
+    Resumed(Origin),
     /// None: the process has come to `MPI_Finalize`.
     Nothing,
 }
@@ -59,6 +64,10 @@ impl fmt::Display for Subject {
             Subject::Part { id, nth } => {
                 write!(f, "has ended part {id}, which it began as number {}", nth + 1)
             }
+            Subject::Resumed(Origin { run, borders, .. }) => write!(
+                f,
+                "goes on from a checkpoint of run {run:x}, behind border {borders} of its parts"
+            ),
             Subject::Nothing => f.write_str("has called MPI_Finalize"),
         }
     }
@@ -71,14 +80,21 @@ pub struct Report {
     pub needed: u64,
     /// All messages of the part belong to streams that both ends know.
     pub is_known: bool,
+    /// How many verdicts the process had heard; where it goes on, how many were settled.
+    pub heard: u64,
     /// The entries; none if there would be too many.
     pub entries: Vec<Entry>,
 }
 
 /// Numbers of a report before its entries.
-const HEAD: usize = 4;
+const HEAD: usize = 6;
 /// Numbers of an entry.
-const ENTRY: usize = 6;
+const ENTRY: usize = 7;
+
+/// What a report is of, as a number.
+const NOTHING: u64 = 0;
+const PART: u64 = 1;
+const RESUMED: u64 = 2;
 
 /// Numbers of a report with room for so many entries.
 pub const fn words(room: usize) -> usize {
@@ -89,12 +105,13 @@ impl Report {
     /// As numbers, with room for so many entries.
     pub fn pack(&self, of: Subject, room: usize) -> Vec<u64> {
         let mut words = Vec::with_capacity(self::words(room));
-        let (is_part, id, nth) = match of {
-            Subject::Part { id, nth } => (true, id, nth),
-            Subject::Nothing => (false, 0, 0),
+        let (kind, of) = match of {
+            Subject::Part { id, nth } => (PART, [u64::from(id as u32), nth, 0]),
+            Subject::Resumed(Origin { run, borders, begun }) => (RESUMED, [run, borders, begun]),
+            Subject::Nothing => (NOTHING, [0; 3]),
         };
-        let flags = u64::from(self.is_known) | u64::from(is_part) << 1;
-        words.extend([self.needed, flags, id as u32 as u64, nth]);
+        words.extend([self.needed, u64::from(self.is_known) | kind << 1, self.heard]);
+        words.extend(of);
         for entry in self.entries.iter().take(room) {
             let kind = match entry.kind {
                 Kind::Sent => 0,
@@ -108,6 +125,7 @@ impl Report {
                 u64::from(entry.peer),
                 entry.begin,
                 entry.end,
+                entry.reach,
                 entry.other,
             ]);
         }
@@ -117,11 +135,12 @@ impl Report {
 
     /// From what [`pack`](Self::pack) gave, and what it is of.
     pub fn unpack(words: &[u64]) -> (Report, Subject) {
-        let [needed, flags, id, nth, ..] = *words else {
+        let [needed, flags, heard, first, second, third, ..] = *words else {
             return (Report::default(), Subject::Nothing);
         };
-        let of = match flags >> 1 & 1 {
-            1 => Subject::Part { id: id as u32 as i32, nth },
+        let of = match flags >> 1 {
+            PART => Subject::Part { id: first as u32 as i32, nth: second },
+            RESUMED => Subject::Resumed(Origin { run: first, borders: second, begun: third }),
             _ => Subject::Nothing,
         };
         let room = (words.len() - HEAD) / ENTRY;
@@ -139,9 +158,10 @@ impl Report {
             peer: words[2] as u32,
             begin: words[3],
             end: words[4],
-            other: words[5],
+            reach: words[5],
+            other: words[6],
         };
         let entries = words[HEAD..].chunks_exact(ENTRY).take(count).map(entry).collect();
-        (Report { needed, is_known: flags & 1 != 0, entries }, of)
+        (Report { needed, is_known: flags & 1 != 0, heard, entries }, of)
     }
 }

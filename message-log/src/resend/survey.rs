@@ -1,17 +1,18 @@
 //! Whether a part is right-tight, and which of its messages are closed: what every process finds in
 //! the reports of all, alike.
 //!
-//! A part is right-tight if nothing in it waits for something behind it (section 4 of Taftaf and
-//! Hascoet, "On the correct application of AD checkpointing to adjoint MPI-parallel programs"): no
-//! message received in it was sent behind its sender's end of the part; no send completed in it has
-//! a receive posted behind its receiver's end; and no collective call completed in it was begun by
-//! another process behind that one's end. Then messages that were sent and received in it are closed:
-//! to send them again cannot keep anybody waiting.
+//! A part is right-tight if nothing in it or before it waits for something behind it (section 4 of Taftaf
+//! and Hascoet, "On the correct application of AD checkpointing to adjoint MPI-parallel programs"): no
+//! message received when it ended was sent behind its sender's end of the part; no send completed by
+//! then has a receive posted behind its receiver's end; and no collective call completed by then was
+//! begun by another process behind that one's end. Then messages that were sent and received in it are
+//! closed: to send them again cannot keep anybody waiting. What lies before the part counts as well: in
+//! the backward sweep it comes behind the part's replay, and who waits for it has not come to that.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::report::{Entry, Kind, Report, Subject};
+use super::report::{Kind, Report, Subject};
 
 /// A stream, as all processes know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,11 +49,41 @@ pub enum Verdict {
     Misused(String),
 }
 
-/// Counts of a stream when its part ended, as far as they were told.
+/// What was done of a stream when the part ended, as far as that was told.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
+    /// Messages sent.
     sent: u64,
+    /// Messages that must have been sent for what was received.
+    received: u64,
+    /// Receives posted.
     posted: u64,
+    /// Receives that must have been posted for sends that were completed.
+    completed: u64,
+}
+
+impl Ends {
+    fn is_loose(&self) -> bool {
+        self.sent < self.received || self.posted < self.completed
+    }
+}
+
+/// What was done of a communicator's collective calls.
+#[derive(Debug, Default)]
+struct Calls {
+    processes: usize,
+    /// Calls begun by each process.
+    begun: HashMap<u32, u64>,
+    /// The most calls that a process has completed, and which.
+    completed: (u64, u32),
+}
+
+impl Calls {
+    fn is_loose(&self) -> bool {
+        let (completed, _) = self.completed;
+        let begun = self.begun.values().filter(|&&begun| begun >= completed).count();
+        completed > 0 && begun < self.processes
+    }
 }
 
 /// What a part has of a stream.
@@ -67,20 +98,18 @@ struct Piece {
 #[derive(Debug, Default)]
 pub struct Survey {
     streams: HashMap<Pair, Ends>,
-    /// Calls begun by each process, for each communicator.
-    collectives: HashMap<u64, HashMap<u32, u64>>,
+    collectives: HashMap<u64, Calls>,
+    /// Those in which something waits for what is behind the part.
+    loose: BTreeSet<Pair>,
+    loose_calls: BTreeSet<u64>,
 }
 
 impl Survey {
     /// Takes the reports of all processes, in their order, of one part.
     pub fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
         self.learn(reports);
-        let first = reports.first().map(|(_, of)| *of);
-        if let Some(rank) = reports.iter().position(|(_, of)| Some(*of) != first) {
-            return Verdict::Misused(format!(
-                "process 0 {} (VELOC_PART_RESEND), and process {rank} {} instead",
-                reports[0].1, reports[rank].1
-            ));
+        if let Some(text) = difference(reports) {
+            return Verdict::Misused(text);
         }
         let too_many = |report: &Report| report.needed > report.entries.len() as u64;
         if let Some(rank) = reports.iter().position(|(report, _)| too_many(report)) {
@@ -96,71 +125,88 @@ impl Survey {
                  intercommunicator"
             ));
         }
-        match self.loose_end(reports) {
+        match self.loose_end() {
             Some(why) => Verdict::Logged(why),
             None => Verdict::RightTight(closed(reports)),
         }
     }
 
     fn learn(&mut self, reports: &[(Report, Subject)]) {
+        let (mut streams, mut collectives) = (Vec::new(), BTreeSet::new());
         for (rank, (report, _)) in (0..).zip(reports) {
             for entry in &report.entries {
                 let pair = |from, to| Pair { from, to, comm: entry.comm, tag: entry.tag };
                 match entry.kind {
                     Kind::Sent => {
-                        self.streams.entry(pair(rank, entry.peer)).or_default().sent = entry.end;
+                        let pair = pair(rank, entry.peer);
+                        let ends = self.streams.entry(pair).or_default();
+                        (ends.sent, ends.completed) = (entry.end, entry.reach);
+                        streams.push(pair);
                     }
                     Kind::Received => {
                         let pair = pair(entry.peer, rank);
-                        self.streams.entry(pair).or_default().posted = entry.other;
+                        let ends = self.streams.entry(pair).or_default();
+                        (ends.received, ends.posted) = (entry.reach, entry.other);
+                        streams.push(pair);
                     }
                     Kind::Collective => {
-                        let begun = self.collectives.entry(entry.comm).or_default();
-                        begun.insert(rank, entry.other);
+                        let calls = self.collectives.entry(entry.comm).or_default();
+                        calls.processes = entry.peer as usize;
+                        calls.begun.insert(rank, entry.other);
+                        calls.completed = calls.completed.max((entry.reach, rank));
+                        collectives.insert(entry.comm);
                     }
                 }
             }
         }
-    }
-
-    /// Something in the part that waits for something behind it.
-    fn loose_end(&self, reports: &[(Report, Subject)]) -> Option<String> {
-        let ends = |pair| self.streams.get(&pair).copied().unwrap_or_default();
-        for (rank, (report, _)) in (0..).zip(reports) {
-            for entry in &report.entries {
-                let (other, tag) = (entry.peer, entry.tag);
-                let pair = |from, to| Pair { from, to, comm: entry.comm, tag };
-                let has_more = entry.end > entry.begin;
-                let why = match entry.kind {
-                    Kind::Received if has_more && ends(pair(other, rank)).sent < entry.end => {
-                        format!(
-                            "process {rank} received a message with tag {tag} in it that process \
-                             {other} sent behind its end"
-                        )
-                    }
-                    Kind::Sent if ends(pair(rank, other)).posted < entry.other => format!(
-                        "process {rank} completed the send of a message with tag {tag} in it for \
-                         which process {other} posted a receive behind its end"
-                    ),
-                    Kind::Collective if has_more && self.begun(entry) < entry.peer as usize => {
-                        format!(
-                            "process {rank} completed a collective call in it that another process \
-                             began behind its end"
-                        )
-                    }
-                    _ => continue,
-                };
-                return Some(why);
-            }
+        for pair in streams {
+            let is_loose = self.streams.get(&pair).is_some_and(Ends::is_loose);
+            keep(&mut self.loose, pair, is_loose);
         }
-        None
+        for comm in collectives {
+            let is_loose = self.collectives.get(&comm).is_some_and(Calls::is_loose);
+            keep(&mut self.loose_calls, comm, is_loose);
+        }
     }
 
-    /// How many processes have begun the collective call that was completed last.
-    fn begun(&self, entry: &Entry) -> usize {
-        let all = self.collectives.get(&entry.comm);
-        all.map_or(0, |all| all.values().filter(|&&begun| begun >= entry.end).count())
+    /// Something in the part, or before it, that waits for something behind it.
+    fn loose_end(&self) -> Option<String> {
+        if let Some(pair @ Pair { from, to, tag, .. }) = self.loose.first() {
+            let ends = self.streams.get(pair)?;
+            return Some(match ends.sent < ends.received {
+                true => format!(
+                    "process {to} received a message with tag {tag} before its end that process \
+                     {from} sent behind its end"
+                ),
+                false => format!(
+                    "process {from} completed the send of a message with tag {tag} before its end for \
+                     which process {to} posted a receive behind its end"
+                ),
+            });
+        }
+        let calls = self.collectives.get(self.loose_calls.first()?)?;
+        Some(format!(
+            "process {} completed a collective call before its end that another process began behind \
+             its end",
+            calls.completed.1
+        ))
     }
+}
+
+/// Has something in a set if it is one of those, and else not.
+fn keep<T: Ord>(set: &mut BTreeSet<T>, one: T, is_one: bool) {
+    match is_one {
+        true => set.insert(one),
+        false => set.remove(&one),
+    };
+}
+
+/// What processes have done that did not do the same.
+pub fn difference(reports: &[(Report, Subject)]) -> Option<String> {
+    let (_, first) = reports.first()?;
+    let rank = reports.iter().position(|(_, of)| of != first)?;
+    let other = reports[rank].1;
+    Some(format!("process 0 {first} (VELOC_PART_RESEND), and process {rank} {other} instead"))
 }
 
 /// The messages that were sent and received in a part.

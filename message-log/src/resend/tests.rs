@@ -21,6 +21,8 @@ enum Step {
     SendDone { newest: bool },
     /// Posts a receive.
     Post { from: Option<u32>, tag: Option<i32> },
+    /// Probes for a message, which is received later.
+    Match { from: Option<u32>, tag: Option<i32> },
     /// Completes the oldest or newest receive that is matched.
     Receive { newest: bool },
     /// Begins or ends the part.
@@ -51,10 +53,19 @@ struct Message {
 struct Receive {
     at: u32,
     pattern: Pattern,
-    ticket: Ticket,
+    /// None of a message that was probed for.
+    ticket: Option<Ticket>,
     posted: When,
+    /// Of a message that was probed for.
+    link: Option<Link>,
     message: Option<usize>,
     done: Option<(When, Link)>,
+}
+
+impl Receive {
+    fn new(at: u32, pattern: Pattern, ticket: Option<Ticket>, posted: When) -> Receive {
+        Receive { at, pattern, ticket, posted, link: None, message: None, done: None }
+    }
 }
 
 /// The job.
@@ -117,9 +128,8 @@ impl Job {
             }
             Step::Post { from, tag } => {
                 let pattern = Pattern { comm: COMM, peer: from, tag };
-                let ticket = self.streams[own].posted(pattern);
-                let receive =
-                    Receive { at, pattern, ticket, posted: when, message: None, done: None };
+                let ticket = Some(self.streams[own].posted(pattern));
+                let receive = Receive::new(at, pattern, ticket, when);
                 let first = self
                     .messages
                     .iter()
@@ -128,6 +138,20 @@ impl Job {
                 if let Some(message) = first {
                     self.meet(self.receives.len() - 1, message);
                 }
+            }
+            Step::Match { from, tag } => {
+                let pattern = Pattern { comm: COMM, peer: from, tag };
+                let mut receive = Receive::new(at, pattern, None, when);
+                let first = self
+                    .messages
+                    .iter()
+                    .position(|message| message.receive.is_none() && Job::takes(&receive, message));
+                let Some(first) = first else { return };
+                let message = &self.messages[first];
+                let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
+                receive.link = Some(self.streams[own].matched(stream, true));
+                self.receives.push(receive);
+                self.meet(self.receives.len() - 1, first);
             }
             Step::SendDone { newest } => {
                 let mut open = (0..self.messages.len()).filter(|&n| {
@@ -146,7 +170,14 @@ impl Job {
                 let Some(n) = (if newest { open.next_back() } else { open.next() }) else { return };
                 let message = &self.messages[self.receives[n].message.unwrap()];
                 let stream = Stream { comm: COMM, peer: message.from, tag: message.tag };
-                let link = self.streams[own].received(self.receives[n].ticket, Some(stream), true);
+                let Receive { ticket, link, .. } = self.receives[n];
+                let link = match ticket {
+                    Some(ticket) => self.streams[own].received(ticket, Some(stream), true),
+                    None => {
+                        self.streams[own].taken(link.unwrap(), true);
+                        link
+                    }
+                };
                 self.receives[n].done = link.map(|link| (when, link));
             }
             Step::Border => self.border(own),
@@ -187,15 +218,17 @@ impl Job {
         Survey::default().judge(&reports)
     }
 
-    /// Something in the part that waits for something behind it, as it was.
+    /// Something in the part or before it that waits for something behind it, as it was.
     fn has_loose_end(&self) -> bool {
         let receive_waits = self.receives.iter().any(|receive| {
-            matches!(receive.done, Some((When::Inside, _)))
-                && self.messages[receive.message.unwrap()].sent == When::Behind
+            // A probe waits itself.
+            let is_done = receive.done.is_some_and(|(when, _)| when < When::Behind)
+                || receive.ticket.is_none() && receive.posted < When::Behind;
+            is_done && self.messages[receive.message.unwrap()].sent == When::Behind
         });
         let send_waits = self.messages.iter().any(|message| {
             !message.buffered
-                && message.send_done == Some(When::Inside)
+                && message.send_done.is_some_and(|when| when < When::Behind)
                 && self.receives[message.receive.unwrap()].posted == When::Behind
         });
         receive_waits || send_waits
@@ -216,6 +249,11 @@ fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
             proptest::option::weighted(0.8, 0..2),
         )
             .prop_map(|(from, tag)| Step::Post { from, tag }),
+        3 => (
+            proptest::option::weighted(0.7, 0..PROCESSES),
+            proptest::option::weighted(0.8, 0..2),
+        )
+            .prop_map(|(from, tag)| Step::Match { from, tag }),
         6 => any::<bool>().prop_map(|newest| Step::Receive { newest }),
         2 => Just(Step::Border),
     ];
@@ -225,6 +263,9 @@ fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
         }
         Step::Post { from: Some(_), tag } => {
             (at, Step::Post { from: Some((at + further) % PROCESSES), tag })
+        }
+        Step::Match { from: Some(_), tag } => {
+            (at, Step::Match { from: Some((at + further) % PROCESSES), tag })
         }
         step => (at, step),
     });
@@ -346,6 +387,61 @@ fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
         (1, BORDER),
         (1, post(0)),
     ]);
+    assert_eq!(numbers(&verdict), []);
+}
+
+/// Catches a part that is said to be right-tight while the backward sweep of what is behind it waits for
+/// that of what is before it: nobody would come to the other's replay.
+#[test]
+fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
+    let other = Step::Send { to: 0, tag: 1, buffered: false };
+    let verdict = run(&[
+        (1, BORDER),
+        (1, Step::Send { to: 0, tag: 0, buffered: true }),
+        (1, BORDER),
+        (1, other),
+        (0, Step::Post { from: Some(1), tag: Some(1) }),
+        (0, RECEIVE),
+        (0, BORDER),
+        (0, post(1)),
+        (0, RECEIVE),
+        (0, BORDER),
+    ]);
+    assert!(matches!(verdict, Verdict::Logged(why) if why.contains("sent behind its end")));
+}
+
+/// Catches a loose end that is forgotten when nothing is told of it any more, and one that stays.
+#[test]
+fn a_loose_end_stays_until_the_other_process_has_done_it() {
+    let stream = |peer, tag| Stream { comm: COMM, peer, tag };
+    let mut streams = [Streams::default(), Streams::default()];
+    let mut survey = Survey::default();
+    streams[0].received_at_once(stream(1, 1), true);
+    let mut verdict = |streams: &mut [Streams; 2]| {
+        let reports = (0..2).map(|n: usize| {
+            let mark = streams[n].begin();
+            (streams[n].end(mark, ROOM), PART)
+        });
+        survey.judge(&reports.collect::<Vec<_>>())
+    };
+    assert!(matches!(verdict(&mut streams), Verdict::Logged(_)));
+    assert!(matches!(verdict(&mut streams), Verdict::Logged(_)));
+    streams[1].sent(stream(0, 1), true);
+    assert_eq!(verdict(&mut streams), Verdict::RightTight(Vec::new()));
+}
+
+/// Catches a message that is sent again though nobody receives it in the replay, and one that is
+/// logged without need.
+#[test]
+fn a_message_that_is_probed_for_is_closed_if_it_is_received_inside() {
+    let probe = Step::Match { from: Some(0), tag: Some(0) };
+    let before = [(0, BORDER), (1, BORDER), (0, send(1)), (1, probe), (0, DONE)];
+    let verdict = run(&[&before[..], &[(1, RECEIVE), (1, BORDER)]].concat());
+    assert_eq!(numbers(&verdict), one(0..1));
+    // A send that is done before its message is received may have waited for that.
+    let buffered = Step::Send { to: 1, tag: 0, buffered: true };
+    let before = [(0, BORDER), (1, BORDER), (0, buffered), (1, probe)];
+    let verdict = run(&[&before[..], &[(1, BORDER), (1, RECEIVE)]].concat());
     assert_eq!(numbers(&verdict), []);
 }
 

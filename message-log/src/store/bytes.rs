@@ -12,7 +12,7 @@
 const MAGIC: [u8; 8] = *b"VELOCmsg";
 
 /// Of what follows. Another one is refused.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes before the numbers.
 const HEAD: usize = 24;

@@ -7,6 +7,7 @@
 //! | [`comms`] | communicators by the order in which they were made |
 //! | [`layout`] | types without their handles |
 //! | [`targets`] | addresses without those of a process |
+//! | [`settled`] | what has become of messages that are sent again |
 //! | [`pack`], [`unpack`] | the log and the open parts as bytes |
 //!
 //! A program may restore checkpoints all the time, as the snapshots of its adjoint, and its log must
@@ -17,6 +18,7 @@ mod bytes;
 mod comms;
 mod layout;
 mod pack;
+pub(crate) mod settled;
 mod targets;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,11 +34,11 @@ use crate::parts::{Instance, Open, Parts};
 use crate::pmpi;
 use crate::refuse;
 use crate::requests::{Life, Request};
-use crate::resend::exchange::Waiter;
 use crate::state::{self, State};
 use bytes::{Reader, Result};
 use comms::{Communicators, Handles, Numbers, Predefined};
 use pack::{Head, Packed};
+use settled::Settled;
 use targets::{Region, Regions};
 use unpack::Unpacked;
 
@@ -88,12 +90,11 @@ impl State {
             return Err(text);
         }
         if let Some(resend) = &mut self.resend {
-            // Who is told of a message that is sent again, and who is not, must not depend on when.
-            resend.hear(&self.mpi, &mut self.parts, Some(Waiter::Checkpoint));
+            resend.hear(&self.mpi, &mut self.parts, false);
         }
         let lineage = *self.store.lineage.get_or_insert_with(draw);
-        let counts = |resend: &crate::resend::Resend| [resend.begun, resend.dropped, resend.resent];
-        let head = Head { lineage, resend: self.resend.as_ref().map(counts), ..here(&self.mpi) };
+        let resend = self.resend.as_ref().map(|resend| Settled::of(resend, &self.parts));
+        let head = Head { lineage, resend, ..here(&self.mpi) };
         let numbers = Numbers::new(Predefined::of(&self.mpi), &self.store.comms);
         let Packed { bytes, lost } = pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
         if let Some(call) = lost.filter(|_| !self.store.is_loss_said) {
@@ -138,7 +139,9 @@ impl State {
         let mut from = Reader::open(sealed)?;
         let damaged = |why| format!("the log of messages is damaged: {why}");
         let head = Head::read(&mut from).map_err(damaged)?;
-        let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts));
+        // Nothing has happened since, and nobody was told of it.
+        let is_told = self.resend.as_ref().is_some_and(|resend| resend.verdicts.is_told());
+        let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts)) && !is_told;
         if self.store.lineage == Some(head.lineage) && !as_read {
             return Ok(());
         }
@@ -187,6 +190,13 @@ impl State {
             self.take(head, parts, arena);
             return Ok(());
         };
+        if is_closed && head.resend.is_none() {
+            return Err(
+                "the log of messages is damaged: it does not say which of those that are sent \
+                        again are kept"
+                    .into(),
+            );
+        }
         // Those of an earlier attempt are open no more.
         for _ in self.parts.instances.iter().filter(|instance| is_marked(instance)) {
             resend.streams.forget();
@@ -196,8 +206,8 @@ impl State {
                 instance.mark = Some(resend.streams.reopen());
             }
         }
-        if let Some([begun, dropped, resent]) = head.resend {
-            (resend.begun, resend.dropped, resend.resent) = (begun, dropped, resent);
+        if let Some(settled) = head.resend {
+            settled.resume(resend, &mut parts);
         }
         self.take(head, parts, arena);
         Ok(())
@@ -224,7 +234,7 @@ fn here(mpi: &Mpi) -> Head {
 }
 
 /// Numbers that no other job draws.
-fn draw() -> [u64; 2] {
+pub fn draw() -> [u64; 2] {
     let mut drawn = [0u64; 2];
     let len = size_of_val(&drawn);
     // SAFETY: room for so many bytes.

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use super::bytes::{Result, Writer};
 use super::comms::Numbers;
+use super::settled::Settled;
 use super::targets::{self, Regions};
-use crate::log::{Event, Item, Outcome, Position, Shape};
+use crate::log::{Event, Item, Links, Outcome, Position, Shape};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
 use crate::resend::closed::{Closed, Route};
@@ -27,9 +28,8 @@ pub struct Head {
     pub rank: i32,
     /// How many it has.
     pub processes: i32,
-    /// What sending again has counted, if it was possible: the exchanges, the bytes given up, and those
-    /// sent again.
-    pub resend: Option<[u64; 3]>,
+    /// What has become of messages that are sent again, if that was possible.
+    pub resend: Option<Settled>,
 }
 
 impl Head {
@@ -41,11 +41,7 @@ impl Head {
         to.u32(self.status);
         to.i32(self.rank);
         to.i32(self.processes);
-        to.option(self.resend, |to, counts| {
-            for count in counts {
-                to.u64(count);
-            }
-        });
+        to.option(self.resend, |to, settled| settled.write(to));
     }
 }
 
@@ -154,6 +150,7 @@ impl Packing<'_> {
             });
         }
         self.to.list(&different, |to, closed| {
+            to.u64(closed.number);
             for table in [&closed.sent, &closed.received] {
                 let mut rows: Vec<_> = table.iter().collect();
                 rows.sort_unstable_by_key(|(stream, _)| **stream);
@@ -174,14 +171,25 @@ impl Packing<'_> {
         self.to.u32(event.owners);
         self.to.u32(event.repeats);
         self.shape(&event.shape)?;
-        let Outcome { code, number, index, handle, began, link, items } = &event.outcome;
+        let Outcome { code, number, index, handle, began, links, items } = &event.outcome;
         for number in [*code, *number, *index] {
             self.to.i32(number);
         }
         let given = self.numbers.given(event.shape.call.0, *handle);
         self.to.u32(given.map_err(|why| about(&event.shape, &why))?);
         self.to.u64(*began);
-        self.link(*link);
+        match links {
+            Links::None => self.to.u8(0),
+            Links::One(link) => {
+                self.to.u8(1);
+                self.link(Some(*link));
+            }
+            Links::Many(links) => {
+                self.to.u8(2);
+                self.to.len(links.len());
+                links.iter().for_each(|link| self.link(*link));
+            }
+        }
         self.to.len(items.as_slice().len());
         for item in items.as_slice() {
             self.item(item, &event.shape, before);

@@ -14,6 +14,7 @@ use crate::log::{Arena, Call, Item, Items, Outcome, Shape};
 use crate::parts::{KEEP, RESEND};
 use crate::resend::closed::{Closed, Route};
 use crate::resend::streams::Link;
+use crate::resend::verdicts::Origin;
 use crate::status::Status;
 use crate::target::{Block, Target};
 use crate::types::Datatype;
@@ -38,8 +39,15 @@ fn mpi() -> Mpi {
     }
 }
 
+const SETTLED: Settled = Settled {
+    origin: Origin { run: u64::MAX, borders: 6, begun: 3 },
+    settled: 2,
+    dropped: 4,
+    resent: 5,
+};
+
 const HEAD: Head =
-    Head { lineage: [7, 9], abi: 1, status: 20, rank: 1, processes: 2, resend: Some([3, 4, 5]) };
+    Head { lineage: [7, 9], abi: 1, status: 20, rank: 1, processes: 2, resend: Some(SETTLED) };
 
 /// Communicators with these handles.
 fn comms(handles: &[usize]) -> Communicators {
@@ -58,9 +66,14 @@ fn packed(parts: &Parts, made: &Communicators, regions: &[Region]) -> Result<Pac
 fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Region]) -> Result<Unpacked> {
     let (mpi, regions) = (mpi(), Regions(regions));
     let mut from = Reader::open(sealed)?;
-    Head::read(&mut from)?;
+    let head = Head::read(&mut from)?;
     let handles = Handles::read(&mut from, Predefined::of(&mpi), made)?;
-    unpack::unpack(from, &handles, &mpi, regions)
+    let mut unpacked = unpack::unpack(from, &handles, &mpi, regions)?;
+    if let Some(Settled { origin, settled, .. }) = head.resend {
+        assert!(settled <= origin.begun);
+        unpacked.parts.resume(settled, origin.borders);
+    }
+    Ok(unpacked)
 }
 
 /// Why a checkpoint that is taken now does not get the log, if it is refused.
@@ -79,9 +92,19 @@ pub(crate) fn refusal() -> Option<String> {
 
 /// The parts of another process that goes on with these.
 pub(crate) fn moved(parts: &Parts) -> Unpacked {
+    read(&written(parts))
+}
+
+/// A checkpoint's log.
+pub(crate) fn written(parts: &Parts) -> Vec<u8> {
     let packed = packed(parts, &comms(&[]), &[]).unwrap();
     assert_eq!(packed.lost, None);
-    unpacked(&packed.bytes, &comms(&[]), &[]).unwrap()
+    packed.bytes
+}
+
+/// The parts out of such a log.
+pub(crate) fn read(log: &[u8]) -> Unpacked {
+    unpacked(log, &comms(&[]), &[]).unwrap()
 }
 
 /// Bytes without gaps.
@@ -127,11 +150,13 @@ fn sample(target: &Target) -> (Parts, Arena) {
     parts.end(2).unwrap();
     parts.end(1).unwrap();
     let closed = Closed {
+        number: 1,
         received: HashMap::from_iter([(2, (0..5, Route { peer: 0, tag: 7 }))]),
         sent: HashMap::from_iter([(0, (1..2, Route { peer: 0, tag: 8 }))]),
     };
     let number = parts.instances[1].number;
     parts.close(number, &Rc::new(closed));
+    parts.settle(SETTLED.settled);
     parts.begin(3, 0).unwrap();
     parts.record(shape("MPI_Mprobe", 3, 0), Outcome { handle: 6, ..Outcome::of(0) }).unwrap();
     parts.replay_begin(1).unwrap();
@@ -149,7 +174,7 @@ fn text(parts: &Parts) -> String {
             rows.sort();
             rows.concat()
         };
-        format!("{} {}", of(&closed.sent), of(&closed.received))
+        format!("{} {} {}", closed.number, of(&closed.sent), of(&closed.received))
     };
     let bytes = |event: &crate::log::Event| {
         let items = event.outcome.items.as_slice().iter();
@@ -179,6 +204,7 @@ fn a_log_is_the_same_elsewhere() {
     let made = comms(&[40, 41]);
     let packed = packed(&parts, &made, &[]).unwrap();
     assert_eq!(packed.lost, None);
+    assert_eq!(Head::read(&mut Reader::open(&packed.bytes).unwrap()), Ok(HEAD));
     let there = unpacked(&packed.bytes, &made, &[]).unwrap();
     assert_eq!(text(&there.parts), text(&parts));
 }

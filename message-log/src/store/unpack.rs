@@ -7,9 +7,10 @@ use std::rc::Rc;
 use super::bytes::{Reader, Result};
 use super::comms::Handles;
 use super::pack::Head;
+use super::settled::Settled;
 use super::targets::{self, Regions};
 use crate::log::{
-    Arena, Call, Event, Figures, Item, Items, Log, Outcome, Payload, Position, Shape,
+    Arena, Call, Event, Figures, Item, Items, Links, Log, Outcome, Payload, Position, Shape,
 };
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts, Replay, KEEP, RESEND};
@@ -46,10 +47,7 @@ impl Head {
             status: from.u32()?,
             rank: from.i32()?,
             processes: from.i32()?,
-            resend: from.option(|from| {
-                let counts = [from.u64()?, from.u64()?, from.u64()?];
-                counts.iter().all(|&count| count < MOST).then_some(counts).ok_or_else(too_many)
-            })?,
+            resend: from.option(Settled::read)?,
         })
     }
 }
@@ -87,19 +85,22 @@ pub fn unpack(
     Ok(Unpacked { parts, arena, marked })
 }
 
-fn too_many() -> String {
-    "a count that nothing comes to".to_owned()
+/// A count of something, to which one can be added.
+pub fn count(from: &mut Reader<'_>) -> Result<u64> {
+    let count = from.u64()?;
+    let is_one = count < MOST;
+    is_one.then_some(count).ok_or_else(|| "a count that nothing comes to".to_owned())
 }
 
 impl Unpacking<'_, '_> {
     fn count(&mut self) -> Result<u64> {
-        Some(self.from.u64()?).filter(|&count| count < MOST).ok_or_else(too_many)
+        count(self.from)
     }
 
     fn parts(&mut self) -> Result<Parts> {
         let (numbers, begun) = (self.count()?, self.count()?);
         let (next, peak) = (self.count()?, self.count()?);
-        self.closed = self.from.list(16, closed)?.into_iter().map(Rc::new).collect();
+        self.closed = self.from.list(24, closed)?.into_iter().map(Rc::new).collect();
         let events: VecDeque<Event> = self.list(40, Self::event)?.into();
         let bytes = events.iter().map(|event| event.outcome.bytes()).sum();
         let log = Log { events, next, figures: Figures { bytes, peak: peak.max(bytes) } };
@@ -161,7 +162,7 @@ impl Unpacking<'_, '_> {
     fn outcome(&mut self) -> Result<Outcome> {
         let [code, number, index] = [self.from.i32()?, self.from.i32()?, self.from.i32()?];
         let (handle, began) = (self.handle()?, self.count()?);
-        let link = self.link()?;
+        let links = self.links()?;
         let mut items = self.list(35, Self::item)?;
         let items = match (items.pop(), items.is_empty()) {
             (None, _) => Items::None,
@@ -171,7 +172,7 @@ impl Unpacking<'_, '_> {
                 Items::Many(items.into())
             }
         };
-        Ok(Outcome { code, number, index, handle, began, link, items })
+        Ok(Outcome { code, number, index, handle, began, links, items })
     }
 
     fn item(&mut self) -> Result<Item> {
@@ -195,6 +196,15 @@ impl Unpacking<'_, '_> {
         let mut payload = payload.ok_or("there is no memory for the log of messages")?;
         payload.as_bytes_mut().copy_from_slice(bytes);
         Ok(payload)
+    }
+
+    fn links(&mut self) -> Result<Links> {
+        Ok(match self.from.u8()? {
+            0 => Links::None,
+            1 => self.link()?.into(),
+            2 => Links::Many(self.list(1, Self::link)?.into()),
+            other => return Err(format!("messages of kind {other}")),
+        })
     }
 
     fn link(&mut self) -> Result<Option<Link>> {
@@ -252,7 +262,7 @@ fn call(name: &[u8]) -> Result<Call> {
 }
 
 fn closed(from: &mut Reader<'_>) -> Result<Closed> {
-    let mut closed = Closed::default();
+    let mut closed = Closed { number: count(from)?, ..Closed::default() };
     for table in [&mut closed.sent, &mut closed.received] {
         let rows = from.list(28, |from| {
             let (stream, start, end) = (from.u32()?, from.u64()?, from.u64()?);

@@ -153,9 +153,14 @@ impl State {
     }
 
     /// Whoever waits for the persistent copy of this checkpoint makes it, once it is known where to.
-    /// [`State::take_claimed`] follows.
+    /// [`State::take_claimed`] or [`State::give_claim_back`] follows.
     pub fn claim_persist(&mut self, id: Id) {
         self.set_claimed(id, true);
+    }
+
+    /// The persistent copy of a checkpoint that was claimed is for a worker to make after all.
+    pub fn give_claim_back(&mut self, id: Id) {
+        self.set_claimed(id, false);
     }
 
     /// The copying of a checkpoint that was claimed, if it could begin now. If not, a worker does it
@@ -166,7 +171,7 @@ impl State {
     }
 
     fn set_claimed(&mut self, id: Id, claimed: bool) {
-        if let Some(entry) = self.entries.get_mut(&id) {
+        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.claimed != claimed) {
             entry.claimed = claimed;
             self.reindex(id);
         }

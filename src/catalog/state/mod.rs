@@ -298,13 +298,13 @@ impl State {
     }
 
     /// A checkpoint's entry, for a look at it.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "model-check")))]
     pub(in crate::catalog) fn entry(&self, id: Id) -> Option<&Entry> {
         self.entries.get(&id).map(|entry| &**entry)
     }
 
     /// Stores to the ledger so far.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "model-check")))]
     pub(in crate::catalog) fn ledger_stores(&self) -> u64 {
         self.ledger.as_ref().map_or(0, Ledger::stores)
     }
@@ -349,7 +349,9 @@ impl State {
     }
 
     fn pressed(&self) -> bool {
-        self.starved.contains(&true)
+        // What was to be flushed may have gone.
+        let flush = self.starved[Starved::Flush as usize] && !self.flush.is_empty();
+        flush || self.starved[Starved::Application as usize]
     }
 
     fn started(&mut self, id: Id, draining: bool) {

@@ -50,6 +50,8 @@ impl State {
                 continue;
             }
             let Some((_, id)) = victim else {
+                // Nobody waits any more.
+                self.starved[Starved::Application as usize] = false;
                 return Err(Reserve::Never(self.no_room(len, tier, capacity)));
             };
             self.evict(id, tier);

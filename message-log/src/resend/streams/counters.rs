@@ -19,8 +19,12 @@ pub(super) struct Counts {
 pub(super) struct Counter<K> {
     pub(super) key: K,
     pub(super) counts: Counts,
-    /// Sent and not completed.
+    /// Sent and not completed, or probed for and not received.
     pub(super) open: u64,
+    /// Of messages that were received: so many must have been sent, if all that may lie before them do.
+    /// Of those whose send was completed, other than into a buffer: so many receives must have been
+    /// posted.
+    pub(super) reach: u64,
     /// When the receive of the last message that has come was posted.
     pub(super) last: Order,
     /// The receives that name the stream and have received nothing yet, in order.
@@ -37,6 +41,7 @@ impl<K> Counter<K> {
             key,
             counts: Counts::default(),
             open: 0,
+            reach: 0,
             last: 0,
             waiting: VecDeque::new(),
             changed: false,

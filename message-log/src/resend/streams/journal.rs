@@ -23,9 +23,6 @@ pub(super) struct Change {
     pub(super) before: Counts,
     /// The message is not to be sent again, if it was not posted after this ticket.
     pub(super) posted: Order,
-    /// So many messages must have been sent, if all that may lie before the one received do; or so
-    /// many receives posted, as the one that was sent is known to have been received.
-    pub(super) reach: u64,
 }
 
 /// Where a part began.
@@ -46,17 +43,10 @@ impl Mark {
 
 impl Streams {
     #[inline]
-    pub(super) fn note(
-        &mut self,
-        table: Table,
-        place: u32,
-        before: Counts,
-        posted: Order,
-        reach: u64,
-    ) {
+    pub(super) fn note(&mut self, table: Table, place: u32, before: Counts, posted: Order) {
         self.is_miscounted |= place == NOWHERE;
         if self.open > 0 && place != NOWHERE {
-            let change = Change { table, place, before, posted, reach };
+            let change = Change { table, place, before, posted };
             self.is_miscounted |= memory::push(&mut self.journal, change).is_err();
         }
     }
@@ -98,7 +88,7 @@ impl Streams {
         let mut report = Report {
             needed: entries.len() as u64,
             is_known: self.unknown == mark.unknown && !self.is_miscounted,
-            entries: Vec::new(),
+            ..Report::default()
         };
         if entries.len() <= room {
             for (table, place, entry) in entries {
@@ -130,20 +120,14 @@ impl Streams {
                     entries.len() - 1
                 }
             };
-            let entry = &mut entries[at].2;
-            entry.untidy |= change.posted <= mark.ticket;
-            match change.table {
-                Table::Outgoing => entry.other = entry.other.max(change.reach),
-                Table::Incoming => entry.end = entry.end.max(change.reach),
-                Table::Collective => {}
-            }
+            entries[at].2.untidy |= change.posted <= mark.ticket;
         }
         for table in [Table::Outgoing, Table::Incoming, Table::Collective] {
             let due = self.unreported(table, report);
             entries.try_reserve(due.count())?;
             for place in self.unreported(table, report) {
                 let before = self.counts(table, place);
-                let change = Change { table, place, before, posted: Order::MAX, reach: 0 };
+                let change = Change { table, place, before, posted: Order::MAX };
                 entries.push((table, place, self.entry(&change)));
             }
         }
@@ -209,13 +193,19 @@ impl Streams {
             Table::Outgoing => {
                 let counter = self.outgoing.at(place);
                 of_stream(&mut entry, Kind::Sent, &counter.key);
+                entry.reach = counter.reach;
                 // Some that were sent inside may be completed after its end.
                 entry.untidy = counter.open > 0;
             }
             Table::Incoming => {
-                of_stream(&mut entry, Kind::Received, &self.incoming.at(place).key);
+                let counter = self.incoming.at(place);
+                of_stream(&mut entry, Kind::Received, &counter.key);
+                entry.reach = counter.reach;
+                // Some that were probed for inside may be received after its end.
+                entry.untidy = counter.open > 0;
             }
             Table::Collective => {
+                entry.reach = now.messages;
                 let key = self.collective.at(place).key;
                 (entry.kind, entry.comm, entry.peer) = (Kind::Collective, key.comm, key.size);
             }

@@ -62,7 +62,7 @@ impl Streams {
         counter.open += 1;
         counter.changed = true;
         let posted = if again { Order::MAX } else { 0 };
-        self.note(Table::Outgoing, place, before, posted, 0);
+        self.note(Table::Outgoing, place, before, posted);
         Link { stream: place, number: before.messages }
     }
 
@@ -72,9 +72,12 @@ impl Streams {
         let place = link.stream;
         let counter = self.outgoing.at_mut(place);
         counter.open = counter.open.saturating_sub(1);
+        if !buffered {
+            counter.reach = counter.reach.max(link.number + 1);
+            counter.changed = true;
+        }
         let before = counter.counts;
-        let reach = if buffered { 0 } else { link.number + 1 };
-        self.note(Table::Outgoing, place, before, Order::MAX, reach);
+        self.note(Table::Outgoing, place, before, Order::MAX);
     }
 
     /// A collective call on a communicator of so many processes begins.
@@ -84,7 +87,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        self.note(Table::Collective, place, before, Order::MAX, 0);
+        self.note(Table::Collective, place, before, Order::MAX);
     }
 
     /// A collective call is completed.
@@ -94,7 +97,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.messages += 1;
         counter.changed = true;
-        self.note(Table::Collective, place, before, Order::MAX, 0);
+        self.note(Table::Collective, place, before, Order::MAX);
     }
 
     /// Something was sent or received that belongs to no stream that both ends know.

@@ -39,7 +39,7 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        self.note(Table::Incoming, place, before, Order::MAX, 0);
+        self.note(Table::Incoming, place, before, Order::MAX);
         Ticket { order, place }
     }
 
@@ -86,6 +86,26 @@ impl Streams {
         if let Ok(at) = self.waiting.binary_search_by_key(&order, |(order, _)| *order) {
             self.waiting.remove(at);
         }
+    }
+
+    /// A message was probed for, so that no other receive gets it than one that names it, later.
+    pub fn matched(&mut self, stream: Stream, again: bool) -> Link {
+        self.tickets += 1;
+        let (order, place) = (self.tickets, self.incoming.place(stream));
+        self.incoming.at_mut(place).open += 1;
+        self.arrived(order, place, self.waits_before(place, order), true, again)
+    }
+
+    /// A message that was probed for is received. `again`: it can be received again, as far as the kind
+    /// of call goes.
+    pub fn taken(&mut self, link: Link, again: bool) {
+        let counter = self.incoming.at_mut(link.stream);
+        counter.open = counter.open.saturating_sub(1);
+        let before = counter.counts;
+        counter.counts.other += 1;
+        counter.changed = true;
+        let posted = if again { Order::MAX } else { 0 };
+        self.note(Table::Incoming, link.stream, before, posted);
     }
 
     /// How many receives that name a stream were posted before another and wait still.
@@ -138,9 +158,10 @@ impl Streams {
         counter.last = counter.last.max(order);
         counter.counts.messages += 1;
         counter.counts.other += u64::from(!counted);
+        counter.reach = counter.reach.max(number + before_it + 1);
         counter.changed = true;
         let posted = if is_doubtful || !again { 0 } else { order };
-        self.note(Table::Incoming, place, before, posted, number + before_it + 1);
+        self.note(Table::Incoming, place, before, posted);
         Link { stream: place, number }
     }
 
@@ -156,7 +177,7 @@ impl Streams {
             let before = counter.counts;
             counter.counts.other = counter.counts.other.saturating_sub(1);
             counter.changed = true;
-            self.note(Table::Incoming, ticket.place, before, Order::MAX, 0);
+            self.note(Table::Incoming, ticket.place, before, Order::MAX);
         }
     }
 

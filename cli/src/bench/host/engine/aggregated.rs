@@ -104,11 +104,9 @@ pub fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<()> 
         wait()?;
         let job = std::os::unix::process::parent_id();
         let place = Place { offset, ranks: RANKS, job, attempt: u64::from(round) };
-        engine.catalog.step(|state| {
-            state.claim_persist(id);
-            state.want_persistent(id, Some(place));
-        });
-        engine.wait_claimed(id, Some(&[region]))?;
+        let claim = engine.claim(id);
+        engine.catalog.step(|state| state.want_persistent(id, Some(place)));
+        claim.copy(Some(&[region]))?;
         say("copied")?;
     }
     Ok(())

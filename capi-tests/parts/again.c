@@ -1,0 +1,219 @@
+/*
+ * Messages of persistent requests, and messages that are probed for before they are received, in parts
+ * with VELOC_PART_RESEND: they are sent again where it is known which message is whose, and all others
+ * come from the log.
+ *
+ * again
+ */
+#include "parts.h"
+
+enum { LENGTH = 30, STEPS = 3, MOST = 8 };
+
+static int left, right;
+static int to[LENGTH], from[6 * LENGTH];
+static int step;
+/* Bytes that a run of the body sends and may send again. */
+static uint64_t sent;
+
+static void prepare(void)
+{
+    int i;
+    for (i = 0; i < LENGTH; i++)
+        to[i] = 1000 * rank + 10 * step + i;
+    memset(from, -1, sizeof from);
+    sent = 0;
+}
+
+static void check(int place, int length)
+{
+    int i;
+    for (i = 0; i < length; i++)
+        EQUAL(from[place + i], 1000 * left + 10 * step + i);
+    saw(from, sizeof from);
+}
+
+/* ---- persistent requests, made before all parts ---- */
+
+static MPI_Request one[2], gaps[2], two[4];
+
+static void make_requests(void)
+{
+    MPI_Datatype every_other;
+    MPI(MPI_Recv_init(from, LENGTH, MPI_INT, left, 1, MPI_COMM_WORLD, &one[0]));
+    MPI(MPI_Ssend_init(to, 20, MPI_INT, right, 1, MPI_COMM_WORLD, &one[1]));
+    MPI(MPI_Type_vector(5, 1, 2, MPI_INT, &every_other));
+    MPI(MPI_Type_commit(&every_other));
+    MPI(MPI_Recv_init(from, 1, every_other, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &gaps[0]));
+    MPI(MPI_Send_init(to, 1, every_other, right, 2, MPI_COMM_WORLD, &gaps[1]));
+    MPI(MPI_Type_free(&every_other));
+    MPI(MPI_Recv_init(from, 1, MPI_INT, left, 3, MPI_COMM_WORLD, &two[0]));
+    MPI(MPI_Recv_init(from + 1, 1, MPI_INT, left, 3, MPI_COMM_WORLD, &two[1]));
+    MPI(MPI_Send_init(to, 1, MPI_INT, right, 3, MPI_COMM_WORLD, &two[2]));
+    MPI(MPI_Send_init(to + 1, 1, MPI_INT, right, 3, MPI_COMM_WORLD, &two[3]));
+}
+
+static void started_together(void)
+{
+    MPI_Status statuses[2];
+    MPI(MPI_Startall(2, one));
+    MPI(MPI_Waitall(2, one, statuses));
+    saw_status(&statuses[0]);
+    check(0, 20);
+    CHECK(one[0] != MPI_REQUEST_NULL && one[1] != MPI_REQUEST_NULL);
+    sent += 20 * sizeof(int);
+}
+
+static void started_alone(void)
+{
+    MPI_Status status;
+    int flag, i;
+    MPI(MPI_Start(&gaps[1]));
+    MPI(MPI_Start(&gaps[0]));
+    do
+        MPI(MPI_Test(&gaps[0], &flag, &status));
+    while (!flag);
+    saw_status(&status);
+    MPI(MPI_Wait(&gaps[1], MPI_STATUS_IGNORE));
+    for (i = 0; i < 9; i++)
+        EQUAL(from[i], i % 2 ? -1 : 1000 * left + 10 * step + i);
+    saw(from, sizeof from);
+    sent += 5 * sizeof(int);
+}
+
+/* Of two that are started at once on one stream, nobody knows which message is whose. */
+static void in_any_order(void)
+{
+    MPI(MPI_Startall(4, two));
+    MPI(MPI_Waitall(4, two, MPI_STATUSES_IGNORE));
+    saw(from, sizeof from);
+}
+
+/* ---- messages that are probed for ---- */
+
+static void probed(void)
+{
+    MPI_Message message;
+    MPI_Request request;
+    MPI_Status status;
+    int flag;
+    MPI(MPI_Isend(to, 7, MPI_INT, right, 4, MPI_COMM_WORLD, &request));
+    MPI(MPI_Mprobe(MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &message, &status));
+    saw_status(&status);
+    MPI(MPI_Mrecv(from, LENGTH, MPI_INT, &message, &status));
+    CHECK(message == MPI_MESSAGE_NULL);
+    saw_status(&status);
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    check(0, 7);
+    MPI(MPI_Send(to, 9, MPI_INT, right, 5, MPI_COMM_WORLD));
+    do
+        MPI(MPI_Improbe(left, 5, MPI_COMM_WORLD, &flag, &message, MPI_STATUS_IGNORE));
+    while (!flag);
+    MPI(MPI_Imrecv(from, 9, MPI_INT, &message, &request));
+    CHECK(request != MPI_REQUEST_NULL);
+    MPI(MPI_Wait(&request, &status));
+    saw_status(&status);
+    check(0, 9);
+    sent += 16 * sizeof(int);
+}
+
+/* ---- probed for in the part, received behind it; and before it, and in it ---- */
+
+static MPI_Message beyond;
+
+static void received_behind(void)
+{
+    MPI_Status status;
+    MPI(MPI_Send(to, 3, MPI_INT, right, 6, MPI_COMM_WORLD));
+    MPI(MPI_Mprobe(left, 6, MPI_COMM_WORLD, &beyond, &status));
+    saw_status(&status);
+}
+
+static void probed_before(void)
+{
+    MPI_Status status;
+    MPI(MPI_Mrecv(from, 3, MPI_INT, &beyond, &status));
+    saw_status(&status);
+    check(0, 3);
+}
+
+/* ---- runs and replays ---- */
+
+/* Several parts, replayed in reverse by all processes at once. */
+static void run(void (*body)(void))
+{
+    static uint64_t seen_then[MOST];
+    uint64_t before = logged().resent, expected = 0;
+    for (step = 0; step < STEPS; step++) {
+        prepare();
+        seen = 0;
+        part_begin(1, VELOC_PART_RESEND);
+        body();
+        part_end(1);
+        seen_then[step] = seen;
+        expected += sent;
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+    }
+    while (step-- > 0) {
+        prepare();
+        seen = 0;
+        replay_begin(1);
+        body();
+        replay_end(1);
+        CHECK(seen == seen_then[step]);
+    }
+    EQUAL(logged().resent - before, expected);
+    EMPTY_LOG();
+}
+
+/* A message that is probed for and received on different sides of the border between two parts. */
+static void run_beyond(void)
+{
+    uint64_t seen_then[2], before = logged().resent;
+    step = 1;
+    prepare();
+    seen = 0;
+    part_begin(1, VELOC_PART_RESEND);
+    received_behind();
+    part_end(1);
+    seen_then[0] = seen;
+    seen = 0;
+    part_begin(2, VELOC_PART_RESEND);
+    probed_before();
+    part_end(2);
+    seen_then[1] = seen;
+    prepare();
+    seen = 0;
+    replay_begin(2);
+    probed_before();
+    replay_end(2);
+    CHECK(seen == seen_then[1]);
+    seen = 0;
+    replay_begin(1);
+    received_behind();
+    replay_end(1);
+    CHECK(seen == seen_then[0]);
+    EQUAL(logged().resent, before);
+    EMPTY_LOG();
+}
+
+int main(int argc, char **argv)
+{
+    int i;
+    begin_program(&argc, &argv);
+    left = (rank + ranks - 1) % ranks;
+    right = (rank + 1) % ranks;
+    make_requests();
+    run(started_together);
+    run(started_alone);
+    run(in_any_order);
+    run(probed);
+    run_beyond();
+    for (i = 0; i < 4; i++) {
+        MPI(MPI_Request_free(&two[i]));
+        if (i < 2) {
+            MPI(MPI_Request_free(&one[i]));
+            MPI(MPI_Request_free(&gaps[i]));
+        }
+    }
+    return end_program();
+}

@@ -1,0 +1,471 @@
+//! Three processes run an adjoint with parts whose messages may be sent again. They hear the verdicts
+//! at times of their own, store themselves whenever the program says so, and are killed at any point: all
+//! of them go on from the newest checkpoint that all have. Whatever the order, a message that is sent
+//! again is received again, one that is not is there to be read, and nobody waits for ever.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::log::{Arena, Call, Item, Items, Links, Outcome, Shape};
+use crate::parts::{Source, RESEND};
+use crate::status::Status;
+use crate::store::settled::Settled;
+use crate::store::tests::{read, written};
+use crate::target::Target;
+use streams::Stream;
+
+const PROCESSES: usize = 3;
+const ROOM: usize = 16;
+
+/// What all processes do, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Do {
+    Begin(i32),
+    End(i32),
+    Replay(i32),
+    ReplayEnd(i32),
+    /// Each sends a message to the next one. Those of a call are the same when it is made again.
+    Exchange(u8),
+    /// What is sent cannot be counted.
+    Uncounted,
+    Checkpoint,
+}
+
+/// One part of the forward sweep.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// It has another one inside, which its replay has again or has not.
+    inner: Option<bool>,
+    /// It is not right-tight.
+    logged: bool,
+    /// Where checkpoints are, by bits.
+    stores: u32,
+}
+
+const OUTER: i32 = 1;
+const INNER: i32 = 2;
+
+fn program(parts: &[Part]) -> Vec<Do> {
+    let mut all = Vec::new();
+    for (n, part) in (0..).zip(parts) {
+        let mut stores = (0..).map(|bit| part.stores >> bit & 1 == 1);
+        let mut add = |what| {
+            all.push(what);
+            all.extend(stores.next().unwrap_or(false).then_some(Do::Checkpoint));
+        };
+        add(Do::Begin(OUTER));
+        add(Do::Exchange(4 * n));
+        if part.inner.is_some() {
+            add(Do::Begin(INNER));
+            add(Do::Exchange(4 * n + 1));
+            add(Do::End(INNER));
+        }
+        if part.logged {
+            add(Do::Uncounted);
+        }
+        add(Do::Exchange(4 * n + 2));
+        add(Do::End(OUTER));
+    }
+    for (n, part) in (0u8..).zip(parts).collect::<Vec<_>>().into_iter().rev() {
+        let mut stores = (16..32).map(|bit| part.stores >> bit & 1 == 1);
+        let mut add = |what| {
+            all.push(what);
+            all.extend(stores.next().unwrap_or(false).then_some(Do::Checkpoint));
+        };
+        add(Do::Replay(OUTER));
+        add(Do::Exchange(4 * n));
+        match part.inner {
+            Some(true) => {
+                add(Do::Begin(INNER));
+                add(Do::Exchange(4 * n + 1));
+                add(Do::End(INNER));
+            }
+            Some(false) => add(Do::Exchange(4 * n + 1)),
+            None => {}
+        }
+        add(Do::Exchange(4 * n + 2));
+        add(Do::ReplayEnd(OUTER));
+        if part.inner.is_some() {
+            add(Do::Replay(INNER));
+            add(Do::Exchange(4 * n + 1));
+            add(Do::ReplayEnd(INNER));
+        }
+    }
+    all
+}
+
+/// What a checkpoint of a process has.
+#[derive(Clone)]
+struct Stored {
+    log: Vec<u8>,
+    settled: Settled,
+}
+
+struct Process {
+    rank: usize,
+    parts: Parts,
+    arena: Arena,
+    resend: Resend,
+    /// How much of the program is done.
+    done: usize,
+    /// What it has told the others and not heard yet: the instance, and the number of the exchange.
+    told: VecDeque<(Subject, u64, u64)>,
+    /// How much it has heard.
+    heard: usize,
+}
+
+/// What has become of a message that a replay has again, by the call and the process that sends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Again {
+    sent: Option<bool>,
+    received: Option<bool>,
+}
+
+struct Job {
+    program: Vec<Do>,
+    all: Vec<Process>,
+    /// By the place of the checkpoint in the program.
+    stored: HashMap<usize, Vec<Option<Stored>>>,
+    /// What each process has told, in its order.
+    told: Vec<Vec<(Report, Subject)>>,
+    /// Of the processes that run now, by the place in the program.
+    again: HashMap<(usize, usize), Again>,
+    run: u64,
+}
+
+fn resend(run: u64) -> Resend {
+    Resend::of(Channel { comm: 0, processes: 3, room: ROOM }, Comms::default(), run)
+}
+
+impl Process {
+    fn new(rank: usize, run: u64) -> Process {
+        Process {
+            rank,
+            parts: Parts::default(),
+            arena: Arena::default(),
+            resend: resend(run),
+            done: 0,
+            told: VecDeque::new(),
+            heard: 0,
+        }
+    }
+
+    /// As `State::go_on` has it.
+    fn resumed(rank: usize, run: u64, done: usize, stored: &Stored) -> Process {
+        let mut own = Process::new(rank, run);
+        let unpacked = read(&stored.log);
+        (own.parts, own.arena, own.done) = (unpacked.parts, unpacked.arena, done);
+        for instance in own.parts.instances.iter_mut() {
+            if unpacked.marked.contains(&instance.number) {
+                instance.mark = Some(own.resend.streams.reopen());
+            }
+        }
+        stored.settled.resume(&mut own.resend, &mut own.parts);
+        own
+    }
+
+    fn streams(&self) -> (Stream, Stream) {
+        let stream = |peer: usize| Stream { comm: 7, peer: (peer % PROCESSES) as u32, tag: 0 };
+        (stream(self.rank + 1), stream(self.rank + PROCESSES - 1))
+    }
+}
+
+/// What a call sends.
+fn value(call: u8, from: usize) -> u8 {
+    call * PROCESSES as u8 + from as u8
+}
+
+impl Job {
+    fn new(program: Vec<Do>) -> Job {
+        let all = (0..PROCESSES).map(|rank| Process::new(rank, 0)).collect();
+        let told = vec![Vec::new(); PROCESSES];
+        let (stored, again) = (HashMap::new(), HashMap::new());
+        Job { program, all, stored, told, again, run: 0 }
+    }
+
+    fn tell_origin(&mut self, rank: usize) {
+        if let Some((report, of)) = self.all[rank].resend.origin() {
+            self.told[rank].push((report, of));
+            self.all[rank].told.push_back((of, u64::MAX, u64::MAX));
+        }
+    }
+
+    /// Hears what all have told. Whether nothing is left to be heard.
+    fn hear(&mut self, rank: usize) -> bool {
+        let own = &mut self.all[rank];
+        while let Some((of, instance, number)) = own.told.front().copied() {
+            if self.told.iter().any(|told| told.len() <= own.heard) {
+                return false;
+            }
+            // As it would travel.
+            let travel = |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
+            let reports = self.told.iter().map(|told| travel(&told[own.heard])).collect();
+            own.told.pop_front();
+            own.heard += 1;
+            match of {
+                Subject::Resumed(_) => own.resend.agree(&mut own.parts, Ok(reports)),
+                _ => {
+                    let names = (instance, number);
+                    own.resend.judge(own.rank as c_int, &mut own.parts, names, Ok(reports));
+                }
+            }
+        }
+        true
+    }
+
+    /// The next step of a process. Whether it could do that.
+    fn step(&mut self, rank: usize) -> bool {
+        let Some(what) = self.program.get(self.all[rank].done).copied() else { return false };
+        if what != Do::Checkpoint && what != Do::Uncounted {
+            // What is outside parts tells nothing.
+            let is_inside = self.all[rank].parts.is_any_open();
+            if is_inside || !matches!(what, Do::Exchange(_)) {
+                self.tell_origin(rank);
+            }
+        }
+        let own = &self.all[rank];
+        let waits = match what {
+            Do::Replay(id) => {
+                !own.told.iter().all(|(of, ..)| matches!(of, Subject::Resumed(_)))
+                    || own.resend.verdicts.is_open() && own.parts.is_closed(id)
+            }
+            Do::Exchange(_) => own.resend.verdicts.is_open() && own.parts.replays_closed(),
+            _ => false,
+        };
+        if waits && !self.hear(rank) {
+            return false;
+        }
+        let own = &mut self.all[rank];
+        match what {
+            Do::Begin(id) => {
+                let is_first = own.parts.source() != Some(Source::Log);
+                own.parts.begin(id, RESEND).unwrap();
+                if is_first {
+                    let mark = own.resend.streams.begin();
+                    own.parts.mark(mark);
+                }
+            }
+            Do::End(id) => {
+                let marked = own.parts.marked();
+                own.parts.end(id).unwrap();
+                if let Some((instance, mark)) = marked {
+                    let (report, of, number) = own.resend.report(id, mark);
+                    own.told.push_back((of, instance, number));
+                    self.told[rank].push((report, of));
+                }
+            }
+            Do::Replay(id) => own.parts.replay_begin(id).unwrap(),
+            Do::ReplayEnd(id) => own.parts.replay_end(id).unwrap(),
+            Do::Exchange(call) => self.exchange(rank, call),
+            Do::Uncounted => own.resend.streams.unknown(),
+            Do::Checkpoint => {
+                let settled = Settled::of(&own.resend, &own.parts);
+                let stored = Stored { log: written(&own.parts), settled };
+                let all = self.stored.entry(own.done).or_insert_with(|| vec![None; PROCESSES]);
+                all[rank] = Some(stored);
+            }
+        }
+        self.all[rank].done += 1;
+        true
+    }
+
+    /// A message to the next process, and one from the one before.
+    fn exchange(&mut self, rank: usize, call: u8) {
+        let own = &mut self.all[rank];
+        let before = (rank + PROCESSES - 1) % PROCESSES;
+        let shape = |name, call: u8| Shape { tag: Some(call.into()), ..Shape::new(Call(name)) };
+        let (send, receive) = (shape("MPI_Send", call), shape("MPI_Recv", call));
+        let (to, from) = own.streams();
+        if own.parts.source() == Some(Source::Mpi) {
+            let link = own.resend.streams.sent(to, true);
+            own.resend.streams.send_done(link, true);
+            own.parts.record(send, Outcome { links: Links::One(link), ..Outcome::of(0) }).unwrap();
+            let mut payload = own.arena.room(1).unwrap();
+            payload.as_bytes_mut()[0] = value(call, before);
+            let link = Some(own.resend.streams.received_at_once(from, true));
+            let item = Item { link, ..Item::new(Status::default(), Target::Nothing, payload) };
+            own.parts
+                .record(receive, Outcome { items: Items::One(item), ..Outcome::of(0) })
+                .unwrap();
+            return;
+        }
+        let done = own.done;
+        let link = own.parts.peek(&send).unwrap().outcome.links.get(0);
+        let sent = own.parts.closed().is_some_and(|closed| closed.sent(link).is_some());
+        own.parts.next(&send).unwrap();
+        let item = &own.parts.peek(&receive).unwrap().outcome.items.as_slice()[0];
+        let link = item.link;
+        let received = own.parts.closed().is_some_and(|closed| closed.received(link).is_some());
+        let at = own.parts.next(&receive).unwrap();
+        if received {
+            // As `State::keep_again`.
+            if own.parts.lacks(at, 0) {
+                let mut payload = own.arena.room(1).unwrap();
+                payload.as_bytes_mut()[0] = value(call, before);
+                own.parts.keep(at, 0, payload);
+            }
+        } else {
+            let item = &own.parts.event(at).unwrap().outcome.items.as_slice()[0];
+            assert_eq!(item.payload.as_bytes(), [value(call, before)], "process {rank} at {done}");
+        }
+        self.again.entry((done, rank)).or_default().sent = Some(sent);
+        self.again.entry((done, before)).or_default().received = Some(received);
+        for message in [(done, rank), (done, before)] {
+            let Again { sent, received } = self.again[&message];
+            if let (Some(sent), Some(received)) = (sent, received) {
+                assert_eq!(sent, received, "the message of process {} at {done}", message.1);
+            }
+        }
+    }
+
+    /// All are killed, and go on.
+    fn restart(&mut self) {
+        let complete = self.stored.iter().filter(|(_, all)| all.iter().all(Option::is_some));
+        let newest = complete.max_by_key(|(place, _)| **place);
+        let newest = newest.map(|(place, all)| (*place, all.clone()));
+        self.run += 1;
+        self.again.clear();
+        self.told = vec![Vec::new(); PROCESSES];
+        let Some((place, all)) = newest else {
+            self.all = (0..PROCESSES).map(|rank| Process::new(rank, self.run)).collect();
+            self.stored.clear();
+            return;
+        };
+        // What lies behind is written again.
+        self.stored.retain(|other, _| *other <= place);
+        let resumed =
+            |(rank, one)| Process::resumed(rank, self.run, place + 1, Option::as_ref(one).unwrap());
+        self.all = (0..).zip(&all).map(resumed).collect();
+    }
+
+    /// Everybody comes to the end.
+    fn finish(&mut self) {
+        let end = self.program.len();
+        while self.all.iter().any(|own| own.done < end) {
+            let moved = (0..PROCESSES).filter(|&rank| self.step(rank)).count();
+            assert!(
+                moved > 0,
+                "all wait at {:?}",
+                self.all.iter().map(|own| own.done).collect::<Vec<_>>()
+            );
+        }
+        for own in &self.all {
+            assert_eq!((own.parts.log().figures().bytes, own.parts.live()), (0, 0));
+            assert!(own.parts.log().is_empty());
+        }
+    }
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Step(usize),
+    Hear(usize),
+    Kill,
+}
+
+fn nexts() -> impl Strategy<Value = Vec<Next>> {
+    let next = prop_oneof![
+        // Some run far ahead of others.
+        40 => (0..PROCESSES, 1..8usize).prop_map(|(rank, times)| (Next::Step(rank), times)),
+        20 => (0..PROCESSES).prop_map(|rank| (Next::Hear(rank), 1)),
+        1 => Just((Next::Kill, 1)),
+    ];
+    let many = prop::collection::vec(next, 0..120);
+    many.prop_map(|many| {
+        let times = |(next, times)| std::iter::repeat_n(next, times);
+        many.into_iter().flat_map(times).collect()
+    })
+}
+
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    let bits = (any::<u32>(), any::<u32>()).prop_map(|(one, other)| one & other);
+    let part = (prop::option::of(any::<bool>()), prop::bool::weighted(0.2), bits)
+        .prop_map(|(inner, logged, stores)| Part { inner, logged, stores });
+    prop::collection::vec(part, 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+
+    /// Catches payloads that are given up by one process before another has heard that they are sent
+    /// again, verdicts that hold for one process that goes on and not for another, and a wait for
+    /// what only comes behind it.
+    #[test]
+    fn whatever_is_heard_when_nothing_is_lost(parts in parts(), nexts in nexts()) {
+        let mut job = Job::new(program(&parts));
+        for next in nexts {
+            match next {
+                Next::Step(rank) => drop(job.step(rank)),
+                Next::Hear(rank) => drop(job.hear(rank)),
+                Next::Kill => job.restart(),
+            }
+        }
+        job.finish();
+    }
+}
+
+/// Runs parts in step, each behind the hearing of the one before.
+fn in_step(job: &mut Job) {
+    while job.all.iter().any(|own| own.done < job.program.len()) {
+        for rank in 0..PROCESSES {
+            job.hear(rank);
+            job.step(rank);
+        }
+    }
+}
+
+/// Catches payloads that nobody ever gives up.
+#[test]
+fn what_all_have_heard_is_given_up() {
+    let part = [Do::Begin(OUTER), Do::Exchange(0), Do::End(OUTER)];
+    let mut job = Job::new(part.repeat(5));
+    in_step(&mut job);
+    for own in &job.all {
+        // The last is not heard, and the last two are not known to be heard by all.
+        assert_eq!(own.parts.log().figures().bytes, 2);
+        assert_eq!(own.resend.dropped, 3);
+    }
+}
+
+/// Catches processes that go on from different places, or from checkpoints of different runs, as if
+/// these were one, and a replay that is refused though nothing of it is sent again.
+#[test]
+fn different_checkpoints_are_said() {
+    let part = |logged: bool| {
+        let inner = if logged { Do::Uncounted } else { Do::Checkpoint };
+        [Do::Begin(OUTER), Do::Exchange(0), inner, Do::End(OUTER), Do::Checkpoint]
+    };
+    let program = [part(true), part(false), part(false)].concat();
+    let place = |nth: usize| 5 * nth + 4;
+    let refusal = |places: [usize; PROCESSES], runs: [u64; PROCESSES]| {
+        let mut job = Job::new(program.clone());
+        in_step(&mut job);
+        let of = |rank: usize| {
+            let mut stored = job.stored[&places[rank]][rank].clone().unwrap();
+            stored.settled.origin.run = runs[rank];
+            Process::resumed(rank, 9, places[rank] + 1, &stored)
+        };
+        let all = (0..PROCESSES).map(of).collect();
+        (job.all, job.told) = (all, vec![Vec::new(); PROCESSES]);
+        (0..PROCESSES).for_each(|rank| job.tell_origin(rank));
+        let refused = |rank| {
+            assert!(job.hear(rank));
+            let begun = job.all[rank].parts.replay_begin(OUTER);
+            begun.err().map(|fault| format!("{fault:?}"))
+        };
+        (0..PROCESSES).map(refused).collect::<Vec<_>>()
+    };
+    assert_eq!(refusal([place(2); 3], [0; 3]), [None, None, None]);
+    let said = refusal([place(2), place(2), place(1)], [0; 3]);
+    let words = ["process 0 goes on", "border 6", "process 2 goes on", "border 4"];
+    for text in said.into_iter().flatten() {
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    }
+    let said = refusal([place(2); 3], [0, 0xabc, 0]);
+    assert!(said.iter().all(|text| text.as_ref().is_some_and(|text| text.contains("run abc"))));
+    // The first part is logged whole: nothing of it depends on the others.
+    assert_eq!(refusal([place(0); 3], [0, 1, 2]), [None, None, None]);
+}

@@ -1,0 +1,62 @@
+//! What has become of messages that are sent again, in a checkpoint.
+
+use super::bytes::{Reader, Result, Writer};
+use super::unpack::count;
+use crate::parts::Parts;
+use crate::resend::verdicts::Origin;
+use crate::resend::Resend;
+
+/// Where a process was among the parts whose messages may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The place that all must go on from.
+    pub origin: Origin,
+    /// For so many exchanges all processes had heard what is sent again.
+    pub settled: u64,
+    /// Bytes that were given up.
+    pub dropped: u64,
+    /// Bytes that were sent again.
+    pub resent: u64,
+}
+
+impl Settled {
+    /// That of a process now.
+    pub fn of(resend: &Resend, parts: &Parts) -> Settled {
+        Settled {
+            origin: resend.verdicts.origin(parts.borders()),
+            settled: resend.verdicts.settled(),
+            dropped: resend.dropped,
+            resent: resend.resent,
+        }
+    }
+
+    /// The process goes on from there with these parts.
+    pub fn resume(self, resend: &mut Resend, parts: &mut Parts) {
+        let Settled { origin, settled, dropped, resent } = self;
+        parts.resume(settled, origin.borders);
+        resend.verdicts.resume(origin, settled);
+        resend.is_resumed = true;
+        (resend.dropped, resend.resent) = (dropped, resent);
+    }
+
+    /// Writes it.
+    pub fn write(self, to: &mut Writer) {
+        let Settled { origin: Origin { run, borders, begun }, settled, dropped, resent } = self;
+        for number in [run, borders, begun, settled, dropped, resent] {
+            to.u64(number);
+        }
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn read(from: &mut Reader<'_>) -> Result<Settled> {
+        let origin = Origin { run: from.u64()?, borders: count(from)?, begun: count(from)? };
+        let [settled, dropped, resent] = [count(from)?, count(from)?, count(from)?];
+        if settled > origin.begun {
+            return Err(format!("{settled} settled exchanges of {}", origin.begun));
+        }
+        Ok(Settled { origin, settled, dropped, resent })
+    }
+}
