@@ -83,10 +83,20 @@ fn every_receive_again() {
     passes(3, "again", "");
 }
 
-/// Catches a part that is taken for right-tight while what is before it waits for what is behind it.
+/// Catches a part that is taken for right-tight while what is before it waits for what is behind it, and
+/// one of which nobody says why nothing is sent again.
 #[test]
 fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
-    passes(2, "upstream", "watchdog=100");
+    let both = [Library::Linked, Library::Preloaded];
+    for (mpi, library) in EVERY_MPI.iter().flat_map(|mpi| both.map(|library| (mpi, library))) {
+        let run = run(mpi, library, 2, "upstream", "watchdog=100");
+        let Some(ended) = run.map(|run| run.succeed()) else { continue };
+        // By one process, once.
+        let said = ended.stderr.lines().filter(|line| line.contains("part 7 is sent again"));
+        let said: Vec<_> = said.collect();
+        let is_why = |line: &&str| line.contains("rank 0") && line.contains("tag 2 before its end");
+        assert!(matches!(&said[..], [line] if is_why(line)), "{}", ended.stderr);
+    }
 }
 
 /// Catches what only odd programs do: calls on nothing, errors of every call that completes requests,

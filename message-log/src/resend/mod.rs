@@ -9,6 +9,7 @@
 //! | [`comms`] | which communicator is which, for all processes |
 //! | [`exchange`] | the reports on their way |
 //! | [`verdicts`] | which of what follows all processes have heard |
+//! | `kept` | why nothing of a part is sent again |
 //! | [`closed`] | which messages of a part this process sends and receives again |
 //!
 //! The first four and `verdicts` are without MPI. What calls do with all this stands in
@@ -17,6 +18,7 @@
 pub mod closed;
 pub mod comms;
 pub mod exchange;
+mod kept;
 pub mod report;
 #[cfg(test)]
 mod restart_tests;
@@ -36,10 +38,12 @@ use std::rc::Rc;
 use crate::mpi::Mpi;
 use crate::parts::Parts;
 use crate::pmpi;
+use crate::refuse;
 use crate::store;
 use closed::Closed;
 use comms::Comms;
 use exchange::{Channel, Exchange, Least};
+use kept::Kept;
 use report::{Report, Subject};
 use spread::Spread;
 use streams::{Link, Streams};
@@ -64,6 +68,7 @@ pub struct Resend {
     /// Messages that were probed for, by their handles, and are not received yet.
     pub matched: HashMap<usize, Link, BuildHasherDefault<Spread>>,
     survey: Survey,
+    kept: Kept,
     under_way: VecDeque<Exchange>,
     /// Which of the exchanges were heard.
     pub verdicts: Verdicts,
@@ -88,7 +93,7 @@ impl Resend {
                     "VELOC_MPI_STREAMS is \"{wanted}\": it must be a number up to {MOST}; {ROOM} is \
                      taken"
                 );
-                crate::refuse::say(mpi, &text);
+                refuse::say(mpi, &text);
                 ROOM
             }
             Err(_) => ROOM,
@@ -125,6 +130,7 @@ impl Resend {
             streams: Streams::default(),
             matched: HashMap::default(),
             survey: Survey::default(),
+            kept: Kept::default(),
             under_way: VecDeque::new(),
             verdicts: Verdicts::new(run),
             is_resumed: false,
@@ -179,34 +185,45 @@ impl Resend {
             let reports = exchange.reports(self.channel.room);
             match exchange.of {
                 Subject::Resumed(_) => self.agree(parts, reports),
-                _ => self.judge(mpi.rank, parts, (exchange.instance, exchange.number), reports),
+                of => {
+                    let ended = (exchange.instance, exchange.number);
+                    let why = self.judge(mpi.rank, parts, ended, reports);
+                    // All come to the same: one says it.
+                    if let (Subject::Part { id, .. }, Some(why), 0) = (of, why, mpi.rank) {
+                        if let Some(text) = self.kept.say(id, &why) {
+                            refuse::say(mpi, &text);
+                        }
+                    }
+                }
             }
         }
     }
 
-    /// What becomes of a part, as the process `rank` hears it.
+    /// What becomes of a part, as the process `rank` hears it. If all of its messages are kept: why.
     fn judge(
         &mut self,
         rank: c_int,
         parts: &mut Parts,
         (instance, number): (u64, u64),
         reports: Result<Vec<(Report, Subject)>, String>,
-    ) {
+    ) -> Option<String> {
         let (verdict, least) = match reports {
             Ok(reports) => (self.survey.judge(&reports), least_heard(&reports)),
             Err(text) => (Verdict::Misused(text), None),
         };
         self.verdicts.hear(number, least);
+        let mut why = None;
         match verdict {
             Verdict::RightTight(closed) => {
                 let own = u32::try_from(rank).unwrap_or(0);
                 let closed = Closed::new(&mut self.streams, own, number, &closed);
                 parts.close(instance, &Rc::new(closed));
             }
-            Verdict::Logged(_) => {}
+            Verdict::Logged(reason) => why = Some(reason),
             Verdict::Misused(text) => parts.spoil(instance, &text),
         }
         self.dropped += parts.settle(self.verdicts.settled());
+        why
     }
 
     /// What becomes of the messages of before, as all processes go on.
