@@ -15,6 +15,7 @@ use crate::store::settled::Settled;
 use crate::store::tests::{read, written};
 use crate::target::Target;
 use streams::Stream;
+use verdicts::Origin;
 
 const PROCESSES: usize = 3;
 const ROOM: usize = 16;
@@ -477,4 +478,22 @@ fn different_checkpoints_are_said() {
     assert!(said.iter().all(|text| text.as_ref().is_some_and(|text| text.contains("run abc"))));
     // The first part is logged whole: nothing of it depends on the others.
     assert_eq!(refusal([place(0); 3], [0, 1, 2]), [None, None, None]);
+}
+
+/// Catches an attempt to go on that has failed elsewhere, and is told to the others.
+#[test]
+fn the_checkpoint_that_was_read_last_is_told() {
+    let mut verdicts = Verdicts::new(5);
+    let origin = |borders| Origin { run: 4, borders, begun: borders / 2 };
+    verdicts.resume(origin(8), 3);
+    verdicts.resume(origin(6), 2);
+    assert_eq!((verdicts.tell(), verdicts.tell()), (Some(origin(6)), None));
+    assert!(verdicts.is_told() && verdicts.is_open());
+    verdicts.agree(Some(2));
+    // Exchanges go on where they were, and those before count as heard.
+    assert_eq!((verdicts.heard(), verdicts.settled(), verdicts.begin()), (3, 2, 3));
+    assert_eq!(verdicts.origin(7), Origin { run: 5, borders: 7, begun: 4 });
+    // Before the first exchange there is nothing to agree on.
+    verdicts.resume(origin(1), 0);
+    assert_eq!((verdicts.tell(), verdicts.is_open()), (None, false));
 }
