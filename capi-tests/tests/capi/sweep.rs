@@ -202,7 +202,8 @@ fn replays_are_compared_with_what_earlier_jobs_have_met() {
             let job = Job::new(&ASYNC.replace("async", mode));
             let run = |more: &str| job.run("sweep", &format!("verify=1 {more}"));
             run(&format!("fail={fail} expect=returned_-1")).succeed();
-            let hashes = names(&job.scratch()).into_iter().filter(|n| n.starts_with("sweep.hashes-"));
+            let hashes =
+                names(&job.scratch()).into_iter().filter(|n| n.starts_with("sweep.hashes-"));
             let hashes: Vec<String> = hashes.collect();
             assert!(hashes.len() > 1, "{hashes:?}");
             run("drift=47 drifted=1 expect=state_47_is_not_what_it_was").succeed();
