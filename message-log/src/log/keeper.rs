@@ -73,7 +73,7 @@ pub struct Kept {
 impl Kept {
     /// A chunk in memory, of which so many bytes are used.
     pub fn new(number: u32, len: usize, memory: Arc<Mapping>) -> Kept {
-        let room = memory.len();
+        let room = memory.size();
         let place = Place { memory: Some(memory), ..Place::default() };
         Kept { number, len, room, place: Mutex::new(place) }
     }
@@ -456,13 +456,15 @@ impl Shared {
         let number = chunk.number;
         let stored = stored.ok_or_else(|| format!("chunk {number} of the log is nowhere"))?;
         let mapping = into.or_else(|| Mapping::map(chunk.room, &self.mapped));
-        let mut mapping = mapping
-            .ok_or_else(|| format!("there is no memory for chunk {number} of the log"))?;
+        let mut mapping =
+            mapping.ok_or_else(|| format!("there is no memory for chunk {number} of the log"))?;
         let bytes = &mut mapping.all_mut()[..chunk.len];
         self.store.give(number, bytes)?;
         match digest(bytes) == stored {
             true => Ok(mapping),
-            false => Err(format!("chunk {number} of the log is not what was stored: it is damaged")),
+            false => {
+                Err(format!("chunk {number} of the log is not what was stored: it is damaged"))
+            }
         }
     }
 }

@@ -75,7 +75,8 @@ mod tests {
         assert_eq!(parse("1048576"), Ok(1 << 20));
         assert_eq!((parse("1024K"), parse("64M")), (Ok(1 << 20), Ok(64 << 20)));
         assert_eq!((parse("3G"), parse("1T")), (Ok(3 << 30), Ok(1 << 40)));
-        for wrong in ["", "M", "-1", "+1G", "1.5G", "64MB", "64m", "MM", "1GG", "0", "1023K", " 1G"] {
+        for wrong in ["", "M", "-1", "+1G", "1.5G", "64MB", "64m", "MM", "1GG", "0", "1023K", " 1G"]
+        {
             let text = parse(wrong).unwrap_err();
             assert!(text.contains(VARIABLE) && text.contains(&format!("\"{wrong}\"")), "{text}");
         }

@@ -303,11 +303,7 @@ impl Payload {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn look<T>(
-        &self,
-        window: &mut Window,
-        body: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, String> {
+    pub fn look<T>(&self, window: &mut Window, body: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
         let Place::Chunk(Part { chunk, at, len }) = &self.0 else { return self.read(body) };
         let away = chunk.sealed().zip(chunk.keeper.as_ref());
         let Some((kept, keeper)) = away.filter(|(kept, _)| kept.is_away()) else {

@@ -108,7 +108,8 @@ impl State {
         let counts = |resend: &crate::resend::Resend| [resend.begun, resend.dropped, resend.resent];
         let head = Head { lineage, resend: self.resend.as_ref().map(counts), ..here(&self.mpi) };
         let numbers = Numbers::new(Predefined::of(&self.mpi), &self.store.comms);
-        let Packed { bytes, lost, chunks } = pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
+        let Packed { bytes, lost, chunks } =
+            pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
         if let Some(call) = lost.filter(|_| !self.store.is_loss_said) {
             self.store.is_loss_said = true;
             refuse::say(

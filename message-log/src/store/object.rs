@@ -115,7 +115,8 @@ unsafe extern "C" fn write_object(
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
-    let nothing = Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 };
+    let nothing =
+        Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 };
     // SAFETY: by the caller's promise.
     let regions = unsafe { all(regions, count) };
     let made = match state::has_no_parts() {

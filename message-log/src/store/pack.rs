@@ -111,7 +111,8 @@ fn homes(parts: &Parts) -> Homes {
     for key in order {
         let Some((chunk, end)) = ends.get(&key) else { continue };
         let source = chunk.source(*end);
-        if source.live() >= WORTH && 2 * source.live() >= source.len() && homes.chunks.len() < MOST {
+        if source.live() >= WORTH && 2 * source.live() >= source.len() && homes.chunks.len() < MOST
+        {
             homes.places.insert(key, homes.chunks.len() as u32);
             homes.chunks.push(source);
         }
@@ -144,7 +145,8 @@ pub fn pack(
     let to = Writer::new(expected)
         .ok_or_else(|| format!("there is no memory for a log of {expected} bytes"))?;
     let (names, closed, window) = (HashMap::new(), HashMap::new(), Window::default());
-    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None, window, homes };
+    let mut packing =
+        Packing { to, mpi, regions, numbers, names, closed, lost: None, window, homes };
     head.write(&mut packing.to);
     Carried::write(&packing.homes.chunks, &mut packing.to)?;
     numbers.write(&mut packing.to);
@@ -278,9 +280,8 @@ impl Packing<'_> {
         }
         let to = &mut self.to;
         let home = item.payload.home();
-        let home = home.and_then(|(chunk, at)| {
-            Some((*self.homes.places.get(&Rc::as_ptr(chunk))?, at as u64))
-        });
+        let home = home
+            .and_then(|(chunk, at)| Some((*self.homes.places.get(&Rc::as_ptr(chunk))?, at as u64)));
         to.flag(home.is_some());
         match home {
             Some((nth, at)) => {
