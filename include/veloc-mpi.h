@@ -82,7 +82,8 @@ extern "C" {
  * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
  * `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
- * or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags
+ * or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags; the environment
+ * variable `VELOC_MPI_LOG_MEMORY`, the memory that the log may have, is no number of bytes
  */
 int VELOC_Part_begin(int id,
                      int flags);

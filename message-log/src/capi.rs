@@ -41,7 +41,8 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
 /// `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
-/// or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags
+/// or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags; the environment
+/// variable `VELOC_MPI_LOG_MEMORY`, the memory that the log may have, is no number of bytes
 #[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {

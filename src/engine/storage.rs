@@ -43,6 +43,10 @@ pub fn write(shared: &Shared) -> Result<()> {
         }
         let result = result.map(|_| ());
         let failure = result.as_ref().err().map(ToString::to_string);
+        if let Some(failure) = failure.as_ref().filter(|_| *job.name == *names::LOG) {
+            // Nothing is lost, and no call of the application's reports it.
+            shared.degrade("log", format!("{failure}: it stays in the host buffer"));
+        }
         let after = shared.step_counted(|state| state.write_done(&job, result));
         match after {
             After::Keep => {}

@@ -249,7 +249,7 @@ impl Arena {
     /// Memory that is not needed any more, unless somebody still has it.
     fn reuse(&mut self, memory: Option<Arc<Mapping>>) {
         let Some(memory) = memory.and_then(Arc::into_inner) else { return };
-        if memory.len() == self.common.chunk {
+        if memory.size() == self.common.chunk {
             self.spare.push(memory);
         }
     }
@@ -270,7 +270,7 @@ impl Arena {
             }
             let ended = keeper.ended();
             if let Some(memory) = self.give_up_one(&[]) {
-                if memory.len() == len {
+                if memory.size() == len {
                     return Some(memory);
                 }
                 continue;
@@ -400,7 +400,7 @@ impl Arena {
                 // Not for one that is read later.
                 let sooner = self.next[..place].to_vec();
                 match self.give_up_one(&sooner) {
-                    Some(given) if given.len() == kept.room => memory = Some(given),
+                    Some(given) if given.size() == kept.room => memory = Some(given),
                     Some(_) => {}
                     None => return,
                 }

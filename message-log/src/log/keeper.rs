@@ -73,7 +73,7 @@ pub struct Kept {
 impl Kept {
     /// A chunk in memory, of which so many bytes are used.
     pub fn new(number: u32, len: usize, memory: Arc<Mapping>) -> Kept {
-        let room = memory.len();
+        let room = memory.size();
         let place = Place { memory: Some(memory), ..Place::default() };
         Kept { number, len, room, place: Mutex::new(place) }
     }

@@ -45,7 +45,7 @@ impl Mapping {
     }
 
     /// How many bytes.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.len
     }
 
