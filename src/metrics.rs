@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::aside;
+use crate::background;
 use crate::trace::Recorder;
 
 /// A way that bytes take from one place to another. A: application, D: device cache, H: host
@@ -151,7 +151,7 @@ impl Metrics {
     /// Counts the application's waiting for `cause` since `since`, here and in the trace, which
     /// therefore agree to the nanosecond.
     pub fn waited(&self, cause: Cause, since: Instant) {
-        if aside::is_here() {
+        if background::is_here() {
             return;
         }
         let time = since.elapsed();

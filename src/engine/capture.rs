@@ -14,7 +14,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
-use crate::aside;
+use crate::background;
 use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, PersistJob, Reserve, Short, State, WaitFor, Writer};
 use crate::error::{Error, Kind, Result};
@@ -57,8 +57,8 @@ impl Drop for Open {
             spool.discard();
         }
         self.shared.catalog.step(|state| state.abort(self.id));
-        // What goes aside is no call of the application's.
-        if !aside::is_here() {
+        // What goes in the background is no call of the application's.
+        if !background::is_here() {
             self.shared.pace.call_ends();
         }
     }
@@ -493,7 +493,7 @@ impl Shared {
     /// How the application waits for room in a tier of files. Nobody else does on its behalf.
     pub(super) fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
         move |short| {
-            if aside::is_here() {
+            if background::is_here() {
                 return false;
             }
             let room = |state: &mut State| state.await_room_in(tier, Writer::Application, short);

@@ -10,7 +10,7 @@ use super::capture::Open;
 use super::place::Place;
 use super::restore::{Owner, Restoring};
 use super::shared::Shared;
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::catalog::state::State;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
@@ -24,7 +24,7 @@ impl Shared {
     /// # Errors
     /// There is no room, in memory or in scratch, and none can come.
     pub fn take_passing(self: &Arc<Shared>, number: i32, bytes: &[u8]) -> Result<()> {
-        let _aside = Aside::begin();
+        let _background = Background::begin();
         let mut open = Open::begin(self, names::LOG, number);
         open.persist = Some(false);
         let place = Place::plain(REGION, bytes.as_ptr(), bytes.len());
@@ -38,7 +38,7 @@ impl Shared {
     /// # Errors
     /// They are not here, or cannot be read.
     pub fn give_passing(&self, number: i32, into: &mut [u8]) -> Result<()> {
-        let _aside = Aside::begin();
+        let _background = Background::begin();
         let missing = || Error::new(Kind::NotFound, "it is not there").within(about_it(number));
         let found = self.catalog.step(|state| {
             let id = state.find(names::LOG, number)?;
@@ -65,7 +65,7 @@ impl Shared {
     /// # Errors
     /// Their file cannot be removed.
     pub fn drop_passing(&self, number: i32) -> Result<()> {
-        let _aside = Aside::begin();
+        let _background = Background::begin();
         self.catalog.step(|state| state.withdraw(names::LOG, number));
         if !self.files.has_scratch() {
             return Ok(());

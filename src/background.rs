@@ -10,25 +10,25 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The calling thread works aside until this is dropped.
+/// The calling thread works in the background until this is dropped.
 #[derive(Debug)]
-pub struct Aside(PhantomData<*const ()>);
+pub struct Background(PhantomData<*const ()>);
 
-impl Aside {
+impl Background {
     /// From here on.
-    pub fn begin() -> Aside {
+    pub fn begin() -> Background {
         DEPTH.with(|depth| depth.set(depth.get() + 1));
-        Aside(PhantomData)
+        Background(PhantomData)
     }
 }
 
-impl Drop for Aside {
+impl Drop for Background {
     fn drop(&mut self) {
         DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
 }
 
-/// Whether the calling thread works aside.
+/// Whether the calling thread works in the background.
 pub fn is_here() -> bool {
     // A thread that is ending does nothing of the kind.
     DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
