@@ -26,7 +26,7 @@ impl Shared {
     }
 
     /// Claims the persistent copy of a checkpoint for this thread, which is to wait for it: no worker
-    /// makes it before the claim is [used](Claim::copy) or given back.
+    /// makes it before the claim is used or given back.
     pub fn claim(&self, id: Id) -> Claim<'_> {
         self.catalog.step(|state| state.claim_persist(id));
         Claim { shared: self, id }
