@@ -210,7 +210,7 @@ program reverse
   what%adjoint_distance = 0
   what%mtbf = 40
   call VELOC_Adjoint_run(what, err)
-  call refused(err, 'write = 0')
+  call refused(err, 'write_cost = 0')
   what%write_cost = 1.5
   what%turn_cost = 3
   call begin()

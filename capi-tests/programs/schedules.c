@@ -78,7 +78,7 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_set_rule(schedule, 4), "rule 4");
     REFUSED(VELOC_Schedule_set_failures(schedule, 0, 1, 1), "mtbf = 0");
     REFUSED(VELOC_Schedule_set_failures(schedule, NAN, 1, 1), "mtbf = NaN");
-    REFUSED(VELOC_Schedule_set_failures(schedule, 1e300, 1e300, 1), "mtbf = 1e300 and write = 1e300");
+    REFUSED(VELOC_Schedule_set_failures(schedule, 1e300, 1e300, 1), "mtbf = 1e300 and write_cost = 1e300");
     REFUSED(VELOC_Schedule_least_distance(schedule, NULL), "NULL");
     REFUSED(VELOC_Schedule_resume(schedule, beyond, 2, -1), "state 101 of slot 1: the states are 0 to 100");
     REFUSED(VELOC_Schedule_resume(schedule, negative, 2, -1), "state -7 of slot 0");
