@@ -14,15 +14,14 @@ impl Files {
             if let Some((of_log, rank)) = names::parse_log(name) {
                 // A process has none yet when it looks, whatever had its number before.
                 let own = of_log.pid == std::process::id();
-                let dead = rank == self.rank && (own || !platform::is_alive(of_log.pid));
+                let dead = rank == self.rank && (own || is_dead(of_log.pid));
                 return dead.then(|| name.to_owned());
             }
             let temporary = names::parse_temporary(name)?;
             let file = temporary.complete;
             let complete = names::parse(checksum::is_of(file).unwrap_or(file))?;
             // Another process may be writing: only a dead one's are leftovers.
-            (complete.rank == self.rank && !platform::is_alive(temporary.pid))
-                .then(|| name.to_owned())
+            (complete.rank == self.rank && is_dead(temporary.pid)).then(|| name.to_owned())
         })?;
         remove_unused(directory, leftovers)?;
         self.remove_routed_leftovers(directory)
@@ -44,13 +43,18 @@ impl Files {
             };
             let leftovers = files::list(folder, |name| {
                 let temporary = names::parse_temporary(name)?;
-                (file.to_str() == Some(temporary.complete) && !platform::is_alive(temporary.pid))
+                (file.to_str() == Some(temporary.complete) && is_dead(temporary.pid))
                     .then(|| name.to_owned())
             })?;
             remove_unused(folder, leftovers)?;
         }
         Ok(())
     }
+}
+
+/// Whether a process writes nothing any more: one that was killed may be there for a while.
+fn is_dead(process: u32) -> bool {
+    !platform::is_alive(process) || platform::is_ending(process)
 }
 
 /// A process of another node or container is not alive here, but its files are in use.
