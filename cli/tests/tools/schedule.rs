@@ -52,7 +52,7 @@ fn large_plans_and_wrong_ones() {
 fn numbers_that_cannot_be() {
     let job = Job::new();
     for (arguments, words) in [
-        ("--steps -4 --slots 3", "'-4' for '--steps <L>': it is a whole number"),
+        ("--steps -4 --slots 3", "'-4' for '--steps <L>': it is negative"),
         ("--steps 9 --slots -1", "'-1' for '--slots <C>'"),
         ("--steps 9 --slots 2.5", "'2.5' for '--slots <C>'"),
         ("--steps 1e30 --slots 3", "'1e30' for '--steps <L>'"),
