@@ -83,9 +83,10 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
     })
 }
 
-/// Begins to replay the last run of a part that is logged and was not replayed: until
-/// `VELOC_Part_replay_end`, calls of MPI send nothing, and give what they gave then. They have to be
-/// the same calls in the same order, with the same communicators, peers, tags and counts.
+/// Begins to replay the last run of a part that is logged, which is one that was not replayed, or the
+/// last one of all with `VELOC_PART_KEEP`: until `VELOC_Part_replay_end`, calls of MPI send nothing, and
+/// give what they gave then. They have to be the same calls in the same order, with the same
+/// communicators, peers, tags and counts.
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
