@@ -220,7 +220,7 @@ impl Source {
 pub struct Window(Option<(u32, Arc<Mapping>)>);
 
 impl Payload {
-    /// Bytes that need no chunk. There are at most [`INLINE`].
+    /// Bytes that need no chunk. There are at most `INLINE`.
     pub fn inline(len: usize) -> Payload {
         match len {
             0 => Payload::default(),
