@@ -101,11 +101,11 @@ fn passing(transfer: Transfer, local: &[u64], remote: &[u64]) -> usize {
     };
     let (local, remote) = (bytes(local), bytes(remote));
     let count = local.len() as libc::c_ulong;
+    let (from, to) = (local.as_ptr(), remote.as_ptr());
     // SAFETY: both lists have `count` members, and the kernel checks their addresses. What is written
     // is memory of the caller, or a byte of the application's that gets the value that it has, while a
     // call of the application's has the use of it.
-    let copied =
-        unsafe { transfer(libc::getpid(), local.as_ptr(), count, remote.as_ptr(), count, 0) };
+    let copied = unsafe { transfer(libc::getpid(), from, count, to, count, 0) };
     usize::try_from(copied).unwrap_or(0)
 }
 

@@ -252,7 +252,7 @@ impl Keeper {
                 }
                 if place.order.is_none() {
                     // The keeper lets it be from here on.
-                    let memory = Arc::new(self.read(chunk, place.stored, into.take())?);
+                    let memory = Arc::new(self.0.read(chunk, place.stored, into.take())?);
                     place.memory = Some(Arc::clone(&memory));
                     return Ok(memory);
                 }
@@ -276,17 +276,8 @@ impl Keeper {
         match (memory, lost) {
             (Some(memory), _) => Ok(memory),
             (None, Some(text)) => Err(text),
-            (None, None) => self.read(chunk, stored, None).map(Arc::new),
+            (None, None) => self.0.read(chunk, stored, None).map(Arc::new),
         }
-    }
-
-    fn read(
-        &self,
-        chunk: &Kept,
-        stored: Option<u64>,
-        into: Option<Mapping>,
-    ) -> Result<Mapping, String> {
-        self.0.read(chunk, stored, into)
     }
 
     /// A chunk is to be in memory, and nowhere else, from here on.

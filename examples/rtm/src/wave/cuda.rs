@@ -297,11 +297,11 @@ impl Cuda {
                 Arg::Word(word) => std::ptr::from_ref(word).cast_mut().cast(),
             })
             .collect();
+        let (launch, stream) = (result::launch_kernel, self.stream.0);
         // SAFETY: each caller passes the arguments that its kernel in `rtm.cu` declares, on
         // buffers of the sizes that the kernel works over; the driver copies the arguments
         // before it returns and does not write to them.
-        let queued =
-            unsafe { result::launch_kernel(function, grid, block, 0, self.stream.0, &mut params) };
+        let queued = unsafe { launch(function, grid, block, 0, stream, &mut params) };
         driver(queued, "launching a kernel")
     }
 
