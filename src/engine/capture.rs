@@ -353,7 +353,10 @@ impl Shared {
                         continue;
                     }
                     if std::mem::replace(&mut retried, true) || !self.catalog.step(State::retry) {
-                        return Err(Some(error));
+                        // The log of messages may be what cannot move on. A file needs no room here.
+                        let crowded = self.catalog.look(State::passing_bytes) > 0;
+                        let refused = crowded && tier == Tier::Host && self.files.has_scratch();
+                        return Err((!refused).then_some(error));
                     }
                 }
             }
@@ -387,7 +390,7 @@ impl Shared {
         got?
     }
 
-    fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+    pub(super) fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
         let result = self.spool(open, places);

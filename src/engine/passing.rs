@@ -2,7 +2,8 @@
 //! way of a checkpoint, through the host buffer to a file in scratch, but is none: it stands under a
 //! name that no application can have ([`names::LOG`]), in files that are removed as temporary ones are,
 //! has neither checksum, parities nor a copy in persistent, is nothing to an heir, and no limit of
-//! versions applies to it. Whoever gives it waits for room, so that is a thread of the giver's own.
+//! versions applies to it. It never has more than half of the host buffer while files do not take it, so
+//! that checkpoints find room whatever becomes of it. Whoever gives it waits for room, so that is a thread of the giver's own.
 
 use std::sync::Arc;
 
@@ -22,13 +23,25 @@ impl Shared {
     /// Takes a copy of these bytes.
     ///
     /// # Errors
-    /// There is no room, in memory or in scratch, and none can come.
+    /// There is no room, in its half of memory or in scratch, and none can come.
     pub fn take_passing(self: &Arc<Shared>, number: i32, bytes: &[u8]) -> Result<()> {
         let _background = Background::begin();
         let mut open = Open::begin(self, names::LOG, number);
         open.persist = Some(false);
         let place = Place::plain(REGION, bytes.as_ptr(), bytes.len());
-        let captured = self.capture_places(&mut open, &[place]);
+        let len = place.len;
+        let captured = match self.catalog.look(|state| state.is_crowded_by_passing(len)) {
+            false => self.capture_places(&mut open, &[place]),
+            true if self.files.has_scratch() => {
+                // What could not be written may be written now.
+                self.catalog.step(State::retry);
+                self.capture_to_file(&mut open, &[place])
+            }
+            true => Err(Error::new(
+                Kind::NoRoom,
+                "it may have half of the host buffer (host_cache_size), and there is no scratch",
+            )),
+        };
         let taken = captured.and_then(|()| self.complete(open));
         taken.map_err(|error| error.within(about_it(number)))
     }
@@ -171,7 +184,7 @@ mod tests {
     #[test]
     fn what_cannot_be_written_stays_in_memory() {
         let folder = tempfile::tempdir().unwrap();
-        let text = "mode = async\nscratch = DIR/s\nhost_cache_size = 2M\n";
+        let text = "mode = async\nscratch = DIR/s\nhost_cache_size = 4M\n";
         let engine = engine(folder.path(), text);
         std::fs::remove_dir(folder.path().join("s")).unwrap();
         let bytes = chunk(0, 1 << 20);
@@ -182,7 +195,7 @@ mod tests {
         }
         assert_eq!(engine.catalog.step(State::take_failure), None);
         assert_eq!(engine.catalog.look(State::unwritten), None);
-        // There is no room, and none will come.
+        // The other half is not for the log.
         let refused = engine.shared().take_passing(2, &bytes).unwrap_err().to_string();
         assert!(refused.contains("chunk 2 of the log of messages"), "{refused}");
         let mut into = vec![0; 1 << 20];
@@ -193,8 +206,10 @@ mod tests {
         engine.shared().take_passing(2, &bytes).unwrap();
         engine.drain().unwrap();
         // So that they are in files alone.
-        engine.shared().take_passing(3, &bytes).unwrap();
-        engine.shared().take_passing(4, &bytes).unwrap();
+        for number in 3..=6 {
+            engine.shared().take_passing(number, &bytes).unwrap();
+            engine.drain().unwrap();
+        }
         std::fs::remove_file(engine.passing_file(0)).unwrap();
         let lost = engine.give_passing(0, &mut into).unwrap_err().to_string();
         assert!(lost.contains("chunk 0 of the log of messages"), "{lost}");
@@ -202,6 +217,44 @@ mod tests {
         let cut = std::fs::read(&path).unwrap();
         std::fs::write(path, &cut[..cut.len() - 1]).unwrap();
         assert!(engine.give_passing(1, &mut into).is_err());
+    }
+
+    /// Catches a log that no file takes and that leaves checkpoints no room, in memory or in files.
+    #[test]
+    fn what_no_file_takes_leaves_checkpoints_their_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "mode = async\nscratch = DIR/s\npersistent = DIR/p\nhost_cache_size = 4M\n";
+        let engine = engine(folder.path(), text);
+        std::fs::remove_dir(folder.path().join("s")).unwrap();
+        let bytes = chunk(0, 1 << 20);
+        let taken = (0..8).filter(|&number| engine.shared().take_passing(number, &bytes).is_ok());
+        assert_eq!(taken.count(), 2);
+        // What fits beside the log, and what does not and goes to persistent alone.
+        for len in [1 << 20, 3 << 20] {
+            let data = chunk(1, len);
+            let mut open = engine.begin("x", len as i32);
+            let place = Place::plain(0, data.as_ptr(), len);
+            engine.capture(&mut open, &[place], Vec::new()).unwrap();
+            engine.commit(open).unwrap();
+        }
+        let mut into = vec![0; 1 << 20];
+        engine.give_passing(1, &mut into).unwrap();
+        assert!(into == bytes);
+    }
+
+    /// The same where there are no files.
+    #[test]
+    fn without_scratch_it_has_half_of_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine =
+            engine(folder.path(), "mode = async\nephemeral = true\nhost_cache_size = 4M\n");
+        let bytes = chunk(0, 1 << 20);
+        engine.shared().take_passing(0, &bytes).unwrap();
+        engine.shared().take_passing(1, &bytes).unwrap();
+        let refused = engine.shared().take_passing(2, &bytes).unwrap_err().to_string();
+        assert!(refused.contains("half of the host buffer"), "{refused}");
+        engine.drop_passing(0).unwrap();
+        engine.shared().take_passing(2, &bytes).unwrap();
     }
 
     /// Catches files that stay for ever when a process was killed, and those of another rank or of a

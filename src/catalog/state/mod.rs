@@ -13,6 +13,7 @@ mod heir;
 mod invariants;
 mod lists;
 mod managed;
+mod passing;
 mod refuge;
 mod removal;
 mod replaced;
