@@ -58,6 +58,12 @@ pub fn at() -> Option<At> {
     }
 }
 
+/// Whether no part is open, and the call that is made now is no other's.
+#[inline(always)]
+pub fn is_outside() -> bool {
+    phase() == OUTSIDE
+}
+
 /// Whether the call that is made now is inside a part, by a quicker look than [`at`].
 #[inline(always)]
 pub fn is_inside() -> bool {

@@ -17,13 +17,32 @@ macro_rules! exports {
             |$at:ident, $call:ident, $real:ident $(($own:ident))?| $body:expr;
         $($rest:tt)*
     ) => {
-        exports! { @one $name($($arg: $type),*) |$call, $real $(($own))?| {
-            let Some($at) = crate::state::at() else { return $real($($own)?) };
-            // SAFETY: the application's own arguments, as MPI says of the function.
-            #[allow(unused_unsafe)] // Not all calls need it.
-            unsafe {
-                $body
+        exports! { @symbol $name($($arg: $type),*) {
+            // What parts need is a function of its own: outside them none of it costs anything.
+            #[inline(never)]
+            #[allow(clippy::too_many_arguments)] // As MPI has it.
+            unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
+                exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
+                    let Some($at) = crate::state::at() else { return $real($($own)?) };
+                    // SAFETY: the application's own arguments, as MPI says of the function.
+                    #[allow(unused_unsafe)] // Not all calls need it.
+                    unsafe {
+                        $body
+                    }
+                } }
             }
+            if !crate::state::is_outside() {
+                // SAFETY: this function's own arguments.
+                return unsafe { otherwise($($arg),*) };
+            }
+            exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
+                let $at = crate::inside::At::Outside;
+                // SAFETY: the application's own arguments, as MPI says of the function.
+                #[allow(unused_unsafe)] // Not all calls need it.
+                unsafe {
+                    $body
+                }
+            } }
         } }
         exports! { $($rest)* }
     };
@@ -32,22 +51,28 @@ macro_rules! exports {
             inside |$call:ident, $real:ident $(($own:ident))?| $body:expr;
         $($rest:tt)*
     ) => {
-        exports! { @one $name($($arg: $type),*) |$call, $real $(($own))?| {
-            if !crate::state::is_inside() {
-                return $real($($own)?);
-            }
-            // SAFETY: the application's own arguments, as MPI says of the function.
-            #[allow(unused_unsafe)] // Not all calls need it.
-            unsafe {
-                $body
-            }
+        exports! { @symbol $name($($arg: $type),*) {
+            exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
+                if !crate::state::is_inside() {
+                    return $real($($own)?);
+                }
+                // SAFETY: the application's own arguments, as MPI says of the function.
+                #[allow(unused_unsafe)] // Not all calls need it.
+                unsafe {
+                    $body
+                }
+            } }
         } }
         exports! { $($rest)* }
     };
     (
-        @one $name:ident($($arg:ident: $type:ty),*)
-            |$call:ident, $real:ident $(($own:ident))?| $body:block
+        @one $name:ident($($arg:ident: $type:ty),*) |$call:ident, $real:ident| $body:block
     ) => {
+        exports! { @symbol $name($($arg: $type),*) {
+            exports! { @passing $name($($arg: $type),*) |$call, $real| $body }
+        } }
+    };
+    (@symbol $name:ident($($arg:ident: $type:ty),*) $body:block) => {
         #[doc = concat!("`", stringify!($name), "`, as MPI has it.")]
         ///
         /// # Safety
@@ -59,18 +84,24 @@ macro_rules! exports {
         pub unsafe extern "C" fn $name($($arg: $type),*) -> std::ffi::c_int {
             static FUNCTION: crate::pmpi::Function =
                 crate::pmpi::Function::named(concat!("P", stringify!($name), "\0"));
-            // SAFETY: MPI declares the function of that name like this; handles are in registers or
-            // slots as wide as a pointer, of which it reads what it needs.
-            let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
-                unsafe { std::mem::transmute(FUNCTION.get()) };
-            let $call = crate::log::Call(stringify!($name));
-            let Some(function) = function else { return crate::refuse::lacking($call) };
-            // SAFETY: the application's own call, passed on, with a place of ours for what it
-            // ignores.
-            let $real = |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
             $body
         }
     };
+    (
+        @passing $name:ident($($arg:ident: $type:ty),*)
+            |$call:ident, $real:ident $(($own:ident))?| $body:block
+    ) => {{
+        // SAFETY: MPI declares the function of that name like this; handles are in registers or
+        // slots as wide as a pointer, of which it reads what it needs.
+        let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
+            unsafe { std::mem::transmute(FUNCTION.get()) };
+        let $call = crate::log::Call(stringify!($name));
+        let Some(function) = function else { return crate::refuse::lacking($call) };
+        // SAFETY: the application's own call, passed on, with a place of ours for what it
+        // ignores.
+        let $real = move |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
+        $body
+    }};
 }
 
 pub mod collectives;

@@ -101,7 +101,7 @@ impl State {
     }
 
     /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
-    #[inline]
+    #[inline(always)]
     pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
         self.resend.as_ref()?;
         if message.peer == self.mpi.numbers.proc_null {
@@ -132,7 +132,7 @@ impl State {
     }
 
     /// A receive is posted.
-    #[inline]
+    #[inline(always)]
     pub fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
         self.resend.as_ref()?;
         let numbers = self.mpi.numbers;
@@ -280,7 +280,7 @@ impl State {
     }
 
     /// What a request counts when it is done, with this status and as this code says.
-    #[inline]
+    #[inline(always)]
     pub fn is_done(
         &mut self,
         counted: &Counted,

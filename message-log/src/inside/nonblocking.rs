@@ -27,24 +27,34 @@ pub unsafe fn send(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    let counted = |state: &mut State| match state.sends(message, true) {
-        Some(link) => Counted::Send { link, is_buffered: is_buffered(call.0) },
-        None => Counted::Nothing,
-    };
     if at == At::Outside {
         let body = |state: &mut State| {
-            let counted = counted(state);
+            let counted = state.counts_send(call, message);
             // SAFETY: by the caller's promise.
             unsafe { state.starting_outside(call, message, counted, false, request, real) }
         };
         // SAFETY: no part is open.
         return unsafe { outside(body) };
     }
+    // SAFETY: by the caller's promise.
+    unsafe { send_inside(call, *message, request, real) }
+}
+
+/// # Safety
+/// As for [`send`].
+#[inline(never)]
+unsafe fn send_inside(
+    call: Call,
+    message: Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     with(|state| {
+        let message = &message;
         let shape = message.shape(call, state);
         let route = state.sends_again(&shape);
         let counted = match state.source() {
-            Source::Mpi => counted(state),
+            Source::Mpi => state.counts_send(call, message),
             Source::Log => Counted::Nothing,
         };
         // SAFETY: by the caller's promise.
@@ -68,13 +78,9 @@ pub unsafe fn recv(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    let counted = |state: &mut State| {
-        let posted = state.posts(message, true);
-        posted.map_or(Counted::Nothing, Counted::Receive)
-    };
     if at == At::Outside {
         let body = |state: &mut State| {
-            let counted = counted(state);
+            let counted = state.counts_receive(message);
             let is_message = message.peer != state.mpi.numbers.proc_null;
             // SAFETY: by the caller's promise.
             unsafe { state.starting_outside(call, message, counted, is_message, request, real) }
@@ -82,12 +88,26 @@ pub unsafe fn recv(
         // SAFETY: no part is open.
         return unsafe { outside(body) };
     }
+    // SAFETY: by the caller's promise.
+    unsafe { recv_inside(call, *message, request, real) }
+}
+
+/// # Safety
+/// As for [`recv`].
+#[inline(never)]
+unsafe fn recv_inside(
+    call: Call,
+    message: Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     with(|state| {
+        let message = &message;
         let is_message = message.peer != state.mpi.numbers.proc_null;
         let shape = message.shape(call, state);
         let route = state.posts_again(&shape);
         let counted = match state.source() {
-            Source::Mpi => counted(state),
+            Source::Mpi => state.counts_receive(message),
             Source::Log => Counted::Nothing,
         };
         // SAFETY: by the caller's promise.
@@ -156,6 +176,19 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
 }
 
 impl State {
+    #[inline(always)]
+    fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
+        match self.sends(message, true) {
+            Some(link) => Counted::Send { link, is_buffered: is_buffered(call.0) },
+            None => Counted::Nothing,
+        }
+    }
+
+    #[inline(always)]
+    fn counts_receive(&mut self, message: &Message) -> Counted {
+        self.posts(message, true).map_or(Counted::Nothing, Counted::Receive)
+    }
+
     /// A send or a receive that begins outside parts, and has to be known when it is done.
     ///
     /// # Safety
@@ -184,7 +217,7 @@ impl State {
     ///
     /// # Safety
     /// A handle is at `request`.
-    #[inline]
+    #[inline(always)]
     unsafe fn begun_outside(
         &mut self,
         call: Call,

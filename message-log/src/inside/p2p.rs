@@ -85,7 +85,7 @@ impl Message {
 pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
     if at == At::Inside {
         // SAFETY: by the caller's promise.
-        return unsafe { send_inside(call, message, real) };
+        return unsafe { send_inside(call, *message, real) };
     }
     // SAFETY: no part is open.
     unsafe { outside(|state| sent(state, call, message, real).0) }
@@ -93,7 +93,9 @@ pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() ->
 
 /// # Safety
 /// As for [`send`].
-unsafe fn send_inside(call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+#[inline(never)]
+unsafe fn send_inside(call: Call, message: Message, real: impl FnOnce() -> c_int) -> c_int {
+    let message = &message;
     with(|state| {
         let shape = message.shape(call, state);
         if state.source() == Source::Log {
@@ -149,10 +151,23 @@ pub unsafe fn recv(
         // SAFETY: no part is open; and by the caller's promise.
         return unsafe { outside(|state| received_outside(state, message, status, real)) };
     }
+    // SAFETY: by the caller's promise.
+    unsafe { recv_inside(call, *message, status, real) }
+}
+
+/// # Safety
+/// As for [`recv`].
+#[inline(never)]
+unsafe fn recv_inside(
+    call: Call,
+    message: Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
         // SAFETY: by the caller's promise.
-        unsafe { received(state, shape, message, Arrival::Message(message), status, real) }
+        unsafe { received(state, shape, &message, Arrival::Message(&message), status, real) }
     })
 }
 

@@ -35,13 +35,21 @@ pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_in
         // SAFETY: no part is open; and by the caller's promise.
         return unsafe { super::outside(|state| outside::complete(state, call, real)) };
     }
+    // SAFETY: by the caller's promise.
+    unsafe { complete_inside(*call, real) }
+}
+
+/// # Safety
+/// As for [`complete`].
+#[inline(never)]
+unsafe fn complete_inside(call: Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     with(|state| {
         let shape = Shape::of_requests(call.call, i64::from(call.count));
         match state.source() {
             // SAFETY: by the caller's promise.
-            Source::Mpi => unsafe { record::record(state, shape, call, real) },
+            Source::Mpi => unsafe { record::record(state, shape, &call, real) },
             // SAFETY: as above.
-            Source::Log => unsafe { replay::replay(state, shape, call) },
+            Source::Log => unsafe { replay::replay(state, shape, &call) },
         }
     })
 }

@@ -31,7 +31,7 @@ pub(super) unsafe fn complete(
     unsafe {
         match plain_one(state, call) {
             Some((place, counted)) => plain_outside(state, call, place, &counted, real),
-            None => all_outside(state, call, real),
+            None => all_outside(state, *call, real),
         }
     }
 }
@@ -77,9 +77,10 @@ unsafe fn plain_outside(
 #[inline(never)]
 unsafe fn all_outside(
     state: &mut State,
-    call: &Completion,
+    call: Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
+    let call = &call;
     // SAFETY: by the caller's promise.
     let Ok(before) = (unsafe { Handles::read(state, call) }) else {
         return places::refuse(state, call);
