@@ -157,7 +157,7 @@ impl State {
 
     /// A posted receive is done, with this status, which is looked at if the receive does not name a
     /// stream.
-    #[inline]
+    #[inline(always)]
     pub fn arrives(&mut self, posted: &Posted, status: Option<&Status>) -> Option<Link> {
         let (mut stream, mut again) = (None, posted.again);
         if posted.ticket.is_any() {

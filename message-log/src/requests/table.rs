@@ -64,7 +64,7 @@ impl Requests {
     /// # Errors
     /// There is no memory: the request is not known, as [`has_overlooked`](Self::has_overlooked) says
     /// from then on.
-    #[inline]
+    #[inline(always)]
     pub fn insert_plain(
         &mut self,
         handle: usize,
@@ -144,7 +144,7 @@ impl Requests {
     }
 
     /// A plain request is gone.
-    #[inline]
+    #[inline(always)]
     pub fn remove_at(&mut self, place: Place) {
         if let Slot::Plain(_) = self.entries[place.0].slot {
             self.plain -= 1;
@@ -296,7 +296,7 @@ impl Requests {
     }
 
     /// The place of a handle, which is taken from now on.
-    #[inline]
+    #[inline(always)]
     fn place_for(&mut self, handle: usize) -> Result<usize, NoMemory> {
         if 2 * self.taken >= self.entries.len() {
             self.grow()?;
@@ -335,7 +335,7 @@ impl Requests {
     }
 
     /// Frees a place, and moves those behind it that would not be found any more.
-    #[inline]
+    #[inline(always)]
     fn close(&mut self, hole: usize) {
         self.taken -= 1;
         let behind = (hole + 1) & (self.entries.len() - 1);

@@ -58,12 +58,14 @@ pub(super) struct Side<K> {
     index: Index,
     pub(super) counters: Vec<Counter<K>>,
     nowhere: Counter<K>,
+    /// There was no memory for a key.
+    pub(super) lacks_some: bool,
 }
 
 impl<K: Default> Default for Side<K> {
     fn default() -> Side<K> {
         let nowhere = Counter::new(K::default());
-        Side { index: Index::default(), counters: Vec::new(), nowhere }
+        Side { index: Index::default(), counters: Vec::new(), nowhere, lacks_some: false }
     }
 }
 
@@ -72,10 +74,17 @@ impl<K: Key> Side<K> {
     #[inline]
     pub(super) fn place(&mut self, key: K) -> u32 {
         let found = self.index.find(&key, |place| &self.counters[place as usize].key);
-        found.unwrap_or_else(|| self.add(key).unwrap_or(NOWHERE))
+        found.unwrap_or_else(|| self.place_new(key))
     }
 
     #[cold]
+    fn place_new(&mut self, key: K) -> u32 {
+        self.add(key).unwrap_or_else(|NoMemory| {
+            self.lacks_some = true;
+            NOWHERE
+        })
+    }
+
     fn add(&mut self, key: K) -> Result<u32, NoMemory> {
         let place = self.counters.len() as u32;
         memory::push(&mut self.counters, Counter::new(key))?;

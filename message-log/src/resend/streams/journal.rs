@@ -42,13 +42,25 @@ impl Mark {
 }
 
 impl Streams {
-    #[inline]
+    #[inline(always)]
     pub(super) fn note(&mut self, table: Table, place: u32, before: Counts, posted: Order) {
-        self.is_miscounted |= place == NOWHERE;
-        if self.open > 0 && place != NOWHERE {
-            let change = Change { table, place, before, posted };
+        if self.open > 0 {
+            self.note_change(Change { table, place, before, posted });
+        }
+    }
+
+    #[inline(never)]
+    fn note_change(&mut self, change: Change) {
+        if change.place != NOWHERE {
             self.is_miscounted |= memory::push(&mut self.journal, change).is_err();
         }
+    }
+
+    /// Whether a count is wrong.
+    fn is_miscounted(&self) -> bool {
+        let lacks =
+            [self.outgoing.lacks_some, self.incoming.lacks_some, self.collective.lacks_some];
+        self.is_miscounted || lacks.contains(&true)
     }
 
     /// A part begins whose messages may be sent again.
@@ -87,7 +99,7 @@ impl Streams {
         });
         let mut report = Report {
             needed: entries.len() as u64,
-            is_known: self.unknown == mark.unknown && !self.is_miscounted,
+            is_known: self.unknown == mark.unknown && !self.is_miscounted(),
             ..Report::default()
         };
         if entries.len() <= room {

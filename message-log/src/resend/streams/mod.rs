@@ -53,7 +53,7 @@ pub struct Streams {
 
 impl Streams {
     /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
         let counter = self.outgoing.at_mut(place);

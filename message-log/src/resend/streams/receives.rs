@@ -24,7 +24,7 @@ const ANY: u32 = u32::MAX;
 
 impl Streams {
     /// A receive is posted.
-    #[inline]
+    #[inline(always)]
     pub fn posted(&mut self, pattern: Pattern) -> Ticket {
         self.tickets += 1;
         let order = self.tickets;
@@ -55,7 +55,7 @@ impl Streams {
 
     /// A posted receive has got a message. `again`: it can be received again, as far as the kind of
     /// call goes. `stream`: which one it is of, if the receive does not say so.
-    #[inline]
+    #[inline(always)]
     pub fn received(
         &mut self,
         ticket: Ticket,
@@ -120,7 +120,7 @@ impl Streams {
 
     /// A receive that names its stream is done: how many of these were posted before it and wait
     /// still, and whether it waited.
-    #[inline]
+    #[inline(always)]
     fn no_longer_waits(&mut self, ticket: Ticket) -> (u64, bool) {
         let waiting = &mut self.incoming.at_mut(ticket.place).waiting;
         // Most are done in their order.
@@ -138,7 +138,7 @@ impl Streams {
     /// A message of the stream at `place` has come. Of the receives that name the stream,
     /// `before_it` were posted before its own and wait still; `counted`: its own is one of those that
     /// name it.
-    #[inline]
+    #[inline(always)]
     fn arrived(
         &mut self,
         order: Order,
