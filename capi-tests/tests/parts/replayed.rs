@@ -83,6 +83,13 @@ fn every_receive_again() {
     passes(3, "again", "");
 }
 
+/// Catches a message that one process sends or receives again and the other does not, as it begins in a
+/// part inside the one that is replayed and ends behind that.
+#[test]
+fn parts_replayed_within_others() {
+    passes(2, "within", "watchdog=100");
+}
+
 /// Catches a part that is taken for right-tight while what is before it waits for what is behind it, and
 /// one of which nobody says why nothing is sent again.
 #[test]
