@@ -156,6 +156,43 @@ static void own_and_large(void)
     saw_from();
 }
 
+/* All send before they receive, and a buffered send waits for nobody, however long its message is. */
+static void buffered(void)
+{
+    enum { LARGE = 300000, ROOM = LARGE * sizeof(int) + MPI_BSEND_OVERHEAD + 1024 };
+    static int large[2][LARGE];
+    static char room[ROOM];
+    MPI_Request request;
+    MPI_Status status;
+    void *detached;
+    int size, kind, i;
+    for (kind = 0; kind < 3; kind++) {
+        for (i = 0; i < LARGE; i++) {
+            large[0][i] = kind + rank * LARGE + i;
+            large[1][i] = -1;
+        }
+        MPI(MPI_Buffer_attach(room, ROOM));
+        switch (kind) {
+        case 0: MPI(MPI_Bsend(large[0], LARGE, MPI_INT, right, kind, MPI_COMM_WORLD)); break;
+        case 1:
+            MPI(MPI_Ibsend(large[0], LARGE, MPI_INT, right, kind, MPI_COMM_WORLD, &request));
+            MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            break;
+        case 2:
+            MPI(MPI_Bsend_init(large[0], LARGE, MPI_INT, right, kind, MPI_COMM_WORLD, &request));
+            MPI(MPI_Start(&request));
+            MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            MPI(MPI_Request_free(&request));
+            break;
+        }
+        memset(large[0], 0, sizeof large[0]);
+        MPI(MPI_Recv(large[1], LARGE, MPI_INT, left, kind, MPI_COMM_WORLD, &status));
+        saw_status(&status);
+        saw(large[1], sizeof large[1]);
+        MPI(MPI_Buffer_detach(&detached, &size));
+    }
+}
+
 static void truncated(void)
 {
     MPI_Request requests[2];
@@ -318,6 +355,7 @@ static const struct corner corners[] = {
     {"empty_messages", empty_messages, run_and_replay},
     {"ignored_statuses", ignored_statuses, run_and_replay},
     {"own_and_large", own_and_large, run_and_replay},
+    {"buffered", buffered, run_and_replay},
     {"truncated", truncated, run_and_replay},
     {"types", types, run_and_replay},
     {"newer_calls", newer_calls, run_and_replay},

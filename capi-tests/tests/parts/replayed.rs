@@ -69,11 +69,12 @@ fn bytes() {
     passes(3, "bytes", "");
 }
 
-/// Catches statuses, errors and elements of unusual messages that are others in the replay.
+/// Catches statuses, errors and elements of unusual messages that are others in the replay, and buffered
+/// sends that wait in it.
 #[test]
 fn exchanges_of_every_kind() {
     passes(3, "exchanges", "");
-    passes(3, "exchanges", "resend=1");
+    passes(3, "exchanges", "resend=1 watchdog=100");
 }
 
 /// Catches messages of persistent requests and matched receives that are logged without need, that are

@@ -27,9 +27,12 @@ pub unsafe fn send(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    let counted = |state: &mut State| match state.sends(message, true) {
-        Some(link) => Counted::Send { link, is_buffered: is_buffered(call.0) },
-        None => Counted::Nothing,
+    let counted = |state: &mut State| {
+        let is_buffered = is_buffered(call.0);
+        match state.sends(message, !is_buffered) {
+            Some(link) => Counted::Send { link, is_buffered },
+            None => Counted::Nothing,
+        }
     };
     if at == At::Outside {
         let body = |state: &mut State| {
