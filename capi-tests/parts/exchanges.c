@@ -204,6 +204,14 @@ static void truncated(void)
     CHECK(code != MPI_SUCCESS);
     MPI(MPI_Error_class(code, &class));
     EQUAL(class, MPI_ERR_TRUNCATE);
+    /* The status says whose it is; its error is of calls on several requests alone. */
+    memset(statuses, -1, sizeof statuses);
+    MPI(MPI_Send(to, LENGTH, MPI_INT, right, 4, MPI_COMM_WORLD));
+    CHECK(MPI_Recv(from, 2, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &statuses[0])
+          != MPI_SUCCESS);
+    EQUAL(statuses[0].MPI_SOURCE, left);
+    EQUAL(statuses[0].MPI_TAG, 4);
+    EQUAL(statuses[0].MPI_ERROR, -1);
     MPI(MPI_Irecv(from, LENGTH, MPI_INT, left, 2, MPI_COMM_WORLD, &requests[0]));
     MPI(MPI_Irecv(from + LENGTH, 2, MPI_INT, left, 3, MPI_COMM_WORLD, &requests[1]));
     MPI(MPI_Send(to, LENGTH, MPI_INT, right, 2, MPI_COMM_WORLD));
