@@ -237,6 +237,26 @@ static void types(void)
     MPI(MPI_Type_free(&none));
 }
 
+/* Blocks that lie before the buffer's address. */
+static void places_before(void)
+{
+    MPI_Datatype kinds[8];
+    int counts[8], places[8], none[8] = {0}, i;
+    for (i = 0; i < ranks; i++) {
+        counts[i] = 1;
+        places[i] = -2 * i;
+        kinds[i] = MPI_INT;
+    }
+    prepare(1);
+    MPI(MPI_Allgatherv(to, 1, MPI_INT, from + 20, counts, places, MPI_INT, MPI_COMM_WORLD));
+    saw_from();
+    for (i = 0; i < ranks; i++)
+        places[i] *= (int)sizeof(int);
+    prepare(2);
+    MPI(MPI_Alltoallw(to, counts, none, kinds, from + 19, counts, places, kinds, MPI_COMM_WORLD));
+    saw_from();
+}
+
 /* To oneself, in every way. */
 static void to_oneself(void)
 {
@@ -597,6 +617,7 @@ static const struct corner corners[] = {
     {"truncated", truncated, run_and_replay},
     {"wrong_arguments", wrong_arguments, run_and_replay},
     {"types", types, run_and_replay},
+    {"places_before", places_before, run_and_replay},
     {"to_oneself", to_oneself, run_and_replay},
     {"handlers", handlers, run_and_replay},
     {"cancelled_and_freed", cancelled_and_freed, run_and_replay},
