@@ -431,6 +431,53 @@ static void attributes(void)
     MPI(MPI_Comm_free_keyval(&key));
 }
 
+/* Types that are freed with an attribute, and whose handles other types get. */
+static MPI_Datatype pair, spread;
+
+static int delete_pair(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    MPI(MPI_Type_free(&pair));
+    CHECK(pair == MPI_DATATYPE_NULL);
+    return MPI_SUCCESS;
+}
+
+static void receive_pairs(void)
+{
+    prepare(1);
+    MPI(MPI_Sendrecv(to, 1, pair, right, 1, from, 1, pair, left, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE));
+    saw_from();
+}
+
+static void receive_spread(void)
+{
+    prepare(2);
+    MPI(MPI_Sendrecv(to, 3, MPI_INT, right, 1, from + 5, 1, spread, left, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE));
+    saw_from();
+}
+
+static void freed_with_attributes(void (*body)(void))
+{
+    MPI_Comm copy;
+    int key;
+    (void)body;
+    MPI(MPI_Type_contiguous(2, MPI_INT, &pair));
+    MPI(MPI_Type_commit(&pair));
+    MPI(MPI_Comm_dup(MPI_COMM_SELF, &copy));
+    MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_pair, &key, NULL));
+    MPI(MPI_Comm_set_attr(copy, key, to));
+    run_and_replay(receive_pairs);
+    MPI(MPI_Comm_free(&copy));
+    MPI(MPI_Comm_free_keyval(&key));
+    CHECK(pair == MPI_DATATYPE_NULL);
+    MPI(MPI_Type_vector(3, 1, 2, MPI_INT, &spread));
+    MPI(MPI_Type_commit(&spread));
+    run_and_replay(receive_spread);
+    MPI(MPI_Type_free(&spread));
+}
+
 /* A part inside itself, and ids of every kind. */
 static int depth_of(int depth, int values[])
 {
@@ -624,6 +671,7 @@ static const struct corner corners[] = {
     {"given_up", given_up, run_and_replay},
     {"between_groups", between_groups, run_and_replay},
     {"attributes", attributes, run_and_replay},
+    {"freed_with_attributes", NULL, freed_with_attributes},
     {"recursion", NULL, recursion},
     {"kept", NULL, kept},
     {"polls", NULL, polls},

@@ -7,6 +7,7 @@
 pub mod again;
 pub mod collective;
 pub mod completion;
+pub mod later;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
