@@ -156,6 +156,43 @@ static void own_and_large(void)
     saw_from();
 }
 
+/* All send before they receive, and a buffered send waits for nobody, however long its message is. */
+static void buffered(void)
+{
+    enum { LARGE = 300000, ROOM = LARGE * sizeof(int) + MPI_BSEND_OVERHEAD + 1024 };
+    static int large[2][LARGE];
+    static char room[ROOM];
+    MPI_Request request;
+    MPI_Status status;
+    void *detached;
+    int size, kind, i;
+    for (kind = 0; kind < 3; kind++) {
+        for (i = 0; i < LARGE; i++) {
+            large[0][i] = kind + rank * LARGE + i;
+            large[1][i] = -1;
+        }
+        MPI(MPI_Buffer_attach(room, ROOM));
+        switch (kind) {
+        case 0: MPI(MPI_Bsend(large[0], LARGE, MPI_INT, right, kind, MPI_COMM_WORLD)); break;
+        case 1:
+            MPI(MPI_Ibsend(large[0], LARGE, MPI_INT, right, kind, MPI_COMM_WORLD, &request));
+            MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            break;
+        case 2:
+            MPI(MPI_Bsend_init(large[0], LARGE, MPI_INT, right, kind, MPI_COMM_WORLD, &request));
+            MPI(MPI_Start(&request));
+            MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            MPI(MPI_Request_free(&request));
+            break;
+        }
+        memset(large[0], 0, sizeof large[0]);
+        MPI(MPI_Recv(large[1], LARGE, MPI_INT, left, kind, MPI_COMM_WORLD, &status));
+        saw_status(&status);
+        saw(large[1], sizeof large[1]);
+        MPI(MPI_Buffer_detach(&detached, &size));
+    }
+}
+
 static void truncated(void)
 {
     MPI_Request requests[2];
@@ -167,6 +204,14 @@ static void truncated(void)
     CHECK(code != MPI_SUCCESS);
     MPI(MPI_Error_class(code, &class));
     EQUAL(class, MPI_ERR_TRUNCATE);
+    /* The status says whose it is; its error is of calls on several requests alone. */
+    memset(statuses, -1, sizeof statuses);
+    MPI(MPI_Send(to, LENGTH, MPI_INT, right, 4, MPI_COMM_WORLD));
+    CHECK(MPI_Recv(from, 2, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &statuses[0])
+          != MPI_SUCCESS);
+    EQUAL(statuses[0].MPI_SOURCE, left);
+    EQUAL(statuses[0].MPI_TAG, 4);
+    EQUAL(statuses[0].MPI_ERROR, -1);
     MPI(MPI_Irecv(from, LENGTH, MPI_INT, left, 2, MPI_COMM_WORLD, &requests[0]));
     MPI(MPI_Irecv(from + LENGTH, 2, MPI_INT, left, 3, MPI_COMM_WORLD, &requests[1]));
     MPI(MPI_Send(to, LENGTH, MPI_INT, right, 2, MPI_COMM_WORLD));
@@ -318,6 +363,7 @@ static const struct corner corners[] = {
     {"empty_messages", empty_messages, run_and_replay},
     {"ignored_statuses", ignored_statuses, run_and_replay},
     {"own_and_large", own_and_large, run_and_replay},
+    {"buffered", buffered, run_and_replay},
     {"truncated", truncated, run_and_replay},
     {"types", types, run_and_replay},
     {"newer_calls", newer_calls, run_and_replay},

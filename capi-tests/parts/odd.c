@@ -237,6 +237,26 @@ static void types(void)
     MPI(MPI_Type_free(&none));
 }
 
+/* Blocks that lie before the buffer's address. */
+static void places_before(void)
+{
+    MPI_Datatype kinds[8];
+    int counts[8], places[8], none[8] = {0}, i;
+    for (i = 0; i < ranks; i++) {
+        counts[i] = 1;
+        places[i] = -2 * i;
+        kinds[i] = MPI_INT;
+    }
+    prepare(1);
+    MPI(MPI_Allgatherv(to, 1, MPI_INT, from + 20, counts, places, MPI_INT, MPI_COMM_WORLD));
+    saw_from();
+    for (i = 0; i < ranks; i++)
+        places[i] *= (int)sizeof(int);
+    prepare(2);
+    MPI(MPI_Alltoallw(to, counts, none, kinds, from + 19, counts, places, kinds, MPI_COMM_WORLD));
+    saw_from();
+}
+
 /* To oneself, in every way. */
 static void to_oneself(void)
 {
@@ -409,6 +429,53 @@ static void attributes(void)
     }
     MPI(MPI_Comm_delete_attr(MPI_COMM_WORLD, key));
     MPI(MPI_Comm_free_keyval(&key));
+}
+
+/* Types that are freed with an attribute, and whose handles other types get. */
+static MPI_Datatype pair, spread;
+
+static int delete_pair(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    MPI(MPI_Type_free(&pair));
+    CHECK(pair == MPI_DATATYPE_NULL);
+    return MPI_SUCCESS;
+}
+
+static void receive_pairs(void)
+{
+    prepare(1);
+    MPI(MPI_Sendrecv(to, 1, pair, right, 1, from, 1, pair, left, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE));
+    saw_from();
+}
+
+static void receive_spread(void)
+{
+    prepare(2);
+    MPI(MPI_Sendrecv(to, 3, MPI_INT, right, 1, from + 5, 1, spread, left, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE));
+    saw_from();
+}
+
+static void freed_with_attributes(void (*body)(void))
+{
+    MPI_Comm copy;
+    int key;
+    (void)body;
+    MPI(MPI_Type_contiguous(2, MPI_INT, &pair));
+    MPI(MPI_Type_commit(&pair));
+    MPI(MPI_Comm_dup(MPI_COMM_SELF, &copy));
+    MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_pair, &key, NULL));
+    MPI(MPI_Comm_set_attr(copy, key, to));
+    run_and_replay(receive_pairs);
+    MPI(MPI_Comm_free(&copy));
+    MPI(MPI_Comm_free_keyval(&key));
+    CHECK(pair == MPI_DATATYPE_NULL);
+    MPI(MPI_Type_vector(3, 1, 2, MPI_INT, &spread));
+    MPI(MPI_Type_commit(&spread));
+    run_and_replay(receive_spread);
+    MPI(MPI_Type_free(&spread));
 }
 
 /* A part inside itself, and ids of every kind. */
@@ -597,12 +664,14 @@ static const struct corner corners[] = {
     {"truncated", truncated, run_and_replay},
     {"wrong_arguments", wrong_arguments, run_and_replay},
     {"types", types, run_and_replay},
+    {"places_before", places_before, run_and_replay},
     {"to_oneself", to_oneself, run_and_replay},
     {"handlers", handlers, run_and_replay},
     {"cancelled_and_freed", cancelled_and_freed, run_and_replay},
     {"given_up", given_up, run_and_replay},
     {"between_groups", between_groups, run_and_replay},
     {"attributes", attributes, run_and_replay},
+    {"freed_with_attributes", NULL, freed_with_attributes},
     {"recursion", NULL, recursion},
     {"kept", NULL, kept},
     {"polls", NULL, polls},

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::deferred::Deferred;
 use crate::guard;
-use crate::inside::At;
+use crate::inside::{later, At};
 use crate::log::{Arena, Engine, Limit};
 use crate::mpi::Mpi;
 use crate::names::Names;
@@ -68,6 +68,11 @@ pub fn is_outside() -> bool {
 #[inline(always)]
 pub fn is_inside() -> bool {
     matches!(phase(), INSIDE | FAILED)
+}
+
+/// Whether a call of the application's is being worked on: what is called now comes from within MPI.
+pub fn is_busy() -> bool {
+    phase() == BUSY
 }
 
 /// Whether no part can be open or logged: MPI has not begun or has ended, several threads use it, or a
@@ -174,7 +179,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
         return failed("there is no state".into());
     };
     PHASE.store(BUSY, Ordering::Relaxed);
-    match guard::caught(|| body(state)) {
+    match guard::caught(|| completely(state, body)) {
         Ok(result) => {
             let after = if state.parts.is_any_open() { INSIDE } else { OUTSIDE };
             PHASE.store(after, Ordering::Relaxed);
@@ -186,6 +191,16 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
             failed(text)
         }
     }
+}
+
+/// Runs `body`, and frees the types that the application has freed from within it.
+#[inline(always)]
+fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
+    let result = body(state);
+    if later::is_any() {
+        state.free_later();
+    }
+    result
 }
 
 /// Makes the state, if MPI has begun and nothing is in the way.
@@ -238,7 +253,7 @@ pub unsafe fn outside(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     PHASE.store(BUSY, Ordering::Relaxed);
     // SAFETY: as in `with`, which has put the state there before the phase became OUTSIDE.
     let state = unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() };
-    match guard::caught(|| body(state)) {
+    match guard::caught(|| completely(state, body)) {
         Ok(code) => {
             // No part begins inside a call.
             PHASE.store(OUTSIDE, Ordering::Relaxed);

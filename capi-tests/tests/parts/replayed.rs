@@ -69,11 +69,12 @@ fn bytes() {
     passes(3, "bytes", "");
 }
 
-/// Catches statuses, errors and elements of unusual messages that are others in the replay.
+/// Catches statuses, errors and elements of unusual messages that are others in the replay, and buffered
+/// sends that wait in it.
 #[test]
 fn exchanges_of_every_kind() {
     passes(3, "exchanges", "");
-    passes(3, "exchanges", "resend=1");
+    passes(3, "exchanges", "resend=1 watchdog=100");
 }
 
 /// Catches messages of persistent requests and matched receives that are logged without need, that are
@@ -81,6 +82,13 @@ fn exchanges_of_every_kind() {
 #[test]
 fn every_receive_again() {
     passes(3, "again", "");
+}
+
+/// Catches a message that one process sends or receives again and the other does not, as it begins in a
+/// part inside the one that is replayed and ends behind that.
+#[test]
+fn parts_replayed_within_others() {
+    passes(2, "within", "watchdog=100");
 }
 
 /// Catches a part that is taken for right-tight while what is before it waits for what is behind it, and
@@ -100,8 +108,8 @@ fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
 }
 
 /// Catches what only odd programs do: calls on nothing, errors of every call that completes requests,
-/// types with negative bounds, error handlers and attributes that communicate, parts inside
-/// themselves, receives that are given up.
+/// types with negative bounds and blocks at negative places, error handlers and attributes that
+/// communicate, or free types, parts inside themselves, receives that are given up.
 #[test]
 fn odd_programs() {
     passes(3, "odd", "");

@@ -2,8 +2,9 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use crate::inside::objects;
+use crate::inside::{later, objects};
 use crate::pmpi::{Handle, Ptr};
+use crate::state;
 
 /// Defines functions that make a communicator, the last argument, out of the first. The others are
 /// passed on as they are, in registers or slots as wide as a pointer.
@@ -74,5 +75,15 @@ exports! {
         inside |call, real| objects::set(call, comm, real);
     fn MPI_Comm_free(comm: Ptr) |at, call, real| objects::free_comm(at, call, comm, real);
     fn MPI_Comm_disconnect(comm: Ptr) |at, call, real| objects::free_comm(at, call, comm, real);
-    fn MPI_Type_free(datatype: Ptr) |_at, _call, real| objects::free_type(datatype, real);
 }
+
+exports! { @one MPI_Type_free(datatype: Ptr) |_call, real| {
+    // SAFETY: the application's own argument, as MPI says of the function.
+    unsafe {
+        match state::at() {
+            Some(_) => objects::free_type(datatype, real),
+            None if state::is_busy() => later::free_type(datatype, real),
+            None => real(),
+        }
+    }
+} }

@@ -82,7 +82,8 @@ impl Posted {
     }
 }
 
-/// Whether a call is one whose completion says nothing of the receiver.
+/// Whether a call is one whose completion says nothing of the receiver. Its message is not sent again,
+/// as that could wait for the receiver, and the part's first run did not.
 pub fn is_buffered(call: &str) -> bool {
     call.starts_with("MPI_Bsend") || call.starts_with("MPI_Ibsend")
 }

@@ -7,6 +7,7 @@
 pub mod again;
 pub mod collective;
 pub mod completion;
+pub mod later;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
@@ -198,7 +199,13 @@ impl State {
         match self.source() {
             Source::Mpi => {
                 let mut own = Status::default();
-                let code = real(own.as_mut_ptr());
+                let ignored = self.mpi.numbers.status_ignore;
+                let place = status.filter(|status| *status as usize != ignored);
+                let code = real(place.unwrap_or(own.as_mut_ptr()));
+                if let Some(place) = place {
+                    // SAFETY: the application's status, by the caller's promise.
+                    own = unsafe { Status::read(&self.mpi, place) };
+                }
                 let mut outcome = Outcome::of(code);
                 if code == SUCCESS {
                     // SAFETY: the call has returned.
@@ -206,12 +213,15 @@ impl State {
                     self.lost_on(shape.comm);
                     item.link = self.arrives_by(arrival, &own);
                     outcome.items = Items::One(item);
-                } else if !matches!(arrival, Arrival::Nothing) {
-                    self.miscounts();
-                }
-                if let Some(status) = status {
-                    // SAFETY: the application's status, by the caller's promise.
-                    unsafe { own.write(&self.mpi, status) };
+                } else {
+                    if status.is_some() {
+                        // It says where from, also of what there was too little room for.
+                        outcome.items =
+                            Items::One(Item::new(own, Target::Nothing, Payload::default()));
+                    }
+                    if !matches!(arrival, Arrival::Nothing) {
+                        self.miscounts();
+                    }
                 }
                 self.record(shape, outcome);
                 code

@@ -178,8 +178,9 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
 impl State {
     #[inline(always)]
     fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
-        match self.sends(message, true) {
-            Some(link) => Counted::Send { link, is_buffered: is_buffered(call.0) },
+        let is_buffered = is_buffered(call.0);
+        match self.sends(message, !is_buffered) {
+            Some(link) => Counted::Send { link, is_buffered },
             None => Counted::Nothing,
         }
     }

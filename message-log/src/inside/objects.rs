@@ -126,29 +126,8 @@ pub unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
-    with(|state| {
-        // SAFETY: by the caller's promise.
-        let handle = unsafe { state.mpi.read_handle(datatype) };
-        // The application's snapshot had it, and the first run has freed it already.
-        let is_freed = state.deferred.has(Kind::Type, handle);
-        if !is_freed {
-            if state.keep_type(handle).is_err() {
-                return refuse::no_memory(&state.mpi, 0, "MPI_Type_free");
-            }
-            let made = state.types.freed(handle);
-            if !state.parts.has_since(made) {
-                state.types.forget(handle);
-                return real();
-            }
-            if state.deferred.add(Kind::Type, handle, state.parts.now()).is_err() {
-                state.types.made(handle, made);
-                return refuse::no_memory(&state.mpi, 0, "MPI_Type_free");
-            }
-        }
-        // SAFETY: as above.
-        unsafe { state.mpi.write_handle(datatype, state.mpi.datatype_null) };
-        SUCCESS
-    })
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { state.freeing_type(datatype, real) })
 }
 
 impl State {
@@ -223,6 +202,38 @@ impl State {
     /// Whether persistent requests may still be started on a communicator.
     fn is_used_on(&mut self, comm: usize) -> bool {
         self.requests.iter_mut().any(|(_, known)| known.persistent && known.shape.comm == comm)
+    }
+
+    /// The application frees a type, which stays if a replay still uses it: what is returned.
+    ///
+    /// # Safety
+    /// A handle is at `datatype`.
+    pub(super) unsafe fn freeing_type(
+        &mut self,
+        datatype: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> c_int {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(datatype) };
+        // The application's snapshot had it, and the first run has freed it already.
+        let is_freed = self.deferred.has(Kind::Type, handle);
+        if !is_freed {
+            if self.keep_type(handle).is_err() {
+                return refuse::no_memory(&self.mpi, 0, "MPI_Type_free");
+            }
+            let made = self.types.freed(handle);
+            if !self.parts.has_since(made) {
+                self.types.forget(handle);
+                return real();
+            }
+            if self.deferred.add(Kind::Type, handle, self.parts.now()).is_err() {
+                self.types.made(handle, made);
+                return refuse::no_memory(&self.mpi, 0, "MPI_Type_free");
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.mpi.write_handle(datatype, self.mpi.datatype_null) };
+        SUCCESS
     }
 
     /// The application frees a type: requests under way get a copy.

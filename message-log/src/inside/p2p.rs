@@ -117,9 +117,10 @@ fn sent(
     message: &Message,
     real: impl FnOnce() -> c_int,
 ) -> (c_int, Option<Link>) {
-    let link = state.sends(message, true);
+    let is_buffered = is_buffered(call.0);
+    let link = state.sends(message, !is_buffered);
     let code = real();
-    state.has_sent(link, is_buffered(call.0), code);
+    state.has_sent(link, is_buffered, code);
     (code, link)
 }
 

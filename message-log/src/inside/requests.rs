@@ -241,7 +241,7 @@ impl State {
             let is_buffered = is_buffered(request.shape.call.0);
             let counted = match request.is_message {
                 true => self.posts(&message, again).map(|posted| Counted::Receive(posted.by(n))),
-                false => self.sends(&message, again).map(|link| {
+                false => self.sends(&message, again && !is_buffered).map(|link| {
                     if is_open {
                         links.set(n, link);
                     }

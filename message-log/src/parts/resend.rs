@@ -119,9 +119,22 @@ impl Parts {
         self.borders += u64::from(flags & RESEND != 0);
     }
 
-    /// The messages that the innermost replay sends and receives again.
+    /// The messages that are sent and received again now: those of the outermost replay that goes on
+    /// with what is called, of those that all processes have. A message may begin in a part within it
+    /// and end behind that.
     pub fn closed(&self) -> Option<&Closed> {
-        self.instance(self.replay()?.instance)?.closed.as_deref()
+        let mut common = None;
+        for open in self.open.iter().rev() {
+            let Open::Replay(replay) = open else { continue };
+            let instance = self.instance(replay.instance)?;
+            if instance.flags & RESEND != 0 || instance.closed.is_some() {
+                common = Some(instance);
+            }
+            if !replay.is_step {
+                break;
+            }
+        }
+        common?.closed.as_deref()
     }
 
     /// Whether some part needs bytes that are not there: see [`Log::lacks`](crate::log::Log::lacks).

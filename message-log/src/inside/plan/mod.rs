@@ -102,7 +102,9 @@ unsafe fn blocks(
             // One behind the other, as they mostly are.
             Some(last) if end == Some(place) => last.count += count,
             _ => all.push(Block {
-                buf: received.buf as usize + (place * datatype.extent) as usize,
+                // Places may be negative.
+                buf: (received.buf as usize)
+                    .wrapping_add_signed((place * datatype.extent) as isize),
                 count,
                 datatype: datatype.clone(),
             }),
@@ -238,7 +240,8 @@ pub unsafe fn each_w(
         }
         total += count;
         let datatype = state.types.get(handle);
-        all.push(Block { buf: buf as usize + place as usize, count, datatype });
+        let buf = (buf as usize).wrapping_add_signed(place as isize);
+        all.push(Block { buf, count, datatype });
     }
     let comm = state.mpi.abi.truncate(comm);
     let shape = Shape { comm, count: total, ..Shape::new(call) };
