@@ -159,6 +159,9 @@ pub enum Life {
 pub enum Readable {
     /// From the host buffer, at its full speed.
     FromHost,
+    /// The same of what is passing ([`Entry::passing`]): nobody waits for its file, so it comes after
+    /// the checkpoints that are there.
+    Passing,
     /// Partly from the device cache: slower, and needed only when flushes are stuck for room.
     FromDevice,
 }

@@ -2,7 +2,10 @@
 //! what is protected for any name, as regions of its own, and comes back with a restart. The two
 //! libraries are not linked with each other; this one finds the other by a name.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::c_int;
+
+use message_abi::log::{self, Bytes, Log, Range, Written, CHUNKS};
+use message_abi::{reason, Found};
 
 use super::regions::{Group, Protected};
 use super::{Client, Selection};
@@ -10,97 +13,13 @@ use crate::catalog::entry::{Part, MESSAGES};
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
 
-/// The function by which the other library gives its table.
-const NAME: &std::ffi::CStr = c"VELOC_Part_log";
-
-/// The version of the interface between the two.
-const INTERFACE: c_int = 2;
-
-/// The most chunks of a log that are regions of a checkpoint, as the other library has it, too.
-const CHUNKS: usize = 1 << 20;
-
-/// Bytes for the reason of a failure, the final NUL included.
-const REASON: usize = 1024;
-
-/// A range of host memory that is protected: an address of another process is found again by its
-/// region and the place in it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    id: i32,
-    address: u64,
-    len: u64,
-}
-
-/// What the log was written as.
-#[repr(C)]
-#[derive(Debug)]
-struct Buffer {
-    buffer: *mut c_void,
-    bytes: *const c_void,
-    len: usize,
-    chunks: usize,
-}
-
-/// Bytes of the other library's, if they are in memory.
-#[repr(C)]
-#[derive(Debug)]
-struct Found {
-    bytes: *const c_void,
-    len: usize,
-}
-
-/// The functions of the other library.
-#[repr(C)]
-#[derive(Debug)]
-struct Table {
-    write: unsafe extern "C" fn(
-        ranges: *const Range,
-        count: usize,
-        written: *mut Buffer,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    forget: unsafe extern "C" fn(buffer: *mut c_void),
-    chunk: unsafe extern "C" fn(
-        buffer: *mut c_void,
-        nth: usize,
-        reads: c_int,
-        at: *mut Found,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    begin: unsafe extern "C" fn(
-        bytes: *const c_void,
-        len: usize,
-        chunks: *mut usize,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    place: unsafe extern "C" fn(
-        len: usize,
-        into: *mut *mut c_void,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    read: unsafe extern "C" fn(
-        bytes: *const c_void,
-        len: usize,
-        ranges: *const Range,
-        count: usize,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    leave: extern "C" fn(),
-}
-
 /// The log of this process.
 #[derive(Clone, Copy, Debug)]
-pub struct MessageLog(&'static Table);
+pub struct MessageLog(&'static Log);
 
 /// What it was written as, until that is forgotten.
 #[derive(Debug)]
-pub struct Packed(Buffer, MessageLog);
+pub struct Packed(Written, MessageLog);
 
 impl Packed {
     /// The bytes.
@@ -126,17 +45,17 @@ impl Packed {
         self.find(nth, 1).map(|found| place_of(nth, &found))
     }
 
-    fn find(&self, nth: usize, reads: c_int) -> Result<Found> {
-        let mut found = Found { bytes: std::ptr::null(), len: 0 };
-        told(|reason| {
+    fn find(&self, nth: usize, reads: c_int) -> Result<Bytes> {
+        let mut found = Bytes::nowhere();
+        told(|reason, room| {
             // SAFETY: what `write` gave; the other places are the function's meanwhile.
-            unsafe { (self.1 .0.chunk)(self.0.buffer, nth, reads, &mut found, reason, REASON) }
+            unsafe { (self.1 .0.chunk)(self.0.buffer, nth, reads, &mut found, reason, room) }
         })?;
         Ok(found)
     }
 }
 
-fn place_of(nth: usize, found: &Found) -> Place {
+fn place_of(nth: usize, found: &Bytes) -> Place {
     Place::plain(chunk_id(nth), found.bytes.cast(), found.len)
 }
 
@@ -159,33 +78,24 @@ pub fn is_chunk(id: i32) -> bool {
 }
 
 /// Calls a function of the other library, which gives a reason if it fails.
-fn told(call: impl FnOnce(*mut c_char) -> c_int) -> Result<()> {
-    let mut reason = [0; REASON];
-    match call(reason.as_mut_ptr()) {
-        0 => Ok(()),
-        _ => Err(said(&reason)),
-    }
+fn told(call: impl FnOnce(*mut std::ffi::c_char, usize) -> c_int) -> Result<()> {
+    reason::told(call).map_err(Error::invalid)
 }
 
 impl MessageLog {
     /// That of this process, if it has one.
     pub fn find() -> Option<MessageLog> {
-        // SAFETY: the name ends with its only null byte.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
-        if found.is_null() {
-            return None;
+        match log::find() {
+            Found::Nothing => None,
+            Found::Other => {
+                ::log::warn!(
+                    "libveloc-mpi.so is of another version than this library: the log of messages is \
+                     not in checkpoints"
+                );
+                None
+            }
+            Found::Table(table) => Some(MessageLog(table)),
         }
-        // SAFETY: the function of that name is declared like this in the other library.
-        let function: extern "C" fn(c_int) -> *const Table = unsafe { std::mem::transmute(found) };
-        let table = function(INTERFACE);
-        if table.is_null() {
-            log::warn!(
-                "libveloc-mpi.so is of another version than this library: the log of messages is not \
-                 in checkpoints"
-            );
-        }
-        // SAFETY: null or a table that stays: that library is never unloaded.
-        unsafe { table.as_ref() }.map(MessageLog)
     }
 
     /// The job ends: has the log take back what it has given to the engine ([`super::message_chunks`]).
@@ -196,12 +106,11 @@ impl MessageLog {
     /// The log, for a checkpoint of these regions; nothing if no message was ever logged.
     pub fn write(self, regions: &Group) -> Result<Option<Packed>> {
         let ranges = ranges(regions);
-        let mut written =
-            Buffer { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 };
-        told(|reason| {
+        let mut written = Written::nothing();
+        told(|reason, room| {
             let (ranges, count) = (ranges.as_ptr(), ranges.len());
             // SAFETY: as many ranges as said; the other places are the function's meanwhile.
-            unsafe { (self.0.write)(ranges, count, &mut written, reason, REASON) }
+            unsafe { (self.0.write)(ranges, count, &mut written, reason, room) }
         })?;
         let is_there = !written.bytes.is_null();
         let packed = Packed(written, self);
@@ -211,10 +120,10 @@ impl MessageLog {
     /// Begins to read these bytes. How many of the chunks beside them are wanted: all or none.
     pub fn begin(self, bytes: &[u8]) -> Result<usize> {
         let mut chunks = 0;
-        told(|reason| {
+        told(|reason, room| {
             let at = bytes.as_ptr().cast();
             // SAFETY: as many bytes as said; the other places are the function's meanwhile.
-            unsafe { (self.0.begin)(at, bytes.len(), &mut chunks, reason, REASON) }
+            unsafe { (self.0.begin)(at, bytes.len(), &mut chunks, reason, room) }
         })?;
         Ok(chunks)
     }
@@ -222,9 +131,9 @@ impl MessageLog {
     /// Where the next chunk goes, which is the region of this id and has so many bytes.
     pub fn place(self, id: i32, len: u64) -> Result<Place> {
         let mut into = std::ptr::null_mut();
-        told(|reason| {
+        told(|reason, room| {
             // SAFETY: the places are the function's meanwhile.
-            unsafe { (self.0.place)(len as usize, &mut into, reason, REASON) }
+            unsafe { (self.0.place)(len as usize, &mut into, reason, room) }
         })?;
         Ok(Place::plain(id, into.cast(), len as usize))
     }
@@ -233,12 +142,12 @@ impl MessageLog {
     /// memory as it is protected now.
     pub fn read(self, bytes: &[u8], regions: &Group) -> Result<()> {
         let ranges = ranges(regions);
-        told(|reason| {
+        told(|reason, room| {
             let at = bytes.as_ptr().cast();
             // SAFETY: as many bytes and ranges as said; the reason is the function's meanwhile.
             unsafe {
                 let (ranges, count) = (ranges.as_ptr(), ranges.len());
-                (self.0.read)(at, bytes.len(), ranges, count, reason, REASON)
+                (self.0.read)(at, bytes.len(), ranges, count, reason, room)
             }
         })
     }
@@ -262,10 +171,4 @@ fn ranges(regions: &Group) -> Vec<Range> {
         _ => None,
     };
     regions.iter().filter_map(range).collect()
-}
-
-/// A text of the other library's.
-fn said(reason: &[c_char; REASON]) -> Error {
-    let bytes: Vec<u8> = reason.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-    Error::invalid(String::from_utf8_lossy(&bytes))
 }

@@ -94,6 +94,14 @@ impl Shared {
         !self.stopping() && (self.files.has_scratch() || self.catalog.look(room) > 0)
     }
 
+    /// Waits until what was taken is in files, as far as that can be.
+    ///
+    /// # Errors
+    /// A worker has ended for good.
+    pub fn drain_passing(&self) -> Result<()> {
+        self.catalog.wait(|state| state.passing_drained().then_some(()))
+    }
+
     /// The file that has the bytes of a number when they are in scratch.
     #[cfg(test)]
     fn passing_file(&self, number: i32) -> std::path::PathBuf {
@@ -158,7 +166,7 @@ mod tests {
                 engine.shared().take_passing(number as i32, bytes).unwrap();
             }
             if !engine.config.ephemeral {
-                engine.drain().unwrap();
+                engine.drain_passing().unwrap();
                 let found = files(folder.path());
                 let is_own = |name: &String| names::parse_log(name).is_some();
                 assert!(found.len() == 8 && found.iter().all(is_own), "{text}{found:?}");
@@ -190,9 +198,7 @@ mod tests {
         let bytes = chunk(0, 1 << 20);
         engine.shared().take_passing(0, &bytes).unwrap();
         engine.shared().take_passing(1, &chunk(1, 1 << 20)).unwrap();
-        while !engine.catalog.look(State::drained) {
-            std::thread::yield_now();
-        }
+        engine.drain_passing().unwrap();
         assert_eq!(engine.catalog.step(State::take_failure), None);
         assert_eq!(engine.catalog.look(State::unwritten), None);
         // The other half is not for the log.
@@ -204,11 +210,11 @@ mod tests {
         std::fs::create_dir(folder.path().join("s")).unwrap();
         // What has failed is tried again when somebody is short of room.
         engine.shared().take_passing(2, &bytes).unwrap();
-        engine.drain().unwrap();
+        engine.drain_passing().unwrap();
         // So that they are in files alone.
         for number in 3..=6 {
             engine.shared().take_passing(number, &bytes).unwrap();
-            engine.drain().unwrap();
+            engine.drain_passing().unwrap();
         }
         std::fs::remove_file(engine.passing_file(0)).unwrap();
         let lost = engine.give_passing(0, &mut into).unwrap_err().to_string();
@@ -240,6 +246,43 @@ mod tests {
         let mut into = vec![0; 1 << 20];
         engine.give_passing(1, &mut into).unwrap();
         assert!(into == bytes);
+    }
+
+    /// Catches an application that waits for files of the log when it waits for its checkpoints, and
+    /// log that is written before them.
+    #[test]
+    fn who_waits_for_checkpoints_does_not_wait_for_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine =
+            engine(folder.path(), "mode = async\nscratch = DIR/s\nhost_cache_size = 8M\n");
+        let bytes = chunk(0, 1 << 20);
+        {
+            // No file gets its name meanwhile.
+            let _naming = engine.naming.lock();
+            for number in 0..3 {
+                engine.shared().take_passing(number, &bytes).unwrap();
+            }
+            assert!(engine.catalog.look(|state| state.drained() && !state.passing_drained()));
+            engine.catalog.wait_drained().unwrap();
+            let mut open = engine.begin("x", 1);
+            let place = Place::plain(0, bytes.as_ptr(), bytes.len());
+            engine.capture(&mut open, &[place], Vec::new()).unwrap();
+            engine.commit(open).unwrap();
+            assert!(!engine.catalog.look(State::drained));
+            let next = engine.catalog.step(State::next_write).unwrap();
+            assert_eq!((&*next.name, next.version), ("x", 1));
+            let not_now = Err(Error::new(Kind::System, "not now"));
+            engine.catalog.step(|state| state.write_done(&next, not_now));
+            assert!(engine.catalog.step(State::take_failure).is_some());
+        }
+        engine.drain().unwrap();
+        let own = files(folder.path());
+        assert!(own.iter().any(|name| name == "x-0-1.dat"), "{own:?}");
+        engine.drain_passing().unwrap();
+        assert_eq!(files(folder.path()).len(), 4);
+        for number in 0..3 {
+            engine.drop_passing(number).unwrap();
+        }
     }
 
     /// The same where there are no files.

@@ -2,90 +2,18 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use message_abi::log::{Bytes, Log, Range, Written, INTERFACE};
+use message_abi::reason;
+
 use super::bytes::Result;
-use super::targets::{Region, Regions};
+use super::targets::Regions;
 use super::Packaged;
 use crate::guard;
 use crate::log;
 use crate::refuse;
 use crate::state;
 
-/// How the checkpoint library gets at the log.
-#[repr(C)]
-#[allow(non_camel_case_types)]
-#[derive(Debug)]
-pub struct VELOC_Part_log_object {
-    write: unsafe extern "C" fn(
-        regions: *const Region,
-        count: usize,
-        written: *mut Written,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    forget: unsafe extern "C" fn(buffer: *mut c_void),
-    /// Where a chunk is that was written beside the bytes. Null: not in memory. With `reads` it is read
-    /// then, and there until the next one is asked for; else what is in memory stays until all are
-    /// forgotten.
-    chunk: unsafe extern "C" fn(
-        buffer: *mut c_void,
-        nth: usize,
-        reads: c_int,
-        at: *mut Range,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    /// Begins to read: how many chunks are wanted.
-    begin: unsafe extern "C" fn(
-        bytes: *const c_void,
-        len: usize,
-        chunks: *mut usize,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    /// Where the next chunk, which has so many bytes, is to be put.
-    place: unsafe extern "C" fn(
-        len: usize,
-        into: *mut *mut c_void,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    read: unsafe extern "C" fn(
-        bytes: *const c_void,
-        len: usize,
-        regions: *const Region,
-        count: usize,
-        reason: *mut c_char,
-        room: usize,
-    ) -> c_int,
-    leave: extern "C" fn(),
-}
-
-/// What the log was written as.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Written {
-    /// What is to be given to `forget`.
-    buffer: *mut c_void,
-    /// The bytes; null: there is nothing to be written.
-    bytes: *const c_void,
-    /// Their number.
-    len: usize,
-    /// How many chunks go beside them, each as a region of its own.
-    chunks: usize,
-}
-
-/// Bytes in memory.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Range {
-    bytes: *const c_void,
-    len: usize,
-}
-
-/// The version of [`VELOC_Part_log_object`] and of what its functions do.
-const INTERFACE: c_int = 2;
-
-static OBJECT: VELOC_Part_log_object = VELOC_Part_log_object {
+static LOG: Log = Log {
     write: write_object,
     forget: forget_object,
     chunk: chunk_object,
@@ -99,24 +27,19 @@ static OBJECT: VELOC_Part_log_object = VELOC_Part_log_object {
 /// and looks for it by its name. Null for another version of the interface.
 #[allow(non_snake_case)] // C's name.
 #[no_mangle]
-pub extern "C" fn VELOC_Part_log(interface: c_int) -> *const VELOC_Part_log_object {
-    match interface {
-        INTERFACE => &raw const OBJECT,
-        _ => std::ptr::null(),
-    }
+pub extern "C" fn VELOC_Part_log(interface: c_int) -> *const Log {
+    message_abi::give(&LOG, interface, INTERFACE)
 }
 
 /// # Safety
 /// `count` regions, room for what was written, and `room` bytes for a reason.
 unsafe extern "C" fn write_object(
-    regions: *const Region,
+    regions: *const Range,
     count: usize,
     written: *mut Written,
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
-    let nothing =
-        Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 };
     // SAFETY: by the caller's promise.
     let regions = unsafe { all(regions, count) };
     let made = match state::has_no_parts() {
@@ -124,7 +47,7 @@ unsafe extern "C" fn write_object(
         false => state::with(|state| state.write_log(Regions(regions))).and_then(|made| made),
     };
     let (made, code) = match made {
-        Ok(None) => (nothing, 0),
+        Ok(None) => (Written::nothing(), 0),
         Ok(Some(packaged)) => {
             let chunks = packaged.chunks.count();
             let buffer = Box::new(packaged);
@@ -133,8 +56,7 @@ unsafe extern "C" fn write_object(
         }
         Err(text) => {
             // SAFETY: by the caller's promise.
-            unsafe { give_reason(&text, reason, room) };
-            (nothing, -1)
+            (Written::nothing(), unsafe { status(Err(text), reason, room) })
         }
     };
     // SAFETY: by the caller's promise.
@@ -158,16 +80,16 @@ unsafe extern "C" fn chunk_object(
     buffer: *mut c_void,
     nth: usize,
     reads: c_int,
-    at: *mut Range,
+    at: *mut Bytes,
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
     // SAFETY: by the caller's promise, it was made there, and nobody else has it.
     let packaged = unsafe { &mut *buffer.cast::<Packaged>() };
     let chunks = &mut packaged.chunks;
-    let range = |bytes: &[u8]| Range { bytes: bytes.as_ptr().cast(), len: bytes.len() };
+    let range = |bytes: &[u8]| Bytes { bytes: bytes.as_ptr().cast(), len: bytes.len() };
     let find = || match reads {
-        0 => Ok(chunks.here(nth).map_or(Range { bytes: std::ptr::null(), len: 0 }, range)),
+        0 => Ok(chunks.here(nth).map_or(Bytes::nowhere(), range)),
         _ => chunks.get(nth).map(range),
     };
     let found = guard::caught(find).map_err(|panic| panic.text()).and_then(|found| found);
@@ -219,7 +141,7 @@ unsafe extern "C" fn place_object(
 unsafe extern "C" fn read_object(
     bytes: *const c_void,
     len: usize,
-    regions: *const Region,
+    regions: *const Range,
     count: usize,
     reason: *mut c_char,
     room: usize,
@@ -236,14 +158,11 @@ unsafe extern "C" fn read_object(
 /// # Safety
 /// There is room for so many bytes.
 unsafe fn status(done: Result<()>, reason: *mut c_char, room: usize) -> c_int {
-    match done {
-        Ok(()) => 0,
-        Err(text) => {
-            // SAFETY: by the caller's promise.
-            unsafe { give_reason(&text, reason, room) };
-            -1
-        }
+    if let Err(text) = &done {
+        refuse::keep(text);
     }
+    // SAFETY: by the caller's promise.
+    unsafe { reason::say(done.as_ref().map(|()| ()).map_err(String::as_str), reason, room) }
 }
 
 /// The job of the checkpoint library ends: what it has of the log comes back.
@@ -270,31 +189,14 @@ unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
     }
 }
 
-/// # Safety
-/// There is room for so many bytes.
-unsafe fn give_reason(text: &str, reason: *mut c_char, room: usize) {
-    refuse::keep(text);
-    let Some(most) = room.checked_sub(1) else { return };
-    let text = &text.as_bytes()[..text.len().min(most)];
-    // SAFETY: by the caller's promise; the text and its NUL fit.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), reason, text.len());
-        reason.add(text.len()).write(0);
-    }
-}
-
 /// Why a checkpoint that is taken now does not get the log, if it is refused.
 #[cfg(test)]
 pub(super) fn refusal() -> Option<String> {
-    let mut written =
-        Written { buffer: std::ptr::null_mut(), bytes: std::ptr::null(), len: 0, chunks: 0 };
-    let mut reason = [0 as c_char; 400];
-    // SAFETY: no regions, and places of ours.
-    let code = unsafe {
-        let (text, room) = (reason.as_mut_ptr(), reason.len());
-        write_object(std::ptr::null(), 0, &mut written, text, room)
-    };
+    let mut written = Written::nothing();
+    let done = reason::told(|text, room| {
+        // SAFETY: no regions, and places of ours.
+        unsafe { write_object(std::ptr::null(), 0, &mut written, text, room) }
+    });
     assert!(written.bytes.is_null());
-    let text = reason.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-    (code != 0).then(|| String::from_utf8(text).unwrap())
+    done.err()
 }

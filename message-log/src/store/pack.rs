@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
+use message_abi::log::CHUNKS;
+
 use super::bytes::{Result, Writer};
 use super::chunks::Carried;
 use super::comms::Numbers;
@@ -61,9 +63,6 @@ pub struct Packed {
 /// Bytes for which a region is worth it.
 const WORTH: usize = 64 << 10;
 
-/// The most regions, for which the checkpoint library has ids.
-const MOST: usize = 1 << 20;
-
 /// From so many bytes on, it is asked for before whether there is memory for them.
 const LARGE: usize = 256 << 20;
 
@@ -107,7 +106,9 @@ fn homes(parts: &Parts) -> Homes {
     for key in order {
         let Some((chunk, end)) = ends.get(&key) else { continue };
         let source = chunk.source(*end);
-        if source.live() >= WORTH && 2 * source.live() >= source.len() && homes.chunks.len() < MOST
+        if source.live() >= WORTH
+            && 2 * source.live() >= source.len()
+            && homes.chunks.len() < CHUNKS
         {
             homes.places.insert(key, homes.chunks.len() as u32);
             homes.chunks.push(source);

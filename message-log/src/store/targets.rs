@@ -4,26 +4,16 @@
 
 use std::rc::Rc;
 
+use message_abi::log::Range;
+
 use super::bytes::{Reader, Result, Writer};
 use super::layout::Layout;
 use crate::mpi::Mpi;
 use crate::target::{Block, Target};
 
-/// A range of host memory that the application protects.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
-    /// Its id.
-    pub id: i32,
-    /// Its first byte.
-    pub address: u64,
-    /// Its bytes.
-    pub len: u64,
-}
-
 /// The ranges that are protected now.
 #[derive(Clone, Copy, Debug)]
-pub struct Regions<'a>(pub &'a [Region]);
+pub struct Regions<'a>(pub &'a [Range]);
 
 impl Regions<'_> {
     /// Which range has all of these bytes, and at which place.

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::rc::Rc;
 
+use message_abi::log::Range;
 use mpi_abi::Abi;
 use proptest::prelude::*;
 
 use super::bytes::reseal;
 use super::comms::Looks;
-use super::targets::Region;
 use super::*;
 use crate::log::{Arena, Call, Item, Items, Outcome, Shape};
 use crate::parts::{KEEP, RESEND};
@@ -60,12 +60,12 @@ fn comms(handles: &[usize]) -> Communicators {
     comms
 }
 
-fn packed(parts: &Parts, made: &Communicators, regions: &[Region]) -> Result<Packed> {
+fn packed(parts: &Parts, made: &Communicators, regions: &[Range]) -> Result<Packed> {
     let (mpi, regions) = (mpi(), Regions(regions));
     pack::pack(&HEAD, parts, &Numbers::new(Predefined::of(&mpi), made), &mpi, regions)
 }
 
-fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Region]) -> Result<Unpacked> {
+fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Range]) -> Result<Unpacked> {
     unpacked_beside(sealed, &[], made, regions)
 }
 
@@ -74,7 +74,7 @@ fn unpacked_beside(
     sealed: &[u8],
     chunks: &[Vec<u8>],
     made: &Communicators,
-    regions: &[Region],
+    regions: &[Range],
 ) -> Result<Unpacked> {
     let (mpi, regions) = (mpi(), Regions(regions));
     let mut from = Reader::open(sealed)?;
@@ -278,9 +278,9 @@ fn communicators_have_the_handles_of_the_new_process() {
 /// Catches an address of the old process, and one that is near the region's end.
 #[test]
 fn what_is_protected_is_found_again() {
-    let region = |id, address, len| Region { id, address, len };
+    let region = |id, address, len| Range { id, address, len };
     let target = |buf| Target::One(Block { buf, count: 3, datatype: doubles() });
-    let buffers = |bytes: &[u8], regions: &[Region]| {
+    let buffers = |bytes: &[u8], regions: &[Range]| {
         let parts = unpacked(bytes, &comms(&[40, 41]), regions).unwrap().parts;
         match &parts.log.events[1].outcome.items.as_slice()[0].target {
             Target::One(block) => Some((block.buf, block.count)),

@@ -57,7 +57,7 @@ impl State {
 
     /// From where a writer could read the whole checkpoint now, if it could.
     pub(super) fn readable(&self, entry: &Entry) -> Option<Readable> {
-        let mut from = Readable::FromHost;
+        let mut from = if entry.passing { Readable::Passing } else { Readable::FromHost };
         for part in entry.parts.iter().filter(|part| part.len > 0) {
             // What can never be in the host buffer is read from the device as a matter of course.
             let fits = self.host.rounded(part.len) <= self.shape.host;
@@ -72,7 +72,7 @@ impl State {
     /// The next of a list that a writer should take: what the host buffer has; what only the
     /// device cache has when somebody is stuck for room.
     pub(super) fn writable(&self, list: &BTreeSet<(Readable, Id)>) -> Option<(Readable, Id)> {
-        list.first().copied().filter(|(from, _)| *from == Readable::FromHost || self.pressed())
+        list.first().copied().filter(|(from, _)| *from != Readable::FromDevice || self.pressed())
     }
 
     /// The lists an entry belongs to.

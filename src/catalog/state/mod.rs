@@ -90,8 +90,10 @@ pub struct State {
     next_consumed: u64,
     /// Transfers under way that can end a wait for room.
     in_flight: u32,
-    /// Of those, flushes, writes, persists and arrivals.
+    /// Of those, flushes, writes, persists and arrivals of checkpoints.
     draining: u32,
+    /// And of what is passing.
+    passing: u32,
     /// How often files have left scratch and persistent.
     cleared: [u64; 2],
     /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
@@ -150,6 +152,7 @@ impl State {
             next_consumed: 1,
             in_flight: 0,
             draining: 0,
+            passing: 0,
             cleared: [0; 2],
             clearing: 0,
             kept_to_scratch: None,
@@ -211,10 +214,11 @@ impl State {
         }
     }
 
-    /// Nothing is being flushed, written or persisted, and nothing that could be is left.
+    /// No checkpoint is being flushed, written or persisted, and none that could be is left. What is
+    /// passing is none.
     pub fn drained(&self) -> bool {
         self.draining == 0
-            && self.write.is_empty()
+            && !self.checkpoints_to_write()
             && self.persist.is_empty()
             && !self.flush_can_come()
     }
@@ -361,19 +365,25 @@ impl State {
 
     fn started(&mut self, id: Id, draining: bool) {
         self.in_flight += 1;
-        self.draining += u32::from(draining);
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
+            match entry.passing {
+                false => self.draining += u32::from(draining),
+                true => self.passing += u32::from(draining),
+            }
         }
         self.reindex(id);
     }
 
     fn ended(&mut self, id: Id, draining: bool) {
         self.in_flight -= 1;
-        self.draining -= u32::from(draining);
         self.changes += 1;
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy -= 1;
+            match entry.passing {
+                false => self.draining -= u32::from(draining),
+                true => self.passing -= u32::from(draining),
+            }
         }
         self.settle(id);
     }
