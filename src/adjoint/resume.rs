@@ -229,9 +229,10 @@ fn unwind(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adjoint::oracle::{least_advances, Player};
+    use crate::adjoint::oracle::{least_advances, Player, Table};
     use crate::adjoint::rule::Rule;
     use crate::adjoint::schedule::Action;
+    use crate::adjoint::{binomial, bound};
 
     fn plan(steps: u64, slots: u64) -> Plan {
         Plan { steps, slots, resilience: u64::MAX, adjoint: None, rule: Rule::Optimal }
@@ -265,6 +266,62 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What it takes at least to go on from a kept state at `x`, the `place`th of `states`, with `left`
+    /// slots, straight from the sum above: the steps beyond the distance, and the advances.
+    fn least_from(
+        table: &Table,
+        (states, fine, d): (&[u64], u64, u64),
+        (place, x, left): (usize, u64, u64),
+    ) -> (u64, u128) {
+        let sweep = fine - x;
+        let mut least = match bound::feasible(sweep, left, d) {
+            true => (0, table.advances(sweep, left)),
+            false => (sweep - left * d, 0),
+        };
+        for (next, &state) in states.iter().enumerate().skip(place + 1).filter(|_| left > 1) {
+            for moved in state.max(x + 1)..fine {
+                let piece = moved - x;
+                let (excess, rest) = least_from(table, (states, fine, d), (next, moved, left - 1));
+                let way = u128::from(moved - state) + binomial::advances(piece, left);
+                least = least.min((piece.saturating_sub(d) + excess, way + rest));
+            }
+        }
+        least
+    }
+
+    /// With a resilience distance that what is left can keep: of all states to keep, and places to move
+    /// them to, the best. Catches a distance that is forgotten where a crash was.
+    #[test]
+    fn under_a_distance_no_choice_is_better() {
+        let mut compared = 0;
+        for (steps, slots, d) in [(9, 2, 5), (9, 3, 3), (9, 3, 4), (8, 4, 2), (8, 4, 3), (10, 4, 3)]
+        {
+            let table = Table::new(steps, slots, d);
+            for states in sets(steps, slots as usize) {
+                for fine in 1..=steps {
+                    let needed: Vec<u64> = states.iter().copied().filter(|&s| s < fine).collect();
+                    let (excess, least) = least_from(&table, (&needed, fine, d), (0, 0, slots));
+                    if excess > 0 {
+                        continue;
+                    }
+                    let stored = states.iter().zip(0..);
+                    let survivors = Survivors {
+                        states: stored.map(|(&state, slot)| Stored { state, slot }).collect(),
+                        adjoint: Some(fine).filter(|fine| *fine < steps),
+                        at_start: false,
+                    };
+                    let plan = Plan { resilience: d, ..plan(steps, slots) };
+                    let mut schedule = resume(plan, &survivors).unwrap();
+                    let mut player = Player::with(&survivors.states, fine, None);
+                    let name = format!("{states:?}, adjoint {fine}, distance {d}");
+                    assert_eq!(player.play(&mut schedule).advances, least, "{name}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 1000, "{compared}");
     }
 
     /// Numbers without a pattern.

@@ -103,6 +103,26 @@ fn revolve(l: u64, c: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adjoint::oracle::Table;
+
+    /// Without a bound two rules take the ends of the range that leads to the least number of advances
+    /// (the paper's equation (4)), and revolve's lies between.
+    #[test]
+    fn the_range_of_pieces_is_that_of_dynamic_programming() {
+        let table = Table::new(150, 10, 150);
+        for c in 2..=10 {
+            for l in 2..=150 {
+                let found = table.first_pieces(l, c);
+                let (least, most) = (found[0], found[found.len() - 1]);
+                let [optimal, resilient, monotone, shortest] =
+                    Rule::ALL.map(|(rule, _)| rule.first_piece(l, c, u64::MAX));
+                let name = format!("{l} steps, {c} slots");
+                assert_eq!((shortest, monotone), (least, most), "{name}");
+                assert_eq!(optimal, resilient, "{name}");
+                assert!((least..=most).contains(&resilient), "{name}");
+            }
+        }
+    }
 
     /// The distances of Table 1 of the paper are the longest first pieces. Of its 86,260 for 1,750,000
     /// steps nothing is known: that would be 85,320 with its 78 slots (and r = 5), 88,560 with 79.

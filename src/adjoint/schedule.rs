@@ -347,6 +347,62 @@ mod tests {
         assert_eq!(slots_at(plan(100, 5, any, Rule::Shortest), 100), [0, 30, 65, 85, 95]);
     }
 
+    /// Revolve stores no state more than the least number of advances needs, as dynamic programming over
+    /// both numbers says.
+    #[test]
+    fn revolve_stores_the_fewest_states() {
+        const STEPS: usize = 120;
+        // [l]: the advances and, of these, the states stored behind the first, with c slots.
+        let mut fewer: Vec<(u64, u64)> =
+            (0..=STEPS as u64).map(|l| (l * l.saturating_sub(1) / 2, 0)).collect();
+        for c in 1..=9 {
+            let least = match c {
+                1 => fewer.clone(),
+                _ => (0..=STEPS).fold(Vec::new(), |mut least: Vec<(u64, u64)>, l| {
+                    let split = |m: usize| {
+                        let (left, right) = (least[m], fewer[l - m]);
+                        // Before the last step there is nothing to be stored for.
+                        let stored = u64::from(l - m > 1);
+                        (m as u64 + left.0 + right.0, left.1 + right.1 + stored)
+                    };
+                    least.push((1..l).map(split).min().unwrap_or((0, 0)));
+                    least
+                }),
+            };
+            for l in 1..=STEPS {
+                let mut schedule = Schedule::new(plan(l as u64, c, u64::MAX, Rule::Resilient));
+                while schedule.next_action() != Action::Terminate {}
+                let done = schedule.done();
+                let (advances, stored) = least[l];
+                let expected = (u128::from(advances), stored + 1);
+                assert_eq!((done.advances, done.takeshots), expected, "{l} steps, {c} slots");
+            }
+            fewer = least;
+        }
+    }
+
+    /// As many steps, and as many slots, as there can be: each action can be done, in each rule, and the
+    /// first of the way back follow at once.
+    #[test]
+    fn numbers_as_large_as_they_come() {
+        for rule in Rule::ALL.map(|(rule, _)| rule) {
+            for steps in [1_000_000_000_000, binomial::MAX_STEPS - 1, binomial::MAX_STEPS] {
+                for slots in [1, 2, 3, 50, 1000, 1 << 32, binomial::MAX_STEPS] {
+                    for d in [u64::MAX, steps.div_ceil(slots), steps.div_ceil(slots) + 1000] {
+                        let plan = plan(steps, slots, d, rule);
+                        assert_eq!(plan.check(), Ok(()));
+                        let (mut schedule, mut player) = (Schedule::new(plan), Player::new(steps));
+                        for _ in 0..3000 {
+                            let action = schedule.next_action();
+                            player.act(&schedule, action);
+                        }
+                        assert!(slots > 1000 || player.fine < steps, "{plan:?}");
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_rule_comes_to_the_end_within_its_bounds() {
         for rule in Rule::ALL.map(|(rule, _)| rule) {
@@ -358,7 +414,7 @@ mod tests {
                         }
                         let mut schedule = Schedule::new(plan(steps, slots, d, rule));
                         let mut player = Player::new(steps);
-                        let mut sweep = vec![0];
+                        let mut sweep = Vec::new();
                         let done = loop {
                             let action = schedule.next_action();
                             player.act(&schedule, action);
@@ -372,12 +428,25 @@ mod tests {
                         };
                         let name = format!("{rule:?}, {steps} steps, {slots} slots, {d}");
                         // The last step is not swept over but reversed.
-                        sweep.push(steps - 1);
-                        assert!(sweep.windows(2).all(|pair| pair[1] - pair[0] <= d), "{name}");
+                        let is_swept = sweep[sweep.len() - 1] < steps - 1;
+                        let swept = sweep.iter().copied().chain(is_swept.then_some(steps - 1));
+                        let swept: Vec<u64> = swept.collect();
+                        let swept: Vec<u64> = swept.windows(2).map(|two| two[1] - two[0]).collect();
+                        assert!(swept.iter().all(|piece| *piece <= d), "{name}");
+                        // Nor is the state before it stored: with a distance of 1 that is one too many.
+                        sweep.push(if d > 1 { steps } else { steps - 1 });
+                        assert!(sweep.windows(2).all(|two| two[1] - two[0] <= d), "{name}");
                         let least = bound::advances(steps, slots, d);
                         assert!(done.advances >= least, "{name}");
-                        if rule == Rule::Optimal || d >= steps {
+                        // Theorem 4.2: distances that never grow, and they are as good as any.
+                        let is_monotone = rule == Rule::Monotone;
+                        assert!(!is_monotone || swept.is_sorted_by(|a, b| a >= b), "{name}");
+                        if rule == Rule::Optimal || d >= steps || is_monotone {
                             assert_eq!(done.advances, least, "{name}");
+                        }
+                        // Section 3: a little dearer at the worst.
+                        if rule == Rule::Resilient {
+                            assert!(done.advances as f64 <= 1.016 * least as f64, "{name}");
                         }
                     }
                 }
