@@ -94,7 +94,7 @@ impl Engine {
     /// it or in scratch that have still to reach a file. Only writes them.
     ///
     /// If the process had others, it removes no old versions: it cannot know which of them those
-    /// have.
+    /// have. What those would not have in persistent stays out of it, as in the process's own life.
     pub fn inherit(
         config: Config,
         process: Process,
@@ -103,6 +103,9 @@ impl Engine {
     ) -> Result<Engine> {
         let files = Files::open_for_heir(&config, process.rank)?;
         let mut state = State::new(shape(&config, &files, host.as_ref()));
+        if let Some(why) = refuge::kept_to_scratch(&config, process) {
+            state.keep_to_scratch(why);
+        }
         for (record, standing) in left {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");

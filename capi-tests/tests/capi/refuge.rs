@@ -1,9 +1,13 @@
 //! A scratch that takes nothing: what goes to persistent alone although it was not to have a copy there,
 //! or not a file of its own, and what must not.
 
-use capi_tests::job::names;
+use std::fs;
 
-use crate::failing::{on_each, script, shell, ASYNC, SYNC};
+use capi_tests::backends::wait_for_backends;
+use capi_tests::ground::Ground;
+use capi_tests::job::{names, Job};
+
+use crate::failing::{on_each, script, shell, with_commands, ASYNC, ROOM, SYNC};
 use crate::mpi::{MPICH, OPEN_MPI};
 
 /// No host buffer: the application writes each file itself.
@@ -137,5 +141,36 @@ fn files_of_the_application_are_written_where_they_belong() {
             ];
             script(ground, job.run("script", ""), &commands);
         });
+    }
+}
+
+/// What is kept to scratch is so for the backend as well, which has it in memory when the job has ended.
+/// Catches files of single processes in persistent, which nobody has asked for and a later job that takes
+/// the version again does not replace; and a checkpoint that is lost without a word.
+#[test]
+fn what_is_kept_to_scratch_the_backend_keeps_to_it() {
+    let more = "persistent = DIR/persistent\nmeta = DIR/meta\npersistent_interval = -1\n\
+                log_prefix = DIR\nwatchdog_interval = 1\n";
+    for (mpi, limit) in [(&OPEN_MPI, "aggregated = true\n"), (&MPICH, "max_versions = 3\n")] {
+        let job = Job::new(&format!("{ASYNC}{more}{limit}"));
+        // The backend is under no stand-in for a file system.
+        let Some(ground) = Ground::mounted(&job, "scratch", ROOM) else { return };
+        let Some(run) = mpi.script(&job, "") else { return };
+        let commands = [
+            "size=450000 take=x:1 wait barrier".into(),
+            // Two of the three processes find no room.
+            format!("@0:{}", shell(ground.to_fill(2_100_000))),
+            "barrier take=x:2 barrier".into(),
+        ];
+        // Without room, VELOC_Finalize(1) has something to report.
+        let _ = ground.under(with_commands(run, &commands)).end();
+        wait_for_backends(&job);
+        assert!(names(&job.persistent()).is_empty(), "{:?}", names(&job.persistent()));
+        let entries = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
+        let logs = entries.filter(|path| path.extension().is_some_and(|e| e == "log"));
+        let said: String = logs.map(|path| fs::read_to_string(path).unwrap()).collect();
+        for word in ["lost with its memory: \"x\" version 2", "interval = 0"] {
+            assert!(said.contains(word), "{said}");
+        }
     }
 }
