@@ -51,7 +51,7 @@ impl Engine {
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
         let rank = process.rank;
         warn_of_unused(&config);
-        let files = Files::open(&config, rank)?;
+        let (files, refused) = refuge::open_files(&config, process)?;
         let (host, estate) = host_buffer(&config)?;
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
@@ -85,6 +85,9 @@ impl Engine {
             shared.config.persistent,
             if shared.config.ephemeral { ", ephemeral" } else { "" }
         );
+        if let Some(refused) = refused {
+            shared.begins_past_scratch(&refused);
+        }
         let engine = Engine::of(shared);
         engine.start_workers(device)?;
         Ok(engine)

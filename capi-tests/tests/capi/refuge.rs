@@ -174,3 +174,88 @@ fn what_is_kept_to_scratch_the_backend_keeps_to_it() {
         }
     }
 }
+
+/// A job begins on a scratch that can only be read: it restores what is there, and what it takes goes to
+/// persistent. Catches a job that cannot go on from its own checkpoints, and one that says so for each.
+#[test]
+fn a_job_begins_with_a_scratch_that_can_only_be_read() {
+    let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\n";
+    for configuration in [SYNC, ASYNC, UNBUFFERED] {
+        for interval in ["0", "-1"] {
+            let more = format!("{more}persistent_interval = {interval}\n");
+            on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+                let commands = [
+                    "size=1000000 take=x:1 take=x:2 wait".into(),
+                    shell(ground.to_read_only()),
+                    "drain newest=x:2 restore=x:2 restore=x:1 take=x:3 take=x:4 wait".into(),
+                    "restore=x:3 drain newest=x:4 restore=x:4 restore=x:1".into(),
+                    shell(ground.to_writable()),
+                    "drain newest=x:4 restore=x:4 take=x:5 drain newest=x:5 restore=x:5".into(),
+                ];
+                let ended = script(ground, job.run("script", ""), &commands);
+                let said = &ended.stderr;
+                // By each of the two jobs that have begun so.
+                assert_eq!(said.matches("persistent alone").count(), 2, "{said}");
+                let scratch = job.scratch().display().to_string();
+                assert!(said.contains(&scratch) && said.contains("Read-only"), "{said}");
+                let there = names(&job.persistent());
+                let own = match interval {
+                    "0" => &[1, 2, 3, 4, 5][..],
+                    _ => &[3, 4],
+                };
+                assert_eq!(there, own.iter().map(|v| format!("x-0-{v}.dat")).collect::<Vec<_>>());
+            });
+        }
+    }
+}
+
+/// The same where nothing could be written anywhere: `VELOC_Init` fails, and says why and what to do.
+#[test]
+fn no_job_begins_that_could_write_nothing() {
+    for (more, why) in [
+        ("", "Read-only|persistent"),
+        ("ephemeral = true\npersistent = DIR/persistent\n", "Read-only|ephemeral"),
+    ] {
+        for configuration in [SYNC, ASYNC] {
+            on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+                let commands = [
+                    shell(ground.to_read_only()),
+                    format!("noinit=/scratch|{why}"),
+                    shell(ground.to_writable()),
+                    "init take=x:1 wait restore=x:1".into(),
+                ];
+                script(ground, job.run("script", ""), &commands);
+            });
+        }
+    }
+    let more = "persistent = DIR/persistent\npersistent_interval = -1\nmax_versions = 3\n";
+    for mpi in [&OPEN_MPI, &MPICH] {
+        on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {
+            let Some(run) = mpi.script(job, "") else { return };
+            let commands = [
+                "take=x:1 wait barrier".into(),
+                format!("@0:{}", shell(ground.to_read_only())),
+                "barrier noinit=Read-only|interval_=_0 barrier".into(),
+                format!("@0:{}", shell(ground.to_writable())),
+                "barrier init newest=x:1 restore=x:1".into(),
+            ];
+            script(ground, run, &commands);
+        });
+        // With a copy of each, all goes on.
+        let more = "persistent = DIR/persistent\nmax_versions = 2\n";
+        on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {
+            let Some(run) = mpi.script(job, "") else { return };
+            let commands = [
+                "size=100000 take=x:1 wait barrier".into(),
+                format!("@0:{}", shell(ground.to_read_only())),
+                "barrier drain newest=x:1 restore=x:1 take=x:2 take=x:3 drain".into(),
+                "newest=x:3 restore=x:3 restore=x:2 barrier".into(),
+                format!("@0:{}", shell(ground.to_writable())),
+                "barrier drain newest=x:3 restore=x:3".into(),
+            ];
+            script(ground, run, &commands);
+            let there = names(&job.persistent());
+            assert_eq!(there.len(), 6, "{there:?}");
+        });
+    }
+}
