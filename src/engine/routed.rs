@@ -1,13 +1,17 @@
 //! Checkpoints that are files of the application's own: where it writes them, and their end.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::capture::Open;
+use super::file_room::Coming;
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::is_of_the_file_system;
 use crate::error::{Error, Result};
+use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
 
 /// What else can be done about a file that scratch has no room for.
@@ -16,12 +20,47 @@ const ROUTED_ADVICE: &str = "it is written beside the file that it replaces only
                              persistent and persistent_interval = 0";
 
 impl Shared {
+    /// What `create` makes of a file of the application's own, of about so many `bytes`, in scratch, or
+    /// beside the file that it replaces if scratch cannot take it. Where older files are about to leave
+    /// scratch, their room is waited for.
+    ///
+    /// # Errors
+    /// Neither can take it, or only the one that must not: why, and what can be done.
+    pub fn place_routed<T>(
+        &self,
+        open: &mut Open,
+        bytes: u64,
+        create: impl Fn(FileTier) -> Result<T>,
+    ) -> Result<T> {
+        let since = Instant::now();
+        let _outlived = SizeLimitOutlived::begin();
+        let name = open.name.clone();
+        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
+        let guessed = Cell::new(false);
+        let in_scratch = self.with_room(coming, self.waits_for(FileTier::Scratch), || {
+            let enough = self.files.expect_room(bytes);
+            guessed.set(enough.is_err());
+            enough.and_then(|()| create(FileTier::Scratch))
+        });
+        let mut beside = |refused: Error| {
+            self.may_route_past_scratch(open.id, &mut open.persist, &refused)?;
+            self.past_scratch(refused, || create(FileTier::Persistent))
+        };
+        let placed = in_scratch.or_else(|refused| match beside(refused) {
+            // It may be smaller than it was taken for, and nothing else can be done.
+            Err(_) if guessed.get() => create(FileTier::Scratch).or_else(beside),
+            placed => placed,
+        });
+        self.metrics.waited(Cause::File, since);
+        placed
+    }
+
     /// Whether a file of the application's own that scratch has `refused` may be written beside the one
     /// that it replaces. That must not be replaced by what is not to be copied there.
     ///
     /// # Errors
     /// It may not: why scratch has refused it, and what can be done.
-    pub fn may_route_past_scratch(
+    fn may_route_past_scratch(
         &self,
         id: Id,
         persist: &mut Option<bool>,
