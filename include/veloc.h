@@ -352,18 +352,21 @@ extern "C" {
  * Initialises the library for a process without MPI.
  *
  * Reads the configuration, makes the directories and reserves the caches. Returns without waiting
- * for any memory to be mapped, touched or registered (HiPC'22, section IV).
+ * for any memory to be mapped, touched or registered (HiPC'22, section IV). A scratch directory that
+ * can only be read will do where persistent may take the new checkpoints.
  *
  * @param id        number of this process in file names (`<name>-<id>-<version>.dat`)
  * @param cfg_file  path of the configuration
  * @return VELOC_SUCCESS; VELOC_FAILURE if the configuration is missing or wrong, a size does not
- *         fit the machine, a directory cannot be made, or the library is initialised already
+ *         fit the machine, a directory cannot be made or written to, or the library is initialised
+ *         already
  *
  * Source: VELOC_Init_single of VELOC 1.8.
  *
  * @pre `cfg_file` is NULL or a string that ends with NUL.
  */
-int VELOC_Init_single(unsigned int id, const char *cfg_file);
+int VELOC_Init_single(unsigned int id,
+                      const char *cfg_file);
 
 #ifndef VELOC_NO_MPI
 /**
@@ -669,12 +672,14 @@ int VELOC_Checkpoint_finished(void);
  * The path at which to write a file that is the open checkpoint, or to read it in a restart.
  *
  * The file goes to `original` in the background, and `persistent` gets a link to it. A checkpoint is
- * one file; asked for the same `original` again, the path is the same.
+ * one file; asked for the same `original` again, the path is the same. It is in scratch, or, where that
+ * is full, read-only or broken and each checkpoint is copied to persistent, beside `original`. Where
+ * older files are about to leave scratch, their room is waited for.
  *
  * @param original  the path the application would have written to
  * @param routed    gets the path to use: VELOC_MAX_NAME bytes
- * @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, if the
- *         checkpoint has memory regions or another file already, or if the path is too long
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch or room,
+ *         if the checkpoint has memory regions or another file already, or if the path is too long
  *
  * Source: VELOC_Route_file of VELOC 1.8.
  *

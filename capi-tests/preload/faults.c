@@ -182,6 +182,16 @@ int unlink(const char *path)
     return concerns(path) && read_only() ? -1 : next(path);
 }
 
+int access(const char *path, int mode)
+{
+    NEXT(access);
+    const char *directory = getenv("FAULTS_IN");
+    char *plain = realpath(path, NULL);
+    int is_it = directory != NULL && plain != NULL && strcmp(plain, directory) == 0;
+    free(plain);
+    return (mode & W_OK) != 0 && is_it && read_only() ? -1 : next(path, mode);
+}
+
 int symlink(const char *target, const char *path)
 {
     NEXT(symlink);

@@ -30,6 +30,8 @@
  *                            command
  *   run=COMMAND              a command of a shell, which must succeed
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
+ *   noinit=WORDS             the same, but VELOC_Init fails with these words: "init" is next
+ *   init                     VELOC_Init
  *   sleep=MILLISECONDS, barrier
  *   end_mpi                  MPI_Finalize: what follows does without
  *   kill                     SIGKILL to itself
@@ -52,13 +54,18 @@ static int finalized;
 static int mpi_has_ended;
 #endif
 
-static void begin(void)
+static int initialise(void)
 {
 #ifdef CHECK_WITH_MPI
-    OK(VELOC_Init(MPI_COMM_WORLD, configuration));
+    return VELOC_Init(MPI_COMM_WORLD, configuration);
 #else
-    OK(VELOC_Init_single(own_rank, configuration));
+    return VELOC_Init_single(own_rank, configuration);
 #endif
+}
+
+static void begin(void)
+{
+    OK(initialise());
 }
 
 static void protect(void)
@@ -293,6 +300,13 @@ static void perform(const char *command)
         OK(VELOC_Checkpoint_wait());
     } else if (strcmp(command, "drain") == 0) {
         OK(VELOC_Finalize(1));
+        begin();
+        protect();
+    } else if (is(command, "noinit", &value)) {
+        OK(VELOC_Finalize(1));
+        snprintf(f.rest, sizeof f.rest, "%s", value);
+        REFUSED(initialise(), words_of(&f));
+    } else if (strcmp(command, "init") == 0) {
         begin();
         protect();
     } else if (strcmp(command, "kill") == 0) {

@@ -17,11 +17,11 @@ pub fn parse(text: &str) -> Result<u64> {
         .ok()
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
         .with_context(|| {
-            format!("{text}: not a size; wanted is a number, or one with B, K, M, G or T")
+            format!("{text}: not a size; wanted is a number from 0 on, or one with B, K, M, G or T")
         })?;
     let bytes = number * (1u64 << shift) as f64;
     if bytes > (1u64 << 60) as f64 {
-        bail!("{text}: more than 2^60 bytes");
+        bail!("{text}: at most 2^60 bytes are possible");
     }
     Ok(bytes as u64)
 }

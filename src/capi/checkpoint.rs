@@ -148,12 +148,14 @@ pub extern "C" fn VELOC_Checkpoint_finished() -> c_int {
 /// The path at which to write a file that is the open checkpoint, or to read it in a restart.
 ///
 /// The file goes to `original` in the background, and `persistent` gets a link to it. A checkpoint is
-/// one file; asked for the same `original` again, the path is the same.
+/// one file; asked for the same `original` again, the path is the same. It is in scratch, or, where that
+/// is full, read-only or broken and each checkpoint is copied to persistent, beside `original`. Where
+/// older files are about to leave scratch, their room is waited for.
 ///
 /// @param original  the path the application would have written to
 /// @param routed    gets the path to use: VELOC_MAX_NAME bytes
-/// @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch, if the
-///         checkpoint has memory regions or another file already, or if the path is too long
+/// @return VELOC_SUCCESS; VELOC_FAILURE outside a checkpoint and a restart, without scratch or room,
+///         if the checkpoint has memory regions or another file already, or if the path is too long
 ///
 /// Source: VELOC_Route_file of VELOC 1.8.
 ///

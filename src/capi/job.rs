@@ -24,12 +24,14 @@ pub(super) fn start_logging() {
 /// Initialises the library for a process without MPI.
 ///
 /// Reads the configuration, makes the directories and reserves the caches. Returns without waiting
-/// for any memory to be mapped, touched or registered (HiPC'22, section IV).
+/// for any memory to be mapped, touched or registered (HiPC'22, section IV). A scratch directory that
+/// can only be read will do where persistent may take the new checkpoints.
 ///
 /// @param id        number of this process in file names (`<name>-<id>-<version>.dat`)
 /// @param cfg_file  path of the configuration
 /// @return VELOC_SUCCESS; VELOC_FAILURE if the configuration is missing or wrong, a size does not
-///         fit the machine, a directory cannot be made, or the library is initialised already
+///         fit the machine, a directory cannot be made or written to, or the library is initialised
+///         already
 ///
 /// Source: VELOC_Init_single of VELOC 1.8.
 ///

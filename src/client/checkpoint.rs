@@ -1,18 +1,15 @@
 //! The checkpoint side of the protocol: begin, mem, end, wait.
 
-use std::time::Instant;
-
 use super::callbacks::Written;
 use super::messages::Packed;
 use super::regions::Protected;
 use super::routed::Routed;
 use super::{check_name, Client, Phase, Selection};
-use crate::catalog::entry::{FileTier, MESSAGES};
+use crate::catalog::entry::MESSAGES;
 use crate::catalog::state::State;
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
 use crate::format::header::encoded_len;
-use crate::metrics::{Cause, Hop};
 use crate::trace::Activity;
 
 /// What a call has captured.
@@ -158,13 +155,14 @@ impl Client {
             self.leave_phase();
             return if success { Err(Error::invalid("nothing was captured")) } else { Ok(()) };
         }
-        let unwritten = match &self.phase {
-            Phase::Checkpoint { routed: Some(routed), .. } => routed.check_written(),
-            _ => Ok(()),
-        };
-        if unwritten.is_err() {
-            self.leave_phase();
-            return unwritten;
+        if let Phase::Checkpoint { open, routed: Some(routed) } = &self.phase {
+            match routed.check_written() {
+                Ok(bytes) => drop(self.routed_bytes.insert(open.name.clone(), bytes)),
+                Err(unwritten) => {
+                    self.leave_phase();
+                    return Err(unwritten);
+                }
+            }
         }
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Checkpoint { open, routed: None } => {
@@ -243,74 +241,6 @@ impl Client {
         }
     }
 
-    /// The path where the application writes the file `original` of the open checkpoint, or reads
-    /// it during a restart.
-    pub fn route_file(&mut self, original: &str) -> Result<String> {
-        let path = match &mut self.phase {
-            Phase::Idle => {
-                return Err(Error::invalid(format!(
-                    "{original}: there is no open checkpoint or restart"
-                )));
-            }
-            Phase::Checkpoint { .. } if self.engine.config.ephemeral => {
-                return Err(Error::invalid(format!(
-                    "{original}: an ephemeral job (ephemeral = true) keeps no \
-                     files"
-                )));
-            }
-            Phase::Checkpoint { open, routed } => {
-                if !open.regions.is_empty() {
-                    return Err(Error::invalid(format!(
-                        "checkpoint \"{}\" version {} has memory regions; it cannot be the file \
-                         {original}",
-                        open.name, open.version
-                    )));
-                }
-                let original = absolute(original)?;
-                match routed {
-                    Some(routed) if *routed.original == original => routed.temporary.clone(),
-                    Some(routed) => {
-                        return Err(Error::invalid(format!(
-                            "checkpoint \"{}\" version {} is the file {}; it cannot be {original} \
-                             as well",
-                            open.name, open.version, routed.original
-                        )));
-                    }
-                    None => {
-                        let create = |tier| {
-                            let (name, version) = (&open.name, open.version);
-                            Routed::create(&self.engine.files, tier, name, version, &original)
-                        };
-                        let new = match create(FileTier::Scratch) {
-                            Err(refused) => {
-                                let persist = &mut open.persist;
-                                self.engine.may_route_past_scratch(open.id, persist, &refused)?;
-                                let beside = || create(FileTier::Persistent);
-                                self.engine.past_scratch(refused, beside)?
-                            }
-                            created => created?,
-                        };
-                        routed.insert(new).temporary.clone()
-                    }
-                }
-            }
-            Phase::Restart { restoring } => {
-                let since = Instant::now();
-                let files = restoring.files(&self.engine);
-                let lock = || self.engine.naming.lock();
-                let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version, lock)?;
-                if bytes > 0 {
-                    self.engine.metrics.hop(Hop::PtoF).add(bytes, since.elapsed());
-                    self.engine.metrics.waited(Cause::File, since);
-                }
-                path
-            }
-        };
-        path.into_os_string()
-            .into_string()
-            .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))
-    }
-
     pub(super) fn must_be_idle(&self) -> Result<()> {
         match &self.phase {
             Phase::Idle => Ok(()),
@@ -347,12 +277,4 @@ impl Client {
             _ => Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)")),
         }
     }
-}
-
-fn absolute(path: &str) -> Result<String> {
-    std::path::absolute(path)
-        .map_err(|error| Error::system(format!("the path {path}"), &error))?
-        .into_os_string()
-        .into_string()
-        .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))
 }

@@ -25,6 +25,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,6 +88,8 @@ pub struct Client {
     engine: Engine,
     regions: Regions,
     phase: Phase,
+    /// Bytes of the last file of the application's own, by the name of its checkpoints.
+    routed_bytes: HashMap<String, u64>,
     comm: Option<Comm>,
     /// Locked only for as long as its calls last: while the engine waits, it is heard.
     agreement: Option<Arc<Mutex<Agreement>>>,
@@ -127,6 +130,7 @@ impl Client {
             engine,
             regions: Regions::default(),
             phase: Phase::Idle,
+            routed_bytes: HashMap::new(),
             comm: None,
             agreement: None,
             messages,

@@ -4,10 +4,12 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
+use super::{Client, Phase};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
+use crate::metrics::{Cause, Hop};
 use crate::platform::{files, times};
 use crate::tier::files::Files;
 
@@ -27,7 +29,7 @@ pub(super) struct Routed {
 }
 
 impl Routed {
-    /// Makes the empty file for a checkpoint.
+    /// Makes the empty file for a checkpoint, where there is room for bytes in it.
     ///
     /// # Errors
     /// The system's, with the path; that there is no scratch directory.
@@ -43,6 +45,11 @@ impl Routed {
             FileTier::Persistent => files.temporary(Path::new(original)),
         };
         let file = files::create(&temporary)?;
+        if let Err(error) = files::probe_room(&file, &temporary) {
+            // The first failure is the one to report.
+            let _ = files::remove(&temporary);
+            return Err(error);
+        }
         // Whoever opens the file to write it anew gives it another time than this, even if he leaves
         // it empty. Where a file system refuses, it has the time of now.
         let _ = file.set_modified(SystemTime::UNIX_EPOCH);
@@ -50,11 +57,12 @@ impl Routed {
         Ok(Routed { original: original.into(), tier, temporary, untouched, _file: file })
     }
 
-    /// Refuses a file that nobody has written: the application's own would be replaced by nothing.
+    /// The bytes of the file. Refuses one that nobody has written: the application's own would be
+    /// replaced by nothing.
     ///
     /// # Errors
     /// [`Kind::Invalid`]; [`Kind::NotFound`] if the file is gone; else the system's.
-    pub fn check_written(&self) -> Result<()> {
+    pub fn check_written(&self) -> Result<u64> {
         let path = self.temporary.display();
         let found = fs::metadata(&self.temporary).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::new(Kind::NotFound, format!("{path} is gone")),
@@ -65,10 +73,83 @@ impl Routed {
             found.map_err(|error| Error::new(error.kind(), unwritten(&error.to_string())))?;
         let changed = times::modified(&self.temporary)? != self.untouched;
         if found.len() > 0 || changed {
-            return Ok(());
+            return Ok(found.len());
         }
         Err(Error::invalid(unwritten(&format!("nothing was written to {path}"))))
     }
+}
+
+impl Client {
+    /// The path where the application writes the file `original` of the open checkpoint, or reads
+    /// it during a restart.
+    pub fn route_file(&mut self, original: &str) -> Result<String> {
+        let path = match &mut self.phase {
+            Phase::Idle => {
+                return Err(Error::invalid(format!(
+                    "{original}: there is no open checkpoint or restart"
+                )));
+            }
+            Phase::Checkpoint { .. } if self.engine.config.ephemeral => {
+                return Err(Error::invalid(format!(
+                    "{original}: an ephemeral job (ephemeral = true) keeps no \
+                     files"
+                )));
+            }
+            Phase::Checkpoint { open, routed } => {
+                if !open.regions.is_empty() {
+                    return Err(Error::invalid(format!(
+                        "checkpoint \"{}\" version {} has memory regions; it cannot be the file \
+                         {original}",
+                        open.name, open.version
+                    )));
+                }
+                let original = absolute(original)?;
+                match routed {
+                    Some(routed) if *routed.original == original => routed.temporary.clone(),
+                    Some(routed) => {
+                        return Err(Error::invalid(format!(
+                            "checkpoint \"{}\" version {} is the file {}; it cannot be {original} \
+                             as well",
+                            open.name, open.version, routed.original
+                        )));
+                    }
+                    None => {
+                        let (name, version) = (open.name.clone(), open.version);
+                        let files = &self.engine.files;
+                        let bytes = self.routed_bytes.entry(name.clone());
+                        let bytes = *bytes
+                            .or_insert_with(|| files.expected_len(&name, Path::new(&original)));
+                        let new = self.engine.place_routed(open, bytes, |tier| {
+                            Routed::create(files, tier, &name, version, &original)
+                        })?;
+                        routed.insert(new).temporary.clone()
+                    }
+                }
+            }
+            Phase::Restart { restoring } => {
+                let since = Instant::now();
+                let files = restoring.files(&self.engine);
+                let lock = || self.engine.naming.lock();
+                let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version, lock)?;
+                if bytes > 0 {
+                    self.engine.metrics.hop(Hop::PtoF).add(bytes, since.elapsed());
+                    self.engine.metrics.waited(Cause::File, since);
+                }
+                path
+            }
+        };
+        path.into_os_string()
+            .into_string()
+            .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))
+    }
+}
+
+fn absolute(path: &str) -> Result<String> {
+    std::path::absolute(path)
+        .map_err(|error| Error::system(format!("the path {path}"), &error))?
+        .into_os_string()
+        .into_string()
+        .map_err(|path| Error::invalid(format!("{} is not UTF-8", path.to_string_lossy())))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! The application's thread finds room, then copies: device regions within the device, host regions
 //! into the host buffer. What is larger than a tier goes straight to the tier below.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,7 +30,7 @@ const ALIGNMENT: u64 = 256;
 pub struct Open {
     shared: Arc<Shared>,
     /// It is neither committed nor given up.
-    under_way: bool,
+    pub(super) under_way: bool,
     /// Its number.
     pub id: Id,
     /// Its name.
@@ -182,48 +181,9 @@ impl Shared {
         }
     }
 
-    /// Ends a checkpoint that is a file of the application's own, which is complete under its
-    /// temporary name.
-    pub fn commit_routed(
-        &self,
-        mut open: Open,
-        tier: FileTier,
-        temporary: &Path,
-        original: Arc<str>,
-    ) -> Result<()> {
-        let _outlived = SizeLimitOutlived::begin();
-        let naming = self.naming.lock();
-        let (id, name, version) = (open.id, open.name.clone(), open.version);
-        let named = match tier {
-            FileTier::Scratch => self.files.publish_routed(temporary, &name, version, &original),
-            FileTier::Persistent => {
-                self.files.publish_routed_straight(temporary, &name, version, &original)
-            }
-        };
-        if let Err(error) = named {
-            self.abort(open);
-            return Err(error.within(format!("the routed file of {original}")));
-        }
-        let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
-        let own = match tier {
-            FileTier::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
-            FileTier::Persistent => {
-                self.has_left_scratch(&name, version);
-                let routed = Some(original);
-                self.catalog.step(|state| state.commit_persistent(id, Vec::new(), routed));
-                None
-            }
-        };
-        open.under_way = false;
-        self.arrived(tier, &name, version, id);
-        drop(naming);
-        self.pace.call_ends();
-        self.wait_persistent(id, own)
-    }
-
     /// Commits a checkpoint whose file is in its place. With `mode = sync`, what the caller is to
     /// copy to persistent: it would wait for that, and a worker has to be woken first.
-    fn commit_file(
+    pub(super) fn commit_file(
         &self,
         id: Id,
         regions: Vec<Region>,

@@ -51,7 +51,7 @@ impl Engine {
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
         let rank = process.rank;
         warn_of_unused(&config);
-        let files = Files::open(&config, rank)?;
+        let (files, refused) = refuge::open_files(&config, process)?;
         let (host, estate) = host_buffer(&config)?;
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
@@ -85,6 +85,9 @@ impl Engine {
             shared.config.persistent,
             if shared.config.ephemeral { ", ephemeral" } else { "" }
         );
+        if let Some(refused) = refused {
+            shared.begins_past_scratch(&refused);
+        }
         let engine = Engine::of(shared);
         engine.start_workers(device)?;
         Ok(engine)
@@ -94,7 +97,7 @@ impl Engine {
     /// it or in scratch that have still to reach a file. Only writes them.
     ///
     /// If the process had others, it removes no old versions: it cannot know which of them those
-    /// have.
+    /// have. What those would not have in persistent stays out of it, as in the process's own life.
     pub fn inherit(
         config: Config,
         process: Process,
@@ -103,6 +106,9 @@ impl Engine {
     ) -> Result<Engine> {
         let files = Files::open_for_heir(&config, process.rank)?;
         let mut state = State::new(shape(&config, &files, host.as_ref()));
+        if let Some(why) = refuge::kept_to_scratch(&config, process) {
+            state.keep_to_scratch(why);
+        }
         for (record, standing) in left {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");

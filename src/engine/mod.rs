@@ -15,6 +15,7 @@
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
 //! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
 //! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
+//! | `routed` | the application's | gives files of its own their place and their name |
 //! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
 //! | [`passing`] | one that is not the application's | the log of messages, here and back |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
@@ -50,5 +51,6 @@ mod end;
 mod lifecycle;
 mod prune;
 mod refuge;
+mod routed;
 
 pub use lifecycle::Engine;

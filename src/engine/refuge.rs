@@ -1,5 +1,5 @@
 //! Checkpoints that scratch cannot take: because it is full, read-only or broken, they are written to
-//! persistent alone.
+//! persistent alone. A job may begin with such a scratch, as long as what is there can be read.
 //!
 //! One that is to have a copy there goes there at once. Another one may, too, where no other process
 //! and no limit of versions would be misled by a file that is there on one process alone: see
@@ -11,18 +11,16 @@ use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::is_of_the_file_system;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::tier::files::{Place, Written};
+use crate::tier::files::{Files, Place, Written};
+
+/// What is said once: that checkpoints go to persistent alone.
+const PAST_SCRATCH: &str = "past scratch";
 
 /// What else can be done about a checkpoint that is kept to scratch, and why it is.
 const ADVICE: &str = "persistent may not take it instead, because persistent_interval asks for no copy \
                       there (yet), and under MPI max_versions, scratch_versions and aggregated go by \
                       what all processes have there: make room in scratch, or set persistent_interval \
                       = 0";
-
-/// The same for a file of the application's own.
-const ROUTED_ADVICE: &str = "it is written beside the file that it replaces only where each of them is \
-                             copied there and persistent has a link to it: make room in scratch, or set \
-                             persistent and persistent_interval = 0";
 
 /// Why a checkpoint that is not to have a copy in persistent must not go there if scratch cannot take
 /// it. `None`: it may. On one process alone it would count for [`Config::max_versions`], and older
@@ -33,7 +31,45 @@ pub(super) fn kept_to_scratch(config: &Config, process: Process) -> Option<&'sta
     (!process.alone && (limits || config.aggregated)).then_some(ADVICE)
 }
 
+/// Why a job must not begin with a scratch to which nothing can be written: there would be no file that
+/// its checkpoints may go to. `None`: it may.
+fn needs_scratch(config: &Config, process: Process) -> Option<&'static str> {
+    if config.ephemeral {
+        Some("an ephemeral job (ephemeral = true) has no other directory for what memory cannot hold")
+    } else if config.persistent.is_none() {
+        Some("there is no other directory that checkpoints could go to (key persistent)")
+    } else if config.persistent_interval.is_none() {
+        kept_to_scratch(config, process)
+    } else {
+        None
+    }
+}
+
+/// The directories of a job that begins. Where scratch can only be read, and checkpoints may go past it:
+/// what it has answered as well.
+///
+/// # Errors
+/// As [`Files::open`]; what else can be done about scratch.
+pub(super) fn open_files(config: &Config, process: Process) -> Result<(Files, Option<Error>)> {
+    Files::open_past_scratch(config, process.rank, |refused| match needs_scratch(config, process) {
+        Some(why) => Err(refused.followed_by(why)),
+        None => Ok(()),
+    })
+}
+
 impl Shared {
+    /// Says that the job begins with a scratch that can only be read.
+    pub(super) fn begins_past_scratch(&self, refused: &Error) {
+        // The same as is said when it is met later: once is enough.
+        self.degrade(
+            PAST_SCRATCH,
+            format!(
+                "{refused}: what is there can be restored; new checkpoints are written to persistent \
+                 alone"
+            ),
+        );
+    }
+
     /// Whether a checkpoint under way that scratch has refused may be written to persistent alone: one
     /// that is to have a copy there, which is decided now if it was not; and any that is not
     /// [`kept_to_scratch`].
@@ -55,28 +91,6 @@ impl Shared {
         self.catalog.look(|state| state.may_go_past_scratch(id, refused))
     }
 
-    /// Whether a file of the application's own that scratch has `refused` may be written beside the one
-    /// that it replaces. That must not be replaced by what is not to be copied there.
-    ///
-    /// # Errors
-    /// It may not: why scratch has refused it, and what can be done.
-    pub fn may_route_past_scratch(
-        &self,
-        id: Id,
-        persist: &mut Option<bool>,
-        refused: &Error,
-    ) -> Result<()> {
-        if !is_of_the_file_system(refused) {
-            return Err(refused.clone());
-        }
-        let persists = *persist.get_or_insert_with(|| self.is_to_persist());
-        let wanted = persists || self.catalog.look(|state| state.awaits_place(id));
-        if self.files.has_persistent() && wanted {
-            return Ok(());
-        }
-        Err(refused.clone().followed_by(ROUTED_ADVICE))
-    }
-
     /// Writes to persistent what scratch has `refused`.
     pub fn past_scratch<T>(&self, refused: Error, write: impl FnOnce() -> Result<T>) -> Result<T> {
         match write() {
@@ -91,7 +105,7 @@ impl Shared {
     /// Says, for the first of them, that checkpoints go to persistent alone.
     pub(super) fn goes_past_scratch(&self, why: impl std::fmt::Display) {
         self.degrade(
-            "past scratch",
+            PAST_SCRATCH,
             format!(
                 "{why}: it is written to persistent alone, and so is each that scratch cannot take"
             ),

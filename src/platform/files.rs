@@ -3,6 +3,7 @@
 //! error names its path.
 
 mod copy;
+mod probe;
 mod size_limit;
 
 use std::ffi::CString;
@@ -14,6 +15,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 pub use copy::{copy_between, copy_file};
+pub use probe::probe_room;
 pub use size_limit::{outlive_size_limit, SizeLimitOutlived};
 
 use crate::error::{Error, Kind, Result};

@@ -1,6 +1,9 @@
 //! Erasure coding over MPI: every process has a scratch directory of its own, some of which are
 //! lost between two jobs. What is checked in the processes stands in `mpi/erasure.c`.
 
+mod damage;
+mod places;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -175,64 +178,6 @@ fn an_older_version_is_taken_when_the_newest_is_lost() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
-/// A restart that was killed after it had rebuilt a file has made no parities: the next one does.
-#[test]
-fn parities_that_are_missing_are_made_again() {
-    let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
-    jobs.good("case=take");
-    let before = fs::read(jobs.parity(2, 3)).unwrap();
-    fs::remove_file(jobs.parity(2, 3)).unwrap();
-    jobs.good("case=restore expect=3");
-    assert!(fs::read(jobs.parity(2, 3)).unwrap() == before);
-}
-
-/// Nothing is lost, but a byte has changed, behind a header that is good: it is found before it is
-/// restored, and given back by the others, or by persistent where they cannot.
-#[test]
-fn a_changed_byte_is_found() {
-    let configuration = "mode = async\nec_interval = 0\n";
-    let Some(jobs) = Jobs::new(&MPICH, 4, configuration) else { return };
-    jobs.good("case=take");
-    let good = fs::read(jobs.data(1, 3)).unwrap();
-    damage_middle(&jobs.data(1, 3));
-    let ended = jobs.good("case=restore expect=3");
-    assert!(ended.stderr.contains("x-1-3.dat: this is not what"), "{}", ended.stderr);
-    assert!(fs::read(jobs.data(1, 3)).unwrap() == good, "the damaged file stays");
-    for rank in [0, 2] {
-        damage_middle(&jobs.data(rank, 3));
-    }
-    jobs.good("case=restore expect=2");
-
-    let persistent = format!("{configuration}persistent = DIR/persistent\n");
-    let Some(jobs) = Jobs::new(&MPICH, 4, &persistent) else { return };
-    jobs.good("case=take");
-    for rank in [0, 2] {
-        damage_middle(&jobs.data(rank, 3));
-    }
-    jobs.good("case=restore expect=3");
-}
-
-/// Damaged files count as lost: a survivor's, and parities.
-#[test]
-fn damage_is_noticed_and_rebuilt() {
-    let configuration = "mode = sync\nec_interval = 0\nec_parity = 2\n";
-    let Some(jobs) = Jobs::new(&MPICH, 5, configuration) else { return };
-    jobs.good("case=take");
-    let good = fs::read(jobs.data(4, 3)).unwrap();
-    damage(&jobs.data(4, 3), good.len() / 2);
-    jobs.lose(2);
-    jobs.good("case=restore expect=3");
-    assert!(fs::read(jobs.data(4, 3)).unwrap() == good, "the damaged file stays");
-    damage(&jobs.parity(0, 3), 2000);
-    jobs.lose(1);
-    jobs.good("case=restore expect=3");
-    damage(&jobs.parity(0, 3), 20);
-    damage(&jobs.parity(1, 3), 3000);
-    jobs.lose(2);
-    // Of version 2, only the files of processes 1 and 2 are lost.
-    jobs.good("case=restore expect=2");
-}
-
 /// Five processes in groups of three and two; one lost of each.
 #[test]
 fn groups_of_uneven_size() {
@@ -261,106 +206,6 @@ fn an_interval_that_does_not_end_protects_nothing() {
     let Some(jobs) = Jobs::new(&MPICH, 2, "mode = async\nec_interval = 86400\n") else { return };
     jobs.good("case=take to=3");
     assert!(jobs.protected().is_empty());
-}
-
-/// After the loss of a host, processes are numbered anew: each finds the files of another.
-#[test]
-fn processes_may_change_places() {
-    let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
-    jobs.good("case=take");
-    let before = jobs.all();
-    jobs.lose(1);
-    fs::rename(jobs.scratch(2), jobs.scratch(1)).unwrap();
-    fs::rename(jobs.scratch(3), jobs.scratch(2)).unwrap();
-    jobs.good("case=restore expect=3");
-    let after = jobs.all();
-    for rank in 0..4 {
-        for name in [format!("x-{rank}-3.dat"), format!(".x-{rank}-3.dat.parity")] {
-            assert!(before[rank][&name] == after[rank][&name], "{name}");
-            let elsewhere = (0..4).filter(|other| *other != rank);
-            assert!(!elsewhere.into_iter().any(|other| after[other].contains_key(&name)), "{name}");
-        }
-    }
-}
-
-/// A file that was brought home once and left behind where it came from is an old one by now. Catches
-/// one that is brought home again because it has the right name.
-#[test]
-fn an_old_file_elsewhere_is_not_brought_home() {
-    let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
-    jobs.good("case=take");
-    let good = fs::read(jobs.data(1, 3)).unwrap();
-    let elsewhere = |rank: usize| jobs.scratch(rank).join("x-1-3.dat");
-    for rank in [0, 3] {
-        fs::copy(jobs.data(1, 3), elsewhere(rank)).unwrap();
-        damage_middle(&elsewhere(rank));
-    }
-    jobs.lose(1);
-    let ended = jobs.good("case=restore expect=3");
-    assert!(ended.stderr.contains("is an old one: it is not taken"), "{}", ended.stderr);
-    assert!(fs::read(jobs.data(1, 3)).unwrap() == good);
-}
-
-/// Two files of one process, of which nobody knows which is the right one: neither is taken. With
-/// checksums it is known.
-#[test]
-fn of_two_files_elsewhere_none_is_chosen_silently() {
-    for chksum in [false, true] {
-        let sums = if chksum { "meta = DIR/meta\nchksum = true\n" } else { "" };
-        let configuration = format!("mode = async\nec_interval = 0\n{sums}");
-        let Some(jobs) = Jobs::new(&MPICH, 4, &configuration) else { return };
-        jobs.good("case=take");
-        let elsewhere = |rank: usize| jobs.scratch(rank).join("x-1-3.dat");
-        for rank in [0, 3] {
-            fs::copy(jobs.data(1, 3), elsewhere(rank)).unwrap();
-        }
-        damage_middle(&elsewhere(0));
-        jobs.lose(1);
-        for rank in [0, 2, 3] {
-            fs::remove_file(jobs.parity(rank, 3)).unwrap();
-        }
-        if chksum {
-            jobs.good("case=restore expect=3");
-            continue;
-        }
-        let both = [0, 3].map(|rank| format!("{} (SHA-256", jobs.scratch(rank).display()));
-        jobs.refused(1, 3, &format!("cannot be told|{}", both.join("|")));
-        jobs.good("case=restore expect=2");
-        assert!(elsewhere(0).exists() && elsewhere(3).exists());
-    }
-}
-
-/// A directory that was away while its versions were taken again comes back: its files and parities
-/// are of one mind, and not of that of the others.
-#[test]
-fn an_old_directory_that_comes_back_is_noticed() {
-    // Whether it is asked before which versions there are, and whether another directory is lost.
-    for (asked, another) in [(true, false), (false, false), (false, true)] {
-        let jobs = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\nec_parity = 2\n");
-        let Some(jobs) = jobs else { return };
-        jobs.good("case=take to=1");
-        fs::rename(jobs.scratch(2), jobs.job.path("away")).unwrap();
-        jobs.good("case=take to=1 seed=100");
-        jobs.lose(2);
-        fs::rename(jobs.job.path("away"), jobs.scratch(2)).unwrap();
-        if another {
-            jobs.lose(1);
-        }
-        let first = if asked { "case=restore expect=1" } else { "case=begin to=1" };
-        jobs.good(&format!("{first} seed=100"));
-        jobs.good("case=restore expect=1 seed=100");
-    }
-}
-
-/// The same without a loss, and with files of the application's own.
-#[test]
-fn files_of_the_application_change_places() {
-    let Some(jobs) = Jobs::new(&MPICH, 2, "mode = sync\nec_interval = 0\n") else { return };
-    jobs.good("case=route to=1");
-    fs::rename(jobs.scratch(0), jobs.job.path("other")).unwrap();
-    fs::rename(jobs.scratch(1), jobs.scratch(0)).unwrap();
-    fs::rename(jobs.job.path("other"), jobs.scratch(1)).unwrap();
-    jobs.good("case=reroute expect=1");
 }
 
 /// At most one version in an interval, and the same for all groups.

@@ -2,6 +2,9 @@
 //! -1 and names the file and the reason, what there was before is still there, and the job goes on
 //! once the file system does. On real file systems where they can be had, and always on stand-ins.
 
+mod read_only;
+mod room;
+
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run};
@@ -9,10 +12,11 @@ use capi_tests::run::{Ended, Run};
 use crate::mpi::{MPICH, OPEN_MPI};
 
 pub const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
+
 pub const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
 
 /// Room of the file systems here: for a checkpoint of [`SMALL`], and a large one in part.
-const ROOM: usize = 4 << 20;
+pub const ROOM: usize = 4 << 20;
 
 /// Does this once on each ground for the directory `below` of a job of its own.
 pub fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
@@ -27,14 +31,18 @@ pub fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
 /// Has the script program do all of this. What begins with `run=` is one command of a shell; in the
 /// others, blanks separate the commands.
 pub fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
-    let run = commands.iter().fold(run, |run, command| {
+    ground.under(with_commands(run, commands)).succeed()
+}
+
+/// A run of the script program with these commands.
+pub fn with_commands(run: Run, commands: &[String]) -> Run {
+    commands.iter().fold(run, |run, command| {
         if command.contains("run=") {
             run.arg(command)
         } else {
             run.args(command)
         }
-    });
-    ground.under(run).succeed()
+    })
 }
 
 pub fn shell(command: String) -> String {
@@ -198,183 +206,6 @@ fn persistent_fills_up() {
             ];
             script(ground, job.run("script", ""), &commands);
         });
-    }
-}
-
-/// Scratch has room for a few versions and is to keep fewer, and persistent is slower than the
-/// application: what finds no room waits until older versions have gone. Catches a checkpoint that is
-/// refused or lost although room was about to come.
-#[test]
-fn what_is_about_to_leave_scratch_is_waited_for() {
-    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 2\n";
-    for host in ["64M", "0"] {
-        let configuration =
-            format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {host}\n{limits}");
-        on_each(&configuration, "scratch", |job, ground| {
-            let takes: Vec<String> = (1..=24).map(|v| format!("take=x:{v}")).collect();
-            let commands = [
-                "size=1000000".into(),
-                takes.join(" "),
-                "wait".into(),
-                shell(format!("test \"$(ls -A {})\" = x-0-24.dat", job.scratch().display())),
-                "drain newest=x:24 restore=x:24".into(),
-            ];
-            script(ground, job.run("script", ""), &commands);
-            assert_eq!(names(&job.persistent()), ["x-0-23.dat", "x-0-24.dat"]);
-        });
-    }
-}
-
-/// The same for the processes of a job, which have room for what is to be kept and one more of each.
-/// One is slower than the others, which take the next checkpoints meanwhile. Catches a process that
-/// takes the room that slower ones need, or writes before it may remove an old version: from then on
-/// all checkpoints failed; and one that hears nothing of the others while it waits for them.
-#[test]
-fn who_is_ahead_leaves_room() {
-    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 1\n";
-    let buffer =
-        |bytes: &str| format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {bytes}\n");
-    for mpi in [&OPEN_MPI, &MPICH] {
-        for configuration in [buffer("64M"), buffer("2M"), SYNC.to_owned()] {
-            for full in ["scratch", "persistent"] {
-                on_each(&format!("{configuration}{limits}"), full, |job, ground| {
-                    let Some(run) = mpi.script(job, "") else { return };
-                    let takes = (1..=9).map(|v| format!("@1:sleep=30 take=x:{v}"));
-                    let with_waits = (10..=15).map(|v| format!("take=x:{v} wait finished=1"));
-                    let takes: Vec<String> = takes.chain(with_waits).collect();
-                    let commands = [
-                        // Two files of each of three processes, and no third one of any.
-                        "size=680000".into(),
-                        takes.join(" "),
-                        "drain newest=x:15 restore=x:15 take=x:16 drain restore=x:16".into(),
-                    ];
-                    let ended = script(ground, run, &commands);
-                    assert!(!ended.stderr.contains("alone"), "{}", ended.stderr);
-                });
-            }
-        }
-    }
-}
-
-/// The file system of an aggregated file fills up, for all processes.
-#[test]
-fn aggregated_files_fill_up() {
-    for mpi in [&OPEN_MPI, &MPICH] {
-        for configuration in [SYNC, ASYNC] {
-            let configuration = format!(
-                "{configuration}persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n"
-            );
-            on_each(&configuration, "persistent", |job, ground| {
-                let Some(run) = mpi.script(job, "") else { return };
-                let fails = if configuration.starts_with(SYNC) {
-                    "fail=x:2:x-agg-2.dat|No_space_left"
-                } else {
-                    "take=x:2 late=x-agg-2.dat|No_space_left"
-                };
-                let commands = [
-                    "size=450000 take=x:1 wait barrier".into(),
-                    // No process's part has room, nor has one alone.
-                    format!("@0:{}", shell(ground.to_fill(2_450_000))),
-                    "barrier".into(),
-                    fails.into(),
-                    "barrier restore=x:1 barrier".into(),
-                    format!("@0:{}", shell(ground.to_empty())),
-                    "barrier wait take=x:3 wait barrier".into(),
-                    format!("@0:{}", shell(format!("rm {}/*", job.scratch().display()))),
-                    "barrier drain newest=x:3 restore=x:3 restore=x:2 restore=x:1".into(),
-                ];
-                script(ground, run, &commands);
-            });
-        }
-    }
-}
-
-/// There is room for the checkpoints, but not for their parities: nobody's call fails, the log says
-/// what is unprotected, and later ones are protected again.
-#[test]
-fn parities_find_no_room() {
-    for mpi in [&OPEN_MPI, &MPICH] {
-        on_each(&format!("{ASYNC}ec_interval = 0\n"), "scratch", |job, ground| {
-            let Some(run) = mpi.script(job, "") else { return };
-            let parity = |version| {
-                let file =
-                    |rank| format!("{}/.x-{rank}-{version}.dat.parity", job.scratch().display());
-                [0, 1, 2].map(|rank| format!("test -s {}", file(rank))).join(" && ")
-            };
-            let commands = [
-                // Three files, and 100000 bytes of room for three parities of 250000.
-                format!("@0:{}", shell(ground.to_fill(ROOM - 1_600_000))),
-                "barrier size=500000 take=x:1 wait drain restore=x:1 barrier".into(),
-                format!("@0:{}", shell(format!("! ({})", parity(1)))),
-                format!("@0:{}", shell(ground.to_empty())),
-                "barrier take=x:2 wait drain restore=x:2 restore=x:1".into(),
-                format!("@0:{}", shell(parity(2))),
-            ];
-            let ended = script(ground, run, &commands);
-            for part in ["parit", "x-", "No space left"] {
-                assert!(ended.stderr.contains(part), "{}", ended.stderr);
-            }
-        });
-    }
-}
-
-/// The file system becomes read-only between two checkpoints, as with `mount -o remount,ro` or after
-/// an error of the disk.
-#[test]
-fn read_only_between_checkpoints() {
-    on_each(SYNC, "scratch", |job, ground| {
-        let commands = [
-            "size=1000000 take=x:1".into(),
-            shell(ground.to_read_only()),
-            "fail=x:2:x-0-2.dat|Read-only newest=x:1 restore=x:1".into(),
-            "fail=x:1:x-0-1.dat|Read-only restore=x:1".into(),
-            shell(ground.to_writable()),
-            "take=x:2 restore=x:2 restore=x:1 newest=x:2".into(),
-        ];
-        script(ground, job.run("script", ""), &commands);
-    });
-    for (below, configuration) in [
-        ("scratch", ASYNC.to_owned()),
-        ("persistent", format!("{ASYNC}persistent = DIR/persistent\n")),
-    ] {
-        on_each(&configuration, below, |job, ground| {
-            let commands = [
-                "size=1000000 take=x:1 wait".into(),
-                shell(ground.to_read_only()),
-                "take=x:2 late=x-0-2.dat|Read-only restore=x:2 restore=x:1".into(),
-                shell(ground.to_writable()),
-                "wait drain newest=x:2 restore=x:2 restore=x:1".into(),
-            ];
-            script(ground, job.run("script", ""), &commands);
-        });
-    }
-}
-
-/// It becomes read-only in the middle of a file, which a system does by itself after an error and
-/// nobody can do on purpose: files that are open for writing keep a remount out.
-#[test]
-fn read_only_in_the_middle_of_a_file() {
-    for (below, configuration) in [
-        ("scratch", SYNC.to_owned()),
-        ("scratch", ASYNC.to_owned()),
-        ("persistent", format!("{ASYNC}persistent = DIR/persistent\n")),
-    ] {
-        let job = Job::new(&configuration);
-        let ground = Ground::injected(&job, below, ROOM);
-        let fails = if configuration == SYNC {
-            "fail=x:2:x-0-2.dat|Read-only"
-        } else {
-            "take=x:2 late=x-0-2.dat|Read-only"
-        };
-        let commands = [
-            "size=1000000 take=x:1 wait".into(),
-            shell(ground.to_read_only().replace("echo 0", "echo 400000")),
-            fails.into(),
-            "restore=x:1".into(),
-            shell(ground.to_writable()),
-            "wait take=x:3 wait drain newest=x:3 restore=x:3 restore=x:1".into(),
-        ];
-        script(&ground, job.run("script", ""), &commands);
     }
 }
 

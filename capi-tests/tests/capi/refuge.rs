@@ -1,9 +1,13 @@
 //! A scratch that takes nothing: what goes to persistent alone although it was not to have a copy there,
 //! or not a file of its own, and what must not.
 
-use capi_tests::job::names;
+use std::fs;
 
-use crate::failing::{on_each, script, shell, ASYNC, SYNC};
+use capi_tests::backends::wait_for_backends;
+use capi_tests::ground::Ground;
+use capi_tests::job::{names, Job};
+
+use crate::failing::{on_each, script, shell, with_commands, ASYNC, ROOM, SYNC};
 use crate::mpi::{MPICH, OPEN_MPI};
 
 /// No host buffer: the application writes each file itself.
@@ -136,6 +140,122 @@ fn files_of_the_application_are_written_where_they_belong() {
                 "noroute=x:1:Read-only|interval_=_0 newest=x:-1".into(),
             ];
             script(ground, job.run("script", ""), &commands);
+        });
+    }
+}
+
+/// What is kept to scratch is so for the backend as well, which has it in memory when the job has ended.
+/// Catches files of single processes in persistent, which nobody has asked for and a later job that takes
+/// the version again does not replace; and a checkpoint that is lost without a word.
+#[test]
+fn what_is_kept_to_scratch_the_backend_keeps_to_it() {
+    let more = "persistent = DIR/persistent\nmeta = DIR/meta\npersistent_interval = -1\n\
+                log_prefix = DIR\nwatchdog_interval = 1\n";
+    for (mpi, limit) in [(&OPEN_MPI, "aggregated = true\n"), (&MPICH, "max_versions = 3\n")] {
+        let job = Job::new(&format!("{ASYNC}{more}{limit}"));
+        // The backend is under no stand-in for a file system.
+        let Some(ground) = Ground::mounted(&job, "scratch", ROOM) else { return };
+        let Some(run) = mpi.script(&job, "") else { return };
+        let commands = [
+            "size=450000 take=x:1 wait barrier".into(),
+            // Two of the three processes find no room.
+            format!("@0:{}", shell(ground.to_fill(2_100_000))),
+            "barrier take=x:2 barrier".into(),
+        ];
+        // Without room, VELOC_Finalize(1) has something to report.
+        let _ = ground.under(with_commands(run, &commands)).end();
+        wait_for_backends(&job);
+        assert!(names(&job.persistent()).is_empty(), "{:?}", names(&job.persistent()));
+        let entries = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
+        let logs = entries.filter(|path| path.extension().is_some_and(|e| e == "log"));
+        let said: String = logs.map(|path| fs::read_to_string(path).unwrap()).collect();
+        for word in ["lost with its memory: \"x\" version 2", "interval = 0"] {
+            assert!(said.contains(word), "{said}");
+        }
+    }
+}
+
+/// A job begins on a scratch that can only be read: it restores what is there, and what it takes goes to
+/// persistent. Catches a job that cannot go on from its own checkpoints, and one that says so for each.
+#[test]
+fn a_job_begins_with_a_scratch_that_can_only_be_read() {
+    let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\n";
+    for configuration in [SYNC, ASYNC, UNBUFFERED] {
+        for interval in ["0", "-1"] {
+            let more = format!("{more}persistent_interval = {interval}\n");
+            on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+                let commands = [
+                    "size=1000000 take=x:1 take=x:2 wait".into(),
+                    shell(ground.to_read_only()),
+                    "drain newest=x:2 restore=x:2 restore=x:1 take=x:3 take=x:4 wait".into(),
+                    "restore=x:3 drain newest=x:4 restore=x:4 restore=x:1".into(),
+                    shell(ground.to_writable()),
+                    "drain newest=x:4 restore=x:4 take=x:5 drain newest=x:5 restore=x:5".into(),
+                ];
+                let ended = script(ground, job.run("script", ""), &commands);
+                let said = &ended.stderr;
+                // By each of the two jobs that have begun so.
+                assert_eq!(said.matches("persistent alone").count(), 2, "{said}");
+                let scratch = job.scratch().display().to_string();
+                assert!(said.contains(&scratch) && said.contains("Read-only"), "{said}");
+                let there = names(&job.persistent());
+                let own = match interval {
+                    "0" => &[1, 2, 3, 4, 5][..],
+                    _ => &[3, 4],
+                };
+                assert_eq!(there, own.iter().map(|v| format!("x-0-{v}.dat")).collect::<Vec<_>>());
+            });
+        }
+    }
+}
+
+/// The same where nothing could be written anywhere: `VELOC_Init` fails, and says why and what to do.
+#[test]
+fn no_job_begins_that_could_write_nothing() {
+    for (more, why) in [
+        ("", "Read-only|persistent"),
+        ("ephemeral = true\npersistent = DIR/persistent\n", "Read-only|ephemeral"),
+    ] {
+        for configuration in [SYNC, ASYNC] {
+            on_each(&format!("{configuration}{more}"), "scratch", |job, ground| {
+                let commands = [
+                    shell(ground.to_read_only()),
+                    format!("noinit=/scratch|{why}"),
+                    shell(ground.to_writable()),
+                    "init take=x:1 wait restore=x:1".into(),
+                ];
+                script(ground, job.run("script", ""), &commands);
+            });
+        }
+    }
+    let more = "persistent = DIR/persistent\npersistent_interval = -1\nmax_versions = 3\n";
+    for mpi in [&OPEN_MPI, &MPICH] {
+        on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {
+            let Some(run) = mpi.script(job, "") else { return };
+            let commands = [
+                "take=x:1 wait barrier".into(),
+                format!("@0:{}", shell(ground.to_read_only())),
+                "barrier noinit=Read-only|interval_=_0 barrier".into(),
+                format!("@0:{}", shell(ground.to_writable())),
+                "barrier init newest=x:1 restore=x:1".into(),
+            ];
+            script(ground, run, &commands);
+        });
+        // With a copy of each, all goes on.
+        let more = "persistent = DIR/persistent\nmax_versions = 2\n";
+        on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {
+            let Some(run) = mpi.script(job, "") else { return };
+            let commands = [
+                "size=100000 take=x:1 wait barrier".into(),
+                format!("@0:{}", shell(ground.to_read_only())),
+                "barrier drain newest=x:1 restore=x:1 take=x:2 take=x:3 drain".into(),
+                "newest=x:3 restore=x:3 restore=x:2 barrier".into(),
+                format!("@0:{}", shell(ground.to_writable())),
+                "barrier drain newest=x:3 restore=x:3".into(),
+            ];
+            script(ground, run, &commands);
+            let there = names(&job.persistent());
+            assert_eq!(there.len(), 6, "{there:?}");
         });
     }
 }

@@ -1,9 +1,11 @@
 //! File-based checkpoints (`VELOC_Route_file`) of programs that do not do as they should, and of
-//! directories that were lost.
+//! directories that were lost or are full.
 
 use std::fs;
 
 use capi_tests::job::{names, Job};
+
+use crate::failing::{on_each, script, shell};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
                      meta = DIR/meta\n";
@@ -52,5 +54,89 @@ fn a_changed_file_is_found_by_the_search() {
         let ended = job.run("script", "newest=x:1 reroute=x:1:DIR/own.1").succeed();
         let said = ended.stderr.matches("has the SHA-256").count();
         assert_eq!(said, 1, "{}", ended.stderr);
+    }
+}
+
+/// Scratch has room for names, and next to none for bytes. Catches a path in scratch, where the
+/// application's own write fails; a warning for each file; limits, a clean-up and a restart that do not
+/// know of what is beside the files that are replaced.
+#[test]
+fn a_full_scratch_is_no_place_for_files_of_the_application() {
+    for configuration in [ASYNC, SYNC] {
+        let configuration = format!("{configuration}chksum = true\nmax_versions = 3\n");
+        on_each(&configuration, "scratch", |job, ground| {
+            let own = |version: i32| job.path(&format!("own.{version}")).display().to_string();
+            let route = |version: i32| format!("route=x:{version}:{}", own(version));
+            let back = |version: i32| format!("reroute=x:{version}:{}", own(version));
+            let commands = [
+                format!("size=1000000 {} wait", route(1)),
+                // Half of what the last one had: a block can still be written.
+                shell(ground.to_fill(2_700_000)),
+                format!("{} wait newest=x:2 {} {}", route(2), back(2), back(1)),
+                // Not even a block of the first one of a name.
+                shell(ground.to_empty()),
+                shell(ground.to_fill(3_180_000)),
+                format!("size=5000 route=y:1:{} wait size=1000000", own(9)),
+                format!("{} wait {} wait", route(3), route(4)),
+                format!("cleanup=x newest=x:4 {} {} newest=x:-1:1", back(4), back(2)),
+                shell(ground.to_empty()),
+                format!("{} drain newest=x:5 {} {}", route(5), back(5), back(4)),
+                // A new job knows how large they were from what it finds.
+                shell(format!("rm {}/*", job.scratch().display())),
+                shell(ground.to_fill(3_300_000)),
+                format!("drain {} wait newest=x:5 {}", route(5), back(5)),
+            ];
+            let ended = script(ground, job.run("script", ""), &commands);
+            let said = &ended.stderr;
+            // By the first job and by the last one.
+            assert_eq!(said.matches("written to persistent alone").count(), 2, "{said}");
+            let scratch = job.scratch().display().to_string();
+            assert!(said.contains(&scratch), "{said}");
+            let links = ["x-0-3.dat", "x-0-4.dat", "x-0-5.dat", "y-0-1.dat"];
+            assert_eq!(names(&job.persistent()), links);
+            assert!(!names(&job.path("")).iter().any(|name| name.contains(".tmp-")));
+        });
+    }
+}
+
+/// How large a file will be is a guess. Catches a guess that refuses one which has room, where no other
+/// place may take it, and a file that has none and is not refused.
+#[test]
+fn a_guess_refuses_no_file() {
+    for configuration in [ASYNC, SYNC] {
+        let configuration = format!("{configuration}persistent_interval = -1\n");
+        on_each(&configuration, "scratch", |job, ground| {
+            let own = job.path("own").display().to_string();
+            let commands = [
+                format!("size=1000000 route=x:1:{own} wait"),
+                shell(ground.to_fill(2_700_000)),
+                format!("size=200000 route=x:2:{own} wait newest=x:2 reroute=x:2:{own}"),
+                shell(ground.to_empty()),
+                shell(ground.to_fill(2_950_000)),
+                "noroute=x:3:No_space_left|interval_=_0 newest=x:2".into(),
+                shell(format!("test \"$(ls -A {0} | grep -c tmp-)\" = 0", job.scratch().display())),
+            ];
+            let ended = script(ground, job.run("script", ""), &commands);
+            assert!(!ended.stderr.contains("alone"), "{}", ended.stderr);
+        });
+    }
+}
+
+/// Scratch is to keep one file, and has room for some. Catches a file that goes past it although room
+/// is about to come.
+#[test]
+fn files_of_the_application_wait_for_those_before() {
+    for configuration in [ASYNC, SYNC] {
+        let configuration = format!("{configuration}scratch_versions = 1\n");
+        on_each(&configuration, "scratch", |job, ground| {
+            let own = job.path("own").display().to_string();
+            let routes: String = (1..=12).map(|v| format!(" route=x:{v}:{own}")).collect();
+            let commands = [
+                format!("size=1000000{routes} wait newest=x:12 reroute=x:12:{own}"),
+                shell(format!("test \"$(ls {})\" = x-0-12.dat", job.scratch().display())),
+            ];
+            let ended = script(ground, job.run("script", ""), &commands);
+            assert!(!ended.stderr.contains("alone"), "{}", ended.stderr);
+        });
     }
 }

@@ -233,7 +233,10 @@ impl Options {
 
     fn sizes(&self, processes: u32, defaults: &Defaults) -> Result<Sizes> {
         let scale = self.amounts.scale.unwrap_or(defaults.scale);
-        ensure!(scale > 0.0 && scale.is_finite(), "--scale {scale}: not more than 0");
+        ensure!(
+            scale > 0.0 && scale.is_finite(),
+            "--scale {scale}: wanted is a finite number above 0"
+        );
         match self.amounts.trace.as_deref() {
             None => {
                 let size = self.amounts.size.unwrap_or(defaults.size);

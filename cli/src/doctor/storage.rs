@@ -43,17 +43,18 @@ pub fn look(config: Option<&Path>) -> Vec<Finding> {
     let Some(Ok(directories)) = config.map(Directories::load) else { return Vec::new() };
     let Directories { scratch, persistent, meta } = directories;
     let mut findings = Vec::new();
-    findings.extend(scratch.as_deref().map(|path| directory("scratch", path)));
-    findings.extend(persistent.as_deref().map(|path| directory("persistent", path)));
-    findings.extend(meta.as_deref().map(|path| directory("meta", path)));
+    let past = persistent.is_some();
+    findings.extend(scratch.as_deref().map(|path| directory("scratch", path, past)));
+    findings.extend(persistent.as_deref().map(|path| directory("persistent", path, false)));
+    findings.extend(meta.as_deref().map(|path| directory("meta", path, false)));
     if let (Some(scratch), Some(persistent)) = (&scratch, &persistent) {
         findings.extend(together(scratch, persistent));
     }
     findings
 }
 
-/// The findings about one directory, the worst of them.
-fn directory(key: &str, path: &Path) -> Finding {
+/// The findings about one directory, the worst of them. `past`: what it cannot take may go elsewhere.
+fn directory(key: &str, path: &Path, past: bool) -> Finding {
     let finding = |found: String| Finding::ok(AREA, key, format!("{}: {found}", path.display()));
     let there = path.exists();
     if there && !path.is_dir() {
@@ -65,10 +66,7 @@ fn directory(key: &str, path: &Path) -> Finding {
     });
     let (free, mount) = match looked {
         Ok(looked) => looked,
-        Err(error) => {
-            let advice = format!("VELOC_Init fails: give the user the right to write to {key}");
-            return finding(error.to_string()).problem(advice);
-        }
+        Err(error) => return unusable(key, finding(error.to_string()), past && there),
     };
     let made = if there { "" } else { ", will be made" };
     let found = finding(format!("{} free, {}{made}", size::show(free), mount.kind));
@@ -78,6 +76,18 @@ fn directory(key: &str, path: &Path) -> Finding {
     match judge(key, &mount.kind) {
         Some(advice) => found.note(advice),
         None => found,
+    }
+}
+
+/// The finding about a directory that cannot be written to. `past`: a job can do without.
+fn unusable(key: &str, finding: Finding, past: bool) -> Finding {
+    let advice = format!("give the user the right to write to {key}");
+    match past {
+        true => finding.note(format!(
+            "what is there can be restored, and new checkpoints go to persistent alone, where they \
+             may: {advice}"
+        )),
+        false => finding.problem(format!("VELOC_Init fails: {advice}")),
     }
 }
 
@@ -146,11 +156,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert_eq!(directory("scratch", &file).state, State::Problem);
-        assert_eq!(directory("scratch", &file.join("below")).state, State::Problem);
-        let later = directory("scratch", &folder.path().join("not/yet"));
+        assert_eq!(directory("scratch", &file, true).state, State::Problem);
+        assert_eq!(directory("scratch", &file.join("below"), true).state, State::Problem);
+        let later = directory("scratch", &folder.path().join("not/yet"), true);
         assert!(later.state != State::Problem && later.found.contains("will be made"), "{later:?}");
-        assert_eq!(directory("scratch", Path::new("/proc/x")).state, State::Problem);
+        assert_eq!(directory("scratch", Path::new("/proc/x"), true).state, State::Problem);
+        let found = || Finding::ok(AREA, "scratch", "read-only");
+        assert_eq!(unusable("scratch", found(), true).state, State::Note);
+        assert_eq!(unusable("scratch", found(), false).state, State::Problem);
 
         let same = together(folder.path(), &folder.path().join("./")).unwrap();
         assert_eq!(same.state, State::Problem);

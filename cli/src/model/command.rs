@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{ensure, Context as _, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use veloc_client::config::LARGEST_PIN_CHUNK;
@@ -119,11 +119,11 @@ fn size(text: &str) -> Result<u64> {
         Some((at, 'T' | 't')) => (&text[..at], 40),
         _ => (text, 0),
     };
-    let number: u64 = number.parse().with_context(|| format!("{text} is no size, as 64M is"))?;
-    match number.checked_mul(1 << shift) {
-        Some(bytes) => Ok(bytes),
-        None => bail!("{text} is more than 2^64 bytes"),
-    }
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    ensure!(digits, "{text} is no size, as 64M is");
+    // Of digits alone, it can only be too large.
+    let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(1 << shift));
+    bytes.with_context(|| format!("{text}: at most {} bytes are possible", u64::MAX))
 }
 
 /// What goes to the file.
@@ -183,10 +183,10 @@ impl Options {
             ensure!(fits, "--pin-chunk {chunk} bytes: not 1 to {LARGEST_PIN_CHUNK}");
         }
         ensure!(self.map_chunk.iter().all(|chunk| *chunk > 0), "--map-chunk 0: nothing is mapped");
-        ensure!(
-            self.processes.iter().all(|n| (1..=4096).contains(n)),
-            "--processes: not 1 to 4096"
-        );
+        for processes in &self.processes {
+            let most = 4096;
+            ensure!((1..=most).contains(processes), "--processes {processes}: not 1 to {most}");
+        }
         Ok(())
     }
 

@@ -34,7 +34,7 @@ pub struct Schedule {
     #[command(flatten)]
     taking: options::Taking,
     /// Crash when the adjoint has just come to state K, and go on with what is left
-    #[arg(long, value_name = "K", value_parser = options::count)]
+    #[arg(long, value_name = "K", value_parser = options::state)]
     crash_after: Option<u64>,
     /// Compare with other ways to be safe from failures
     #[arg(long, conflicts_with_all = ["online", "disk_slots"])]

@@ -12,20 +12,35 @@ use veloc_client::adjoint::schedule::Plan;
 
 use super::plan::Problem;
 
-/// A number of steps, slots or bytes, which may be written with an exponent.
+/// Up to here every whole number is a number with an exponent as well.
+const EXACT: u64 = 1 << 53;
+
+/// A number that may be as large as its type can be, which may be written with an exponent.
 pub fn count(text: &str) -> std::result::Result<u64, String> {
-    /// Up to here every whole number is a number of that type.
-    const EXACT: f64 = (1_u64 << 53) as f64;
-    if let Ok(number) = text.parse() {
-        return Ok(number);
-    }
-    let wrong = match text.parse::<f64>() {
-        Ok(number) if number < 0.0 => "it is negative",
-        Ok(number) if number.is_finite() && number.fract() != 0.0 => "it is not a whole number",
-        Ok(number) if number <= EXACT => return Ok(number as u64),
-        Ok(number) if number > EXACT => {
-            "it is too large: at most 18446744073709551615, or 9e15 if it has an exponent"
+    let most = format!("at most {}, or {EXACT} if it has an exponent", u64::MAX);
+    up_to(u64::MAX, &most, text)
+}
+
+/// A number of steps, or of slots.
+fn steps(text: &str) -> std::result::Result<u64, String> {
+    up_to(MAX_STEPS, &format!("at most {MAX_STEPS}"), text)
+}
+
+/// The number of a state that the adjoint comes to.
+pub fn state(text: &str) -> std::result::Result<u64, String> {
+    up_to(u64::MAX, "less than the number of --steps", text)
+}
+
+/// A whole number from 0 to `limit`; what is above that is told that it is to be `most`.
+fn up_to(limit: u64, most: &str, text: &str) -> std::result::Result<u64, String> {
+    let wrong = match (text.parse::<u64>(), text.parse::<f64>()) {
+        (Ok(number), _) if number <= limit => return Ok(number),
+        (Err(_), Ok(number)) if number < 0.0 => "it is negative",
+        (Err(_), Ok(number)) if number.is_finite() && number.fract() != 0.0 => {
+            "it is not a whole number"
         }
+        (Err(_), Ok(number)) if number <= limit.min(EXACT) as f64 => return Ok(number as u64),
+        (_, Ok(number)) if !number.is_nan() => return Err(format!("it is too large: {most}")),
         _ => "it is a whole number that is not negative, as 1000 or 1e12",
     };
     Err(wrong.to_owned())
@@ -51,10 +66,10 @@ pub enum Rule {
 #[derive(Debug, Args)]
 pub struct Options {
     /// Steps of the forward pass
-    #[arg(long, value_name = "L", value_parser = count)]
+    #[arg(long, value_name = "L", value_parser = steps)]
     steps: u64,
     /// States that can be stored at a time, the first one among them; with --disk-slots in memory
-    #[arg(long, value_name = "C", value_parser = count)]
+    #[arg(long, value_name = "C", value_parser = steps)]
     slots: u64,
     /// Stored states are at most D steps apart [default: any number]
     #[arg(long, value_name = "D", value_parser = count)]
@@ -69,7 +84,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["resilience", "disk_slots"])]
     online: bool,
     /// States that disk can have at a time, beside those in memory
-    #[arg(long, value_name = "N", value_parser = count, conflicts_with = "resilience")]
+    #[arg(long, value_name = "N", value_parser = steps, conflicts_with = "resilience")]
     disk_slots: Option<u64>,
     /// How long a write to disk takes, in forward steps
     #[arg(long, value_name = "STEPS", default_value_t = 1.0, requires = "disk_slots")]
@@ -160,21 +175,29 @@ impl Taking {
             mtbf: self.mtbf.unwrap_or(f64::INFINITY),
         };
         for (name, value) in [("--step-time", step), ("--turn-factor", self.turn_factor)] {
-            ensure!(value.is_finite() && value > 0.0, "{name} {value}: it is more than 0");
+            ensure!(
+                value.is_finite() && value > 0.0,
+                "{name} {value}: it is a finite number above 0"
+            );
         }
         ensure!(
             times.turn.is_finite() && times.turn > 0.0,
-            "--step-time {step:e} and --turn-factor {:e}: their product is no time",
-            self.turn_factor
+            "--step-time {step:e} and --turn-factor {:e}: their product, {:e}, is no finite number \
+             above 0",
+            self.turn_factor,
+            times.turn
         );
-        ensure!(times.mtbf > 0.0, "--mtbf {}: it is more than 0", times.mtbf);
+        ensure!(times.mtbf > 0.0, "--mtbf {}: it is a number above 0", times.mtbf);
         for (name, value) in [
             ("--write-time", times.write),
             ("--read-time", times.read),
             ("--adjoint-time", times.adjoint),
             ("--restart-time", times.restart),
         ] {
-            ensure!(value.is_finite() && value >= 0.0, "{name} {value}: it is 0 or more");
+            ensure!(
+                value.is_finite() && value >= 0.0,
+                "{name} {value}: it is a finite number, 0 or more"
+            );
         }
         Ok(Some(times))
     }
@@ -197,6 +220,18 @@ mod tests {
             assert_eq!(count(text), Ok(number));
         }
         assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
+        // Each bound itself, and what is one above it.
+        assert_eq!(count("9007199254740992e0"), Ok(EXACT));
+        assert_eq!(count("9007199254740994e0").unwrap_err(), {
+            "it is too large: at most 18446744073709551615, or 9007199254740992 if it has an exponent"
+        });
+        for most in ["281474976710656", "2.81474976710656e14"] {
+            assert_eq!(steps(most), Ok(MAX_STEPS));
+        }
+        for more in ["281474976710657", "2.81474976710657e14", "1e30", "18446744073709551616"] {
+            let wrong = steps(more).unwrap_err();
+            assert_eq!(wrong, "it is too large: at most 281474976710656", "{more}");
+        }
         for (text, word) in [
             ("-4", "negative"),
             ("-1e3", "negative"),

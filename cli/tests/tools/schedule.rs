@@ -58,6 +58,24 @@ fn numbers_that_cannot_be() {
         ("--steps 1e30 --slots 3", "'1e30' for '--steps <L>'"),
         ("--steps 9 --slots 3 --resilience -2", "'-2' for '--resilience <D>'"),
         ("--steps 9 --slots 3 --crash-after x", "'x' for '--crash-after <K>'"),
+        (
+            "--steps 281474976710657 --slots 3",
+            "'--steps <L>': it is too large: at most 281474976710656",
+        ),
+        ("--steps 1e15 --slots 3", "it is too large: at most 281474976710656"),
+        ("--steps 9 --slots 1e20", "'--slots <C>': it is too large: at most 281474976710656"),
+        (
+            "--steps 9 --slots 3 --disk-slots 1e20",
+            "'--disk-slots <N>': it is too large: at most 2814",
+        ),
+        (
+            "--steps 9 --slots 3 --resilience 1e16",
+            "at most 18446744073709551615, or 9007199254740992",
+        ),
+        (
+            "--steps 9 --slots 3 --crash-after 1e30",
+            "it is too large: less than the number of --steps",
+        ),
     ] {
         let ended = job.veloc(&format!("schedule {arguments}"));
         assert_eq!(ended.code(), Some(2));
@@ -139,7 +157,15 @@ fn estimates() {
     );
     assert!(estimate["expected_loss"].as_f64().unwrap() > 60.0);
     for (arguments, words) in [
-        ("--step-time 0", "--step-time 0"),
+        ("--step-time 0", "--step-time 0: it is a finite number above 0"),
+        ("--step-time inf", "--step-time inf: it is a finite number above 0"),
+        ("--step-time 1 --turn-factor NaN", "--turn-factor NaN: it is a finite number above 0"),
+        (
+            "--step-time 1e300 --turn-factor 1e300",
+            "their product, inf, is no finite number above 0",
+        ),
+        ("--step-time 1 --write-time inf", "--write-time inf: it is a finite number, 0 or more"),
+        ("--step-time 1 --mtbf NaN", "--mtbf NaN: it is a number above 0"),
         ("--step-time 1 --mtbf 0", "--mtbf 0"),
         ("--step-time 1 --mtbf 1e-9", "never ends"),
     ] {

@@ -3,6 +3,7 @@
 //! A checkpoint's file appears by being renamed: whoever sees it sees it whole. Its format is
 //! upstream's (`format::header`).
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::{self};
 use std::path::{Path, PathBuf};
@@ -108,8 +109,39 @@ static TEMPORARIES: AtomicU64 = AtomicU64::new(SPILL + 1);
 impl Files {
     /// Makes the directories of a configuration if they are missing, and removes what a killed run
     /// of this rank has left half written. An ephemeral job has scratch alone.
+    ///
+    /// # Errors
+    /// A directory cannot be made or written to; scratch and persistent are the same.
     pub fn open(config: &Config, rank: u32) -> Result<Files> {
         Files::open_or(config, rank, |_, error| Err(error))
+    }
+
+    /// The same; but of a scratch that is there and can only be read, `may` says whether the job can do
+    /// without writing to it. Then what it has answered is given, too.
+    ///
+    /// # Errors
+    /// As [`Files::open`]; those of `may`.
+    pub fn open_past_scratch(
+        config: &Config,
+        rank: u32,
+        may: impl Fn(Error) -> Result<()>,
+    ) -> Result<(Files, Option<Error>)> {
+        let refused = RefCell::new(None);
+        let can_be_read =
+            || config.scratch.as_ref().is_some_and(|scratch| fs::read_dir(scratch).is_ok());
+        let files = Files::open_or(config, rank, |key, error| {
+            if key == "scratch" && can_be_read() {
+                may(error.clone())?;
+                refused.replace(Some(error));
+                return Ok(());
+            }
+            // It is of interest only because scratch can take nothing either.
+            Err(match refused.take() {
+                Some(refused) => refused.followed_by(error),
+                None => error,
+            })
+        })?;
+        Ok((files, refused.into_inner()))
     }
 
     /// The same, where it is for `lacks` to say of what key's directory the job can do without.
@@ -118,9 +150,14 @@ impl Files {
         rank: u32,
         lacks: impl Fn(&str, Error) -> Result<()>,
     ) -> Result<Files> {
+        // The application may change its directory.
+        let absolute = |directory: &Option<PathBuf>| {
+            let directory = directory.as_ref()?;
+            Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
+        };
         let of_lasting =
-            |directory: &Option<PathBuf>| directory.clone().filter(|_| !config.ephemeral);
-        let scratch = config.scratch.clone();
+            |directory: &Option<PathBuf>| absolute(directory).filter(|_| !config.ephemeral);
+        let scratch = absolute(&config.scratch);
         let persistent = of_lasting(&config.persistent);
         let meta = of_lasting(&config.meta);
         let used = meta.clone().filter(|_| config.chksum || config.aggregated);
@@ -144,28 +181,25 @@ impl Files {
                 )));
             }
         }
-        // The application may change its directory.
-        let absolute = |directory: &Option<PathBuf>| {
-            directory.as_ref().and_then(|directory| std::path::absolute(directory).ok())
-        };
         let companions = Companions::found(scratch.as_deref(), rank);
         let proven = Arc::<Proven>::default();
         let found = Files {
             companions: Arc::new(companions),
             ages: Arc::default(),
             told: Arc::default(),
-            scratch: absolute(&scratch),
-            persistent: absolute(&persistent),
-            meta: absolute(&meta),
-            checksums: absolute(&meta)
+            checksums: meta
+                .clone()
                 .map(|meta| Arc::new(Checksums::new(meta, config.chksum, proven.clone()))),
+            scratch,
+            persistent,
+            meta,
             proven,
             rank,
             ephemeral: config.ephemeral,
             sync: config.sync_files,
             given_up: None,
         };
-        for (_, directory) in directories {
+        for directory in [&found.scratch, &found.persistent, &used] {
             let Some(directory) = directory else { continue };
             if let Err(error) = found.remove_leftovers(directory) {
                 log::warn!("{error}");

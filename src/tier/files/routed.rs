@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::Files;
+use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::platform::files::{self, Durability};
@@ -38,6 +39,34 @@ impl Files {
     /// For a file-based checkpoint, the path that the application asked to have routed.
     pub fn routed(&self, name: &str, version: i32) -> Result<Option<String>> {
         read_note(&self.routed_note(name, version)?)
+    }
+
+    /// How large the next file of the application's own under a name will be, if it is as the one before:
+    /// in scratch, or at `original`, which it will replace. That is looked for on this node, and at one
+    /// path elsewhere: to list the files of all ranks may take its time. 0: there is none.
+    pub fn expected_len(&self, name: &str, original: &Path) -> u64 {
+        let newest = self.oldest_first(FileTier::Scratch, name).unwrap_or_default().pop();
+        let in_scratch = newest.map_or(0, |version| self.scratch_len(name, version));
+        in_scratch.max(std::fs::metadata(original).map_or(0, |found| found.len()))
+    }
+
+    /// Whether scratch has room for a file of about so many bytes, as far as the system tells: a quota
+    /// shows when something is written.
+    ///
+    /// # Errors
+    /// [`Kind::NoRoom`] if it has not, with what there is.
+    pub fn expect_room(&self, bytes: u64) -> Result<()> {
+        let free = self.scratch.as_ref().map(|scratch| (scratch, files::free_space(scratch)));
+        match free {
+            Some((scratch, Ok(free))) if free < bytes => Err(Error::new(
+                Kind::NoRoom,
+                format!(
+                    "{} has room for {free} bytes, and the file before this one has {bytes}",
+                    scratch.display()
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a checkpoint is a file of the application's own. What is no note is as good as none.

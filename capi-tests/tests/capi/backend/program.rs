@@ -1,0 +1,239 @@
+//! The program itself: how it is found and started, what stands in its place, and when it ends.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use capi_tests::backends::{backends, until, wait_for_backends, MARK};
+use capi_tests::job::{names, Job};
+use capi_tests::run::Run;
+
+use super::{dies, job, kill, run, stays, SCRATCH};
+
+#[test]
+fn without_the_program_a_job_goes_on_and_says_so() {
+    let job = job("");
+    let ended = run(&job, "finalize").env("VELOC_BIN", "/nowhere").succeed();
+    assert!(ended.stderr.contains("/nowhere/veloc-backend"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("going on without"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_program_is_found_beside_the_library() {
+    let job = job("");
+    let bare = |command: &mut Command| {
+        command.env_remove("VELOC_BIN").env("PATH", "/nowhere");
+    };
+    let ended = run(&job, "kill").with(bare).end();
+    dies(&ended);
+    assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+    let _ = run(&job, "read").succeed();
+}
+
+/// A backend that was started by hand serves the same jobs, one after the other.
+#[test]
+fn started_by_hand() {
+    let job = job("");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let by_hand = || Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path(""));
+    assert!(by_hand().end().status.success());
+    let first = backends(&job);
+    assert_eq!(first.len(), 1);
+    let again = by_hand().end();
+    assert!(again.status.success() && again.stdout.contains("already"), "{}", again.stdout);
+    for _ in 0..2 {
+        dies(&run(&job, "kill").end());
+        let _ = run(&job, "read").succeed();
+        assert_eq!(backends(&job), first);
+    }
+    kill(first[0], libc::SIGTERM);
+    until("it ends", || backends(&job).is_empty());
+}
+
+/// Catches a program that ends with a panic: at a path that is no UTF-8, or when nobody reads its help.
+#[test]
+fn its_command_line() {
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let path = Path::new("/nonexistent").join(OsStr::from_bytes(b"\xff.cfg"));
+    let ended = Run::new(&program).arg(path).end();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("veloc-backend: configuration file"), "{}", ended.stderr);
+    let (output, reader) = UnixStream::pair().unwrap();
+    drop(reader);
+    let mut command = Command::new(&program);
+    command.arg("--help").stdout(OwnedFd::from(output)).stderr(Stdio::piped());
+    let ended = command.output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+/// The client that starts a backend may be killed before it connects. Catches a backend that waits
+/// for ever for its first client.
+#[test]
+fn a_backend_that_no_client_comes_to_ends() {
+    let job = job("");
+    let socket = UnixListener::bind(job.path("socket")).unwrap();
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let run = Run::new(&program).arg("--socket").env(MARK, job.path("")).with(|command| {
+        command.stdin(OwnedFd::from(socket));
+    });
+    assert!(run.end().status.success());
+    wait_for_backends(&job);
+}
+
+/// A connection to a backend, on which nothing is said.
+fn silent_connection(backend: u32) -> OwnedFd {
+    let table = fs::read_to_string("/proc/net/unix").unwrap();
+    let opened = fs::read_dir(format!("/proc/{backend}/fd")).unwrap().flatten();
+    let links: Vec<_> = opened
+        .filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok())
+        .collect();
+    let name = table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let name = fields.get(7)?.strip_prefix("@veloc-backend")?;
+        links.contains(&format!("socket:[{}]", fields[6])).then(|| format!("veloc-backend{name}"))
+    });
+    let name = name.unwrap();
+    // SAFETY: plain data, for which all zeros are valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let len = size_of::<libc::sa_family_t>() + 1 + name.len();
+    // SAFETY: a socket that nobody else has, and an address that is that long.
+    unsafe {
+        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
+        let address = std::ptr::from_ref(&address).cast();
+        assert_eq!(libc::connect(socket, address, len as libc::socklen_t), 0, "{name}");
+        OwnedFd::from_raw_fd(socket)
+    }
+}
+
+/// Catches a backend that lives as long as somebody is connected who never says what for.
+#[test]
+fn a_backend_waits_for_nobody_who_says_nothing() {
+    let job = job("watchdog_interval = 1\n");
+    let mut running = stays(&job, "");
+    let connection = silent_connection(backends(&job)[0]);
+    running.input().write_all(b"go on\nend\n").unwrap();
+    let _ = running.end().succeeded();
+    wait_for_backends(&job);
+    drop(connection);
+}
+
+#[test]
+fn what_needs_no_backend_has_none() {
+    for more in ["mode = sync\n", "threaded = true\n"] {
+        let job = Job::new(&format!("{SCRATCH}{more}"));
+        let mut running = stays(&job, "");
+        assert!(backends(&job).is_empty());
+        running.input().write_all(b"go on\nend\n").unwrap();
+        let _ = running.end().succeeded();
+        refused(&job.path("veloc.cfg"), "mode = async");
+    }
+    refused(Path::new("/nowhere.cfg"), "/nowhere.cfg");
+}
+
+fn refused(configuration: &Path, why: &str) {
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let ended = Run::new(&program).arg(configuration).end();
+    assert!(!ended.status.success() && ended.stderr.contains(why), "{}", ended.stderr);
+}
+
+/// SIGTERM lets a backend serve its clients to the end, and write what they leave. Catches one that
+/// ends at once, and one that stays.
+#[test]
+fn a_backend_that_is_told_to_end_serves_to_the_end() {
+    let job = job("persistent = DIR/persistent\n");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    for by_hand in [false, true] {
+        if by_hand {
+            let started = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path(""));
+            assert!(started.end().status.success());
+        }
+        let mut running = stays(&job, "");
+        let backend = backends(&job);
+        assert_eq!(backend.len(), 1);
+        kill(backend[0], libc::SIGTERM);
+        running.input().write_all(b"go on\n").unwrap();
+        running.wait_for_line("more");
+        assert_eq!(backends(&job), backend);
+        running.signal(libc::SIGKILL);
+        let ended = running.end();
+        dies(&ended);
+        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+        wait_for_backends(&job);
+        assert_eq!(names(&job.persistent()).len(), 80);
+        let _ = run(&job, "read versions=80").succeed();
+        wait_for_backends(&job);
+    }
+}
+
+/// The same with SIGTERM while it writes what a killed job has left, and when a job says goodbye.
+#[test]
+fn a_backend_that_is_told_to_end_finishes_its_work() {
+    for how in ["kill", "finalize"] {
+        let job = job("persistent = DIR/persistent\n");
+        let mut running = stays(&job, "rank=1");
+        let backend = backends(&job);
+        let _ = run(&job, how).end();
+        kill(backend[0], libc::SIGTERM);
+        running.input().write_all(b"go on\nend\n").unwrap();
+        let ended = running.end().succeeded();
+        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+        wait_for_backends(&job);
+        assert_eq!(names(&job.persistent()).len(), 120, "{how}");
+    }
+}
+
+/// A list of processes shows which configuration a backend serves.
+#[test]
+fn a_backend_shows_its_configuration() {
+    let job = job("");
+    let mut running = stays(&job, "");
+    let arguments = fs::read(format!("/proc/{}/cmdline", backends(&job)[0])).unwrap();
+    let path = job.path("veloc.cfg").display().to_string();
+    let shown = arguments.split(|&byte| byte == 0).any(|argument| argument == path.as_bytes());
+    assert!(shown, "{}", String::from_utf8_lossy(&arguments));
+    running.input().write_all(b"go on\nend\n").unwrap();
+    let _ = running.end().succeeded();
+}
+
+/// A program that is no backend in the place of one, and one that stands still: nobody waits for it, it
+/// is said, and it does not stay. Catches a job that waits with its files until such a program is given
+/// up, or for its end.
+#[test]
+fn nobody_waits_for_a_program_that_is_no_backend() {
+    for does in ["exec sleep 1000", "kill -STOP $$"] {
+        let job = job("watchdog_interval = 60\n");
+        let bin = job.path("bin");
+        fs::create_dir(&bin).unwrap();
+        let number = job.path("number").display().to_string();
+        let program = bin.join("veloc-backend");
+        fs::write(&program, format!("#!/bin/sh\necho $$ > {number}\n{does}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let lives =
+            format!("until test -s {number}; do sleep 0.01; done; test -d /proc/$(cat {number})");
+        let take = |commands: &str| {
+            let run = job.run("script", &format!("size=1000000 newest={commands} wait"));
+            run.arg(format!("run={lives}")).env("VELOC_BIN", &bin)
+        };
+        // It is given up after a minute, and so it would not live any more.
+        let ended = take("x:-1 take=x:1").succeed();
+        assert!(ended.stderr.contains("serves nobody"), "{}", ended.stderr);
+        job.configure(&format!("{SCRATCH}watchdog_interval = 1\n"));
+        let gone = format!("run=while test -d /proc/$(cat {number}); do sleep 0.01; done");
+        fs::remove_file(&number).unwrap();
+        let ended = take("x:1 take=x:2").arg(gone).args("take=x:3 finalize=0").succeed();
+        for said in ["does not answer", "has not answered for 3 s", "going on without it"] {
+            assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        }
+        assert_eq!(names(&job.scratch()), ["x-0-1.dat", "x-0-2.dat", "x-0-3.dat"]);
+    }
+}

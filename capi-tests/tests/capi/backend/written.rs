@@ -1,0 +1,200 @@
+//! What a job has left, as the backend or the next job writes it: where, how much of it, and what is
+//! said of the rest.
+
+use std::fs;
+
+use capi_tests::backends::{backends, until, wait_for_backends, MARK};
+use capi_tests::ground::Ground;
+use capi_tests::job::{names, Job};
+use capi_tests::run::Run;
+
+use super::{dies, job, kill, SCRATCH};
+
+/// Catches a backend that writes nothing at all because one of the directories is gone.
+#[test]
+fn without_persistent_the_backend_writes_scratch() {
+    let job = job("persistent = DIR/persistent\n");
+    let persistent = job.persistent().display().to_string();
+    let run = job.run("script", "size=8000000 take=x:1 wait");
+    let run = run.arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    dies(&run.args("take=x:2 kill").end());
+    wait_for_backends(&job);
+    fs::remove_file(job.persistent()).unwrap();
+    let _ = job.run("script", "size=8000000 newest=x:2 restore=x:2").succeed();
+}
+
+/// What was written while persistent was away is copied there by the next job that asks for it, and by
+/// no job that does not; no more than persistent keeps, and not again what was cleaned up since. Catches
+/// checkpoints that are in scratch for ever.
+#[test]
+fn what_persistent_lacks_is_copied_by_the_next_job() {
+    for (more, copied) in [("", &[1, 2, 3, 4][..]), ("max_versions = 2\n", &[3, 4])] {
+        let text = format!("persistent = DIR/persistent\nwatchdog_interval = 1\n{more}");
+        let job = job(&text);
+        let persistent = job.persistent().display().to_string();
+        let run = job.run("script", "size=1000000 take=x:1 wait");
+        let run = run.arg(format!("run=rm -r {persistent}; touch {persistent}"));
+        let commands = "take=x:2 late=persistent take=x:3 late=persistent take=y:1 \
+                        late=persistent take=x:4 kill";
+        dies(&run.args(commands).end());
+        wait_for_backends(&job);
+        fs::remove_file(job.persistent()).unwrap();
+        let _ = job.run("script", "size=1000000 take=z:1 wait").succeed();
+        assert_eq!(names(&job.persistent()), ["z-0-1.dat"]);
+        // What is not there yet when it is cleaned up stays in scratch until it is.
+        let commands = "size=1000000 newest=x:4 cleanup=x refuse=x:9 finalize=1";
+        let ended = job.run("script", commands).succeed();
+        let mut expected: Vec<_> =
+            copied.iter().map(|version| format!("x-0-{version}.dat")).collect();
+        expected.push("z-0-1.dat".to_owned());
+        let left = names(&job.scratch());
+        assert_eq!(names(&job.persistent()), expected, "{left:?}\n{}", ended.stderr);
+        assert_eq!(left, ["y-0-1.dat", "z-0-1.dat"]);
+        for version in copied {
+            let restore = format!("size=1000000 restore=x:{version}");
+            let _ = job.run("script", &restore).succeed();
+        }
+    }
+}
+
+/// Catches a copy of what this job itself has taken, and has not wished to be copied.
+#[test]
+fn what_this_job_has_taken_is_owed_by_nobody() {
+    let interval = "persistent = DIR/persistent\npersistent_interval = 0\n";
+    let job = job(interval);
+    let persistent = job.persistent().display().to_string();
+    // A copy that could not be made is tried again by this job's own worker alone.
+    let run =
+        job.run("script", "size=1000").arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    let run = run.args("take=x:1 late=persistent newest=x:1 restore=x:1");
+    let run = run.arg(format!("run=rm {persistent}; mkdir {persistent}")).args("sleep=300");
+    let run = run.arg(format!("run=rmdir {persistent}; mkdir {persistent}"));
+    let _ = run.succeed();
+    assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
+}
+
+/// Without a wish for persistent copies, or where some are due only, none is made that was not.
+#[test]
+fn what_persistent_need_not_have_stays_in_scratch() {
+    let of =
+        |interval: i32| format!("persistent = DIR/persistent\npersistent_interval = {interval}\n");
+    let job = job(&of(-1));
+    let _ = job.run("script", "take=x:1 take=x:2 take=x:3").succeed();
+    let _ = job.run("script", "newest=x:3 restore=x:2").succeed();
+    assert!(names(&job.persistent()).is_empty());
+    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(3600)));
+    let _ = job.run("script", "newest=x:3").succeed();
+    assert!(names(&job.persistent()).is_empty());
+    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(0)));
+    // What comes after the version that a job goes back to is taken again.
+    let _ = job.run("script", "newest=x:2:2").succeed();
+    assert_eq!(names(&job.persistent()), ["x-0-1.dat", "x-0-2.dat"]);
+    let _ = job.run("script", "newest=x:3").succeed();
+    assert_eq!(names(&job.persistent()), names(&job.scratch()));
+}
+
+/// Catches a backend that writes what is there, however many versions that makes. Each of these jobs
+/// ends before it has removed anything itself.
+#[test]
+fn limits_hold_from_job_to_job() {
+    let job = job("persistent = DIR/persistent\nmax_versions = 1\nscratch_versions = 1\n");
+    for version in 1..=3 {
+        dies(&job.run("script", &format!("size=8000000 take=x:{version} kill")).end());
+        wait_for_backends(&job);
+        let left = vec![format!("x-0-{version}.dat")];
+        // What it was writing when it was killed may go with the next job.
+        let complete = |directory| {
+            let mut names = names(directory);
+            names.retain(|name| !name.starts_with('.'));
+            names
+        };
+        assert_eq!((complete(&job.scratch()), complete(&job.persistent())), (left.clone(), left));
+    }
+}
+
+/// Catches a clean-up that a job takes with it when it ends: the backend kept the files.
+#[test]
+fn the_backend_finishes_a_cleanup() {
+    let job = job("persistent = DIR/persistent\n");
+    for end in ["finalize=0", "kill"] {
+        let commands = format!("size=8000000 take=x:1 take=x:2 take=x:3 cleanup=x {end}");
+        let _ = job.run("script", &commands).end();
+        wait_for_backends(&job);
+        assert_eq!(names(&job.scratch()), [""; 0], "{end}");
+        assert_eq!(names(&job.persistent()).len(), 3);
+    }
+}
+
+/// Without a host buffer the application writes scratch itself, and the copies to persistent are made
+/// in the background. Catches a job that leaves these half made.
+#[test]
+fn without_a_host_buffer_copies_are_finished() {
+    let job = Job::new(
+        "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 0\n",
+    );
+    let takes: String = (1..=9).map(|v| format!(" take=x:{v}")).collect();
+    dies(&job.run("script", &format!("size=4000000{takes} kill")).end());
+    wait_for_backends(&job);
+    assert_eq!(names(&job.persistent()).len(), 9);
+    assert_eq!(names(&job.persistent()), names(&job.scratch()));
+}
+
+/// Catches a `VELOC_Finalize(0)` that leaves its work to a backend that does not answer any more.
+#[test]
+fn what_no_backend_takes_the_job_writes() {
+    let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
+    let program = capi_tests::program::staged().bin().join("veloc-backend");
+    let by_hand = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path("")).end();
+    assert!(by_hand.status.success());
+    let backend = backends(&job)[0];
+    let takes: String = (1..=12).map(|v| format!(" take=x:{v}")).collect();
+    let run = job.run("script", "size=8000000 newest=x:-1");
+    let run = run.arg(format!("run=kill -STOP {backend}")).args(&format!("{takes} finalize=0"));
+    let _ = run.succeed();
+    assert_eq!(names(&job.persistent()).len(), 12);
+    kill(backend, libc::SIGKILL);
+    until("it ends", || backends(&job).is_empty());
+}
+
+/// Jobs that are killed on a scratch that is full, with room in persistent: the backend writes all that
+/// was taken there. Catches a will that is dropped because one directory is full.
+#[test]
+fn what_scratch_cannot_take_the_backend_writes_to_persistent() {
+    let more = "host_cache_size = 32M\npersistent = DIR/persistent\nwatchdog_interval = 1\n";
+    for interval in ["", "persistent_interval = 3600\n"] {
+        let job = Job::new(&format!("{SCRATCH}log_prefix = DIR\n{more}{interval}"));
+        let Some(ground) = Ground::mounted(&job, "scratch", 4 << 20) else { return };
+        let takes: String = (1..=12).map(|v| format!(" take=x:{v}")).collect();
+        dies(&ground.under(job.run("script", &format!("size=2000000{takes} kill"))).end());
+        wait_for_backends(&job);
+        // The first ones may be in scratch alone, and that is gone with the processes.
+        let first = if interval.is_empty() { 1 } else { 3 };
+        let there = names(&job.persistent());
+        let expected = (first..=12).map(|version| format!("x-0-{version}.dat"));
+        for name in expected {
+            assert!(there.contains(&name), "{name}: {there:?}\n{}", log_of(&job));
+        }
+        let restores: String = (first..=12).map(|v| format!(" restore=x:{v}")).collect();
+        let _ = job.run("script", &format!("size=2000000{restores}")).succeed();
+    }
+}
+
+/// Where there is no room anywhere, what fits is kept, and what is lost is said.
+#[test]
+fn what_the_backend_cannot_write_is_named() {
+    let job = job("");
+    let Some(ground) = Ground::mounted(&job, "scratch", 4 << 20) else { return };
+    let takes = "take=x:1 take=x:2 kill";
+    dies(&ground.under(job.run("script", &format!("size=3000000 {takes}"))).end());
+    wait_for_backends(&job);
+    let said = log_of(&job);
+    let lost = "lost with its memory: \"x\" version 2";
+    assert!(said.contains(lost) && said.contains("No space left"), "{said}");
+}
+
+/// What the backends of a job have logged.
+fn log_of(job: &Job) -> String {
+    let found = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
+    let logs = found.filter(|path| path.extension().is_some_and(|e| e == "log"));
+    logs.map(|path| fs::read_to_string(path).unwrap()).collect()
+}

@@ -1,0 +1,123 @@
+//! Room that is about to come, that other processes need, or that there is none of for what all write.
+
+use capi_tests::job::names;
+
+use super::{on_each, script, shell, ASYNC, ROOM, SYNC};
+use crate::mpi::{MPICH, OPEN_MPI};
+
+/// Scratch has room for a few versions and is to keep fewer, and persistent is slower than the
+/// application: what finds no room waits until older versions have gone. Catches a checkpoint that is
+/// refused or lost although room was about to come.
+#[test]
+fn what_is_about_to_leave_scratch_is_waited_for() {
+    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 2\n";
+    for host in ["64M", "0"] {
+        let configuration =
+            format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {host}\n{limits}");
+        on_each(&configuration, "scratch", |job, ground| {
+            let takes: Vec<String> = (1..=24).map(|v| format!("take=x:{v}")).collect();
+            let commands = [
+                "size=1000000".into(),
+                takes.join(" "),
+                "wait".into(),
+                shell(format!("test \"$(ls -A {})\" = x-0-24.dat", job.scratch().display())),
+                "drain newest=x:24 restore=x:24".into(),
+            ];
+            script(ground, job.run("script", ""), &commands);
+            assert_eq!(names(&job.persistent()), ["x-0-23.dat", "x-0-24.dat"]);
+        });
+    }
+}
+
+/// The same for the processes of a job, which have room for what is to be kept and one more of each.
+/// One is slower than the others, which take the next checkpoints meanwhile. Catches a process that
+/// takes the room that slower ones need, or writes before it may remove an old version: from then on
+/// all checkpoints failed; and one that hears nothing of the others while it waits for them.
+#[test]
+fn who_is_ahead_leaves_room() {
+    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 1\n";
+    let buffer =
+        |bytes: &str| format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {bytes}\n");
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for configuration in [buffer("64M"), buffer("2M"), SYNC.to_owned()] {
+            for full in ["scratch", "persistent"] {
+                on_each(&format!("{configuration}{limits}"), full, |job, ground| {
+                    let Some(run) = mpi.script(job, "") else { return };
+                    let takes = (1..=9).map(|v| format!("@1:sleep=30 take=x:{v}"));
+                    let with_waits = (10..=15).map(|v| format!("take=x:{v} wait finished=1"));
+                    let takes: Vec<String> = takes.chain(with_waits).collect();
+                    let commands = [
+                        // Two files of each of three processes, and no third one of any.
+                        "size=680000".into(),
+                        takes.join(" "),
+                        "drain newest=x:15 restore=x:15 take=x:16 drain restore=x:16".into(),
+                    ];
+                    let ended = script(ground, run, &commands);
+                    assert!(!ended.stderr.contains("alone"), "{}", ended.stderr);
+                });
+            }
+        }
+    }
+}
+
+/// The file system of an aggregated file fills up, for all processes.
+#[test]
+fn aggregated_files_fill_up() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        for configuration in [SYNC, ASYNC] {
+            let configuration = format!(
+                "{configuration}persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n"
+            );
+            on_each(&configuration, "persistent", |job, ground| {
+                let Some(run) = mpi.script(job, "") else { return };
+                let fails = if configuration.starts_with(SYNC) {
+                    "fail=x:2:x-agg-2.dat|No_space_left"
+                } else {
+                    "take=x:2 late=x-agg-2.dat|No_space_left"
+                };
+                let commands = [
+                    "size=450000 take=x:1 wait barrier".into(),
+                    // No process's part has room, nor has one alone.
+                    format!("@0:{}", shell(ground.to_fill(2_450_000))),
+                    "barrier".into(),
+                    fails.into(),
+                    "barrier restore=x:1 barrier".into(),
+                    format!("@0:{}", shell(ground.to_empty())),
+                    "barrier wait take=x:3 wait barrier".into(),
+                    format!("@0:{}", shell(format!("rm {}/*", job.scratch().display()))),
+                    "barrier drain newest=x:3 restore=x:3 restore=x:2 restore=x:1".into(),
+                ];
+                script(ground, run, &commands);
+            });
+        }
+    }
+}
+
+/// There is room for the checkpoints, but not for their parities: nobody's call fails, the log says
+/// what is unprotected, and later ones are protected again.
+#[test]
+fn parities_find_no_room() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        on_each(&format!("{ASYNC}ec_interval = 0\n"), "scratch", |job, ground| {
+            let Some(run) = mpi.script(job, "") else { return };
+            let parity = |version| {
+                let file =
+                    |rank| format!("{}/.x-{rank}-{version}.dat.parity", job.scratch().display());
+                [0, 1, 2].map(|rank| format!("test -s {}", file(rank))).join(" && ")
+            };
+            let commands = [
+                // Three files, and 100000 bytes of room for three parities of 250000.
+                format!("@0:{}", shell(ground.to_fill(ROOM - 1_600_000))),
+                "barrier size=500000 take=x:1 wait drain restore=x:1 barrier".into(),
+                format!("@0:{}", shell(format!("! ({})", parity(1)))),
+                format!("@0:{}", shell(ground.to_empty())),
+                "barrier take=x:2 wait drain restore=x:2 restore=x:1".into(),
+                format!("@0:{}", shell(parity(2))),
+            ];
+            let ended = script(ground, run, &commands);
+            for part in ["parit", "x-", "No space left"] {
+                assert!(ended.stderr.contains(part), "{}", ended.stderr);
+            }
+        });
+    }
+}

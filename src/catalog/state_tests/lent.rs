@@ -1,0 +1,75 @@
+//! Checkpoints of memory that was lent.
+
+use super::world::{world, NAME};
+use crate::catalog::entry::{Part, Tier};
+use crate::catalog::state::*;
+
+/// Catches a checkpoint that is written, restored or given up while its bytes are still to come.
+#[test]
+fn what_was_lent_is_there_once_it_has_arrived() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture_from(1, [0, 20], true));
+    assert!(!world.state.drained() && !world.state.work().write);
+    let id = world.state.find(NAME, 1).unwrap();
+    world.state.begin_restore(id);
+    assert!(matches!(world.state.acquire(id, Part::Host), Acquire::Wait));
+    // Its room is taken, and room will come.
+    let other = world.state.open(NAME, 2);
+    let reserved = world.state.reserve(other, Part::Host, 24, Tier::Host);
+    assert!(matches!(reserved, Reserve::Wait(WaitFor::HostRoom)));
+    world.state.abort(other);
+    world.state.end_restore(id, false);
+    world.begin_jobs();
+    world.end_job(0, false);
+    world.restore(1);
+    world.everybody_works();
+    assert_eq!(world.scratch[&(NAME.to_string(), 1)], world.expected[&1]);
+}
+
+/// Catches a loan that costs a checkpoint its life although the device cache has room.
+#[test]
+fn a_loan_discards_nothing_and_waits_for_nothing() {
+    let mut world = world(48, 12, false, true);
+    assert!(world.capture(0, [0, 12]));
+    world.restore(0);
+    let id = world.state.open(NAME, 1);
+    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 0]), None);
+    assert!(matches!(world.state.reserve(id, Part::Device, 12, Tier::Device), Reserve::Got { .. }));
+    assert_eq!(world.state.counts().discards, 0);
+    world.state.abort(id);
+    // In a job with files, what is in them makes room.
+    let mut world = self::world(48, 12, true, false);
+    assert!(world.capture(0, [0, 12]));
+    world.everybody_works();
+    let id = world.state.open(NAME, 1);
+    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 4]), None, "both parts do not fit");
+    assert!(world.state.reserve_for_loan(id, 12, [12, 0]).is_some());
+    world.state.check().unwrap();
+}
+
+/// Catches room that is given to others while bytes are on their way to it, and bytes of a failed
+/// loan that are taken for a checkpoint's.
+#[test]
+fn a_loan_that_fails_or_is_replaced_leaves_nothing() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture_from(1, [0, 20], true));
+    let id = world.state.find(NAME, 1).unwrap();
+    world.state.begin_restore(id);
+    world.begin_jobs();
+    assert!(world.capture(1, [0, 16]));
+    world.state.check().unwrap();
+    assert_eq!(world.state.host_room().1, 4, "the old one's room is still being written to");
+    world.end_job(0, true);
+    assert!(matches!(world.state.acquire(id, Part::Host), Acquire::Lost));
+    world.state.end_restore(id, false);
+    assert_eq!(world.state.host_room().1, 24);
+    assert_eq!(world.state.take_failure(), None, "nobody wants it any more");
+    assert!(world.capture_from(2, [0, 20], true));
+    world.begin_jobs();
+    while !world.jobs.is_empty() {
+        world.end_job(0, true);
+    }
+    assert!(world.state.take_failure().is_some());
+    assert_eq!(world.state.find(NAME, 2), None);
+    world.state.check().unwrap();
+}

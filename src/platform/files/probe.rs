@@ -1,0 +1,58 @@
+//! Whether a file system that has made an empty file also has room for bytes in it.
+
+use std::fs::File;
+use std::path::Path;
+
+use super::write_all_at;
+use crate::error::{Error, Result};
+
+/// Bytes that are tried: no file system's blocks are larger than that by default, and the time that
+/// they take is nobody's matter.
+const PROBE: usize = 64 << 10;
+
+/// Finds out whether the empty `file`, which messages call `path`, can be given bytes, by giving it some
+/// and taking them back. A file system that is full makes empty files all the same, and one that has
+/// reserved nothing for them says so when they are written.
+///
+/// # Errors
+/// As [`write_all_at`]; the system's, if the bytes cannot be taken back.
+pub fn probe_room(file: &File, path: &Path) -> Result<()> {
+    let written = write_all_at(file, &incompressible(), 0, path);
+    let emptied = file
+        .set_len(0)
+        .map_err(|error| Error::system(format!("truncating {}", path.display()), &error));
+    written.and(emptied)
+}
+
+/// Bytes that no file system makes fewer of (xorshift).
+fn incompressible() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let words = (0..PROBE / 8).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    /// Catches a probe that leaves bytes behind, and one that writes none.
+    #[test]
+    fn nothing_is_left_of_what_was_tried() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let file = super::super::create(&path).unwrap();
+        probe_room(&file, &path).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        // It makes empty files, so to say, and takes no byte.
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let error = probe_room(&full, Path::new("/dev/full")).unwrap_err();
+        assert_eq!(error.kind(), Kind::NoRoom);
+        assert!(error.to_string().contains("/dev/full"), "{error}");
+    }
+}
