@@ -214,10 +214,12 @@ impl State {
         let Some(place) = self.group(comm) else { return };
         let Some(stream) = self.stream_of(place, status) else { return self.miscounts() };
         let again = stream.peer != self.mpi.rank as u32;
-        if let Some(resend) = &mut self.resend {
-            let link = resend.streams.matched(stream, again);
-            resend.matched.insert(message, link);
+        let Some(resend) = &mut self.resend else { return };
+        if resend.matched.try_reserve(1).is_err() {
+            return self.miscounts();
         }
+        let link = resend.streams.matched(stream, again);
+        resend.matched.insert(message, link);
     }
 
     /// A message that was probed for is being received. What it is, if that is known.

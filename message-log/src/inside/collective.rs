@@ -51,6 +51,9 @@ pub unsafe fn begin(
 ) -> c_int {
     with(|state| {
         let Plan { shape, target } = plan(state);
+        if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
+            return code;
+        }
         let counts = at == At::Outside || state.source() == Source::Mpi;
         let group = if counts { state.collects(shape.comm) } else { None };
         let counted = group.map_or(Counted::Nothing, Counted::Collective);

@@ -42,6 +42,9 @@ pub unsafe fn send(
     }
     with(|state| {
         let shape = message.shape(call, state);
+        if let Err(code) = state.reserve(call, shape.comm, 1) {
+            return code;
+        }
         let route = state.sends_again(&shape);
         let counted = match state.source() {
             Source::Mpi => counted(state),
@@ -85,6 +88,9 @@ pub unsafe fn recv(
     with(|state| {
         let is_message = message.peer != state.mpi.numbers.proc_null;
         let shape = message.shape(call, state);
+        if let Err(code) = state.reserve(call, shape.comm, 1) {
+            return code;
+        }
         let route = state.posts_again(&shape);
         let counted = match state.source() {
             Source::Mpi => counted(state),
@@ -125,6 +131,9 @@ pub unsafe fn sendrecv(
             return code;
         }
         let shape = sent.shape(call, state);
+        if let Err(code) = state.reserve(call, shape.comm, 2) {
+            return code;
+        }
         let code = state.plain(shape, || SUCCESS);
         if code != SUCCESS {
             return code;

@@ -11,6 +11,7 @@ use super::{outside, with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Links, Outcome, Position, Shape};
+use crate::memory::{self, NoMemory};
 use crate::parts::Source;
 use crate::pmpi::{self, Ptr};
 use crate::refuse;
@@ -41,6 +42,9 @@ pub unsafe fn make(
 ) -> c_int {
     with(|state| {
         let shape = message.shape(call, state);
+        if let Err(code) = state.reserve(call, shape.comm, 1) {
+            return code;
+        }
         let began = match state.parts.source() {
             None => 0,
             Some(Source::Mpi) => state.parts.begin_number(),
@@ -85,7 +89,7 @@ pub unsafe fn start(
             // SAFETY: by the caller's promise.
             unsafe {
                 state.started(requests, count, 0);
-                state.count_started(requests, count);
+                state.count_started(requests, count, Links::None);
             }
             real()
         };
@@ -110,6 +114,12 @@ pub unsafe fn start(
         }
         match state.source() {
             Source::Mpi => {
+                if let Err(code) = state.reserve(call, shape.comm, 1) {
+                    return code;
+                }
+                let Ok(links) = state.room_for_links(count) else {
+                    return state.has_no_room(call, shape.comm);
+                };
                 let code = real();
                 let mut outcome = Outcome::of(code);
                 if code == SUCCESS && count > 0 {
@@ -117,7 +127,7 @@ pub unsafe fn start(
                     // SAFETY: by the caller's promise.
                     unsafe {
                         state.started(requests, count, outcome.began);
-                        outcome.links = state.count_started(requests, count);
+                        outcome.links = state.count_started(requests, count, links);
                     }
                 }
                 state.record(shape, outcome);
@@ -222,17 +232,29 @@ impl State {
         }
     }
 
-    /// Requests are started by MPI. The messages that they send; those that they receive are known when
-    /// these have come.
+    /// Whether messages may be sent again.
+    fn may_resend(&self) -> bool {
+        self.resend.as_ref().is_some_and(|resend| resend.streams.is_any_open())
+    }
+
+    /// Room for the messages of requests that are about to be started.
+    fn room_for_links(&self, count: c_int) -> Result<Links, NoMemory> {
+        match self.may_resend() {
+            true => Links::of(usize::try_from(count).unwrap_or(0)),
+            false => Ok(Links::None),
+        }
+    }
+
+    /// Requests are started by MPI. The messages that they send, in `links`; those that they receive are
+    /// known when these have come.
     ///
     /// # Safety
     /// So many handles are at `requests`.
-    unsafe fn count_started(&mut self, requests: Ptr, count: c_int) -> Links {
+    unsafe fn count_started(&mut self, requests: Ptr, count: c_int, mut links: Links) -> Links {
         let count = usize::try_from(count).unwrap_or(0);
-        let is_open = self.resend.as_ref().is_some_and(|resend| resend.streams.is_any_open());
+        let is_open = self.may_resend();
         // SAFETY: by the caller's promise.
         let again = is_open && unsafe { self.are_in_order(requests, count) };
-        let mut links = if is_open { Links::of(count) } else { Links::None };
         for n in 0..count {
             // SAFETY: by the caller's promise.
             let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
@@ -256,7 +278,7 @@ impl State {
     }
 
     /// Whether it is known which message is whose, of requests that are started in one call: MPI may
-    /// start them in any order.
+    /// start them in any order. Without memory to compare them it is not.
     ///
     /// # Safety
     /// So many handles are at `requests`.
@@ -265,7 +287,7 @@ impl State {
             return true;
         }
         let numbers = self.mpi.numbers;
-        let mut streams = Vec::with_capacity(count);
+        let Ok(mut streams) = memory::room(count) else { return false };
         for n in 0..count {
             // SAFETY: by the caller's promise.
             let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };

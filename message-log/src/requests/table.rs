@@ -2,6 +2,7 @@
 
 use super::{Life, Plain, Request};
 use crate::inside::again::Counted;
+use crate::log::{Call, Shape};
 use crate::memory::{self, NoMemory};
 use crate::target::Target;
 
@@ -43,6 +44,8 @@ pub struct Requests {
     plain: usize,
     /// There was no memory for one.
     has_overlooked: bool,
+    /// For one that is about to begin.
+    spare: Option<Box<Known>>,
 }
 
 impl Requests {
@@ -56,6 +59,20 @@ impl Requests {
     #[inline]
     pub fn has_overlooked(&self) -> bool {
         self.has_overlooked
+    }
+
+    /// Room for one more request, which is about to begin: only another one with the same handle may
+    /// still want memory.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+        self.room_for_one()?;
+        if self.spare.is_none() {
+            let nothing = Request::new(Shape::new(Call("")), Target::Nothing, false);
+            self.spare = Some(memory::boxed(Known { request: nothing, more: Vec::new() })?);
+        }
+        Ok(())
     }
 
     /// A request has begun outside parts. What had its handle before is gone, unseen: what that
@@ -110,13 +127,23 @@ impl Requests {
                 more.map_err(|none| self.overlook_at(place, none))
             }
             // What had this handle before is gone, unseen.
-            slot => match memory::boxed(Known { request, more: Vec::new() }) {
-                Ok(known) => {
-                    *slot = Slot::Known(known);
-                    Ok(())
+            slot => {
+                let known = Known { request, more: Vec::new() };
+                let boxed = match self.spare.take() {
+                    Some(mut spare) => {
+                        *spare = known;
+                        Ok(spare)
+                    }
+                    None => memory::boxed(known),
+                };
+                match boxed {
+                    Ok(known) => {
+                        *slot = Slot::Known(known);
+                        Ok(())
+                    }
+                    Err(none) => Err(self.overlook_at(place, none)),
                 }
-                Err(none) => Err(self.overlook_at(place, none)),
-            },
+            }
         }
     }
 
@@ -295,12 +322,18 @@ impl Requests {
         Ok(())
     }
 
+    #[inline]
+    fn room_for_one(&mut self) -> Result<(), NoMemory> {
+        match 2 * self.taken >= self.entries.len() {
+            true => self.grow(),
+            false => Ok(()),
+        }
+    }
+
     /// The place of a handle, which is taken from now on.
     #[inline]
     fn place_for(&mut self, handle: usize) -> Result<usize, NoMemory> {
-        if 2 * self.taken >= self.entries.len() {
-            self.grow()?;
-        }
+        self.room_for_one().inspect_err(|_| self.has_overlooked = true)?;
         let place = self.find(handle);
         let entry = &mut self.entries[place];
         self.taken += usize::from(entry.handle == 0);
@@ -373,10 +406,7 @@ impl Requests {
         let mut larger = match memory::room(len) {
             Ok(larger) => larger,
             Err(_) if self.taken + 1 < self.entries.len() => return Ok(()),
-            Err(none) => {
-                self.has_overlooked = true;
-                return Err(none);
-            }
+            Err(none) => return Err(none),
         };
         larger.resize_with(len, Entry::default);
         let entries = std::mem::replace(&mut self.entries, larger);
