@@ -30,6 +30,37 @@ const CHUNKS: usize = 8;
 /// How long is waited for memory while the store takes nothing at all.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a store is waited for that does nothing: once, until it has done something again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    at_most: Duration,
+    /// How many orders had ended when it was lost.
+    lost_at: Option<u64>,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience::of(PATIENCE)
+    }
+}
+
+impl Patience {
+    /// So long.
+    pub(super) fn of(at_most: Duration) -> Patience {
+        Patience { at_most, lost_at: None }
+    }
+
+    /// How long the store is waited for that has ended so many orders; `None`: not at all.
+    pub(super) fn left(&self, ended: u64) -> Option<Duration> {
+        (self.lost_at != Some(ended)).then_some(self.at_most)
+    }
+
+    /// It was waited for in vain, and had ended so many orders.
+    pub(super) fn lose(&mut self, ended: u64) {
+        self.lost_at = Some(ended);
+    }
+}
+
 /// The chunks.
 #[derive(Default)]
 pub struct Arena {
@@ -47,6 +78,7 @@ pub struct Arena {
     maker: Option<Maker>,
     news: Rc<News>,
     common: Common,
+    patience: Patience,
     /// What is to be said.
     notice: Option<String>,
     is_said: bool,
@@ -271,6 +303,7 @@ impl Arena {
             let ended = keeper.ended();
             if let Some(memory) = self.give_up_one(&[]) {
                 if memory.size() == len {
+                    self.shed();
                     return Some(memory);
                 }
                 continue;
@@ -290,8 +323,9 @@ impl Arena {
                 self.stays(&format!("the checkpoint library does not take it: {text}"));
                 return None;
             }
-            if is_leaving && !keeper.wait(ended, PATIENCE) {
-                self.stays("the checkpoint library has taken none of it for a while");
+            if is_leaving && !self.awaits(&keeper, ended) {
+                let waited = self.patience.at_most.as_secs();
+                self.stays(&format!("the checkpoint library has taken none of it for {waited} s"));
                 return None;
             }
             if !is_leaving && !self.give_one(&keeper) {
@@ -299,6 +333,11 @@ impl Arena {
             }
         }
         None
+    }
+
+    /// Gives up what is in memory beyond the limit, as far as the store has it.
+    fn shed(&mut self) {
+        while !self.fits(0) && self.give_up_one(&[]).is_some() {}
     }
 
     /// Says, once, that the log is larger than it should be.
@@ -312,6 +351,22 @@ impl Arena {
              {why}",
             self.common.limit
         ));
+    }
+
+    /// Waits until the keeper has ended another order than these, unless that was in vain before.
+    fn awaits(&mut self, keeper: &Keeper, ended: u64) -> bool {
+        let Some(at_most) = self.patience.left(ended) else { return false };
+        let goes_on = keeper.wait(ended, at_most);
+        if !goes_on {
+            self.patience.lose(ended);
+        }
+        goes_on
+    }
+
+    /// Has less patience, or more.
+    #[cfg(test)]
+    pub(super) fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
     }
 
     fn is_leaving(&self) -> bool {
@@ -390,6 +445,8 @@ impl Arena {
         self.collect();
         self.next = next;
         let Some(keeper) = self.common.keeper.clone() else { return };
+        // What was read unexpectedly has come all the same.
+        self.shed();
         for place in 0..self.next.len() {
             let number = self.next[place];
             let kept = self.sealed.get(&number).and_then(|chunk| chunk.sealed());
