@@ -469,17 +469,24 @@ impl Arena {
         }
     }
 
-    /// The store is about to go: everything comes back, whatever the limit says.
-    pub fn take_back(&mut self) {
+    /// The store is about to be there no more. What it can give all the same stays with it; the rest
+    /// comes back, whatever the limit says.
+    pub fn leave(&mut self) {
         self.collect();
         let Some(keeper) = self.common.keeper.clone() else { return };
         let all: Vec<_> = self.sealed.iter().filter_map(|(n, c)| Some((*n, c.sealed()?))).collect();
         for (number, kept) in all {
+            let Err(why) = keeper.leave(&kept) else { continue };
             match keeper.take_back(&kept) {
-                Ok(()) => drop(self.resident.insert(number)),
+                Ok(()) => {
+                    self.resident.insert(number);
+                    if !self.fits(0) {
+                        self.stays(&format!("the checkpoint library cannot keep it: {why}"));
+                    }
+                }
                 Err(text) => {
                     let lost = "a part of the log of messages is lost at VELOC_Finalize";
-                    self.notice = Some(format!("{lost}: {text}"));
+                    self.notice.get_or_insert(format!("{lost}: {text}"));
                 }
             }
         }

@@ -27,6 +27,13 @@ pub trait Store: Send + Sync {
     /// As above.
     fn give(&self, number: u32, into: &mut [u8]) -> Result<(), String>;
 
+    /// It is about to be there no more. Sees to it that it can give bytes, and forget them, all the
+    /// same.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn leave(&self, number: u32) -> Result<(), String>;
+
     /// Forgets bytes.
     ///
     /// # Errors
@@ -280,25 +287,43 @@ impl Keeper {
         }
     }
 
-    /// A chunk is to be in memory, and nowhere else, from here on.
+    /// The store is about to be there no more: it can give a chunk that it has all the same.
     ///
     /// # Errors
-    /// It cannot be read: then it is nowhere.
-    pub fn take_back(&self, chunk: &Arc<Kept>) -> Result<(), String> {
-        {
-            let mut place = chunk.place();
-            if matches!(place.order, Some(Order::Take)) {
-                place.order = None;
-            }
+    /// It cannot: why.
+    pub fn leave(&self, chunk: &Arc<Kept>) -> Result<(), String> {
+        let place = self.settled(chunk);
+        let is_stored = place.stored.is_some();
+        drop(place);
+        if is_stored {
+            self.0.store.leave(chunk.number)?;
         }
-        let got = self.memory(chunk).map(drop);
+        Ok(())
+    }
+
+    /// A chunk that nobody gives to the store any more, when the keeper is not at it.
+    fn settled<'a>(&self, chunk: &'a Kept) -> MutexGuard<'a, Place> {
         let mut place = chunk.place();
+        if matches!(place.order, Some(Order::Take)) {
+            place.order = None;
+        }
         while matches!(place.order, Some(Order::Running)) {
             drop(place);
             let queue = lock(&self.0.queue);
             drop(self.0.done.wait_timeout(queue, PAUSE));
             place = chunk.place();
         }
+        place
+    }
+
+    /// A chunk is to be in memory, and nowhere else, from here on.
+    ///
+    /// # Errors
+    /// It cannot be read: then it is nowhere.
+    pub fn take_back(&self, chunk: &Arc<Kept>) -> Result<(), String> {
+        drop(self.settled(chunk));
+        let got = self.memory(chunk).map(drop);
+        let mut place = self.settled(chunk);
         if let Err(text) = &got {
             place.lost = Some(text.clone());
         }

@@ -165,12 +165,12 @@ unsafe fn status(done: Result<()>, reason: *mut c_char, room: usize) -> c_int {
     unsafe { reason::say(done.as_ref().map(|()| ()).map_err(String::as_str), reason, room) }
 }
 
-/// The job of the checkpoint library ends: what it has of the log comes back.
+/// The job of the checkpoint library is about to end.
 extern "C" fn leave_object() {
     if !state::has_no_parts() {
         // After a panic the log is lost anyway.
         let _ = state::with(|state| {
-            state.arena.take_back();
+            state.arena.leave();
             if let Some(text) = state.arena.notice() {
                 refuse::say(&state.mpi, &text);
             }
