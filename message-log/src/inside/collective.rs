@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::again::{Arrival, Counted};
+use super::counted::{Arrival, Counted};
 use super::plan::Plan;
 use super::{with, At, SUCCESS};
 use crate::parts::Source;

@@ -7,6 +7,7 @@
 pub mod again;
 pub mod collective;
 pub mod completion;
+pub mod counted;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
@@ -25,7 +26,7 @@ use crate::refuse;
 use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::Target;
-use again::Arrival;
+use counted::Arrival;
 
 /// Where a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

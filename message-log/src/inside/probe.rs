@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::again::{Arrival, Counted};
+use super::counted::{Arrival, Counted};
 use super::p2p::{self, Message};
 use super::{with, At, SUCCESS};
 use crate::divergence;

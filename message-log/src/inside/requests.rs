@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use super::again::{is_buffered, Counted};
+use super::counted::{is_buffered, Counted};
 use super::p2p::Message;
 use super::{outside, with, At, SUCCESS};
 use crate::deferred::Kind;

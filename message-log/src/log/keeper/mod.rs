@@ -1,14 +1,22 @@
 //! The thread that gives chunks to a store and brings them back, while the application goes on.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `kept` | a chunk, and where its bytes are |
+//! | `worker` | the thread |
 
-use std::collections::VecDeque;
+mod kept;
+mod worker;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::mapping::{Mapped, Mapping};
-use crate::digest::digest;
-use crate::guard;
+pub use kept::Kept;
+use kept::{Order, Place};
+use worker::{Queue, Shared};
 
 /// Where chunks go that there is no memory for. Any thread may call, and waits for room.
 pub trait Store: Send + Sync {
@@ -39,127 +47,6 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As above.
     fn forget(&self, number: u32) -> Result<(), String>;
-}
-
-/// What is to be done with a chunk.
-#[derive(Debug)]
-enum Order {
-    /// It is to be given to the store.
-    Take,
-    /// It is to be brought back, into this memory.
-    Give(Mapping),
-    /// The keeper is at it.
-    Running,
-}
-
-/// Where the bytes of a chunk are.
-#[derive(Debug, Default)]
-struct Place {
-    memory: Option<Arc<Mapping>>,
-    /// The digest of what the store has.
-    stored: Option<u64>,
-    order: Option<Order>,
-    /// Nobody needs it any more.
-    is_dead: bool,
-    /// Where it is not any more, and why.
-    lost: Option<String>,
-}
-
-/// A chunk, for the application's thread and for the keeper's.
-#[derive(Debug)]
-pub struct Kept {
-    /// Names it in the store.
-    pub number: u32,
-    /// The bytes that the store gets.
-    pub len: usize,
-    /// The bytes of its memory.
-    pub room: usize,
-    place: Mutex<Place>,
-}
-
-impl Kept {
-    /// A chunk in memory, of which so many bytes are used.
-    pub fn new(number: u32, len: usize, memory: Arc<Mapping>) -> Kept {
-        let room = memory.size();
-        let place = Place { memory: Some(memory), ..Place::default() };
-        Kept { number, len, room, place: Mutex::new(place) }
-    }
-
-    fn place(&self) -> MutexGuard<'_, Place> {
-        lock(&self.place)
-    }
-
-    /// Its memory, if it is there.
-    pub fn memory(&self) -> Option<Arc<Mapping>> {
-        self.place().memory.clone()
-    }
-
-    /// The digest of what the store has.
-    ///
-    /// # Errors
-    /// It has nothing.
-    pub fn digest(&self) -> Result<u64, String> {
-        let place = self.place();
-        let why = || place.lost.clone().unwrap_or_else(|| "it is nowhere".to_owned());
-        place.stored.ok_or_else(|| format!("chunk {} of the log: {}", self.number, why()))
-    }
-
-    /// Whether it is in memory, and nobody has ordered that it goes elsewhere.
-    pub fn is_dirty(&self) -> bool {
-        let place = self.place();
-        place.memory.is_some() && place.stored.is_none() && place.order.is_none()
-    }
-
-    /// Whether it is on its way to the store.
-    pub fn is_leaving(&self) -> bool {
-        let place = self.place();
-        place.order.is_some() && place.memory.is_some()
-    }
-
-    /// Whether it is in the store alone, and nobody has ordered that it comes back.
-    pub fn is_away(&self) -> bool {
-        let place = self.place();
-        place.memory.is_none() && place.order.is_none() && place.lost.is_none()
-    }
-
-    /// Gives up the memory of a chunk that the store has. `None` if it has it not.
-    pub fn give_up_memory(&self) -> Option<Arc<Mapping>> {
-        let mut place = self.place();
-        if place.stored.is_none() || place.order.is_some() {
-            return None;
-        }
-        place.memory.take()
-    }
-
-    /// Gives up the memory of a chunk that nobody needs. `None` if the keeper is still at it.
-    pub fn give_up_dead(&self) -> Option<Arc<Mapping>> {
-        self.place().memory.take()
-    }
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    orders: VecDeque<Arc<Kept>>,
-    /// The keeper works on one.
-    is_busy: bool,
-    /// How many it has ended.
-    ended: u64,
-    stops: bool,
-    is_started: bool,
-}
-
-/// What both threads see.
-struct Shared {
-    store: Box<dyn Store>,
-    queue: Mutex<Queue>,
-    work: Condvar,
-    done: Condvar,
-    mapped: Mapped,
-    /// Bytes that the store has.
-    stored: AtomicU64,
-    /// The last chunk was refused.
-    is_refused: AtomicBool,
-    refusal: Mutex<String>,
 }
 
 /// The keeper. Its thread begins with the first order, and ends with this.
@@ -380,110 +267,6 @@ impl Drop for Keeper {
 
 /// Between two looks at a chunk that the keeper is at.
 const PAUSE: Duration = Duration::from_millis(1);
-
-impl Shared {
-    fn work(&self) {
-        loop {
-            let mut queue = lock(&self.queue);
-            let chunk = loop {
-                if let Some(chunk) = queue.orders.pop_front() {
-                    break chunk;
-                }
-                if queue.stops {
-                    return;
-                }
-                queue = wait(&self.work, queue);
-            };
-            queue.is_busy = true;
-            drop(queue);
-            // A panic must not keep anybody waiting: the chunk stays where it is.
-            if let Err(panic) = guard::caught(|| self.serve(&chunk)) {
-                self.refused(panic.text());
-                chunk.place().order = None;
-            }
-            let mut queue = lock(&self.queue);
-            queue.is_busy = false;
-            queue.ended += 1;
-            self.done.notify_all();
-        }
-    }
-
-    fn serve(&self, chunk: &Arc<Kept>) {
-        let (order, memory, stored) = {
-            let mut place = chunk.place();
-            let order = place.order.take();
-            if order.is_some() {
-                place.order = Some(Order::Running);
-            }
-            (order, place.memory.clone(), place.stored)
-        };
-        match (order, memory) {
-            (Some(Order::Take), Some(memory)) => {
-                let bytes = memory.slice(0, chunk.len);
-                let taken = self.store.take(chunk.number, bytes);
-                let digest = taken.as_ref().ok().map(|()| digest(bytes));
-                match taken {
-                    Ok(()) => self.is_refused.store(false, Ordering::Relaxed),
-                    Err(text) => self.refused(text),
-                }
-                if digest.is_some() {
-                    self.stored.fetch_add(chunk.len as u64, Ordering::Relaxed);
-                }
-                let mut place = chunk.place();
-                place.stored = digest;
-                place.order = None;
-            }
-            (Some(Order::Give(into)), _) => {
-                // One that cannot be read is tried again by who needs it, and told.
-                let read = self.read(chunk, stored, Some(into)).ok().map(Arc::new);
-                let mut place = chunk.place();
-                place.memory = read;
-                place.order = None;
-            }
-            (Some(_), _) => chunk.place().order = None,
-            // It was called off, or is to be forgotten.
-            (None, _) => {}
-        }
-        let mut place = chunk.place();
-        if place.is_dead && place.stored.take().is_some() {
-            drop(place);
-            self.let_go(chunk);
-        }
-    }
-
-    /// Has the store forget what it has of a chunk.
-    fn let_go(&self, chunk: &Kept) {
-        // A file that stays goes at the end of the job.
-        let _ = self.store.forget(chunk.number);
-        self.stored.fetch_sub(chunk.len as u64, Ordering::Relaxed);
-    }
-
-    fn refused(&self, text: String) {
-        *lock(&self.refusal) = text;
-        self.is_refused.store(true, Ordering::Relaxed);
-    }
-
-    fn read(
-        &self,
-        chunk: &Kept,
-        stored: Option<u64>,
-        into: Option<Mapping>,
-    ) -> Result<Mapping, String> {
-        let number = chunk.number;
-        let stored = stored.ok_or_else(|| format!("chunk {number} of the log is nowhere"))?;
-        let mapping = into.or_else(|| Mapping::map(chunk.room, &self.mapped));
-        let mut mapping =
-            mapping.ok_or_else(|| format!("there is no memory for chunk {number} of the log"))?;
-        let bytes = &mut mapping.all_mut()[..chunk.len];
-        self.store.give(number, bytes)?;
-        match digest(bytes) == stored {
-            true => Ok(mapping),
-            false => {
-                Err(format!("chunk {number} of the log is not what was stored: it is damaged"))
-            }
-        }
-    }
-}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing is left half done by a panic.
