@@ -11,9 +11,11 @@ pub mod counted;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
+pub mod persistent;
 pub mod plan;
 pub mod probe;
 pub mod requests;
+pub mod starting;
 
 use std::ffi::c_int;
 
