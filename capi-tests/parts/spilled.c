@@ -2,10 +2,14 @@
  * A log that is larger than its memory and larger than the host buffer: parts that are replayed in
  * reverse order, with parts inside them, and one that is kept and replayed three times.
  *
- * spilled CONFIGURATION SCRATCH [open=1] [early=1] [full=1] [damage=1] [die=PART]
+ * spilled CONFIGURATION SCRATCH [open=1] [early=1] [again=1] [unread=1] [roomy=1] [full=1]
+ *         [damage=1] [die=PART]
  *
  * open=1     a checkpoint is open while the log grows, and a restart while it is read
  * early=1    VELOC_Finalize comes before the replays
+ * again=1    and another job between them
+ * unread=1   nothing is replayed
+ * roomy=1    the host buffer has room for all of it, and need not be written
  * full=1     no file can be written
  * damage=1   a file is changed: the replay that reads it fails, and the others do not
  * die=PART   all processes are killed in this part, after a checkpoint; without it the program goes on
@@ -173,6 +177,25 @@ static void limit_files(void)
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
+/* The job ends before the replays. The log is in its files, or in memory if there are none. */
+static void end_job(int full, const char *configuration, int again)
+{
+    int i;
+    for (i = 0; i <= again; i++) {
+        EQUAL(VELOC_Finalize(i), 0);
+        if (full) {
+            EQUAL(logged().stored, 0);
+            EQUAL(logged().memory, logged().logged);
+        } else {
+            CHECK(logged().stored > 0 && files() > 0);
+            CHECK(logged().memory < 4 << 20);
+        }
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+        if (i < again)
+            EQUAL(VELOC_Init(MPI_COMM_WORLD, configuration), 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int full, die, early, is_open, goes_on = 0;
@@ -213,24 +236,19 @@ int main(int argc, char **argv)
         EQUAL(count_files(1), 0);
     } else {
         /* Files come when they come. */
-        while (files() == 0 || logged().stored == 0)
+        while ((files() == 0 && !number(argc, argv, "roomy", 0)) || logged().stored == 0)
             pause_us(1000);
         /* The limit is 2 MiB. What MPI packs or a replay reads is a chunk more each. */
         CHECK(logged().memory < 4 << 20);
     }
-    if (early) {
-        EQUAL(VELOC_Finalize(1), 0);
-        EQUAL(logged().stored, 0);
-        EQUAL(logged().memory, logged().logged);
-        MPI(MPI_Barrier(MPI_COMM_WORLD));
-        EQUAL(files(), 0);
-    }
+    if (early)
+        end_job(full, argv[1], number(argc, argv, "again", 0));
     if (is_open)
         EQUAL(VELOC_Restart_begin("while", 1), 0);
     if (number(argc, argv, "damage", 0)) {
         damage();
         in_turns(replay_damaged);
-    } else {
+    } else if (!number(argc, argv, "unread", 0)) {
         in_turns(replays);
         PART(VELOC_Part_free(KEPT));
         EMPTY_LOG();
@@ -245,6 +263,7 @@ int main(int argc, char **argv)
         EQUAL(VELOC_Finalize(1), 0);
     MPI(MPI_Barrier(MPI_COMM_WORLD));
     /* A write that was given up leaves nothing, either. */
-    EQUAL(files(), 0);
+    if (!number(argc, argv, "unread", 0) && !number(argc, argv, "damage", 0))
+        EQUAL(files(), 0);
     return end_program();
 }

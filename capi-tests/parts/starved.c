@@ -48,20 +48,13 @@ static void send_all(int count, int tag)
     }
 }
 
-/* How many calls fail. */
-static int try_to_begin_all(int count, int tag)
-{
-    int i, failures = 0;
-    for (i = 0; i < count; i++) {
-        got[i] = -1;
-        failures += MPI_Irecv(&got[i], 1, MPI_INT, 0, tag, comm, &requests[i]) != MPI_SUCCESS;
-    }
-    return failures;
-}
-
 static void begin_all(int count, int tag)
 {
-    EQUAL(try_to_begin_all(count, tag), 0);
+    int i;
+    for (i = 0; i < count; i++) {
+        got[i] = -1;
+        MPI(MPI_Irecv(&got[i], 1, MPI_INT, 0, tag, comm, &requests[i]));
+    }
 }
 
 static void check_all(int count, int tag)
@@ -129,25 +122,21 @@ static void events(void)
     EMPTY_LOG();
 }
 
-/* Requests that are begun where there is no memory for them, before a part or within it: a part that
- * completes them cannot be replayed. One call says so: within it the first that begins one, as there is
- * no memory for its event either. */
-static void begun(int is_inside)
+/* Requests that are begun before a part where there is no memory for them: a part that completes them
+ * cannot be replayed. One call says so. */
+static void before(void)
 {
     if (rank == 0) {
         send_all(MANY, 4);
         send_all(20, 5);
         return;
     }
-    if (is_inside)
-        part_begin(1, 0);
     scarce(LEAST);
-    EQUAL(try_to_begin_all(MANY, 4), is_inside);
+    begin_all(MANY, 4);
     PLENTY();
-    EQUAL(handled, is_inside);
-    if (!is_inside)
-        part_begin(1, 0);
-    EQUAL(MPI_Waitall(MANY, requests, statuses) != MPI_SUCCESS, !is_inside);
+    EQUAL(handled, 0);
+    part_begin(1, 0);
+    CHECK(MPI_Waitall(MANY, requests, statuses) != MPI_SUCCESS);
     EQUAL(handled, 1);
     check_words(__FILE__, __LINE__, "the error", "memory|cannot be replayed");
     check_all(MANY, 4);
@@ -156,6 +145,204 @@ static void begun(int is_inside)
     PART(VELOC_Part_free(1));
     goes_on(2, 5);
     EMPTY_LOG();
+}
+
+/* Such that are begun within it: the call fails before it has begun anything, and when there is memory
+ * again all goes on. */
+static void inside(void)
+{
+    int i, begun;
+    if (rank == 0) {
+        send_all(MANY, 4);
+        return;
+    }
+    part_begin(1, 0);
+    scarce(LEAST);
+    for (begun = 0; begun < MANY; begun++)
+        if (MPI_Irecv(&got[begun], 1, MPI_INT, 0, 4, comm, &requests[begun]) != MPI_SUCCESS)
+            break;
+    CHECK(begun < MANY);
+    EQUAL(handled, 1);
+    check_words(__FILE__, __LINE__, "the error", "MPI_Irecv|memory|done nothing");
+    PLENTY();
+    for (i = begun; i < MANY; i++)
+        MPI(MPI_Irecv(&got[i], 1, MPI_INT, 0, 4, comm, &requests[i]));
+    MPI(MPI_Waitall(MANY, requests, statuses));
+    check_all(MANY, 4);
+    part_end(1);
+    replay_begin(1);
+    begin_all(MANY, 4);
+    MPI(MPI_Waitall(MANY, requests, statuses));
+    check_all(MANY, 4);
+    replay_end(1);
+    EMPTY_LOG();
+}
+
+/* The calls that begin something, or take something that nobody else gets then. */
+enum {
+    IRECV,
+    ISEND,
+    RECV_INIT,
+    START,
+    STARTALL,
+    IBCAST,
+    MPROBE,
+    IMPROBE,
+    IMRECV,
+    KINDS
+};
+
+static const char *const names[KINDS] = {"MPI_Irecv",  "MPI_Isend",  "MPI_Recv_init",
+                                         "MPI_Start",  "MPI_Startall", "MPI_Ibcast",
+                                         "MPI_Mprobe", "MPI_Improbe", "MPI_Imrecv"};
+static int filled, attempt, taken;
+static MPI_Message message;
+
+/* Calls in a part until no more can be noted; in its replay as many. */
+static void fill(int replays)
+{
+    int i, flag, code = MPI_SUCCESS;
+    if (!replays)
+        scarce(LEAST);
+    for (i = 0; code == MPI_SUCCESS && !(replays && i == filled); i++)
+        /* No two are the same poll. */
+        code = MPI_Iprobe(0, 1000 + i % 2, comm, &flag, MPI_STATUS_IGNORE);
+    EQUAL(code != MPI_SUCCESS, !replays);
+    if (!replays)
+        filled = i - 1;
+    handled = 0;
+}
+
+/* What goes before. */
+static void prepare(int kind)
+{
+    if (kind == START || kind == STARTALL) {
+        MPI(MPI_Recv_init(&taken, 1, MPI_INT, 0, kind, comm, &requests[0]));
+        MPI(MPI_Send_init(&attempt, 1, MPI_INT, 0, kind, comm, &requests[1]));
+    }
+    if (kind == IMRECV)
+        MPI(MPI_Mprobe(0, kind, comm, &message, MPI_STATUS_IGNORE));
+}
+
+/* The call itself. */
+static int post(int kind)
+{
+    int code, flag = 0;
+    attempt++;
+    switch (kind) {
+    case IRECV:
+        return MPI_Irecv(&taken, 1, MPI_INT, 0, kind, comm, &requests[0]);
+    case ISEND:
+        return MPI_Isend(&attempt, 1, MPI_INT, 0, kind, comm, &requests[0]);
+    case RECV_INIT:
+        return MPI_Recv_init(&taken, 1, MPI_INT, 0, kind, comm, &requests[0]);
+    case START:
+        return MPI_Start(&requests[0]);
+    case STARTALL:
+        return MPI_Startall(2, requests);
+    case IBCAST:
+        return MPI_Ibcast(&taken, 1, MPI_INT, 0, comm, &requests[0]);
+    case MPROBE:
+        return MPI_Mprobe(0, kind, comm, &message, MPI_STATUS_IGNORE);
+    case IMPROBE:
+        do
+            code = MPI_Improbe(0, kind, comm, &flag, &message, MPI_STATUS_IGNORE);
+        while (code == MPI_SUCCESS && !flag);
+        return code;
+    default:
+        return MPI_Imrecv(&taken, 1, MPI_INT, &message, &requests[0]);
+    }
+}
+
+static int receives(int kind)
+{
+    return kind != ISEND;
+}
+
+/* What comes of it, and the same again: had the call that failed begun something, this would be another
+ * message's. */
+static void finish(int kind)
+{
+    if (kind == RECV_INIT)
+        MPI(MPI_Start(&requests[0]));
+    if (kind == MPROBE || kind == IMPROBE)
+        MPI(MPI_Mrecv(&taken, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
+    else
+        MPI(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    if (kind == STARTALL)
+        MPI(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+    if (kind == RECV_INIT || kind == START || kind == STARTALL)
+        MPI(MPI_Request_free(&requests[0]));
+    if (kind == START || kind == STARTALL)
+        MPI(MPI_Request_free(&requests[1]));
+    if (receives(kind))
+        EQUAL(taken, 1);
+    if (kind == IBCAST) {
+        MPI(MPI_Ibcast(&taken, 1, MPI_INT, 0, comm, &requests[0]));
+        MPI(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    } else if (receives(kind)) {
+        MPI(MPI_Recv(&taken, 1, MPI_INT, 0, kind, comm, MPI_STATUS_IGNORE));
+    }
+    if (receives(kind))
+        EQUAL(taken, 2);
+}
+
+/* The other process. */
+static void help(int kind)
+{
+    int value, got_one = 0;
+    MPI_Request request;
+    for (value = 1; value <= 2 && receives(kind); value++) {
+        if (kind == IBCAST) {
+            MPI(MPI_Ibcast(&value, 1, MPI_INT, 0, comm, &request));
+            MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        } else {
+            MPI(MPI_Send(&value, 1, MPI_INT, 1, kind, comm));
+        }
+    }
+    if (kind == ISEND || kind == STARTALL) {
+        MPI(MPI_Recv(&got_one, 1, MPI_INT, 1, kind, comm, MPI_STATUS_IGNORE));
+        /* That of the second call. */
+        EQUAL(got_one, 2);
+    }
+}
+
+/* Each of them fails where it cannot be noted, and has done nothing: it can be called again, and the part
+ * be replayed. */
+static void posting(void)
+{
+    int kind, replays;
+    char words[100];
+    if (rank == 1)
+        begin_all(1, 50);
+    if (rank == 0)
+        send_all(1, 50);
+    if (rank == 1)
+        MPI(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    for (kind = 0; kind < KINDS; kind++) {
+        if (rank == 0) {
+            help(kind);
+            continue;
+        }
+        for (replays = 0; replays < 2; replays++) {
+            taken = -1;
+            attempt = 0;
+            replays ? replay_begin(1) : part_begin(1, 0);
+            prepare(kind);
+            fill(replays);
+            if (!replays) {
+                CHECK(post(kind) != MPI_SUCCESS);
+                PLENTY();
+                EQUAL(handled, 1);
+                snprintf(words, sizeof words, "%s|memory|done nothing", names[kind]);
+                check_words(__FILE__, __LINE__, "the error", words);
+            }
+            MPI(post(kind));
+            finish(kind);
+            replays ? replay_end(1) : part_end(1);
+        }
+        EMPTY_LOG();
+    }
 }
 
 /* Such that are completed outside parts are nobody's loss. */
@@ -335,9 +522,11 @@ int main(int argc, char **argv)
     if (strcmp(which, "events") == 0)
         events();
     else if (strcmp(which, "before") == 0)
-        begun(0);
+        before();
     else if (strcmp(which, "inside") == 0)
-        begun(1);
+        inside();
+    else if (strcmp(which, "posting") == 0)
+        posting();
     else if (strcmp(which, "outside") == 0)
         outside();
     else if (strcmp(which, "results") == 0)

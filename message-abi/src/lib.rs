@@ -57,7 +57,7 @@ const fn functions(count: usize) -> usize {
 }
 
 const _: () = assert!(log::INTERFACE == 2 && size_of::<log::Log>() == functions(7));
-const _: () = assert!(store::INTERFACE == 1 && size_of::<store::Store>() == functions(4));
+const _: () = assert!(store::INTERFACE == 2 && size_of::<store::Store>() == functions(5));
 
 #[cfg(test)]
 mod tests {

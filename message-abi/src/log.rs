@@ -115,7 +115,8 @@ pub struct Log {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
-    /// The job of the checkpoint library ends: what that has of the log comes back.
+    /// The job of the checkpoint library is about to end. What that has of the log and cannot give
+    /// after it ([`crate::store::Store::leave`]) comes back.
     pub leave: extern "C" fn(),
 }
 

@@ -9,7 +9,7 @@ use crate::Found;
 pub const NAME: &CStr = c"VELOC_Message_store";
 
 /// The version of [`Store`] and of what its functions do.
-pub const INTERFACE: c_int = 1;
+pub const INTERFACE: c_int = 2;
 
 /// The functions. Those that return a status give 0 or -1, then with a reason in `room` bytes
 /// ([`crate::reason`]).
@@ -34,6 +34,9 @@ pub struct Store {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
+    /// The job is about to end. Sees to it that a chunk can be given and forgotten all the same; -1: it
+    /// cannot.
+    pub leave: unsafe extern "C" fn(number: c_int, reason: *mut c_char, room: usize) -> c_int,
     /// Forgets a chunk.
     pub forget: unsafe extern "C" fn(number: c_int, reason: *mut c_char, room: usize) -> c_int,
 }

@@ -301,6 +301,8 @@ pub fn close() {
             state.deferred.free(&state.mpi, None);
             state.stand_ins.free(&state.mpi, None);
         });
+        // So that nothing of the log is in files when the process ends.
+        crate::log::rest();
     }
     PHASE.store(ALIEN, Ordering::Relaxed);
 }

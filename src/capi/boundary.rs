@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
-use crate::client::{Client, Selection};
+use crate::client::{message_chunks, Client, Selection};
 use crate::error::{Error, Kind, Result};
 use crate::sync::Mutex;
 
@@ -169,6 +169,7 @@ extern "C" fn at_exit() {
                 client.leave();
             }
         }
+        message_chunks::end();
     });
 }
 

@@ -101,7 +101,8 @@ pub(super) fn start_over<'a>(
 ///         until everything is in the host buffer, from where veloc-backend writes it; without one
 ///         (`threaded = true`, or none to be had) it waits for the files all the same. Nothing that
 ///         was taken is lost, unless `ephemeral = true`. The processes may pass different values;
-///         with erasure coding all wait if one does
+///         with erasure coding all wait if one does. What the log of messages (`libveloc-mpi.so`)
+///         had no memory for is waited for until it is in files, which stay for its replays
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
 ///         be written (the job has ended all the same)
 ///

@@ -11,7 +11,7 @@ use super::boundary::guarded;
 use crate::client::message_chunks;
 use crate::error::Result;
 
-static STORE: Store = Store { is_there, take, give, forget };
+static STORE: Store = Store { is_there, take, give, leave, forget };
 
 /// The functions, or null for another version of the interface.
 #[allow(non_snake_case)] // C's name.
@@ -53,6 +53,13 @@ unsafe extern "C" fn give(
     let into = unsafe { std::slice::from_raw_parts_mut(into.cast(), len) };
     // SAFETY: as above.
     unsafe { said(reason, room, || message_chunks::give(number, into)) }
+}
+
+/// # Safety
+/// `room` bytes for a reason.
+unsafe extern "C" fn leave(number: c_int, reason: *mut c_char, room: usize) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe { said(reason, room, || message_chunks::leave(number)) }
 }
 
 /// # Safety

@@ -6,9 +6,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::engine::passing::REGION;
 use crate::engine::shared::Shared;
 use crate::error::{Error, Kind, Result};
 use crate::sync::Mutex;
+use crate::tier::files::left;
 
 /// The job that takes chunks now. A process has one at a time.
 static KEEPS: OnceLock<Mutex<Option<Arc<Shared>>>> = std::sync::OnceLock::new();
@@ -53,7 +55,19 @@ pub fn take(number: i32, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// It is not there, or cannot be read.
 pub fn give(number: i32, into: &mut [u8]) -> Result<()> {
-    keeper()?.give_passing(number, into)
+    left::read(number, REGION, into).unwrap_or_else(|| keeper()?.give_passing(number, into))
+}
+
+/// The job ends. Sees to it that a chunk can be given and forgotten all the same.
+///
+/// # Errors
+/// It cannot: it is in no file.
+pub fn leave(number: i32) -> Result<()> {
+    // An earlier job may have left it.
+    if !left::has(number) {
+        left::keep(number, keeper()?.leave_passing(number)?);
+    }
+    Ok(())
 }
 
 /// Forgets a chunk.
@@ -61,7 +75,12 @@ pub fn give(number: i32, into: &mut [u8]) -> Result<()> {
 /// # Errors
 /// Its file cannot be removed.
 pub fn forget(number: i32) -> Result<()> {
-    keeper()?.drop_passing(number)
+    left::remove(number).unwrap_or_else(|| keeper()?.drop_passing(number))
+}
+
+/// The process ends, and what was left to it goes.
+pub fn end() {
+    left::remove_all();
 }
 
 fn keeper() -> Result<Arc<Shared>> {

@@ -98,7 +98,7 @@ impl MessageLog {
         }
     }
 
-    /// The job ends: has the log take back what it has given to the engine ([`super::message_chunks`]).
+    /// The job ends: has the log see to what it has given to the engine ([`super::message_chunks`]).
     pub fn leave(self) {
         (self.0.leave)();
     }

@@ -183,7 +183,9 @@ impl Client {
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
         if let Some(messages) = self.messages {
+            let since = Instant::now();
             messages.leave();
+            self.engine.metrics.waited(Cause::Drain, since);
         }
         drop(self.keeping.take());
         let comm = self.comm.take();

@@ -5,6 +5,7 @@
 //! versions applies to it. It never has more than half of the host buffer while files do not take it, so
 //! that checkpoints find room whatever becomes of it. Whoever gives it waits for room, so that is a thread of the giver's own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::capture::Open;
@@ -17,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::names;
 
 /// The id of the one region.
-const REGION: i32 = 0;
+pub const REGION: i32 = 0;
 
 impl Shared {
     /// Takes a copy of these bytes.
@@ -86,6 +87,31 @@ impl Shared {
         // Who gives a file its name looks under this lock whether it is wanted.
         let _naming = self.naming.lock();
         self.files.remove_passing(number)
+    }
+
+    /// The job ends, and somebody may still need bytes that were taken: their file, whose path this
+    /// is, is the job's no more. What is not written yet is waited for.
+    ///
+    /// # Errors
+    /// They are in no file, and cannot be: they stay here.
+    pub fn leave_passing(&self, number: i32) -> Result<PathBuf> {
+        let failed = |kind, why| Error::new(kind, why).within(about_it(number));
+        if !self.files.has_scratch() {
+            return Err(failed(Kind::NoRoom, "there is no scratch"));
+        }
+        if !self.catalog.step(|state| state.want_passing(number)) {
+            return Err(failed(Kind::NotFound, "it is not there"));
+        }
+        let written = self.catalog.wait(|state| state.is_passing_written(number))?;
+        if !written {
+            return Err(failed(Kind::System, "it cannot be written to scratch"));
+        }
+        let _naming = self.naming.lock();
+        let path = self.files.own_path(names::LOG, number)?;
+        let path = std::path::absolute(&path)
+            .map_err(|error| Error::system(path.display().to_string(), &error))?;
+        self.catalog.step(|state| state.withdraw(names::LOG, number));
+        Ok(path)
     }
 
     /// Whether there is a place that could take anything.
@@ -253,8 +279,7 @@ mod tests {
     #[test]
     fn who_waits_for_checkpoints_does_not_wait_for_the_log() {
         let folder = tempfile::tempdir().unwrap();
-        let engine =
-            engine(folder.path(), "mode = async\nscratch = DIR/s\nhost_cache_size = 8M\n");
+        let engine = engine(folder.path(), "mode = async\nscratch = DIR/s\nhost_cache_size = 8M\n");
         let bytes = chunk(0, 1 << 20);
         {
             // No file gets its name meanwhile.

@@ -50,9 +50,10 @@ fn without_memory() {
         let job = Job::new("");
         let starving = starving(&job.path(""));
         let preload = format!("{}:{}", starving.display(), staged().message_log().display());
-        for case in
-            ["events", "before", "inside", "outside", "results", "borders", "types", "streams"]
-        {
+        for case in [
+            "events", "before", "inside", "posting", "outside", "results", "borders", "types",
+            "streams",
+        ] {
             let Some(run) = mpi.start(2) else { continue };
             // All streams can be told, so that it is not their number that counts.
             let run = run.args("env VELOC_MPI_STREAMS=2047").arg(format!("LD_PRELOAD={preload}"));

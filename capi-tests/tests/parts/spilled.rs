@@ -55,10 +55,36 @@ fn whatever_the_application_has_open() {
     passes("open=1");
 }
 
-/// Catches bytes that go with the job that has them, and a job that ends with files of the log.
+/// Catches a job that brings the log back into memory that it may not have, bytes that go with the job
+/// that has them, also when another one begins, a file that is believed though it was changed since, and
+/// files that stay when the process has ended.
 #[test]
-fn the_end_of_the_job_gives_the_log_back() {
-    passes("early=1");
+fn the_end_of_the_job_leaves_the_log_its_files() {
+    for arguments in ["", "again=1", "damage=1", "unread=1"] {
+        let arguments = format!("early=1 {arguments}");
+        runs(job, &arguments, |job, start| {
+            let ended = start("").succeed();
+            assert!(!ended.stderr.contains("VELOC_MPI_LOG_MEMORY"), "{}", ended.stderr);
+            assert_eq!(files_of_logs(job), 0, "{arguments}");
+        });
+    }
+}
+
+/// Catches a log that no file takes and that goes with the job, or is in memory without a word.
+#[test]
+fn the_end_of_the_job_gives_back_what_no_file_takes() {
+    runs(job, "early=1 full=1", |_, start| {
+        let ended = start("").succeed();
+        let said = ended.stderr.lines().filter(|line| line.contains("VELOC_MPI_LOG_MEMORY"));
+        assert_eq!(said.count(), 2, "{}", ended.stderr);
+    });
+    let ephemeral = || {
+        Job::new("mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 64M\n")
+    };
+    runs(ephemeral, "early=1 roomy=1", |job, start| {
+        drop(start("").succeed());
+        assert_eq!(files_of_logs(job), 0);
+    });
 }
 
 /// Catches a call that fails, hangs or ends the process, because no file can be written; and a log of

@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 
 use crate::inside::p2p::Message;
-use crate::inside::requests::{self, Way};
+use crate::inside::persistent::{self, Way};
 use crate::pmpi::{Handle, Ptr};
 
 /// Calls that make one.
@@ -17,7 +17,7 @@ macro_rules! inits {
                 request: Ptr,
             ) |_at, call, real| {
                 let message = Message::new(buf, count, datatype, peer, tag, comm);
-                requests::make(call, Way::$way, &message, request, real)
+                persistent::make(call, Way::$way, &message, request, real)
             };
         )*)* }
     };
@@ -31,8 +31,8 @@ inits! {
 }
 
 exports! {
-    fn MPI_Start(request: Ptr) |at, call, real| requests::start(at, call, request, 1, real);
+    fn MPI_Start(request: Ptr) |at, call, real| persistent::start(at, call, request, 1, real);
     fn MPI_Startall(count: c_int, requests: Ptr) |at, call, real| {
-        requests::start(at, call, requests, count, real)
+        persistent::start(at, call, requests, count, real)
     };
 }

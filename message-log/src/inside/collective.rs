@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::again::{Arrival, Counted};
+use super::counted::{Arrival, Counted};
 use super::plan::Plan;
 use super::{with, At, SUCCESS};
 use crate::parts::Source;
@@ -51,6 +51,9 @@ pub unsafe fn begin(
 ) -> c_int {
     with(|state| {
         let Plan { shape, target } = plan(state);
+        if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
+            return code;
+        }
         let counts = at == At::Outside || state.source() == Source::Mpi;
         let group = if counts { state.collects(shape.comm) } else { None };
         let counted = group.map_or(Counted::Nothing, Counted::Collective);

@@ -7,25 +7,29 @@
 pub mod again;
 pub mod collective;
 pub mod completion;
+pub mod counted;
 pub mod later;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;
+pub mod persistent;
 pub mod plan;
 pub mod probe;
 pub mod requests;
+pub mod starting;
 
 use std::ffi::c_int;
 
 use crate::divergence;
 use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
+use crate::memory::NoMemory;
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::refuse;
 use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::Target;
-use again::Arrival;
+use counted::Arrival;
 
 /// Where a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,27 @@ impl State {
         resend.tell_origin(&self.mpi);
         let waits = resend.verdicts.is_open() && self.parts.replays_closed();
         resend.hear(&self.mpi, &mut self.parts, waits);
+    }
+
+    /// Room to note what a call is about to begin, which takes so many events: once it has begun, the
+    /// call must not fail, or nobody knows that it is under way. Nothing is wanted where a replay gives
+    /// the result, or no part that is recorded can be replayed.
+    ///
+    /// # Errors
+    /// There is no memory: what the call returns, which has done nothing.
+    pub fn reserve(&mut self, call: Call, comm: usize, events: usize) -> Result<(), c_int> {
+        if self.parts.source() != Some(Source::Mpi) || !self.parts.can_log() {
+            return Ok(());
+        }
+        let room = self.parts.reserve(events).and_then(|()| self.requests.reserve());
+        room.map_err(|NoMemory| self.has_no_room(call, comm))
+    }
+
+    /// A call fails, before it has done anything: there is no memory to note it.
+    #[cold]
+    pub fn has_no_room(&self, call: Call, comm: usize) -> c_int {
+        let text = format!("{}: there is no memory to note it, so it has done nothing", call.0);
+        refuse::fail(&self.mpi, comm, &text)
     }
 
     /// Logs what a real call gave. Without memory for that the call fails.

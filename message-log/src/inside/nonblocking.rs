@@ -2,16 +2,13 @@
 
 use std::ffi::c_int;
 
-use super::again::{is_buffered, Counted};
+use super::counted::Counted;
 use super::p2p::Message;
 use super::{outside, with, At, SUCCESS};
-use crate::divergence;
-use crate::log::{Call, Outcome, Shape};
-use crate::memory::NoMemory;
+use crate::log::{Call, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Plain, Request};
-use crate::resend::closed::Route;
+use crate::requests::{Life, Request};
 use crate::state::State;
 use crate::target::Target;
 
@@ -52,6 +49,9 @@ unsafe fn send_inside(
     with(|state| {
         let message = &message;
         let shape = message.shape(call, state);
+        if let Err(code) = state.reserve(call, shape.comm, 1) {
+            return code;
+        }
         let route = state.sends_again(&shape);
         let counted = match state.source() {
             Source::Mpi => state.counts_send(call, message),
@@ -105,6 +105,9 @@ unsafe fn recv_inside(
         let message = &message;
         let is_message = message.peer != state.mpi.numbers.proc_null;
         let shape = message.shape(call, state);
+        if let Err(code) = state.reserve(call, shape.comm, 1) {
+            return code;
+        }
         let route = state.posts_again(&shape);
         let counted = match state.source() {
             Source::Mpi => state.counts_receive(message),
@@ -145,6 +148,9 @@ pub unsafe fn sendrecv(
             return code;
         }
         let shape = sent.shape(call, state);
+        if let Err(code) = state.reserve(call, shape.comm, 2) {
+            return code;
+        }
         let code = state.plain(shape, || SUCCESS);
         if code != SUCCESS {
             return code;
@@ -173,233 +179,4 @@ pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) ->
         }
         code
     })
-}
-
-impl State {
-    #[inline(always)]
-    fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
-        let is_buffered = is_buffered(call.0);
-        match self.sends(message, !is_buffered) {
-            Some(link) => Counted::Send { link, is_buffered },
-            None => Counted::Nothing,
-        }
-    }
-
-    #[inline(always)]
-    fn counts_receive(&mut self, message: &Message) -> Counted {
-        self.posts(message, true).map_or(Counted::Nothing, Counted::Receive)
-    }
-
-    /// A send or a receive that begins outside parts, and has to be known when it is done.
-    ///
-    /// # Safety
-    /// `request` is the call's.
-    #[inline(always)]
-    unsafe fn starting_outside(
-        &mut self,
-        call: Call,
-        message: &Message,
-        counted: Counted,
-        receives: bool,
-        request: Ptr,
-        real: impl FnOnce() -> c_int,
-    ) -> c_int {
-        let code = real();
-        if code == SUCCESS {
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { self.begun_outside(call, message, counted, receives, request) };
-        } else {
-            self.miscounts();
-        }
-        code
-    }
-
-    /// A real call has begun a request outside parts.
-    ///
-    /// # Safety
-    /// A handle is at `request`.
-    #[inline(always)]
-    unsafe fn begun_outside(
-        &mut self,
-        call: Call,
-        message: &Message,
-        counted: Counted,
-        receives: bool,
-        request: Ptr,
-    ) {
-        // SAFETY: by the caller's promise.
-        let handle = unsafe { self.mpi.read_handle(request) };
-        let plain = Plain {
-            call,
-            comm: self.mpi.abi.truncate(message.comm),
-            place: request as usize,
-            receives,
-            buf: message.buf as usize,
-            count: message.count,
-            datatype: self.mpi.abi.truncate(message.datatype),
-            counted,
-        };
-        match self.requests.insert_plain(handle, plain) {
-            // Its send was done when it began: only such requests share a handle.
-            Ok(Some(before @ Counted::Send { .. })) => {
-                self.is_done(&before, None, false);
-            }
-            Ok(_) => {}
-            // A part in which it is completed cannot be replayed.
-            Err(NoMemory) => self.miscounts(),
-        }
-    }
-
-    /// A non-blocking receive. One of no process receives nothing.
-    ///
-    /// # Safety
-    /// `request` is the call's.
-    unsafe fn receiving_later(
-        &mut self,
-        shape: Shape,
-        message: &Message,
-        is_message: bool,
-        counted: Counted,
-        request: Ptr,
-        real: impl FnOnce() -> c_int,
-    ) -> c_int {
-        let target = match message.peer == self.mpi.numbers.proc_null {
-            true => Target::Nothing,
-            false => message.target(self),
-        };
-        // SAFETY: by the caller's promise.
-        unsafe { self.starting(shape, target, is_message, counted, request, real) }
-    }
-
-    /// A real call has begun this request. Without memory for that it is not known, and a part in which
-    /// it is completed cannot be replayed.
-    ///
-    /// # Safety
-    /// A handle is at `request`.
-    pub unsafe fn begun(&mut self, begun: Request, request: Ptr) {
-        // SAFETY: by the caller's promise.
-        let handle = unsafe { self.mpi.read_handle(request) };
-        let begun = Request { place: request as usize, ..begun };
-        if self.requests.insert(handle, begun).is_err() {
-            self.miscounts();
-        }
-    }
-
-    /// A call that begins a request; a replay gives one that is done.
-    ///
-    /// # Safety
-    /// `request` is the call's.
-    pub unsafe fn starting(
-        &mut self,
-        shape: Shape,
-        target: Target,
-        is_message: bool,
-        counted: Counted,
-        request: Ptr,
-        real: impl FnOnce() -> c_int,
-    ) -> c_int {
-        match self.source() {
-            Source::Mpi => {
-                let code = real();
-                let mut outcome = Outcome::of(code);
-                if let Counted::Send { link, .. } | Counted::Matched(link) = counted {
-                    outcome.links = self.linked(Some(link)).into();
-                }
-                if code == SUCCESS {
-                    outcome.began = self.parts.begin_number();
-                    let begun = Request::new(shape, target, is_message);
-                    let begun = Request { began: outcome.began, counted, ..begun };
-                    // SAFETY: by the caller's promise, MPI has written a handle there.
-                    unsafe { self.begun(begun, request) };
-                } else if !matches!(counted, Counted::Nothing) {
-                    self.miscounts();
-                }
-                self.record(shape, outcome);
-                code
-            }
-            Source::Log => {
-                let (code, began) = match self.parts.next(&shape) {
-                    Ok(at) => match self.parts.event(at) {
-                        Some(event) => (event.outcome.code, event.outcome.began),
-                        None => return SUCCESS,
-                    },
-                    Err(divergence) => return divergence::stop(self, &shape, &divergence),
-                };
-                if code == SUCCESS {
-                    let handle = self.pool.take(&self.mpi);
-                    let target = target.resolved(&mut self.types);
-                    let life = Life::Replayed(self.parts.replayed().unwrap_or_default());
-                    let begun = Request::new(shape, target, is_message);
-                    let begun = Request { began, life, ..begun };
-                    if self.requests.insert(handle, begun).is_err() {
-                        self.pool.give(handle);
-                        let text = format!("{}: there is no memory for its request", shape.call.0);
-                        return divergence::broken(self, &shape, &text);
-                    }
-                    // SAFETY: by the caller's promise.
-                    unsafe { self.mpi.write_handle(request, handle) };
-                }
-                code
-            }
-        }
-    }
-
-    /// A replayed call has begun a request: its message travels again, if it has a route.
-    ///
-    /// # Safety
-    /// The message and `request` are the call's.
-    pub(super) unsafe fn goes_again(
-        &mut self,
-        code: c_int,
-        message: &Message,
-        route: Option<Route>,
-        sends: bool,
-        request: Ptr,
-    ) {
-        let Some(route) = route.filter(|_| code == SUCCESS) else { return };
-        // SAFETY: by the caller's promise.
-        let (again, handle) =
-            unsafe { (self.begin_again(message, route, sends), self.mpi.read_handle(request)) };
-        if let Some(request) = self.requests.get_mut(handle) {
-            request.again = Some(again);
-        }
-    }
-
-    /// The call that gave one of these requests, if its result could not be given again.
-    pub fn foreign(&self, handle: usize) -> Option<Call> {
-        let request = self.requests.get(handle)?;
-        (request.life == Life::Foreign).then_some(request.shape.call)
-    }
-
-    /// A replayed request is done: the generalized one is used again.
-    pub fn give_back(&mut self, handle: usize) {
-        if let Some(request) = self.requests.get_mut(handle) {
-            if matches!(request.life, Life::Replayed(_)) {
-                request.life = Life::Idle;
-                request.target = Target::Nothing;
-                self.pool.give(handle);
-            }
-        }
-    }
-
-    /// MPI has freed the request whose handle the application had at this place.
-    pub fn gone(&mut self, handle: usize, place: Ptr) -> Option<Request> {
-        let request = self.requests.remove(handle, place as usize)?;
-        if request.life != Life::Real {
-            self.pool.lose(handle);
-        }
-        Some(request)
-    }
-
-    /// The replay of the instance with this number has ended. What it has begun and nobody waited
-    /// for is done, and nobody will: the backward sweep comes next.
-    pub fn replay_ended(&mut self, number: u64) {
-        for (handle, request) in self.requests.iter_mut() {
-            if request.life == Life::Replayed(number) {
-                request.life = Life::Idle;
-                request.target = Target::Nothing;
-                self.pool.give(handle);
-            }
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::again::{is_buffered, Arrival};
+use super::counted::{is_buffered, Arrival};
 use super::{outside, with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::again::{Arrival, Counted};
+use super::counted::{Arrival, Counted};
 use super::p2p::{self, Message};
 use super::{with, At, SUCCESS};
 use crate::divergence;
@@ -88,6 +88,10 @@ unsafe fn record(
     probe: &Probe,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
+    // A message that it gives is nobody else's any more.
+    if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
+        return code;
+    }
     let mut own = Status::default();
     let code = real(own.as_mut_ptr());
     let mut outcome = Outcome::of(code);
@@ -191,6 +195,9 @@ pub unsafe fn irecv(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     with(|state| {
+        if let Err(code) = state.reserve(call, 0, 1) {
+            return code;
+        }
         let target = received.target(state);
         let is_real = at == At::Outside || state.source() == Source::Mpi;
         // SAFETY: by the caller's promise.

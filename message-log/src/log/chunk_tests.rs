@@ -2,12 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::arena::Patience;
 use super::keeper::{Keeper, Store};
 use super::{Arena, Limit, Payload};
+use crate::digest::digest;
+use crate::store::chunks::Carried;
 
 /// The memory that there is, and the chunks in it.
 const LIMIT: usize = 2 << 20;
@@ -19,6 +23,11 @@ struct Shelf {
     chunks: Mutex<HashMap<u32, Vec<u8>>>,
     refuses: AtomicBool,
     is_away: AtomicBool,
+    /// It cannot give what it has when its end has come.
+    ends: AtomicBool,
+    /// It takes nothing, and does not say so.
+    hangs: Mutex<bool>,
+    goes_on: Condvar,
     given: AtomicUsize,
 }
 
@@ -33,6 +42,8 @@ impl Store for Handle {
         if self.0.refuses.load(Ordering::Relaxed) {
             return Err("no space left".to_owned());
         }
+        let hangs = self.0.hangs.lock().unwrap();
+        drop(self.0.goes_on.wait_while(hangs, |hangs| *hangs).unwrap());
         let before = self.0.chunks.lock().unwrap().insert(number, bytes.to_vec());
         assert!(before.is_none(), "chunk {number} twice");
         Ok(())
@@ -44,6 +55,14 @@ impl Store for Handle {
         let bytes = chunks.get(&number).ok_or("no such file")?;
         into.copy_from_slice(bytes);
         Ok(())
+    }
+
+    fn leave(&self, number: u32) -> Result<(), String> {
+        assert!(self.0.chunks.lock().unwrap().contains_key(&number), "chunk {number} is not there");
+        match self.0.ends.load(Ordering::Relaxed) {
+            true => Err("there is no scratch".to_owned()),
+            false => Ok(()),
+        }
     }
 
     fn forget(&self, number: u32) -> Result<(), String> {
@@ -123,8 +142,8 @@ enum Step {
     Read(prop::sample::Index),
     Expect,
     Refuse(bool),
-    Leave(bool),
-    TakeBack,
+    GoAway(bool),
+    End(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -135,8 +154,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<prop::sample::Index>().prop_map(Step::Read),
         2 => Just(Step::Expect),
         1 => any::<bool>().prop_map(Step::Refuse),
-        1 => any::<bool>().prop_map(Step::Leave),
-        1 => Just(Step::TakeBack),
+        1 => any::<bool>().prop_map(Step::GoAway),
+        1 => any::<bool>().prop_map(Step::End),
     ]
 }
 
@@ -168,15 +187,22 @@ proptest! {
                     world.has_failed |= refuses;
                     world.shelf.refuses.store(refuses, Ordering::Relaxed);
                 }
-                Step::Leave(is_away) => {
+                Step::GoAway(is_away) => {
                     world.has_failed |= is_away;
                     world.shelf.is_away.store(is_away, Ordering::Relaxed);
                 }
-                Step::TakeBack => {
-                    world.has_failed = true;
-                    world.arena.take_back();
-                    prop_assert!(world.shelf.chunks.lock().unwrap().is_empty());
-                    prop_assert_eq!((world.arena.stored(), world.arena.away()), (0, 0));
+                Step::End(ends) => {
+                    world.has_failed |= ends;
+                    world.shelf.ends.store(ends, Ordering::Relaxed);
+                    let before = world.mapped.load(Ordering::Relaxed);
+                    world.arena.leave();
+                    if ends {
+                        prop_assert!(world.shelf.chunks.lock().unwrap().is_empty());
+                        prop_assert_eq!((world.arena.stored(), world.arena.away()), (0, 0));
+                    } else {
+                        // One may be on its way that was ordered before.
+                        prop_assert!(world.mapped.load(Ordering::Relaxed) <= before + CHUNK);
+                    }
                 }
             }
         }
@@ -262,6 +288,113 @@ fn what_the_store_refuses_stays() {
     }
     let said = world.arena.notice().unwrap();
     assert!(said.contains("VELOC_Init") && world.arena.stored() == 0, "{said}");
+}
+
+/// Catches a checkpoint that brings more of the log into memory than one chunk at a time, or leaves it
+/// there, or has bytes of another one.
+#[test]
+fn a_checkpoint_reads_one_chunk_at_a_time() {
+    let mut world = World::new();
+    for _ in 0..80 {
+        world.keep(100_000);
+    }
+    world.rest();
+    let mapped = |world: &World| world.mapped.load(Ordering::Relaxed);
+    let before = (mapped(&world), world.arena.away());
+    let home = |(_, payload): &(u32, Payload)| {
+        let (chunk, at) = payload.home().unwrap();
+        (payload.chunk().map(|(number, _)| number), chunk.source(at + payload.len()))
+    };
+    let mut sources: Vec<_> = world.held.iter().map(home).collect();
+    sources.dedup_by_key(|(number, _)| *number);
+    let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
+    let digests: Vec<_> = sources.iter().map(|source| source.digest().unwrap()).collect();
+    let mut carried = Carried::new(sources, world.arena.keeper());
+    let mut read = 0;
+    for (nth, expected) in digests.into_iter().enumerate() {
+        read += usize::from(carried.here(nth).is_none());
+        assert_eq!(digest(carried.get(nth).unwrap()), expected);
+        assert!(mapped(&world) <= before.0 + CHUNK);
+    }
+    assert!(read >= 20, "{read}");
+    drop(carried);
+    assert_eq!((mapped(&world), world.arena.away()), before);
+}
+
+#[test]
+fn patience_is_lost_once_until_the_store_goes_on() {
+    let wait = Duration::from_secs(20);
+    let mut patience = Patience::of(wait);
+    assert_eq!(patience.left(0), Some(wait));
+    patience.lose(0);
+    assert_eq!((patience.left(0), patience.left(1)), (None, Some(wait)));
+    patience.lose(3);
+    assert_eq!((patience.left(3), patience.left(4)), (None, Some(wait)));
+}
+
+/// Catches a call that waits for ever for a store that hangs; a log that is lost then, or beyond its
+/// memory without a word; and one that stays there when the store goes on.
+#[test]
+fn a_store_that_hangs_is_given_up() {
+    let mut world = World::new();
+    world.has_failed = true;
+    world.arena.set_patience(Patience::of(Duration::ZERO));
+    *world.shelf.hangs.lock().unwrap() = true;
+    for _ in 0..60 {
+        world.keep(100_000);
+    }
+    assert!(world.mapped.load(Ordering::Relaxed) > LIMIT);
+    let said = world.arena.notice().unwrap();
+    assert!(said.contains("VELOC_MPI_LOG_MEMORY") && said.contains("taken none of it"), "{said}");
+    // No machine has so much.
+    let refused = world.arena.keep(1 << 60, |_| Ok(())).unwrap_err();
+    assert!(refused.contains("no memory to log 1152921504606846976 bytes"), "{refused}");
+    for index in 0..world.held.len() {
+        world.check(index);
+    }
+    *world.shelf.hangs.lock().unwrap() = false;
+    world.shelf.goes_on.notify_all();
+    for _ in 0..40 {
+        world.keep(100_000);
+        world.rest();
+    }
+    assert_eq!(world.arena.notice(), None);
+    assert!(world.arena.away() > 0 && world.mapped.load(Ordering::Relaxed) <= LIMIT + CHUNK);
+    for index in 0..world.held.len() {
+        world.check(index);
+    }
+}
+
+/// Catches a log that is beyond its memory after the end of the store's job without a word, or though
+/// the store can give it; and one that is lost then.
+#[test]
+fn at_the_end_of_its_job_the_store_keeps_what_it_can() {
+    for ends in [false, true] {
+        let mut world = World::new();
+        for _ in 0..80 {
+            world.keep(100_000);
+        }
+        world.rest();
+        let away = world.arena.away();
+        world.shelf.ends.store(ends, Ordering::Relaxed);
+        world.arena.leave();
+        world.shelf.is_away.store(true, Ordering::Relaxed);
+        assert_eq!(world.arena.away(), if ends { 0 } else { away });
+        let said = world.arena.notice();
+        assert_eq!(said.is_some(), ends);
+        let names = |text: String| {
+            text.contains("VELOC_MPI_LOG_MEMORY") && text.contains("there is no scratch")
+        };
+        assert!(said.is_none_or(names));
+        for index in (0..world.held.len()).rev() {
+            world.expect();
+            world.check(index);
+            assert!(ends || world.mapped.load(Ordering::Relaxed) <= LIMIT + 2 * CHUNK);
+        }
+        world.held.clear();
+        world.rest();
+        assert!(world.shelf.chunks.lock().unwrap().is_empty());
+    }
 }
 
 /// Catches bytes that are believed though the store has lost or changed them.

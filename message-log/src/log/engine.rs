@@ -72,6 +72,13 @@ impl Store for Engine {
         })
     }
 
+    fn leave(&self, number: u32) -> Result<(), String> {
+        // SAFETY: the reason is the function's meanwhile.
+        Engine::call(number, |table, number, reason, room| unsafe {
+            (table.leave)(number, reason, room)
+        })
+    }
+
     fn forget(&self, number: u32) -> Result<(), String> {
         // SAFETY: the reason is the function's meanwhile.
         Engine::call(number, |table, number, reason, room| unsafe {

@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use super::payload::Payload;
+use crate::memory::{self, NoMemory};
 use crate::resend::streams::Link;
 use crate::status::Status;
 use crate::target::Target;
@@ -108,11 +109,16 @@ pub enum Links {
 
 impl Links {
     /// With room for those of so many requests.
-    pub fn of(count: usize) -> Links {
-        match count {
-            0 | 1 => Links::None,
-            count => Links::Many(vec![None; count].into()),
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn of(count: usize) -> Result<Links, NoMemory> {
+        if count < 2 {
+            return Ok(Links::None);
         }
+        let mut links = memory::room(count)?;
+        links.resize(count, None);
+        Ok(Links::Many(links.into_boxed_slice()))
     }
 
     /// The one at a place.

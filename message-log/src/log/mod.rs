@@ -118,6 +118,14 @@ impl Log {
         Ok(())
     }
 
+    /// Room for so many events more, which can be added without failing.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
+        Ok(self.events.try_reserve(events)?)
+    }
+
     /// Counts one more of the last event instead of adding an equal one. Whether it could: only
     /// results without a request and without a payload are equal. The caller sees to it that no
     /// part has begun or ended since.

@@ -169,8 +169,11 @@ impl Parts {
             self.open.pop();
         }
         self.can_repeat = false;
-        let of_id = self.instances.iter().filter(|instance| instance.id == id);
-        for number in of_id.map(|instance| instance.number).collect::<Vec<_>>() {
+        // One after the other, without a list of them: there may be no memory for that.
+        let newest = |parts: &Parts| {
+            parts.instances.iter().rev().find(|instance| instance.id == id).map(|one| one.number)
+        };
+        while let Some(number) = newest(self) {
             self.drop_instance(number);
         }
         Ok(())

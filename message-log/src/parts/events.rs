@@ -21,6 +21,14 @@ impl Parts {
         Ok(())
     }
 
+    /// Room for so many events more.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
+        self.log.reserve(events)
+    }
+
     /// The next event of the innermost replay, if it is of the same shape: then the replay goes on
     /// behind it.
     ///

@@ -1,6 +1,6 @@
 //! One request: what began it, where it receives, and whether MPI knows it.
 
-use crate::inside::again::Counted;
+use crate::inside::counted::Counted;
 use crate::log::{Call, Shape};
 use crate::pmpi::Handle;
 use crate::target::Target;

@@ -13,7 +13,7 @@
 //! | [`closed`] | which messages of a part this process sends and receives again |
 //!
 //! The first four and `verdicts` are without MPI. What calls do with all this stands in
-//! `inside/again.rs`.
+//! `inside/counted.rs` and `inside/again.rs`.
 
 pub mod closed;
 pub mod comms;

@@ -17,7 +17,7 @@
 //! other: what this process, or one that it goes on for, has written (its *lineage*) is passed over.
 
 mod bytes;
-mod chunks;
+pub(crate) mod chunks;
 mod comms;
 mod layout;
 mod object;

@@ -158,19 +158,23 @@ unsafe extern "C" fn read_object(
 /// # Safety
 /// There is room for so many bytes.
 unsafe fn status(done: Result<()>, reason: *mut c_char, room: usize) -> c_int {
-    if let Err(text) = &done {
-        refuse::keep(text);
-    }
+    let said = match &done {
+        Ok(()) => Ok(()),
+        Err(text) => {
+            refuse::keep(text);
+            Err(text.as_str())
+        }
+    };
     // SAFETY: by the caller's promise.
-    unsafe { reason::say(done.as_ref().map(|()| ()).map_err(String::as_str), reason, room) }
+    unsafe { reason::say(said, reason, room) }
 }
 
-/// The job of the checkpoint library ends: what it has of the log comes back.
+/// The job of the checkpoint library is about to end.
 extern "C" fn leave_object() {
     if !state::has_no_parts() {
         // After a panic the log is lost anyway.
         let _ = state::with(|state| {
-            state.arena.take_back();
+            state.arena.leave();
             if let Some(text) = state.arena.notice() {
                 refuse::say(&state.mpi, &text);
             }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{read_note, Files};
+use super::{left, read_note, Files};
 use crate::error::Result;
 use crate::format::{checksum, names};
 use crate::platform::{self, files};
@@ -12,8 +12,9 @@ impl Files {
     pub(super) fn remove_leftovers(&self, directory: &Path) -> Result<()> {
         let leftovers = files::list(directory, |name| {
             if let Some((of_log, rank)) = names::parse_log(name) {
-                // A process has none yet when it looks, whatever had its number before.
-                let own = of_log.pid == std::process::id();
+                // A job has none yet when it looks, whatever had the number of its process before; an
+                // earlier one of this process may have left it some.
+                let own = of_log.pid == std::process::id() && !left::is_kept(name);
                 let dead = rank == self.rank && (own || is_dead(of_log.pid));
                 return dead.then(|| name.to_owned());
             }

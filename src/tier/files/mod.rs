@@ -23,6 +23,7 @@ mod checksums;
 mod find;
 mod hashing;
 mod heir;
+pub mod left;
 mod leftovers;
 mod opened;
 mod others;

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 
 use super::places::{self, Handles, Statuses};
 use super::{Completion, Kind};
-use crate::inside::again::Counted;
+use crate::inside::counted::Counted;
 use crate::inside::SUCCESS;
 use crate::memory::NoMemory;
 use crate::pmpi::Ptr;

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::places::{self, Handles, Statuses};
 use super::{Completion, Kind, ALIKE};
-use crate::inside::again::Counted;
+use crate::inside::counted::Counted;
 use crate::inside::{refuse_on, SUCCESS};
 use crate::log::{Item, Items, Outcome, Payload, Shape};
 use crate::memory::{self, NoMemory};

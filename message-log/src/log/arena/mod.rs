@@ -6,17 +6,19 @@
 //! ahead ([`Keeper`]), so that there is memory to be had at once when the limit is reached: the one
 //! whose bytes are needed last. Below that nobody is asked for anything.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+mod beyond;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::keeper::{Keeper, Kept};
+use super::keeper::Keeper;
 use super::limit::Limit;
 use super::mapping::{Maker, Mapped, Mapping};
 use super::payload::{Chunk, News, Payload, INLINE};
+pub(super) use beyond::Patience;
 
 /// Bytes of a chunk at the most. A payload that is longer gets one of its own.
 const CHUNK: usize = 32 << 20;
@@ -26,9 +28,6 @@ const LEAST: usize = 256 << 10;
 
 /// The limit is so many chunks at least.
 const CHUNKS: usize = 8;
-
-/// How long is waited for memory while the store takes nothing at all.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The chunks.
 #[derive(Default)]
@@ -47,6 +46,7 @@ pub struct Arena {
     maker: Option<Maker>,
     news: Rc<News>,
     common: Common,
+    patience: Patience,
     /// What is to be said.
     notice: Option<String>,
     is_said: bool,
@@ -252,181 +252,6 @@ impl Arena {
         if memory.size() == self.common.chunk {
             self.spare.push(memory);
         }
-    }
-
-    /// Whether so many bytes more are within the limit.
-    fn fits(&self, len: usize) -> bool {
-        self.common.mapped.load(Ordering::Relaxed).saturating_add(len) <= self.common.limit
-    }
-
-    /// Sees to it that so many bytes more are within the limit, or says that they are not. The memory
-    /// itself, if it is that of another chunk.
-    fn make_room(&mut self, len: usize) -> Option<Mapping> {
-        let keeper = self.common.keeper.clone()?;
-        while !self.fits(len) {
-            if !self.spare.is_empty() {
-                self.spare.clear();
-                continue;
-            }
-            let ended = keeper.ended();
-            if let Some(memory) = self.give_up_one(&[]) {
-                if memory.size() == len {
-                    return Some(memory);
-                }
-                continue;
-            }
-            if !keeper.is_there() {
-                self.stays(
-                    "with VELOC_Init and a scratch directory (libveloc-client) it would go to files",
-                );
-                return None;
-            }
-            let is_leaving = self.is_leaving();
-            if let Some(text) = keeper.refusal() {
-                // It may be taken now, but nobody waits for that.
-                if !is_leaving {
-                    self.give_one(&keeper);
-                }
-                self.stays(&format!("the checkpoint library does not take it: {text}"));
-                return None;
-            }
-            if is_leaving && !keeper.wait(ended, PATIENCE) {
-                self.stays("the checkpoint library has taken none of it for a while");
-                return None;
-            }
-            if !is_leaving && !self.give_one(&keeper) {
-                return None;
-            }
-        }
-        None
-    }
-
-    /// Says, once, that the log is larger than it should be.
-    fn stays(&mut self, why: &str) {
-        if std::mem::replace(&mut self.is_said, true) {
-            return;
-        }
-        self.news.is_due.set(true);
-        self.notice = Some(format!(
-            "the log of messages has more than {} bytes (VELOC_MPI_LOG_MEMORY) and stays in memory: \
-             {why}",
-            self.common.limit
-        ));
-    }
-
-    fn is_leaving(&self) -> bool {
-        self.kept().any(|kept| kept.is_leaving())
-    }
-
-    /// The sealed chunks in memory, or on their way back.
-    fn kept(&self) -> impl Iterator<Item = Arc<Kept>> + '_ {
-        self.resident.iter().filter_map(|number| self.sealed.get(number)?.sealed())
-    }
-
-    /// The memory of the chunk that will be needed last, of those that the store has and that are not
-    /// to stay.
-    fn give_up_one(&mut self, stay: &[u32]) -> Option<Mapping> {
-        for number in self.last_needed_first() {
-            if stay.contains(&number) {
-                continue;
-            }
-            let kept = self.sealed.get(&number).and_then(|chunk| chunk.sealed());
-            let Some(memory) = kept.and_then(|kept| kept.give_up_memory()) else { continue };
-            self.resident.remove(&number);
-            if let Some(memory) = Arc::into_inner(memory) {
-                return Some(memory);
-            }
-        }
-        None
-    }
-
-    /// The chunks in memory: those that are not read soon, from the oldest on, then those that are,
-    /// from the last on. The one that is being read is none of them.
-    fn last_needed_first(&self) -> Vec<u32> {
-        let soon: HashSet<u32> = self.next.iter().copied().collect();
-        let now = self.news.read.get();
-        let free = self.resident.iter().filter(|number| !soon.contains(number)).copied();
-        let free = free.filter(|number| Some(*number) != now);
-        let rest = self.next.iter().rev().filter(|number| self.resident.contains(number)).copied();
-        free.chain(rest.filter(|number| Some(*number) != now)).collect()
-    }
-
-    /// Gives the store one more chunk. False: there is none, or it cannot be given.
-    fn give_one(&mut self, keeper: &Keeper) -> bool {
-        for number in self.last_needed_first() {
-            let kept = self.sealed.get(&number).and_then(|chunk| chunk.sealed());
-            let Some(kept) = kept.filter(|kept| kept.is_dirty()) else { continue };
-            self.news.has_given.set(true);
-            return keeper.take(&kept);
-        }
-        false
-    }
-
-    /// Gives chunks to the store that it has not, if they have more than half of the limit.
-    fn give_ahead(&mut self) {
-        let Some(keeper) = self.common.keeper.clone() else { return };
-        // Cheap where the limit is far.
-        if self.common.mapped.load(Ordering::Relaxed) <= self.common.limit / 2
-            || keeper.refusal().is_some()
-            || !keeper.is_there()
-        {
-            return;
-        }
-        let dirty = |arena: &Arena| -> usize {
-            let dirty = arena.kept().filter(|kept| kept.is_dirty());
-            dirty.map(|kept| kept.len).sum()
-        };
-        while dirty(self) > self.common.limit / 2 {
-            if !self.give_one(&keeper) {
-                return;
-            }
-        }
-    }
-
-    /// These chunks are read next, in order: brings back those that are in the store, as far as
-    /// there is memory.
-    pub fn expect(&mut self, next: Vec<u32>) {
-        self.news.is_due.set(false);
-        self.collect();
-        self.next = next;
-        let Some(keeper) = self.common.keeper.clone() else { return };
-        for place in 0..self.next.len() {
-            let number = self.next[place];
-            let kept = self.sealed.get(&number).and_then(|chunk| chunk.sealed());
-            let Some(kept) = kept.filter(|kept| kept.is_away()) else { continue };
-            let is_common = kept.room == self.common.chunk;
-            let mut memory = if is_common { self.spare.pop() } else { None };
-            while memory.is_none() && !self.fits(kept.room) {
-                // Not for one that is read later.
-                let sooner = self.next[..place].to_vec();
-                match self.give_up_one(&sooner) {
-                    Some(given) if given.size() == kept.room => memory = Some(given),
-                    Some(_) => {}
-                    None => return,
-                }
-            }
-            let memory = memory.or_else(|| Mapping::map(kept.room, &self.common.mapped));
-            let Some(memory) = memory else { return };
-            self.resident.insert(number);
-            keeper.bring(&kept, memory);
-        }
-    }
-
-    /// The store is about to go: everything comes back, whatever the limit says.
-    pub fn take_back(&mut self) {
-        self.collect();
-        let Some(keeper) = self.common.keeper.clone() else { return };
-        let all: Vec<_> = self.sealed.iter().filter_map(|(n, c)| Some((*n, c.sealed()?))).collect();
-        for (number, kept) in all {
-            match keeper.take_back(&kept) {
-                Ok(()) => drop(self.resident.insert(number)),
-                Err(text) => {
-                    let lost = "a part of the log of messages is lost at VELOC_Finalize";
-                    self.notice = Some(format!("{lost}: {text}"));
-                }
-            }
-        }
-        keeper.rest();
     }
 
     /// Has a chunk made, if the next one would not be there.

@@ -1,7 +1,10 @@
-//! Requests by their handles: a table with open addressing.
+//! Requests by their handles: a table with open addressing (`slots`).
+
+mod slots;
 
 use super::{Life, Plain, Request};
-use crate::inside::again::Counted;
+use crate::inside::counted::Counted;
+use crate::log::{Call, Shape};
 use crate::memory::{self, NoMemory};
 use crate::target::Target;
 
@@ -43,6 +46,8 @@ pub struct Requests {
     plain: usize,
     /// There was no memory for one.
     has_overlooked: bool,
+    /// For one that is about to begin.
+    spare: Option<Box<Known>>,
 }
 
 impl Requests {
@@ -56,6 +61,20 @@ impl Requests {
     #[inline]
     pub fn has_overlooked(&self) -> bool {
         self.has_overlooked
+    }
+
+    /// Room for one more request, which is about to begin: only another one with the same handle may
+    /// still want memory.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+        self.room_for_one()?;
+        if self.spare.is_none() {
+            let nothing = Request::new(Shape::new(Call("")), Target::Nothing, false);
+            self.spare = Some(memory::boxed(Known { request: nothing, more: Vec::new() })?);
+        }
+        Ok(())
     }
 
     /// A request has begun outside parts. What had its handle before is gone, unseen: what that
@@ -110,13 +129,23 @@ impl Requests {
                 more.map_err(|none| self.overlook_at(place, none))
             }
             // What had this handle before is gone, unseen.
-            slot => match memory::boxed(Known { request, more: Vec::new() }) {
-                Ok(known) => {
-                    *slot = Slot::Known(known);
-                    Ok(())
+            slot => {
+                let known = Known { request, more: Vec::new() };
+                let boxed = match self.spare.take() {
+                    Some(mut spare) => {
+                        *spare = known;
+                        Ok(spare)
+                    }
+                    None => memory::boxed(known),
+                };
+                match boxed {
+                    Ok(known) => {
+                        *slot = Slot::Known(known);
+                        Ok(())
+                    }
+                    Err(none) => Err(self.overlook_at(place, none)),
                 }
-                Err(none) => Err(self.overlook_at(place, none)),
-            },
+            }
         }
     }
 
@@ -295,95 +324,8 @@ impl Requests {
         Ok(())
     }
 
-    /// The place of a handle, which is taken from now on.
-    #[inline(always)]
-    fn place_for(&mut self, handle: usize) -> Result<usize, NoMemory> {
-        if 2 * self.taken >= self.entries.len() {
-            self.grow()?;
-        }
-        let place = self.find(handle);
-        let entry = &mut self.entries[place];
-        self.taken += usize::from(entry.handle == 0);
-        entry.handle = handle;
-        Ok(place)
-    }
-
     /// Forgets all.
     pub fn clear(&mut self) {
         *self = Requests::default();
-    }
-
-    /// Where a handle would be best: they are addresses or small numbers, and one multiplication
-    /// spreads them.
-    #[inline]
-    fn home(&self, handle: usize) -> usize {
-        let spread = (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (spread >> 32) as usize & (self.entries.len() - 1)
-    }
-
-    /// The place of a handle, or the free one where it belongs. The table has free places.
-    #[inline]
-    fn find(&self, handle: usize) -> usize {
-        let mut place = self.home(handle);
-        loop {
-            let at = self.entries[place].handle;
-            if at == handle || at == 0 {
-                return place;
-            }
-            place = (place + 1) & (self.entries.len() - 1);
-        }
-    }
-
-    /// Frees a place, and moves those behind it that would not be found any more.
-    #[inline(always)]
-    fn close(&mut self, hole: usize) {
-        self.taken -= 1;
-        let behind = (hole + 1) & (self.entries.len() - 1);
-        let hole = match self.entries[behind].handle {
-            0 => hole,
-            _ => self.close_up(hole),
-        };
-        self.entries[hole] = Entry::default();
-    }
-
-    /// Moves those behind a place that would not be found any more without it: the place that is
-    /// free then.
-    fn close_up(&mut self, mut hole: usize) -> usize {
-        let mask = self.entries.len() - 1;
-        let mut place = hole;
-        loop {
-            place = (place + 1) & mask;
-            let handle = self.entries[place].handle;
-            if handle == 0 {
-                return hole;
-            }
-            // Found from its best place on, if the hole is not between.
-            let home = self.home(handle);
-            if (place.wrapping_sub(home) & mask) >= (place.wrapping_sub(hole) & mask) {
-                self.entries.swap(hole, place);
-                hole = place;
-            }
-        }
-    }
-
-    /// Makes room for one more. A table that cannot grow is filled up to its last free place.
-    #[cold]
-    fn grow(&mut self) -> Result<(), NoMemory> {
-        let len = (2 * self.entries.len()).max(64);
-        let mut larger = match memory::room(len) {
-            Ok(larger) => larger,
-            Err(_) if self.taken + 1 < self.entries.len() => return Ok(()),
-            Err(none) => {
-                self.has_overlooked = true;
-                return Err(none);
-            }
-        };
-        larger.resize_with(len, Entry::default);
-        let entries = std::mem::replace(&mut self.entries, larger);
-        for entry in entries.into_iter().filter(|entry| entry.handle != 0) {
-            let place = self.find(entry.handle);
-            self.entries[place] = entry;
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,332 @@
+//! Messages that are counted, so that they can be sent again.
+
+use std::ffi::c_int;
+
+use super::p2p::Message;
+use super::SUCCESS;
+use crate::log::Call;
+use crate::pmpi::Handle;
+use crate::resend::comms::Place;
+use crate::resend::streams::{Link, Pattern, Stream, Ticket};
+use crate::state::State;
+use crate::status::Status;
+
+/// What a request counts when it is done.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Counted {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A message that is sent.
+    Send {
+        /// The message.
+        link: Link,
+        /// Its completion says nothing of its receiver.
+        is_buffered: bool,
+    },
+    /// A message that is received.
+    Receive(Posted),
+    /// A message that is received and was probed for.
+    Matched(Link),
+    /// A collective call.
+    Collective(Place),
+}
+
+/// What is counted when a call has received something at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrival<'a> {
+    /// Nothing.
+    Nothing,
+    /// A message.
+    Message(&'a Message),
+    /// One that was probed for, if it is known; `again`: it can be received again, as far as the call
+    /// goes.
+    Matched {
+        /// The message.
+        link: Option<Link>,
+        /// Whether it can.
+        again: bool,
+    },
+}
+
+impl Counted {
+    /// Whether the status is needed to count it.
+    #[inline]
+    pub fn needs_status(&self) -> bool {
+        matches!(self, Counted::Receive(posted) if posted.ticket.is_any())
+    }
+}
+
+/// A receive that was posted.
+#[derive(Clone, Copy, Debug)]
+pub struct Posted {
+    ticket: Ticket,
+    group: Place,
+    /// The number of the event that posted it, if that is logged.
+    event: Option<u64>,
+    /// Its place among the requests of that event.
+    nth: usize,
+    /// It can be received again, as far as the kind of call goes.
+    again: bool,
+}
+
+impl Posted {
+    /// By the `nth` of the requests that the call has started.
+    pub fn by(self, nth: usize) -> Posted {
+        Posted { nth, ..self }
+    }
+}
+
+/// Whether a call is one whose completion says nothing of the receiver. Its message is not sent again,
+/// as that could wait for the receiver, and the part's first run did not.
+pub fn is_buffered(call: &str) -> bool {
+    call.starts_with("MPI_Bsend") || call.starts_with("MPI_Ibsend")
+}
+
+impl State {
+    /// The group of a communicator, by which messages are counted. `None` if nothing is counted,
+    /// or not on this one.
+    #[inline]
+    fn group(&mut self, comm: Handle) -> Option<Place> {
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.get(self.mpi.abi.truncate(comm));
+        if group.is_none() {
+            resend.streams.unknown();
+        }
+        group
+    }
+
+    /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
+    #[inline(always)]
+    pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
+        self.resend.as_ref()?;
+        if message.peer == self.mpi.numbers.proc_null {
+            return None;
+        }
+        let place = self.group(message.comm)?;
+        let own = self.mpi.rank as u32;
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.group(place);
+        let Some(peer) = group.process(message.peer) else {
+            resend.streams.unknown();
+            return None;
+        };
+        let again = again && peer != own && message.count <= i64::from(c_int::MAX);
+        let stream = Stream { comm: group.number, peer, tag: message.tag };
+        Some(resend.streams.sent(stream, again))
+    }
+
+    /// A non-blocking call sends a message: what its request counts.
+    #[inline(always)]
+    pub fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
+        let is_buffered = is_buffered(call.0);
+        match self.sends(message, !is_buffered) {
+            Some(link) => Counted::Send { link, is_buffered },
+            None => Counted::Nothing,
+        }
+    }
+
+    /// A non-blocking call receives a message: what its request counts.
+    #[inline(always)]
+    pub fn counts_receive(&mut self, message: &Message) -> Counted {
+        self.posts(message, true).map_or(Counted::Nothing, Counted::Receive)
+    }
+
+    /// A message is sent, in so far as its call has returned with this code.
+    #[inline]
+    pub fn has_sent(&mut self, link: Option<Link>, is_buffered: bool, code: c_int) {
+        let (Some(link), Some(resend)) = (link, &mut self.resend) else { return };
+        match code {
+            SUCCESS => resend.streams.send_done(link, is_buffered),
+            // It may have been sent or not.
+            _ => resend.streams.miscounted(),
+        }
+    }
+
+    /// A receive is posted.
+    #[inline(always)]
+    pub fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
+        self.resend.as_ref()?;
+        let numbers = self.mpi.numbers;
+        if message.peer == numbers.proc_null {
+            return None;
+        }
+        // Outside parts the next event is of another call.
+        let event = self.parts.is_any_open().then(|| self.parts.next_event());
+        let place = self.group(message.comm)?;
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.group(place);
+        let peer = match message.peer {
+            any if any == numbers.any_source => None,
+            peer => Some(group.process(peer)?),
+        };
+        let tag = (message.tag != numbers.any_tag).then_some(message.tag);
+        let ticket = resend.streams.posted(Pattern { comm: group.number, peer, tag });
+        let is_own = peer == Some(self.mpi.rank as u32);
+        let again = again && !is_own && message.count <= i64::from(c_int::MAX);
+        Some(Posted { ticket, group: place, event, nth: 0, again })
+    }
+
+    /// A posted receive is done, with this status, which is looked at if the receive does not name a
+    /// stream.
+    #[inline(always)]
+    pub fn arrives(&mut self, posted: &Posted, status: Option<&Status>) -> Option<Link> {
+        let (mut stream, mut again) = (None, posted.again);
+        if posted.ticket.is_any() {
+            stream = status.and_then(|status| self.stream_of(posted.group, status));
+            again = again && stream.is_some_and(|stream| stream.peer != self.mpi.rank as u32);
+        }
+        let streams = &mut self.resend.as_mut()?.streams;
+        let Some(link) = streams.received(posted.ticket, stream, again) else {
+            streams.given_up(posted.ticket);
+            return None;
+        };
+        let link = streams.is_any_open().then_some(link)?;
+        if let Some(event) = posted.event.filter(|_| posted.again) {
+            self.parts.link(event, posted.nth, link);
+        }
+        Some(link)
+    }
+
+    /// Whether a receive that is posted and done in one call may take messages of several streams.
+    #[inline]
+    pub fn is_any(&self, message: &Message) -> bool {
+        message.peer == self.mpi.numbers.any_source || message.tag == self.mpi.numbers.any_tag
+    }
+
+    /// A receive that was posted in the same call is done, with this status, which is looked at if
+    /// the receive does not name a stream.
+    #[inline]
+    pub fn arrives_at_once(&mut self, message: &Message, status: Option<&Status>) -> Option<Link> {
+        self.resend.as_ref()?;
+        if message.peer == self.mpi.numbers.proc_null {
+            return None;
+        }
+        let place = self.group(message.comm)?;
+        let stream = match self.is_any(message) {
+            true => self.stream_of(place, status?)?,
+            false => {
+                let group = self.resend.as_ref()?.comms.group(place);
+                let peer = group.process(message.peer)?;
+                Stream { comm: group.number, peer, tag: message.tag }
+            }
+        };
+        let own = self.mpi.rank as u32;
+        let again = stream.peer != own && message.count <= i64::from(c_int::MAX);
+        let streams = &mut self.resend.as_mut()?.streams;
+        let link = streams.received_at_once(stream, again);
+        streams.is_any_open().then_some(link)
+    }
+
+    /// A message was probed for and reserved, with this status and handle.
+    pub fn matches(&mut self, comm: Handle, status: &Status, message: Handle) {
+        if self.resend.is_none() || message == self.mpi.message_no_proc {
+            return;
+        }
+        let Some(place) = self.group(comm) else { return };
+        let Some(stream) = self.stream_of(place, status) else { return self.miscounts() };
+        let again = stream.peer != self.mpi.rank as u32;
+        let Some(resend) = &mut self.resend else { return };
+        if resend.matched.try_reserve(1).is_err() {
+            return self.miscounts();
+        }
+        let link = resend.streams.matched(stream, again);
+        resend.matched.insert(message, link);
+    }
+
+    /// A message that was probed for is being received. What it is, if that is known.
+    pub fn matched(&mut self, message: Handle) -> Option<Link> {
+        self.resend.as_mut()?.matched.remove(&message)
+    }
+
+    /// A message that was probed for has been received. `again`: it can be received again, as far as the
+    /// call goes.
+    pub fn takes(&mut self, link: Option<Link>, again: bool) -> Option<Link> {
+        let link = link?;
+        self.resend.as_mut()?.streams.taken(link, again);
+        self.linked(Some(link))
+    }
+
+    /// What a call has received at once, with this status, is counted.
+    pub fn arrives_by(&mut self, arrival: Arrival<'_>, status: &Status) -> Option<Link> {
+        match arrival {
+            Arrival::Nothing => None,
+            Arrival::Message(message) => self.arrives_at_once(message, Some(status)),
+            Arrival::Matched { link, again } => self.takes(link, again),
+        }
+    }
+
+    /// A link, if parts are open that may need it.
+    pub fn linked(&self, link: Option<Link>) -> Option<Link> {
+        let streams = &self.resend.as_ref()?.streams;
+        link.filter(|_| streams.is_any_open())
+    }
+
+    fn stream_of(&self, place: Place, status: &Status) -> Option<Stream> {
+        let group = self.resend.as_ref()?.comms.group(place);
+        let peer = group.process(status.source(&self.mpi))?;
+        Some(Stream { comm: group.number, peer, tag: status.tag(&self.mpi) })
+    }
+
+    /// Something was done to messages that makes their counts wrong.
+    pub fn miscounts(&mut self) {
+        if let Some(resend) = &mut self.resend {
+            resend.streams.miscounted();
+        }
+    }
+
+    /// A collective call begins.
+    pub fn collects(&mut self, comm: Handle) -> Option<Place> {
+        self.resend.as_ref()?;
+        let place = self.group(comm)?;
+        let resend = self.resend.as_mut()?;
+        let group = resend.comms.group(place);
+        resend.streams.collective_begun(group.number, group.world.len() as u32);
+        Some(place)
+    }
+
+    /// A collective call is done.
+    pub fn has_collected(&mut self, place: Option<Place>) {
+        if let (Some(place), Some(resend)) = (place, &mut self.resend) {
+            let group = resend.comms.group(place);
+            resend.streams.collective_done(group.number, group.world.len() as u32);
+        }
+    }
+
+    /// What a request counts when it is done, with this status and as this code says.
+    #[inline(always)]
+    pub fn is_done(
+        &mut self,
+        counted: &Counted,
+        status: Option<&Status>,
+        failed: bool,
+    ) -> Option<Link> {
+        self.resend.as_ref()?;
+        match counted {
+            Counted::Nothing => None,
+            _ if failed => {
+                self.miscounts();
+                None
+            }
+            Counted::Send { link, is_buffered } => {
+                self.has_sent(Some(*link), *is_buffered, SUCCESS);
+                None
+            }
+            Counted::Receive(posted) => self.arrives(posted, status),
+            Counted::Matched(link) => self.takes(Some(*link), true),
+            Counted::Collective(group) => {
+                self.has_collected(Some(*group));
+                None
+            }
+        }
+    }
+
+    /// A request that was cancelled is done.
+    pub fn is_cancelled(&mut self, counted: &Counted) {
+        match (counted, &mut self.resend) {
+            (Counted::Receive(posted), Some(resend)) => resend.streams.given_up(posted.ticket),
+            (Counted::Send { .. }, _) => self.miscounts(),
+            _ => {}
+        }
+    }
+}
