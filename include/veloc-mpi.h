@@ -51,7 +51,8 @@ typedef struct VELOC_Part_figures {
      */
     uint64_t resent;
     /**
-     * Calls that are kept now, equal polls counted as one.
+     * Calls that are kept now, equal polls counted as one; each of several requests that
+     * MPI_Startall starts is another.
      */
     uint64_t events;
     /**

@@ -30,6 +30,27 @@ static void cancelled(void)
     saw_from();
 }
 
+/* Whether a send can still be taken back, the MPI library decides; a replay hears the same. */
+static void cancelled_send(void)
+{
+    MPI_Request request;
+    MPI_Status status;
+    int is_cancelled, theirs = -1;
+    prepare(1);
+    MPI(MPI_Isend(to, LENGTH, MPI_INT, right, 1, MPI_COMM_WORLD, &request));
+    MPI(MPI_Cancel(&request));
+    MPI(MPI_Wait(&request, &status));
+    CHECK(request == MPI_REQUEST_NULL);
+    MPI(MPI_Test_cancelled(&status, &is_cancelled));
+    saw_int(is_cancelled);
+    MPI(MPI_Sendrecv(&is_cancelled, 1, MPI_INT, right, 2, &theirs, 1, MPI_INT, left, 2,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    saw_int(theirs);
+    if (!theirs)
+        MPI(MPI_Recv(from, LENGTH, MPI_INT, left, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    saw_from();
+}
+
 static void freed(void)
 {
     MPI_Request request;
@@ -83,6 +104,39 @@ static void persistent(void)
         MPI(MPI_Request_free(&requests[i]));
         CHECK(requests[i] == MPI_REQUEST_NULL);
     }
+}
+
+/* A persistent send of every kind, to a receive that is there before, as a ready one needs it. */
+static void persistent_sends(void)
+{
+    static char attached[4096];
+    MPI_Request receive, sends[4];
+    MPI_Status status;
+    void *detached;
+    int size, kind, turn;
+    MPI(MPI_Buffer_attach(attached, sizeof attached));
+    MPI(MPI_Recv_init(from, LENGTH, MPI_INT, left, 1, MPI_COMM_WORLD, &receive));
+    MPI(MPI_Send_init(to, LENGTH, MPI_INT, right, 1, MPI_COMM_WORLD, &sends[0]));
+    MPI(MPI_Ssend_init(to, LENGTH, MPI_INT, right, 1, MPI_COMM_WORLD, &sends[1]));
+    MPI(MPI_Bsend_init(to, LENGTH, MPI_INT, right, 1, MPI_COMM_WORLD, &sends[2]));
+    MPI(MPI_Rsend_init(to, LENGTH, MPI_INT, right, 1, MPI_COMM_WORLD, &sends[3]));
+    for (turn = 0; turn < 8; turn++) {
+        kind = turn % 4;
+        prepare(turn);
+        MPI(MPI_Start(&receive));
+        MPI(MPI_Barrier(MPI_COMM_WORLD));
+        MPI(MPI_Start(&sends[kind]));
+        MPI(MPI_Wait(&receive, &status));
+        MPI(MPI_Wait(&sends[kind], MPI_STATUS_IGNORE));
+        CHECK(receive != MPI_REQUEST_NULL && sends[kind] != MPI_REQUEST_NULL);
+        EQUAL(from[LENGTH - 1], turn + 100 * left + LENGTH - 1);
+        saw_status(&status);
+        saw_from();
+    }
+    MPI(MPI_Buffer_detach(&detached, &size));
+    MPI(MPI_Request_free(&receive));
+    for (kind = 0; kind < 4; kind++)
+        MPI(MPI_Request_free(&sends[kind]));
 }
 
 static MPI_Request crossing[6];
@@ -269,8 +323,10 @@ static void begun_alike(void (*body)(void))
 
 static const struct corner corners[] = {
     {"cancelled", cancelled, run_and_replay},
+    {"cancelled_send", cancelled_send, run_and_replay},
     {"freed", freed, run_and_replay},
     {"persistent", persistent, run_and_replay},
+    {"persistent_sends", persistent_sends, run_and_replay},
     {"requests_alike", requests_alike, run_and_replay},
     {"begun_alike", complete_alike, begun_alike},
     {"borders", cross, borders},

@@ -156,7 +156,8 @@ pub struct VELOC_Part_figures {
     pub dropped: u64,
     /// Bytes that were sent again.
     pub resent: u64,
-    /// Calls that are kept now, equal polls counted as one.
+    /// Calls that are kept now, equal polls counted as one; each of several requests that
+    /// MPI_Startall starts is another.
     pub events: u64,
     /// Runs of parts that are logged or being logged.
     pub parts: u64,

@@ -52,6 +52,7 @@ fn messages() {
 fn requests() {
     passes(Interface::Module, "requests");
     passes(Interface::F08, "requests");
+    passes(Interface::Include, "requests");
 }
 
 /// Catches what is gathered or reduced in place, or by a function in Fortran, and differs in a replay.
@@ -59,6 +60,7 @@ fn requests() {
 fn collectives() {
     passes(Interface::Module, "collectives");
     passes(Interface::F08, "collectives");
+    passes(Interface::Include, "collectives");
 }
 
 /// Catches calls that would go wrong silently, and what the module hides of the C interface.
@@ -66,6 +68,7 @@ fn collectives() {
 fn what_fails() {
     passes(Interface::Module, "faulty");
     passes(Interface::F08, "faulty");
+    passes(Interface::Include, "faulty");
 }
 
 /// Catches an interface whose calls are taken only if the library is linked.

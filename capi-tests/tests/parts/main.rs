@@ -10,6 +10,7 @@
 
 mod callers;
 mod careless;
+mod complete;
 mod device;
 mod fortran;
 mod misused;

@@ -11,6 +11,13 @@ fn divergences() {
     passes(2, "diverge", "");
 }
 
+/// The same of other kinds of calls, in one argument of each. Catches one that is not compared, and what
+/// belongs to one persistent request and comes to another.
+#[test]
+fn differences_of_one_argument() {
+    passes(2, "differ", "");
+}
+
 /// Catches an error handler that is not called: by default a divergence ends the job.
 #[test]
 fn a_divergence_ends_the_job() {

@@ -51,6 +51,7 @@ refused! {
     MPI_Win_lock: (lock_type rank assert win);
     MPI_Win_lock_all: (assert win);
     MPI_Win_post: (group assert win);
+    MPI_Win_set_info: (win info);
     MPI_Win_shared_query MPI_Win_shared_query_c: (win rank size disp_unit baseptr);
     MPI_Win_start: (group assert win);
     MPI_Win_sync: (win);
@@ -99,6 +100,7 @@ refused! {
     MPI_File_seek: (fh offset whence);
     MPI_File_seek_shared: (fh offset whence);
     MPI_File_set_atomicity: (fh flag);
+    MPI_File_set_info: (fh info);
     MPI_File_set_size: (fh size);
     MPI_File_set_view: (fh disp etype filetype datarep info);
     MPI_File_sync: (fh);
@@ -202,6 +204,24 @@ refused! {
         (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
     MPI_Scatterv_init MPI_Scatterv_init_c MPIX_Scatterv_init:
         (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+}
+
+// Calls on requests and buffers that came with MPI 4.1.
+refused! {
+    MPI_Request_get_status_all: (count requests flag statuses);
+    MPI_Request_get_status_any: (count requests index flag status);
+    MPI_Request_get_status_some: (count requests outcount indices statuses);
+    MPI_Buffer_iflush: (; request);
+    MPI_Comm_iflush_buffer: (comm; request) on comm;
+    MPI_Session_iflush_buffer: (session; request);
+}
+
+// What processes agree on after the failure of others (ULFM).
+refused! {
+    MPIX_Comm_agree: (comm flag) on comm;
+    MPIX_Comm_iagree: (comm flag; request) on comm;
+    MPIX_Comm_shrink: (comm newcomm) on comm;
+    MPIX_Comm_ishrink: (comm newcomm; request) on comm;
 }
 
 // Calls whose result is not known when they return.

@@ -110,7 +110,8 @@ pub unsafe fn start(
         }
         match state.source() {
             Source::Mpi => {
-                if let Err(code) = state.reserve(call, shape.comm, 1) {
+                if let Err(code) = state.reserve(call, shape.comm, 1 + each_of_several(count).len())
+                {
                     return code;
                 }
                 let Ok(links) = state.room_for_links(count) else {
@@ -127,10 +128,22 @@ pub unsafe fn start(
                     }
                 }
                 state.record(shape, outcome);
+                for n in each_of_several(count) {
+                    // SAFETY: by the caller's promise.
+                    let each = unsafe { state.started_as(call, requests, n) };
+                    state.record(each, Outcome::of(code));
+                }
                 code
             }
             Source::Log => match state.parts.next(&shape) {
                 Ok(at) => {
+                    for n in each_of_several(count) {
+                        // SAFETY: by the caller's promise.
+                        let each = unsafe { state.started_as(call, requests, n) };
+                        if let Err(divergence) = state.parts.next(&each) {
+                            return divergence::stop(state, &each, &divergence);
+                        }
+                    }
                     let Some(event) = state.parts.event(at) else { return SUCCESS };
                     let (code, began) = (event.outcome.code, event.outcome.began);
                     // SAFETY: by the caller's promise.
@@ -148,7 +161,24 @@ pub unsafe fn start(
     })
 }
 
+/// The places of requests that are started in one call, if there are several: each is an event of its own
+/// then, behind that of the call, since what belongs to the one must not come to another.
+fn each_of_several(count: c_int) -> std::ops::Range<usize> {
+    0..usize::try_from(count).ok().filter(|count| *count > 1).unwrap_or(0)
+}
+
 impl State {
+    /// What the `n`th of several requests does that are started in one call.
+    ///
+    /// # Safety
+    /// There are more handles at `requests`.
+    unsafe fn started_as(&self, call: Call, requests: Ptr, n: usize) -> Shape {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
+        let known = self.requests.get(handle).map(|request| request.shape);
+        Shape { call, ..known.unwrap_or(Shape::new(call)) }
+    }
+
     /// Requests are started, with numbers from `began` on if that is not 0.
     ///
     /// # Safety
