@@ -62,6 +62,12 @@ impl Datatype {
         }
     }
 
+    /// What is passed for a type and is none: MPI will say so to the call, and is not asked before, as
+    /// the error handler of another communicator would be called.
+    fn none(handle: usize) -> Datatype {
+        Datatype { handle, size: 0, extent: 0, lb: 0, is_dense: false, owned: None }
+    }
+
     /// Its handle.
     pub fn handle(&self) -> usize {
         self.handle
@@ -196,6 +202,8 @@ fn succeeded(call: &str, code: c_int) -> Result<(), String> {
 /// The types that were used lately.
 #[derive(Debug, Default)]
 pub struct Types {
+    /// `MPI_DATATYPE_NULL`.
+    null: usize,
     last: Option<Rc<Datatype>>,
     known: HashMap<usize, Rc<Datatype>>,
     /// How many instances of parts had begun when a type was made.
@@ -203,6 +211,11 @@ pub struct Types {
 }
 
 impl Types {
+    /// None yet.
+    pub fn new(mpi: &Mpi) -> Types {
+        Types { null: mpi.datatype_null, ..Types::default() }
+    }
+
     /// What is known of a type.
     pub fn get(&mut self, handle: usize) -> Rc<Datatype> {
         if let Some(last) = &self.last {
@@ -210,8 +223,11 @@ impl Types {
                 return Rc::clone(last);
             }
         }
-        let found =
-            self.known.entry(handle).or_insert_with(|| Rc::new(Datatype::of(handle))).clone();
+        let look = || match handle == self.null {
+            true => Rc::new(Datatype::none(handle)),
+            false => Rc::new(Datatype::of(handle)),
+        };
+        let found = self.known.entry(handle).or_insert_with(look).clone();
         self.last = Some(Rc::clone(&found));
         found
     }
@@ -249,7 +265,7 @@ impl Types {
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        *self = Types::default();
+        *self = Types { null: self.null, ..Types::default() };
     }
 }
 

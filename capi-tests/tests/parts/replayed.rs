@@ -107,7 +107,7 @@ fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
     }
 }
 
-/// Catches what only odd programs do: calls on nothing, errors of every call that completes requests,
+/// Catches what only odd programs do: calls on nothing and of no type, errors of every call that completes requests,
 /// types with negative bounds and blocks at negative places, error handlers and attributes that
 /// communicate, or free types, parts inside themselves, receives that are given up.
 #[test]
