@@ -85,7 +85,8 @@ fn every_receive_again() {
 }
 
 /// Catches a message that one process sends or receives again and the other does not, as it begins in a
-/// part inside the one that is replayed and ends behind that.
+/// part inside the one that is replayed and ends behind that; and a part without any call that is taken
+/// for the next one.
 #[test]
 fn parts_replayed_within_others() {
     passes(2, "within", "watchdog=100");
