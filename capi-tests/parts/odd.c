@@ -186,6 +186,47 @@ static void wrong_arguments(void)
     saw_from();
 }
 
+/* What is no type is an error of the call's communicator, and of no other. */
+static void handler_of_others(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+    CHECK(!"the error handler of another communicator is called");
+}
+
+static MPI_Comm own_copy;
+
+static void no_types(void)
+{
+    MPI_Datatype none = MPI_DATATYPE_NULL;
+    prepare(1);
+    saw_int(class_of(MPI_Send(to, 1, none, right, 1, own_copy)));
+    saw_int(class_of(MPI_Recv(from, 1, none, left, 1, own_copy, MPI_STATUS_IGNORE)));
+    saw_int(class_of(MPI_Bcast(to, 1, none, 0, own_copy)));
+    saw_int(class_of(MPI_Allgather(to, 1, MPI_INT, from, 1, none, own_copy)));
+    saw_from();
+}
+
+static void free_no_type(void)
+{
+    MPI_Datatype none = MPI_DATATYPE_NULL;
+    int class = class_of(MPI_Type_free(&none));
+    CHECK(class != MPI_SUCCESS);
+    saw_int(class);
+}
+
+static void without_types(void (*body)(void))
+{
+    MPI_Errhandler others;
+    MPI(MPI_Comm_dup(MPI_COMM_WORLD, &own_copy));
+    MPI(MPI_Comm_create_errhandler(handler_of_others, &others));
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, others));
+    MPI(MPI_Errhandler_free(&others));
+    run_and_replay(body);
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MPI(MPI_Comm_free(&own_copy));
+    run_and_replay(free_no_type);
+}
+
 /* Elements whose bytes lie before their address, or that overlap, or have none. */
 static void types(void)
 {
@@ -663,6 +704,7 @@ static const struct corner corners[] = {
     {"mixed", mixed, run_and_replay},
     {"truncated", truncated, run_and_replay},
     {"wrong_arguments", wrong_arguments, run_and_replay},
+    {"no_types", no_types, without_types},
     {"types", types, run_and_replay},
     {"places_before", places_before, run_and_replay},
     {"to_oneself", to_oneself, run_and_replay},

@@ -1,7 +1,7 @@
 /*
  * Parts with VELOC_PART_RESEND inside each other that are replayed inside each other as well, with
  * messages that begin in the inner one and end behind it: all processes do the same with each message,
- * or one waits for ever.
+ * or one waits for ever. And such parts in which a process has no call.
  *
  * within
  */
@@ -64,6 +64,43 @@ static void body(void (*begin)(int id), void (*end)(int id))
     saw(from, sizeof from);
 }
 
+/* Parts in which a process has no call begin where the next one does. */
+static void run_without_calls(int flags)
+{
+    static const int is_empty[] = {1, 1, 0, 1, 0};
+    int replay, i, got;
+    for (replay = 0; replay < (flags & VELOC_PART_KEEP ? 3 : 2); replay++) {
+        if (replay == 0)
+            part_begin(OUTER, flags);
+        else
+            replay_begin(OUTER);
+        for (i = 0; i < 5; i++) {
+            if (replay == 0)
+                part_begin(INNER, flags);
+            else
+                replay_begin(INNER);
+            if (!is_empty[i])
+                MPI(MPI_Sendrecv(&i, 1, MPI_INT, 1 - rank, 3, &got, 1, MPI_INT, 1 - rank, 3,
+                                 MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            EQUAL(is_empty[i] ? i : got, i);
+            if (replay == 0)
+                part_end(INNER);
+            else
+                replay_end(INNER);
+        }
+        if (replay == 0)
+            part_end(OUTER);
+        else
+            replay_end(OUTER);
+    }
+    if (flags & VELOC_PART_KEEP) {
+        PART(VELOC_Part_free(INNER));
+        PART(VELOC_Part_free(OUTER));
+    }
+    MPI(MPI_Barrier(MPI_COMM_WORLD));
+    EMPTY_LOG();
+}
+
 static void record(int id)
 {
     part_begin(id, VELOC_PART_RESEND);
@@ -123,5 +160,9 @@ int main(int argc, char **argv)
         run(0);
         run(1);
     }
+    run_without_calls(0);
+    run_without_calls(VELOC_PART_KEEP);
+    run_without_calls(VELOC_PART_RESEND);
+    run_without_calls(VELOC_PART_RESEND | VELOC_PART_KEEP);
     return end_program();
 }

@@ -127,7 +127,7 @@ impl State {
             parts: Parts::default(),
             arena,
             requests: Requests::default(),
-            types: Types::default(),
+            types: Types::new(&mpi),
             pool: Pool::default(),
             deferred: Deferred::default(),
             stand_ins: StandIns::default(),

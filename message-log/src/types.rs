@@ -62,6 +62,12 @@ impl Datatype {
         }
     }
 
+    /// What is passed for a type and is none: MPI will say so to the call, and is not asked before, as
+    /// the error handler of another communicator would be called.
+    fn none(handle: usize) -> Datatype {
+        Datatype { handle, size: 0, extent: 0, lb: 0, is_dense: false, owned: None }
+    }
+
     /// Its handle.
     pub fn handle(&self) -> usize {
         self.handle
@@ -158,6 +164,9 @@ impl Datatype {
 
     /// Calls `piece` with the first element, how many, the offset of their packed bytes, and how
     /// many bytes.
+    ///
+    /// # Errors
+    /// Those of `piece`; or an element is longer than its lengths say, which MPI would end the job for.
     fn by_pieces(
         &self,
         bytes: i64,
@@ -165,6 +174,10 @@ impl Datatype {
     ) -> Result<(), String> {
         if self.size == 0 {
             return Ok(());
+        }
+        if bytes > 0 && self.size > i64::from(c_int::MAX) {
+            let size = self.size;
+            return Err(format!("an element of {size} bytes with gaps is too long for MPI_Pack"));
         }
         let all = bytes / self.size;
         let most = (PACK / self.size).max(1);
@@ -189,6 +202,8 @@ fn succeeded(call: &str, code: c_int) -> Result<(), String> {
 /// The types that were used lately.
 #[derive(Debug, Default)]
 pub struct Types {
+    /// `MPI_DATATYPE_NULL`.
+    null: usize,
     last: Option<Rc<Datatype>>,
     known: HashMap<usize, Rc<Datatype>>,
     /// How many instances of parts had begun when a type was made.
@@ -196,6 +211,11 @@ pub struct Types {
 }
 
 impl Types {
+    /// None yet.
+    pub fn new(mpi: &Mpi) -> Types {
+        Types { null: mpi.datatype_null, ..Types::default() }
+    }
+
     /// What is known of a type.
     pub fn get(&mut self, handle: usize) -> Rc<Datatype> {
         if let Some(last) = &self.last {
@@ -203,8 +223,11 @@ impl Types {
                 return Rc::clone(last);
             }
         }
-        let found =
-            self.known.entry(handle).or_insert_with(|| Rc::new(Datatype::of(handle))).clone();
+        let look = || match handle == self.null {
+            true => Rc::new(Datatype::none(handle)),
+            false => Rc::new(Datatype::of(handle)),
+        };
+        let found = self.known.entry(handle).or_insert_with(look).clone();
         self.last = Some(Rc::clone(&found));
         found
     }
@@ -242,6 +265,40 @@ impl Types {
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        *self = Types::default();
+        *self = Types { null: self.null, ..Types::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(size: i64, count: i64) -> Result<Vec<(i64, c_int, usize, c_int)>, String> {
+        let (handle, extent, lb) = (1, size + 4, 0);
+        let datatype = Datatype { handle, size, extent, lb, is_dense: false, owned: None };
+        let mut pieces = Vec::new();
+        datatype.by_pieces(count * size, |first, count, at, len| {
+            pieces.push((first, count, at, len));
+            Ok(())
+        })?;
+        Ok(pieces)
+    }
+
+    /// Catches lengths that do not fit their type: MPI would take them for negative, or for others.
+    #[test]
+    fn pieces_have_lengths_that_mpi_can_say() {
+        assert_eq!(pieces(0, 5), Ok(vec![]));
+        assert_eq!(pieces(8, 3), Ok(vec![(0, 3, 0, 24)]));
+        let (most, len) = (1 << 27, 1 << 30);
+        let two = vec![(0, most, 0, len), (i64::from(most), 1, len as usize, 8)];
+        assert_eq!(pieces(8, i64::from(most) + 1), Ok(two));
+        let long = i64::from(c_int::MAX);
+        let two = vec![(0, 1, 0, c_int::MAX), (1, 1, c_int::MAX as usize, c_int::MAX)];
+        assert_eq!(pieces(long, 2), Ok(two));
+        for size in [long + 1, (1 << 32) + 8] {
+            let text = pieces(size, 1).unwrap_err();
+            assert!(text.contains(&size.to_string()), "{text}");
+            assert_eq!(pieces(size, 0), Ok(vec![]));
+        }
     }
 }

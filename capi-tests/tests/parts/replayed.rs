@@ -85,7 +85,8 @@ fn every_receive_again() {
 }
 
 /// Catches a message that one process sends or receives again and the other does not, as it begins in a
-/// part inside the one that is replayed and ends behind that.
+/// part inside the one that is replayed and ends behind that; and a part without any call that is taken
+/// for the next one.
 #[test]
 fn parts_replayed_within_others() {
     passes(2, "within", "watchdog=100");
@@ -107,7 +108,7 @@ fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
     }
 }
 
-/// Catches what only odd programs do: calls on nothing, errors of every call that completes requests,
+/// Catches what only odd programs do: calls on nothing and of no type, errors of every call that completes requests,
 /// types with negative bounds and blocks at negative places, error handlers and attributes that
 /// communicate, or free types, parts inside themselves, receives that are given up.
 #[test]

@@ -215,6 +215,10 @@ impl State {
     ) -> c_int {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(datatype) };
+        if handle == self.mpi.datatype_null {
+            // MPI says what is wrong with that.
+            return real();
+        }
         // The application's snapshot had it, and the first run has freed it already.
         let is_freed = self.deferred.has(Kind::Type, handle);
         if !is_freed {

@@ -93,7 +93,11 @@ impl Parts {
         if self.open.try_reserve(1).is_err() {
             return Err(Fault::Text(format!("part {id}: there is no memory for its replay")));
         }
-        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since }));
+        if is_step {
+            self.pass_by(cursor, instance);
+        }
+        let passed = None;
+        self.open.push(Open::Replay(Replay { instance, cursor, begun, is_step, since, passed }));
         self.can_repeat = false;
         self.pass(flags);
         Ok(())
@@ -107,14 +111,29 @@ impl Parts {
         };
         let here = self.replay().and_then(|around| {
             let end = self.instance(around.instance)?.end;
-            self.instances
-                .iter()
-                .rev()
-                .filter(is_ready)
-                .find(|instance| instance.was_at(around.cursor, &around) && instance.end <= end)
+            // Several began here if all but the last are without any call: they come in their order.
+            let first = self.instances.partition_point(|one| one.number <= around.instance);
+            let passed = around.passed.filter(|(at, _)| *at == around.cursor);
+            let is_next = |one: &Instance| {
+                one.was_at(around.cursor, &around)
+                    && one.end <= end
+                    && passed.is_none_or(|(_, passed)| one.number > passed)
+            };
+            self.instances[first..].iter().filter(is_ready).find(|one| is_next(one))
         });
         let newest = || self.instances.iter().rev().find(is_ready);
         (here.or_else(newest), here.is_some())
+    }
+
+    /// The innermost replay takes along the instance with this number, which began there.
+    fn pass_by(&mut self, begin: Position, number: u64) {
+        let around = self.open.iter_mut().rev().find_map(|open| match open {
+            Open::Replay(replay) => Some(replay),
+            Open::Record(_) => None,
+        });
+        if let Some(around) = around {
+            around.passed = Some((begin, number));
+        }
     }
 
     /// Ends a replay. Its instance goes, unless it is kept.

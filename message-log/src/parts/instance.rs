@@ -78,4 +78,7 @@ pub(crate) struct Replay {
     pub(crate) is_step: bool,
     /// The number that instances have from its beginning on.
     pub(crate) since: u64,
+    /// The run within it that was taken along last, and where that began. Behind one without any call
+    /// another one may begin at the same place.
+    pub(crate) passed: Option<(Position, u64)>,
 }

@@ -87,6 +87,8 @@ struct Model {
     runs: Vec<Option<Run>>,
     open: Vec<ModelOpen>,
     real: usize,
+    /// For a run that is replayed: where the run began that was taken along last, and which it was.
+    passed: std::collections::BTreeMap<usize, (usize, usize)>,
 }
 
 impl Model {
@@ -300,10 +302,13 @@ impl Test {
                 let here = self.model.replay().and_then(|(replayed, at)| {
                     let place = self.model.place(replayed, at);
                     let end = self.model.end(replayed);
-                    ready.iter().find(|run| {
+                    let passed = self.model.passed.get(&replayed);
+                    let passed = passed.filter(|(begin, _)| *begin == place);
+                    ready.iter().rev().find(|run| {
                         let innermost = &replays[replays.len() - 1..];
                         self.model.run(**run).was_at(**run, place, innermost)
                             && self.model.end(**run) <= end
+                            && passed.is_none_or(|(_, passed)| *run > passed)
                     })
                 });
                 let begun = self.parts.replay_begin(id);
@@ -316,6 +321,11 @@ impl Test {
                 assert_eq!(begun.is_ok(), !ready.is_empty(), "{begun:?}");
                 if let Some(run) = run {
                     let runs = self.model.runs.len();
+                    if let (Some(_), Some((around, at))) = (here, self.model.replay()) {
+                        let place = self.model.place(around, at);
+                        self.model.passed.insert(around, (place, *run));
+                    }
+                    self.model.passed.remove(run);
                     self.model.open.push(ModelOpen::Replay(*run, 0, here.is_some(), runs));
                 }
             }
@@ -331,6 +341,7 @@ impl Test {
             Step::Restart => {
                 let unpacked = moved(&self.parts);
                 (self.parts, self.arena) = (unpacked.parts, unpacked.arena);
+                self.model.passed.clear();
             }
         }
     }

@@ -251,6 +251,7 @@ impl Unpacking<'_, '_> {
                 begun: self.count()?,
                 is_step: self.from.flag()?,
                 since: self.count()?,
+                passed: None,
             }),
             other => return Err(format!("an open part of kind {other}")),
         })
