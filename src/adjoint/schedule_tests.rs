@@ -59,11 +59,10 @@ fn revolve_stores_the_fewest_states() {
                 least
             }),
         };
-        for l in 1..=STEPS {
+        for (l, &(advances, stored)) in least.iter().enumerate().skip(1) {
             let mut schedule = Schedule::new(plan(l as u64, c, u64::MAX, Rule::Resilient));
             while schedule.next_action() != Action::Terminate {}
             let done = schedule.done();
-            let (advances, stored) = least[l];
             let expected = (u128::from(advances), stored + 1);
             assert_eq!((done.advances, done.takeshots), expected, "{l} steps, {c} slots");
         }
