@@ -110,6 +110,30 @@ static void loop_of_revolve(int64_t steps, int64_t snaps)
     CHECK(strstr(VELOC_Last_error(), "steps = -3") != NULL);
 }
 
+/* Two at once, in turns: each goes its own way to its end, as one thread may have several. */
+static void loops_in_turns(int64_t steps, int64_t snaps)
+{
+    int64_t check[2] = {-1, -1}, capo[2] = {0, 0}, fine[2], count[2], advances[2] = {0, 0};
+    int info = 0, action[2] = {-1, -1}, which;
+    int64_t before;
+    fine[0] = count[0] = steps;
+    fine[1] = count[1] = steps / 2 + 1;
+    for (which = 0; action[0] != VELOC_ACTION_TERMINATE || action[1] != VELOC_ACTION_TERMINATE;
+         which = 1 - which) {
+        if (action[which] == VELOC_ACTION_TERMINATE)
+            continue;
+        before = capo[which];
+        action[which] = VELOC_Revolve(&check[which], &capo[which], &fine[which], snaps + which, &info);
+        CHECK(action[which] != VELOC_ACTION_ERROR);
+        if (action[which] == VELOC_ACTION_ADVANCE)
+            advances[which] += capo[which] - before;
+    }
+    for (which = 0; which < 2; which++) {
+        EQUAL(fine[which], 0);
+        EQUAL(advances[which], VELOC_Numforw(count[which], snaps + which));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static uint64_t slots[MOST];
@@ -123,6 +147,7 @@ int main(int argc, char **argv)
     int next_crash = 8;
     CHECK(steps < MOST && count < MOST);
     loop_of_revolve(steps, count);
+    loops_in_turns(steps, count);
     for (step = 0; step < count; step++)
         kept[step] = -1;
     OK(VELOC_Schedule_cost(schedule, &cost));

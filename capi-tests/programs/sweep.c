@@ -177,6 +177,9 @@ static long adjoints_after(long steps)
     VELOC_Schedule *schedule;
     VELOC_Action action;
     long stored = 0;
+    /* There need not be a schedule of settings that were refused. */
+    if (steps == 0)
+        return 0;
     OK(VELOC_Schedule_create(what.steps, what.slots, &schedule));
     if (what.resilience_distance > 0)
         OK(VELOC_Schedule_set_resilience_distance(schedule, what.resilience_distance));

@@ -259,6 +259,11 @@ fn stores_of_others() {
         ("slots=6", "5_slots|6_slots"),
         ("tag=7", "tag_0|tag_7"),
         ("steps=101 slots=8 tag=1", "of_another_computation|left_as_it_is"),
+        // What cannot be at all.
+        ("distance=19", "95_of_the_100_steps"),
+        ("slots=0", "slots_=_0"),
+        ("adjoint=-1", "=_-1:_it_is_0"),
+        ("rule=9", "rule_9"),
     ] {
         job.run("sweep", &format!("{other} expect={text}")).succeed();
         assert!(before == [files(&job.scratch()), files(&job.persistent())], "{other}");
