@@ -2,13 +2,14 @@
  * A log that is larger than its memory and larger than the host buffer: parts that are replayed in
  * reverse order, with parts inside them, and one that is kept and replayed three times.
  *
- * spilled CONFIGURATION SCRATCH [open=1] [early=1] [again=1] [unread=1] [roomy=1] [full=1]
- *         [damage=1] [die=PART]
+ * spilled CONFIGURATION SCRATCH [open=1] [early=1] [again=1] [unread=1] [quit=1]
+ *         [roomy=1] [full=1] [damage=1] [die=PART]
  *
  * open=1     a checkpoint is open while the log grows, and a restart while it is read
  * early=1    VELOC_Finalize comes before the replays
  * again=1    and another job between them
  * unread=1   nothing is replayed
+ * quit=1     the process ends after VELOC_Finalize, without MPI_Finalize
  * roomy=1    the host buffer has room for all of it, and need not be written
  * full=1     no file can be written
  * damage=1   a file is changed: the replay that reads it fails, and the others do not
@@ -243,6 +244,10 @@ int main(int argc, char **argv)
     }
     if (early)
         end_job(full, argv[1], number(argc, argv, "again", 0));
+    if (number(argc, argv, "quit", 0)) {
+        puts("quits");
+        exit(0);
+    }
     if (is_open)
         EQUAL(VELOC_Restart_begin("while", 1), 0);
     if (number(argc, argv, "damage", 0)) {

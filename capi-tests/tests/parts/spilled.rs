@@ -17,14 +17,24 @@ fn job() -> Job {
 }
 
 /// A run in this job for each MPI that is installed.
-fn runs(job: impl Fn() -> Job, arguments: &str, mut body: impl FnMut(&Job, &dyn Fn(&str) -> Run)) {
+fn runs(job: impl Fn() -> Job, arguments: &str, body: impl FnMut(&Job, &dyn Fn(&str) -> Run)) {
+    runs_of(2, job, arguments, body);
+}
+
+/// The same of so many processes.
+fn runs_of(
+    processes: usize,
+    job: impl Fn() -> Job,
+    arguments: &str,
+    mut body: impl FnMut(&Job, &dyn Fn(&str) -> Run),
+) {
     for mpi in &EVERY_MPI {
         let job = job();
         let start = |more: &str| {
             let configuration = job.path("veloc.cfg");
             let (configuration, scratch) = (configuration.display(), job.scratch());
             let arguments = format!("{configuration} {} {arguments} {more}", scratch.display());
-            let run = run(mpi, Library::Linked, 2, "spilled", &arguments)?;
+            let run = run(mpi, Library::Linked, processes, "spilled", &arguments)?;
             Some(run.env(MARK, job.path("")).env("VELOC_MPI_LOG_MEMORY", "2M"))
         };
         if start("").is_some() {
@@ -68,6 +78,17 @@ fn the_end_of_the_job_leaves_the_log_its_files() {
             assert_eq!(files_of_logs(job), 0, "{arguments}");
         });
     }
+}
+
+/// Catches files that stay for ever where a process ends without MPI_Finalize.
+#[test]
+fn the_end_of_the_process_removes_what_is_left() {
+    // One that ended beside another would have that killed, by those that start them.
+    runs_of(1, job, "early=1 quit=1", |job, start| {
+        let ended = start("").end();
+        assert!(ended.stdout.contains("quits"), "{}", ended.stdout);
+        assert_eq!(files_of_logs(job), 0);
+    });
 }
 
 /// Catches a log that no file takes and that goes with the job, or is in memory without a word.
