@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
-use super::entry::{FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS};
+use super::entry::{FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, MANAGED, PARTS};
 use super::state::*;
 use crate::error::{Error, Kind};
 use crate::platform::shared::SharedMemory;
@@ -441,6 +441,27 @@ impl World {
         }
     }
 
+    fn live(&self) -> Vec<i32> {
+        self.state.versions(NAME).into_iter().collect()
+    }
+
+    /// The file of a version in scratch is gone, by nobody's doing here.
+    fn lose(&mut self, version: i32) {
+        let is_read = |job: &Job| matches!(job, Job::Persist(job) if job.version == version);
+        // A copy that is being made of it would have to fail.
+        if self.jobs.iter().any(is_read) || !self.state.in_scratch_alone(NAME).contains(&version) {
+            return;
+        }
+        self.scratch.remove(&(NAME.to_string(), version));
+        let in_memory = self.state.is_in_memory(NAME, version);
+        self.state.has_lost_file(NAME, version);
+        if self.state.find(NAME, version).is_none() {
+            self.expected.remove(&version);
+        } else {
+            assert!(in_memory);
+        }
+    }
+
     fn cleanup(&mut self) {
         for version in self.state.cleanup(NAME) {
             self.scratch.remove(&(NAME.to_string(), version));
@@ -463,6 +484,10 @@ enum Step {
     Cleanup,
     Prune(i32, FileTier),
     Limit(u64),
+    /// Its file in scratch is gone.
+    Lose(i32),
+    /// Those with these bits that could not be written are given up.
+    GiveUp(i32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -482,6 +507,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..12i32, any::<bool>()).prop_map(|(v, scratch)| {
             Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
         }),
+        1 => (0..12i32).prop_map(Step::Lose),
+        1 => (0..12i32).prop_map(Step::GiveUp),
         1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
     ]
 }
@@ -541,6 +568,17 @@ proptest! {
                 Step::Cleanup => world.cleanup(),
                 Step::Prune(version, tier) => world.prune(version, tier),
                 Step::Limit(bytes) => world.state.limit_host(bytes),
+                Step::Lose(version) => world.lose(version),
+                Step::GiveUp(bits) => {
+                    let was_there: Vec<i32> = world.live();
+                    world.state.withdraw_unwritten(NAME, |version| version & bits != 0);
+                    for version in was_there {
+                        if world.state.find(NAME, version).is_none() {
+                            prop_assert!(version & bits != 0);
+                            world.expected.remove(&version);
+                        }
+                    }
+                }
             }
             if let Err(broken) = world.state.check() {
                 return Err(TestCaseError::fail(broken));
@@ -762,6 +800,51 @@ fn a_failed_write_keeps_the_bytes_and_is_reported_once() {
     assert!(world.state.retry());
     world.everybody_works();
     assert!(world.scratch.contains_key(&(NAME.to_string(), 1)));
+}
+
+/// Catches a run that ends by a failure that somebody else has heard of, and an application that is
+/// not told of its own.
+#[test]
+fn who_manages_checkpoints_hears_of_their_failures() {
+    let mut world = world(0, 40, true, false);
+    let fails = |world: &mut World, version: i32, id: i32| {
+        let new = world.state.open(NAME, version);
+        let room = world.state.reserve(new, Part::Host, 8, Tier::Host);
+        assert!(matches!(room, Reserve::Got { .. }), "{room:?}");
+        let region = Region { id, size: 8, part: Part::Host, offset: 0 };
+        world.state.commit(new, vec![region], false);
+        let job = world.state.next_write().unwrap();
+        world.state.write_done(&job, Err(Error::new(Kind::System, format!("refused {version}"))));
+    };
+    fails(&mut world, 1, MANAGED);
+    assert!(world.state.take_failure().unwrap().to_string().contains("refused 1"));
+    world.state.manage(true);
+    fails(&mut world, 2, MANAGED);
+    fails(&mut world, 3, MANAGED);
+    fails(&mut world, 4, 7);
+    // What keeps others out is named with its cause.
+    let more = world.state.open(NAME, 5);
+    let room = world.state.reserve(more, Part::Host, 12, Tier::Host);
+    assert!(matches!(&room, Reserve::Never(e) if e.to_string().contains("refused 4")), "{room:?}");
+    assert!(world.state.take_failure().unwrap().to_string().contains("refused 4"));
+    assert_eq!(world.state.take_failure(), None);
+    assert!(world.state.unwritten().unwrap().to_string().contains("version 4"));
+    let setback = world.state.take_setback().unwrap();
+    assert_eq!(setback.tier, Some(FileTier::Scratch));
+    assert!(setback.cause.to_string().contains("refused 2"));
+    assert_eq!(world.state.take_setback(), None);
+    // What nobody needs gives way.
+    world.state.withdraw_unwritten(NAME, |version| version == 2);
+    assert!(matches!(world.state.reserve(more, Part::Host, 12, Tier::Host), Reserve::Got { .. }));
+    world.state.manage(false);
+    assert!(world.state.unwritten().unwrap().to_string().contains("version 1"));
+    world.state.check().unwrap();
+    // What has failed when nobody managed it, and is not needed any more, is nobody's.
+    world.state.abort(more);
+    fails(&mut world, 6, MANAGED);
+    fails(&mut world, 6, MANAGED);
+    world.state.withdraw(NAME, 6);
+    assert_eq!(world.state.take_failure(), None);
 }
 
 #[test]
