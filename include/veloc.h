@@ -916,7 +916,8 @@ int VELOC_Schedule_create_online(int64_t slots,
 int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
 
 /**
- * Goes on after a crash, at the least number of steps, with the states that are left in the slots.
+ * Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With
+ * thousands of them, where that would take long to find, at no more than keeping all of them takes.)
  * In place of the first action. If state 0 is not among them, the application must have it, as at
  * its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
  * kept, which need not be the least number of steps. A schedule whose end is not known goes on with
@@ -1218,9 +1219,10 @@ int64_t VELOC_Adjust(int64_t steps);
  * @param what  the computation
  * @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
  *         called, everything that was computed is in its files, and the same call goes on from there;
- *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback or
- *         the store failed, or a state was not the same again (VELOC_Last_error names the step); the
- *         store has what it had. What fails on one process ends the run on all, with the number of
+ *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback
+ *         failed, a state was not the same again (VELOC_Last_error names the step), or the store failed so
+ *         that there is no way on: that states do not come into their files is said in a warning, and
+ *         the run goes on as long as memory has them; the store has what it had. What fails on one process ends the run on all, with the number of
  *         that process; if a callback of its own has failed, or it cannot restore a state, and the others
  *         wait for it in their callbacks, it gets its error after 10 s or some steps, and should end the
  *         job (MPI_Abort)

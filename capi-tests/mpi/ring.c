@@ -13,6 +13,7 @@
  *   at=N         after so many steps instead, by process 0
  *   leave=1      no run comes to the end
  *   abort=1      who is told of a failure ends the job; prints "ended by <rank>"
+ *   own=N        before the first run and after each, so many checkpoints "own" are taken, from version 0 on
  *   stop=RANK:N  this process asks for a stop after N steps, again and again until the end
  *   device=1     the state is in device memory
  *   differ=1     runs before, for which the last process is asked for something else: none begins
@@ -286,11 +287,24 @@ static void differ(void)
     what = good;
 }
 
+/* Checkpoints of the application's own, which all take. */
+static void take_own(long count)
+{
+    static int version;
+    while (count-- > 0) {
+        OK(VELOC_Checkpoint("own", version++));
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    /* Before files cannot be written. */
+    OK(VELOC_Checkpoint_wait());
+}
+
 int main(int argc, char **argv)
 {
     const char *kinds = option(argc, argv, "kinds", "");
     const char *stop = option(argc, argv, "stop", "0:0");
     long times = number(argc, argv, "times", 0);
+    long own = number(argc, argv, "own", 0);
     int abort = (int)number(argc, argv, "abort", 0);
     uint32_t seed = (uint32_t)number(argc, argv, "seed", 1);
     char text[VELOC_MAX_NAME];
@@ -329,11 +343,14 @@ int main(int argc, char **argv)
     MPI_Comm_set_attr(MPI_COMM_WORLD, key, NULL);
     OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
     before = communicators;
+    OK(VELOC_Mem_protect(0, &rank, 1, sizeof rank));
+    take_own(own);
     if (number(argc, argv, "differ", 0))
         differ();
     while (times-- > 0) {
         status = run_with_fault(&seed, kinds, abort);
         failed += status == VELOC_FAILURE;
+        take_own(own);
         if (status == VELOC_SUCCESS)
             CHECK(gradient == with_all_states());
     }

@@ -11,6 +11,12 @@
  *   fail=N     the callback fails after N steps
  *   drift=N    step N gives another state each time
  *   drifted=1  it gives the same wrong one each time
+ *   gone=N     after N steps the directory scratch=PATH is removed; every 10 steps from then on all
+ *              that is being written is waited for
+ *   full=N     after N steps no file can be written any more, though read
+ *   own=N      after N steps the application takes a checkpoint of its own, which VELOC_Finalize is
+ *              to say could not be written
+ *   again=1    a run that has failed is made once more, and succeeds
  *   runs=N     so often, one after the other, in one job; the store is left empty by each
  *   versions=1 runs of structures of other sizes before
  *   misuse=1   whatever must be refused is tried in the callbacks
@@ -24,12 +30,15 @@
 #include "cuda.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stddef.h>
+#include <sys/resource.h>
 
 enum { MOST = 100000 };
 
 static struct {
-    long steps, bytes, stop, fail, drift, drifted, misuse;
+    long steps, bytes, stop, fail, drift, drifted, misuse, gone, full, own;
+    const char *scratch;
     int device;
 } options;
 
@@ -100,9 +109,36 @@ static uint64_t get(int64_t number)
     return value;
 }
 
+static void remove_scratch(void)
+{
+    char gone[VELOC_MAX_NAME], command[VELOC_MAX_NAME + 16];
+    CHECK(options.scratch != NULL);
+    snprintf(gone, sizeof gone, "%s.gone", options.scratch);
+    /* All at once, as files come to it meanwhile. */
+    CHECK(rename(options.scratch, gone) == 0);
+    snprintf(command, sizeof command, "rm -rf '%s'", gone);
+    CHECK(system(command) == 0);
+}
+
+static void forbid_files(void)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = 0;
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
 static int passed(void)
 {
     computed++;
+    if (computed == options.gone)
+        remove_scratch();
+    if (options.gone >= 0 && computed > options.gone && (computed - options.gone) % 10 == 0)
+        OK(VELOC_Checkpoint_wait());
+    if (computed == options.full)
+        forbid_files();
+    if (computed == options.own)
+        OK(VELOC_Checkpoint("own", 1));
     if (computed == options.stop)
         OK(VELOC_Adjoint_stop());
     return computed == options.fail ? VELOC_FAILURE : VELOC_SUCCESS;
@@ -297,6 +333,11 @@ int main(int argc, char **argv)
     options.drift = number(argc, argv, "drift", -1);
     options.drifted = number(argc, argv, "drifted", 0);
     options.misuse = number(argc, argv, "misuse", 0);
+    options.gone = number(argc, argv, "gone", -1);
+    options.full = number(argc, argv, "full", -1);
+    options.own = number(argc, argv, "own", -1);
+    options.scratch = option(argc, argv, "scratch", NULL);
+    signal(SIGXFSZ, SIG_IGN);
     CHECK(options.steps < MOST);
     what.size = sizeof what;
     what.name = "sweep";
@@ -325,6 +366,8 @@ int main(int argc, char **argv)
         on_device = device_memory(size());
     }
     OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
+    if (options.own >= 0)
+        OK(VELOC_Mem_protect(1, &computed, 1, sizeof computed));
     if (options.misuse)
         refuse();
     if (number(argc, argv, "versions", 0)) {
@@ -346,12 +389,20 @@ int main(int argc, char **argv)
         while ((blank = strchr(words, '_')) != NULL)
             *blank = ' ';
         check_refused(__FILE__, __LINE__, "VELOC_Adjoint_run", status, words);
+        if (number(argc, argv, "again", 0)) {
+            set(0, 42);
+            OK(VELOC_Adjoint_run(&what));
+            CHECK(adjoint_value == with_all_states());
+        }
     } else if (status == VELOC_STOPPED) {
         puts("stopped");
     } else {
         OK(status);
     }
-    OK(VELOC_Finalize(1));
+    if (options.own < 0)
+        OK(VELOC_Finalize(1));
+    else
+        REFUSED(VELOC_Finalize(1), "own");
     if (options.device)
         check_no_misuse();
     puts("done");

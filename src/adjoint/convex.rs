@@ -30,13 +30,18 @@ impl Cost {
         Cost { excess: l - slots * d, advances: bound::advances(l, slots, u64::MAX) }
     }
 
-    /// What it would cost to reverse `l >= 1` steps with `slots` slots if states came into them without
-    /// the way there: no less than it costs with any states that may be there. Of the pieces with 1 to
-    /// `slots` slots, `β(slots, r + 1) - 1` steps cost at most `r` advances each.
-    pub fn without_ways(l: u64, slots: u64) -> Cost {
-        let r = u128::from(repetitions(l + 1, slots).0 - 1);
-        let all = r * u128::from(l + 1) + 1;
-        Cost { excess: 0, advances: all - beta(slots + 1, r as u64) }
+    /// What it would cost to reverse `l >= 1` steps with `slots` slots, `states >= 1` of which had the best
+    /// states for that, without the way there: no less than it costs with any so many states. The pieces
+    /// that these cut have `slots` slots and fewer, one after the other; in all, `β(slots, r + 1) -
+    /// β(slots - states, r + 1)` of their steps cost at most `r` advances each.
+    pub fn without_ways(l: u64, slots: u64, states: u64) -> Cost {
+        let others = slots.saturating_sub(states);
+        let least = repetitions(l + 1, slots).0 - 1;
+        // One more is always enough: the first piece alone has so many steps then.
+        let is_enough = |r: u64| beta(slots, r + 1) - beta(others, r + 1) >= u128::from(l);
+        let r = if is_enough(least) { least } else { least + 1 };
+        let all = u128::from(r) * u128::from(l) + beta(others + 1, r);
+        Cost { excess: 0, advances: all - beta(slots + 1, r) }
     }
 
     fn times(self, steps: u64) -> Cost {

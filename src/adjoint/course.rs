@@ -8,7 +8,7 @@ use super::online::Online;
 use super::outlook::{Outlook, MOST_ACTIONS, MOST_STATES};
 use super::resume::{resume, Lost, Survivors};
 use super::rule::Rule;
-use super::schedule::{Action, Plan, Schedule, Unfit};
+use super::schedule::{Action, Plan, Schedule, Stored, Unfit};
 use super::upkeep::Threshold;
 use crate::error::{Error, Kind, Result};
 
@@ -257,6 +257,15 @@ impl Course {
             (Some(threshold), Way::Known(schedule)) => schedule.store_adjoint_by_work(threshold),
             (Some(threshold), Way::Levels(schedule)) => schedule.store_adjoint_by_work(threshold),
             _ => {}
+        }
+    }
+
+    /// The states that are stored and will be restored, ascending, of a schedule of its own whose slots
+    /// are all alike.
+    pub fn stored(&self) -> &[Stored] {
+        match &self.way {
+            Way::Known(schedule) => schedule.stored(),
+            Way::Before | Way::Open(_) | Way::Levels(_) => &[],
         }
     }
 

@@ -16,7 +16,9 @@
 //! programming over the survivors: for each number of kept states, the cost of all before some `x` is
 //! a convex function of `x` for each choice of states (`convex`), and choices that are nowhere
 //! better than another are left out. So are those that could not become better than keeping all states,
-//! even if the ways to what is stored behind them cost nothing: as a rule few are left.
+//! even if the states behind them lay where they are of most use: as a rule few are left. Where many are,
+//! which are then about as good, the search ends after a number of looks that grows with the survivors,
+//! and takes the best that it has found, which is never worse than keeping all.
 //!
 //! If too few states are left to keep the resilience distance, it is exceeded by as little as can be.
 
@@ -24,6 +26,12 @@ use std::rc::Rc;
 
 use super::convex::{Convex, Cost};
 use super::schedule::{Plan, Schedule, Stored};
+
+/// How many choices are looked at for each state that is left, beside [`FEW`]. Up to some hundreds of states
+/// no search comes to that.
+const LOOKS: usize = 64;
+/// So many are looked at in any case.
+const FEW: usize = 16_384;
 
 /// What is left after a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +65,7 @@ pub fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
         }
         useful.insert(0, Stored { state: 0, slot: u64::MAX });
     }
-    let kept = best_chain(&plan, &useful, fine);
+    let (kept, _) = best_chain(&plan, &useful, fine);
     let mut moves = Vec::new();
     let mut chain = Vec::with_capacity(kept.len());
     for &(place, to) in &kept {
@@ -109,13 +117,15 @@ struct Choice {
     before: Option<Rc<Choice>>,
 }
 
-/// The states to keep, as places in `states`, ascending, each with the state to which it is moved.
-fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
+/// The states to keep, as places in `states`, ascending, each with the state to which it is moved; and how
+/// many choices were looked at for that.
+fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> (Vec<(usize, u64)>, usize) {
     let (slots, d) = (plan.slots, plan.resilience);
     let longest = states.len().min(usize::try_from(slots).unwrap_or(usize::MAX));
     if longest == 1 {
-        return vec![(0, 0)];
+        return (vec![(0, 0)], 0);
     }
+    let (mut looks, most) = (0, FEW + LOOKS * states.len());
     let first = Rc::new(Choice { cost: Convex::reversal(fine, slots, d), last: 0, before: None });
     let mut best = best_of_all(plan, &states[..longest], fine, &first);
     let mut choices = vec![first];
@@ -128,9 +138,15 @@ fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
             while let Some(choice) = behind.next_if(|choice| choice.last < last) {
                 add(&mut open, choice.clone(), state);
             }
-            // What cannot become cheaper than the best that is known, wherever the next state is kept.
+            looks += open.len();
+            if looks > most {
+                return (unwind(plan, states, best), looks);
+            }
+            // What cannot become cheaper than the best that is known, wherever the next state is kept, and
+            // however well those behind it lie.
+            let behind_it = (states.len() - last) as u64;
             open.retain(|before| {
-                let rest = |from: u64| Cost::without_ways(fine - from, left);
+                let rest = |from: u64| Cost::without_ways(fine - from, left, behind_it);
                 before.cost.least_from(state, fine - 1, rest).1 < best.0
             });
             if open.is_empty() && behind.peek().is_none() {
@@ -155,7 +171,7 @@ fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
         }
         choices = longer;
     }
-    unwind(plan, states, best)
+    (unwind(plan, states, best), looks)
 }
 
 /// The best of the chains that have all of the first states, of state 0 alone up to all of them, each moved

@@ -9,6 +9,7 @@
 mod files;
 mod ledger;
 mod lent;
+mod managed;
 mod taken_again;
 mod tiers;
 mod workers;
@@ -34,6 +35,10 @@ enum Step {
     Cleanup,
     Prune(i32, FileTier),
     Limit(u64),
+    /// Its file in scratch is gone.
+    Lose(i32),
+    /// Those with these bits that could not be written are given up.
+    GiveUp(i32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -53,6 +58,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..12i32, any::<bool>()).prop_map(|(v, scratch)| {
             Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
         }),
+        1 => (0..12i32).prop_map(Step::Lose),
+        1 => (0..12i32).prop_map(Step::GiveUp),
         1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
     ]
 }
@@ -112,6 +119,17 @@ proptest! {
                 Step::Cleanup => world.cleanup(),
                 Step::Prune(version, tier) => world.prune(version, tier),
                 Step::Limit(bytes) => world.state.limit_host(bytes),
+                Step::Lose(version) => world.lose(version),
+                Step::GiveUp(bits) => {
+                    let was_there: Vec<i32> = world.live();
+                    world.state.withdraw_unwritten(NAME, |version| version & bits != 0);
+                    for version in was_there {
+                        if world.state.find(NAME, version).is_none() {
+                            prop_assert!(version & bits != 0);
+                            world.expected.remove(&version);
+                        }
+                    }
+                }
             }
             if let Err(broken) = world.state.check() {
                 return Err(TestCaseError::fail(broken));

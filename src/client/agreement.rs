@@ -129,6 +129,23 @@ impl Agreement {
         }
     }
 
+    /// How many rounds and gatherings of lengths this process has begun.
+    pub fn begun(&self) -> [u64; 2] {
+        let Standing { rounds, gathered, .. } = self.standing();
+        [rounds, gathered]
+    }
+
+    /// Begins rounds and gatherings without a checkpoint until there are so many. To be called when another
+    /// process has begun so many, of checkpoints that this one never takes: what comes next is the same
+    /// for both again.
+    pub fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
+        while self.calls.count() < rounds {
+            let values = self.rounds.begin_void(fate(engine));
+            self.post(engine, &values);
+        }
+        self.gather_up_to(engine, gathered);
+    }
+
     fn post(&mut self, engine: &Shared, values: &Values) {
         if let Err(error) = self.calls.begin(values) {
             self.fail(engine, &error);

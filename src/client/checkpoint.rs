@@ -26,6 +26,11 @@ impl Client {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Checkpoint).of(name, version);
         self.checkpoint_begin(name, version)?;
+        self.take_all()
+    }
+
+    /// Takes all regions into the checkpoint that was begun, and ends it.
+    pub(super) fn take_all(&mut self) -> Result<()> {
         let captured = self.capture(&Selection::All);
         if captured.is_err() {
             self.leave_phase();
@@ -36,6 +41,11 @@ impl Client {
     /// Opens a checkpoint; a restart that is open has ended. A background failure that was not reported
     /// yet is reported here, and then nothing is opened.
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
+        self.begin(name, version, true)
+    }
+
+    /// The same; `reports`: a background failure is reported here.
+    pub(super) fn begin(&mut self, name: &str, version: i32, reports: bool) -> Result<()> {
         check_name(name, version)?;
         self.end_open_restart();
         self.must_be_idle()?;
@@ -47,7 +57,7 @@ impl Client {
                 self.engine.prune_all();
             }
         }
-        let failure = self.engine.catalog.step(State::take_failure);
+        let failure = reports.then(|| self.engine.catalog.step(State::take_failure)).flatten();
         let failure = failure
             .map(|failure| failure.within("failed in the background"))
             .or_else(|| self.engine.catalog.broken());

@@ -15,7 +15,7 @@ use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
 use crate::catalog::entry::{FileTier, Part, MANAGED};
-use crate::catalog::state::State;
+use crate::catalog::state::{Setback, State};
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
@@ -85,8 +85,56 @@ impl Client {
         });
     }
 
+    /// Whether failures in the background of what is managed are heard of by [`Client::setback`] from here
+    /// on, and no call of the application's reports them.
+    pub fn hears_setbacks(&self, hears: bool) {
+        self.engine.catalog.step(|state| state.manage(hears));
+    }
+
+    /// The oldest such failure that was not heard of: what has failed, with the place where it was to be.
+    pub fn setback(&self) -> Option<Error> {
+        let Setback { tier, cause } = self.engine.catalog.step(State::take_setback)?;
+        let directory = tier.and_then(|tier| Some((tier, self.engine.files.directory(tier)?)));
+        Some(match directory {
+            None => cause,
+            Some((tier, directory)) => {
+                let key = if tier == FileTier::Scratch { "scratch" } else { "persistent" };
+                cause.within(format!("{key} = {}", directory.display()))
+            }
+        })
+    }
+
+    /// Looks whether the files that versions of a name have in scratch alone are there still. The versions
+    /// that are gone with them. What memory has of others is kept.
+    pub fn missing(&self, name: &str) -> Vec<i32> {
+        let engine = &self.engine;
+        // Nothing gets its name, or loses it, meanwhile.
+        let _naming = engine.naming.lock();
+        let mut versions = engine.catalog.look(|state| state.in_scratch_alone(name));
+        versions.retain(|version| {
+            let path = engine.files.scratch_path(name, *version);
+            path.is_ok_and(|path| matches!(path.try_exists(), Ok(false)))
+        });
+        engine.catalog.step(|state| {
+            versions.iter().for_each(|version| state.has_lost_file(name, *version));
+            versions.retain(|version| state.find(name, *version).is_none());
+        });
+        versions
+    }
+
+    /// Gives up what could not be written of a name, of the versions that are `of_no_use`.
+    pub fn withdraw_unwritten(&self, name: &str, of_no_use: impl Fn(i32) -> bool) {
+        self.engine.catalog.step(|state| state.withdraw_unwritten(name, of_no_use));
+    }
+
+    /// Whether memory has a version.
+    pub fn is_in_memory(&self, name: &str, version: i32) -> bool {
+        self.engine.catalog.look(|state| state.is_in_memory(name, version))
+    }
+
     /// Takes a managed checkpoint that will be read at `place`, if it will. A failure of an earlier
-    /// one in the background does not keep it from being taken: what failed is still in memory.
+    /// one in the background does not keep it from being taken: what failed is still in memory. Nor is
+    /// it reported here: the application's next call does that, of what is its own.
     pub fn take_managed(
         &mut self,
         name: &str,
@@ -94,15 +142,35 @@ impl Client {
         place: Option<u64>,
         reads: bool,
     ) -> Result<()> {
-        let failure = self.engine.catalog.step(State::take_failure);
-        if let Some(failure) = failure {
-            log::warn!(
-                "{failure}; the computation goes on, and a crash now may cost more than it would"
-            );
-        }
-        self.checkpoint(name, version)?;
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Checkpoint).of(name, version);
+        self.begin(name, version, false)?;
+        self.take_all()?;
         self.expect(name, version, place, reads);
         Ok(())
+    }
+
+    /// Takes part in what the processes agree on of a version that this one does not take, and the others
+    /// do.
+    pub fn pass_over(&mut self, name: &str, version: i32) {
+        if let Some(agreement) = &self.agreement {
+            let mut agreement = agreement.lock();
+            agreement.begin(&self.engine, name, version);
+            agreement.taken(&self.engine, None);
+        }
+    }
+
+    /// How many rounds of what the processes agree on this one has begun.
+    pub fn rounds(&self) -> [u64; 2] {
+        self.agreement.as_ref().map_or([0; 2], |agreement| agreement.lock().begun())
+    }
+
+    /// Begins as many rounds as the process that has begun `most`, of whose last ones this one takes no
+    /// checkpoint.
+    pub fn even(&self, most: [u64; 2]) {
+        if let Some(agreement) = &self.agreement {
+            agreement.lock().even(&self.engine, most);
+        }
     }
 
     /// Reads the manager's region of a version, and nothing else.

@@ -124,6 +124,16 @@ impl Rounds {
         values
     }
 
+    /// Begins a round in the place of one that others have begun, of a checkpoint that never begins here and
+    /// of which this process knows no key.
+    pub fn begin_void(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
+        let mut values = self.values(0, None, fate);
+        // Those of the others are less.
+        (values[0], values[1]) = (i64::MAX, i64::MAX);
+        self.owed = true;
+        values
+    }
+
     /// Begins a round that has no checkpoint: at the end, to learn what all have.
     pub fn begin_last(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
         self.values(0, None, fate)

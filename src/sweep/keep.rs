@@ -3,6 +3,7 @@
 use super::adjoints::Files;
 use super::run::Sweep;
 use super::Reach;
+use crate::client::managed::is_lost;
 use crate::error::{Error, Kind, Result};
 
 impl<R: Reach> Sweep<'_, R> {
@@ -45,32 +46,43 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     pub(super) fn store(&mut self, state: u64, slot: u64) -> Result<bool> {
-        let hash = self.meet(state)?;
-        let stored = self.store_hashes(state);
-        self.bear(stored)?;
-        self.at = Some(state);
+        self.prepare(state)?;
+        let version = self.numbers.version(slot);
         if self.failure.is_some() {
             self.set_aside(state, slot);
-            return Ok(false);
+            return self.pass_over(version);
         }
-        self.states.set(self.run, state, hash);
-        let place = Some(self.place(state));
-        let reads = self.fine < self.steps;
-        let name = &self.settings.name;
-        let taken = self.reach.with(|client| client.take_managed(name, slot as i32, place, reads));
-        match &taken {
-            Ok(()) => drop(self.slots.insert(slot, state)),
-            Err(_) => self.set_aside(state, slot),
+        match self.take(state, version) {
+            Ok(()) => {}
+            Err(error) if self.meetings.is_none() => self.go_on_without(state, error)?,
+            refused => {
+                self.set_aside(state, slot);
+                self.bear(refused)?;
+            }
         }
-        self.bear(taken)?;
         Ok(false)
+    }
+
+    /// Looks at the state that the application has, before it is stored.
+    fn prepare(&mut self, state: u64) -> Result<()> {
+        let hash = self.meet(state)?;
+        let stored = self.store_hashes(state);
+        self.do_without(stored)?;
+        self.at = Some(state);
+        self.states.set(self.run, state, hash);
+        Ok(())
+    }
+
+    /// Has this process count a state that it does not store, as the others store it.
+    fn pass_over(&mut self, version: u64) -> Result<bool> {
+        self.reach.with(|client| {
+            client.pass_over(&self.settings.name, version as i32);
+            Ok(false)
+        })
     }
 
     /// Keeps a state that cannot be stored for as long as others may need this process.
     fn set_aside(&mut self, state: u64, slot: u64) {
-        if self.meetings.is_none() {
-            return;
-        }
         match self.reach.with(|client| client.set_aside(&self.settings.name)) {
             Ok(aside) => self.asides.keep(slot, state, aside),
             Err(error) => log::error!("state {state} cannot be kept in memory either: {error}"),
@@ -80,7 +92,7 @@ impl<R: Reach> Sweep<'_, R> {
     /// Stores the hashes of the states up to this one that are not stored yet.
     pub(super) fn store_hashes(&mut self, state: u64) -> Result<()> {
         // The hash of state 0 stands with it. When the adjoint has begun, all states were met.
-        if !self.lasting || self.failure.is_some() || state == 0 || self.fine < self.steps {
+        if !self.lasting || state == 0 || self.fine < self.steps {
             return Ok(());
         }
         let Some(replay) = &mut self.replay else { return Ok(()) };
@@ -90,9 +102,16 @@ impl<R: Reach> Sweep<'_, R> {
         self.next_hashes = version.checked_add(1).ok_or_else(|| {
             Error::invalid(format!("\"{name}\" has no versions behind {version}"))
         })?;
-        self.reach.with(|client| client.take_managed(&name, version, None, false))?;
+        // Also if they are not stored here: they are on the other processes.
         replay.is_stored_to(state);
-        Ok(())
+        let fails = self.failure.is_some();
+        self.reach.with(|client| match fails {
+            true => {
+                client.pass_over(&name, version);
+                Ok(())
+            }
+            false => client.take_managed(&name, version, None, false),
+        })
     }
 
     pub(super) fn restore(&mut self, state: u64, slot: u64) -> Result<bool> {
@@ -107,17 +126,25 @@ impl<R: Reach> Sweep<'_, R> {
                 return Err(failure.clone());
             }
         }
+        let version = self.numbers.version(slot);
         // It is read once more unless the adjoint takes its step from it now.
         let next = (state + 1 < self.fine).then(|| self.place(state));
         let name = &self.settings.name;
         self.at = None;
-        self.reach.with(|client| client.restore_managed(name, slot as i32, next))?;
+        match self.reach.with(|client| client.restore_managed(name, version as i32, next)) {
+            Ok(()) => {}
+            Err(error) if self.meetings.is_none() && is_lost(&error) => {
+                self.compute_again(state, version, error)?;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
         let stored = self.states.get();
         if (stored.run, stored.number) != (self.run, state) {
             return Err(Error::new(
                 Kind::Corrupt,
                 format!(
-                    "slot {slot} has state {} of run {:#018x}, not state {state} of run {:#018x}",
+                    "slot {version} has state {} of run {:#018x}, not state {state} of run {:#018x}",
                     stored.number, stored.run, self.run
                 ),
             ));
@@ -126,7 +153,7 @@ impl<R: Reach> Sweep<'_, R> {
             (Some(hash), Some(stored)) if hash != stored => self.bear(Err(Error::new(
                 Kind::Corrupt,
                 format!(
-                    "state {state} has the hash {hash:#018x} after it was restored from slot {slot}, \
+                    "state {state} has the hash {hash:#018x} after it was restored from slot {version}, \
                      and had {stored:#018x} when it was stored: it was damaged there"
                 ),
             )))?,
@@ -142,6 +169,7 @@ impl<R: Reach> Sweep<'_, R> {
         let (adjoints, fine) = (&mut self.adjoints, self.fine);
         let (name, alone) = (adjoints.name().to_owned(), self.meetings.is_none());
         self.reach.with(|client| {
+            adjoints.withdraw_unwritten(client);
             adjoints.store(client, fine)?;
             match alone {
                 true => adjoints.hear_itself(&Files { client, name: &name }),
@@ -161,14 +189,24 @@ impl<R: Reach> Sweep<'_, R> {
             self.store_adjoint()?;
         }
         let is_new = |at: &u64| !self.slots.values().any(|state| state == at);
-        if let (Some(at), Some(slot)) = (self.at.filter(is_new), self.free_slot()) {
-            self.store(at, slot)?;
+        if let (Some(at), Some(version)) = (self.at.filter(is_new), self.free_version()) {
+            self.prepare(at)?;
+            self.take(at, version)?;
         }
-        self.reach.with(|client| client.checkpoint_wait())
+        // What could not be written is tried again. What is of no use any more need not be.
+        let (name, slots, fine) = (&self.settings.name, &self.slots, self.fine);
+        let is_of_use =
+            |version: i32| slots.get(&(version as u64)).is_some_and(|state| *state < fine);
+        self.reach.with(|client| {
+            client.withdraw_unwritten(name, |version| !is_of_use(version));
+            drop(client.setback());
+            client.checkpoint_wait()?;
+            client.setback().map_or(Ok(()), Err)
+        })
     }
 
-    /// A slot that no state is needed from.
-    fn free_slot(&self) -> Option<u64> {
+    /// A version that no state is needed from.
+    fn free_version(&self) -> Option<u64> {
         let used = self.slots.iter().zip(0..).find(|((slot, _), number)| **slot != *number);
         let unused = used.map_or(self.slots.len() as u64, |(_, number)| number);
         let passed = || self.slots.iter().find(|(_, state)| **state >= self.fine);

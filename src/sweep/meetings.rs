@@ -23,9 +23,9 @@ use crate::mpi::{Comm, Pending};
 
 /// What stands for no version.
 const NONE: i64 = -1;
-/// Numbers in front of the text of a failure: whether to go on, the steps to the next meeting, and the
-/// versions of adjoints.
-const HEAD: usize = 2 + 2 * KINDS;
+/// Numbers in front of the text of a failure: whether to go on, the steps to the next meeting, the
+/// versions of adjoints, and what was agreed on.
+const HEAD: usize = 2 + 2 * KINDS + 2;
 /// Numbers of the text: each has the process and 4 bytes, so that the least at each place are those of
 /// one process.
 const TEXT: usize = 96;
@@ -51,6 +51,9 @@ pub struct Word {
     pub newest: Versions,
     /// Those of the candidates that are there.
     pub has: Versions,
+    /// How many rounds and gatherings were begun of what the processes agree on beside the run; by all, the
+    /// most. It is told when the run ends.
+    pub rounds: [u64; 2],
     /// Which process has failed, and why.
     pub failure: Option<(u32, String)>,
 }
@@ -69,10 +72,12 @@ impl Word {
         let mut numbers = [NO_FAILURE; HEAD + TEXT];
         numbers[0] = i64::from(!self.stop);
         numbers[1] = i64::try_from(self.interval.max(1)).unwrap_or(i64::MAX);
-        for (number, version) in
-            numbers[2..].iter_mut().zip(self.newest.into_iter().chain(self.has))
-        {
-            *number = version.map_or(NONE, i64::from);
+        let versions = self.newest.into_iter().chain(self.has);
+        let versions = versions.map(|version| version.map_or(NONE, i64::from));
+        // The most is the least of what is negated.
+        let rounds = self.rounds.map(|rounds| -i64::try_from(rounds).unwrap_or(i64::MAX));
+        for (number, value) in numbers[2..HEAD].iter_mut().zip(versions.chain(rounds)) {
+            *number = value;
         }
         if let Some((rank, why)) = &self.failure {
             let mut bytes = why.bytes();
@@ -97,7 +102,8 @@ impl Word {
         let version = |at: usize| i32::try_from(head[2 + at]).ok().filter(|v| *v >= 0);
         let newest = std::array::from_fn(version);
         let has = std::array::from_fn(|kind| version(KINDS + kind));
-        Some(Word { stop: head[0] == 0, interval, newest, has, failure })
+        let rounds = std::array::from_fn(|at| head[2 + 2 * KINDS + at].unsigned_abs());
+        Some(Word { stop: head[0] == 0, interval, newest, has, rounds, failure })
     }
 
     /// The error of a process that hears of a failure.
@@ -159,13 +165,13 @@ impl Meetings {
         Ok(before)
     }
 
-    /// Comes to a last meeting, and waits for all.
+    /// Comes to a last meeting, and waits for all. `rounds` are those that this process has begun.
     ///
     /// # Errors
     /// MPI's, or a process has failed: then all know.
-    pub fn last(&mut self) -> Result<()> {
+    pub fn last(&mut self, rounds: [u64; 2]) -> Result<()> {
         self.decided()?;
-        self.begin(Word::default(), None)?;
+        self.begin(Word { rounds, ..Word::default() }, None)?;
         self.decided().map(drop)
     }
 
@@ -189,41 +195,42 @@ impl Meetings {
         Ok(())
     }
 
-    /// Ends them; `own` is this process's failure, if it has failed or heard of one.
-    pub fn end(mut self, own: Option<&Error>) {
-        let parted = match own {
-            None => Ok(true),
-            Some(error) => self.part(error),
-        };
+    /// Ends them; `own` is this process's failure, if it has failed or heard of one, and `rounds` are those
+    /// that it has begun. After a failure, if all have come to know, the most that one of them has begun.
+    pub fn end(mut self, own: Option<&Error>, rounds: [u64; 2]) -> Option<[u64; 2]> {
+        let parted = own.map(|error| self.part(error, rounds));
         match parted {
-            Ok(true) => {
+            None | Some(Ok(Some(_))) => {
                 if let Err(error) = self.comm.free() {
                     log::warn!("a communicator of an adjoint computation remains: {error}");
                 }
             }
-            Ok(false) => log::warn!(
+            Some(Ok(None)) => log::warn!(
                 "the other processes of the adjoint computation have not come to know that it has \
                  failed: if they wait for this one, end the job (MPI_Abort)"
             ),
-            Err(error) => log::warn!("the others may not know of a failure: {error}"),
+            Some(Err(ref error)) => log::warn!("the others may not know of a failure: {error}"),
         }
+        parted?.ok()?.map(|word| word.rounds)
     }
 
-    /// Tells the others of a failure, unless they know. Whether nothing is under way any more.
-    fn part(&mut self, error: &Error) -> Result<bool> {
+    /// Tells the others of a failure, unless they know. What all say when they part: then nothing is under
+    /// way any more, and none of them begins a round for this run.
+    fn part(&mut self, error: &Error, rounds: [u64; 2]) -> Result<Option<Word>> {
         let until = Instant::now() + PATIENCE.max(self.longest * MEETINGS);
+        let word = Word { rounds, ..Word::default() };
         if !self.failed && !self.told {
-            self.begin(Word::default(), Some(error))?;
+            self.begin(word.clone(), Some(error))?;
         }
         while !self.failed {
-            let Some(decided) = self.decided_by(until)? else { return Ok(false) };
+            let Some(decided) = self.decided_by(until)? else { return Ok(None) };
             self.failed = decided.failure.is_some();
         }
         // If it was another's failure, this process's own call, which is begun, is its part in parting.
         if self.begun.is_empty() {
-            self.begin(Word::default(), None)?;
+            self.begin(word, None)?;
         }
-        self.decided_by(until).map(|parted| parted.is_some())
+        self.decided_by(until)
     }
 
     /// The result of the oldest meeting under way, unless it is not there in time.
@@ -259,7 +266,7 @@ mod tests {
     }
 
     fn word(stop: bool, interval: u64, newest: Versions, has: Versions) -> Word {
-        Word { stop, interval, newest, has, failure: None }
+        Word { stop, interval, newest, has, ..Word::default() }
     }
 
     #[test]
@@ -270,6 +277,8 @@ mod tests {
         ];
         assert_eq!(least(&all), word(true, 7, [Some(2), None, Some(4)], [Some(1), None, None]));
         assert_eq!(least(&all[..1]), all[0]);
+        let begun = [[7, 0], [5, 9]].map(|rounds| Word { rounds, ..all[0].clone() });
+        assert_eq!(least(&begun).rounds, [7, 9]);
         // What MPI has not written.
         assert_eq!(Word::decode(&[0; HEAD + TEXT]), None);
     }

@@ -13,8 +13,10 @@
 //! | `keep` | what is stored and restored in between |
 //! | [`adjoints`] | stored adjoints: which is the newest that all have, and which may go |
 //! | [`replay`] | whether states that are computed again are what they were |
+//! | `verify` | that comparison in a run |
 //! | [`trail`] | the hashes of states, as they stand in the store |
 //! | `aside` | states of a process that cannot store any, until all know |
+//! | `setback` | what a run does that can store no more, or has lost states |
 //! | [`clock`] | when to look at the time, and whether to stop |
 //! | [`meetings`] | what the processes tell each other: to stop at the same step, to fail together |
 //!
@@ -37,7 +39,9 @@ pub mod trail;
 mod aside;
 mod consent;
 mod keep;
+mod setback;
 mod start;
+mod verify;
 
 use crate::client::Client;
 use crate::error::Result;

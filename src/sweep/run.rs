@@ -11,8 +11,9 @@ use super::consent;
 use super::meetings::{Meetings, Word};
 use super::position::Marker;
 use super::replay::Replay;
+use super::setback::{Setbacks, Slots};
 use super::settings::Settings;
-use super::start::{begin, hash_of, together, Begun};
+use super::start::{begin, together, Begun};
 use super::trail::Trail;
 use super::{Outcome, Problem, Reach};
 use crate::adjoint::course::Course;
@@ -35,11 +36,16 @@ pub fn run(
     let since = Instant::now();
     let (adjoints, hashes) = (settings.name_of_adjoints(), settings.name_of_hashes());
     let ended = begin(settings, problem, reach).and_then(|begun| {
+        reach.with(|client| {
+            client.hears_setbacks(true);
+            Ok(())
+        })?;
         let meetings = reach.with(|client| client.channel()?.map(Meetings::over).transpose())?;
         Sweep::new(settings, problem, reach, begun, since, asked, meetings)?.drive()
     });
     // The application's memory may go away when this returns.
     let cleared = reach.with(|client| {
+        client.hears_setbacks(false);
         for name in [&settings.name, &hashes] {
             client.choose_parities_from(name, true);
         }
@@ -86,8 +92,12 @@ pub(super) struct Sweep<'a, R> {
     pub(super) asides: Asides,
     /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
     pub(super) first_place: u64,
-    /// What is in each slot.
+    /// What is in each version.
     pub(super) slots: BTreeMap<u64, u64>,
+    /// The versions of the schedule's slots.
+    pub(super) numbers: Slots,
+    /// What has kept it from storing.
+    pub(super) setbacks: Setbacks,
     /// The version of the adjoint that it goes on from.
     pub(super) goes_on_from: Option<i32>,
     /// The state that the application has.
@@ -131,6 +141,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
             asides: Asides::default(),
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
+            numbers: Slots::Own(of.slots),
+            setbacks: Setbacks::default(),
             run: common.run,
             goes_on_from: common.adjoint.filter(|_| common.resumes).map(|(version, _)| version),
             at: None,
@@ -166,7 +178,13 @@ impl<'a, R: Reach> Sweep<'a, R> {
             None => ended,
         };
         if let Some(meetings) = self.meetings.take() {
-            meetings.end(ended.as_ref().err());
+            let rounds = self.reach.with(|client| Ok(client.rounds())).unwrap_or_default();
+            if let Some(most) = meetings.end(ended.as_ref().err(), rounds) {
+                self.reach.with(|client| {
+                    client.even(most);
+                    Ok(())
+                })?;
+            }
         }
         ended
     }
@@ -255,6 +273,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
         let Some(look) = self.clock.passed(steps, self.meetings.is_none()) else {
             return Ok(false);
         };
+        self.hear_setbacks()?;
         let Some(meetings) = &mut self.meetings else {
             self.clock.set(Some(look.interval));
             return Ok(look.stop);
@@ -263,7 +282,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
         let name = adjoints.name().to_owned();
         let (newest, has) =
             self.reach.with(|client| Ok(adjoints.tell(&Files { client, name: &name })))?;
-        let word = Word { stop: look.stop, interval: look.interval, newest, has, failure: None };
+        let (stop, interval) = (look.stop, look.interval);
+        let word = Word { stop, interval, newest, has, ..Word::default() };
         let decided = meetings.next(word, self.failure.as_ref())?;
         self.clock.set(decided.as_ref().map(|decided| decided.interval));
         let Some(decided) = decided else { return Ok(false) };
@@ -278,7 +298,10 @@ impl<'a, R: Reach> Sweep<'a, R> {
     fn meet_at_the_end(&mut self) -> Result<()> {
         match (&self.failure, &mut self.meetings) {
             (Some(failure), _) => Err(failure.clone()),
-            (None, Some(meetings)) => meetings.last(),
+            (None, Some(meetings)) => {
+                let rounds = self.reach.with(|client| Ok(client.rounds()))?;
+                meetings.last(rounds)
+            }
             (None, None) => Ok(()),
         }
     }
@@ -302,44 +325,23 @@ impl<'a, R: Reach> Sweep<'a, R> {
         Ok(false)
     }
 
-    /// Compares the state that the application has with what it was the first time. Its hash.
-    pub(super) fn meet(&mut self, state: u64) -> Result<Option<u64>> {
-        let hash = self.hash()?;
-        self.compare(state, hash)?;
-        Ok(hash)
-    }
-
-    /// The hash of the state that the application has, where replays are verified.
-    pub(super) fn hash(&mut self) -> Result<Option<u64>> {
-        match self.replay.is_some() && self.failure.is_none() {
-            true => hash_of(self.settings, self.problem, self.reach).map(Some),
-            false => Ok(None),
-        }
-    }
-
-    pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
-        match (&mut self.replay, hash) {
-            (Some(replay), Some(hash)) => {
-                let met = replay.meet(state, hash);
-                self.bear(met)
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn turn(&mut self, step: u64, check: bool) -> Result<bool> {
         if step == self.steps {
             let stored = self.store_hashes(step - 1);
-            self.bear(stored)?;
+            self.do_without(stored)?;
             self.choose_parities(true)?;
         }
         self.at = None;
         self.problem.adjoint(step)?;
         self.fine = step - 1;
         self.asides.pass(self.fine);
-        if check && self.failure.is_none() {
+        if check && self.failure.is_some() {
+            let adjoints = &mut self.adjoints;
+            self.reach.with(|client| adjoints.pass_over(client))?;
+        } else if check {
+            self.hear_setbacks()?;
             let stored = self.store_adjoint();
-            self.bear(stored)?;
+            self.do_without(stored)?;
         }
         self.passed(1)
     }

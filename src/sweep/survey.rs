@@ -181,10 +181,12 @@ pub fn common(reports: &[Report]) -> Result<Common> {
         )));
     }
     let (mine, others) = (all[0], &all[1..]);
-    let has = |found: &Found, kept: &Kept| {
-        found.states.iter().any(|other| (other.state, other.slot) == (kept.state, kept.slot))
-    };
-    let everybody_has = |kept: &&Kept| others.iter().all(|found| has(found, kept));
+    let of_others: Vec<BTreeSet<(u64, u64)>> = others
+        .iter()
+        .map(|found| found.states.iter().map(|kept| (kept.state, kept.slot)).collect())
+        .collect();
+    let everybody_has =
+        |kept: &&Kept| of_others.iter().all(|has| has.contains(&(kept.state, kept.slot)));
     let states: Vec<Stored> = mine
         .states
         .iter()

@@ -105,6 +105,29 @@ fn stops_of_one_are_stops_of_all() {
     }
 }
 
+/// Checkpoints of the application's own, between runs that fail on one process: old versions of them go,
+/// whatever the processes have stored of the runs. Catches processes that have not begun as many rounds of
+/// what they agree on after such a run, or of other checkpoints: they would keep all versions.
+#[test]
+fn after_a_failure_the_processes_agree_again() {
+    for (mpi, processes, kinds) in [(&OPEN_MPI, 3, "ccs"), (&MPICH, 2, "cs"), (&MPICH, 3, "s")] {
+        for mode in ["sync", "async"] {
+            let job =
+                Job::new(&format!("mode = {mode}\nscratch = DIR/scratch\nscratch_versions = 1\n"));
+            let arguments = format!("lone=1 verify=1 own=3 times=6 kinds={kinds} seed=5");
+            let Some(run) = ring(mpi, &job, processes, &arguments) else { continue };
+            let ended = run.succeed();
+            let failed = failed(&ended);
+            assert!(failed > 1 || mode == "async");
+            assert!(!ended.stderr.contains("different checkpoints"), "{}", ended.stderr);
+            for rank in 0..processes {
+                let last = format!("own-{rank}-20.dat");
+                assert_eq!(names(&job.path(&format!("scratch-{rank}"))), [last]);
+            }
+        }
+    }
+}
+
 /// The scratch directory of one process is lost, and later that of another: what it had is rebuilt from
 /// the parities of the others, and the run goes on where it was. Catches a run that looks only at what
 /// is there, an adjoint that is removed before the next one has parities, and parities that are not made

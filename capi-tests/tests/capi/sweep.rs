@@ -180,6 +180,88 @@ fn callbacks_that_fail() {
     }
 }
 
+/// How often a run has said that something stays out of its files.
+fn said(ended: &Ended) -> usize {
+    ended.stderr.matches("stores nothing there").count()
+}
+
+/// The scratch directory is removed while a run is under way: memory has the states, so it comes to its
+/// end, wherever that happens, and says once what has become of its files. Catches a run that ends by a
+/// failure which some call happens to hear of, one that speaks of each state, and a VELOC_Finalize that
+/// fails because of a run that nobody needs any more.
+#[test]
+fn a_scratch_directory_that_is_removed() {
+    for gone in [1, 40, 149, 150, 151, 160, 190, 240, 300] {
+        for more in ["", "verify=1", "bytes=300000 slots=9"] {
+            let job = Job::new(ASYNC);
+            let plan = format!("steps=150 adjoint=3 gone={gone} scratch=DIR/scratch {more}");
+            let ended = job.run("sweep", &plan).succeed();
+            assert_eq!(said(&ended), 1, "{plan}: {}", ended.stderr);
+            let directory = format!("scratch = {}", job.scratch().display());
+            assert!(ended.stderr.contains(&directory), "{}", ended.stderr);
+            assert!(ended.stderr.contains("No such file"), "{}", ended.stderr);
+            // It may have lost a state between two looks, too.
+            assert!(ended.stderr.lines().count() <= 3, "{plan}: {}", ended.stderr);
+        }
+    }
+}
+
+/// States that have left memory go with the directory. Those that can be computed again are; if state 0
+/// is among them, the run says why it cannot go on, and the next call does.
+#[test]
+fn states_that_are_lost_are_computed_again() {
+    let job = Job::new(&format!("{ASYNC}host_cache_size = 256K\n"));
+    let plan = "bytes=100000 slots=5 distance=0 adjoint=5 verify=1 gone=130 scratch=DIR/scratch";
+    let words = "No_such_file|cannot_be_computed_again";
+    job.run("sweep", &format!("{plan} again=1 expect={words}")).succeed();
+    // One state alone, in the first sweep and after it.
+    for gone in [70, 120, 180, 240] {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        let plan = format!("verify=1 gone={gone} scratch=DIR/scratch/sweep-0-2.dat");
+        let ended = job.run("sweep", &plan).succeed();
+        let lost = ended.stderr.matches("is lost").count();
+        assert!(lost == 1 || lost == 0 && gone > 200, "{gone}: {}", ended.stderr);
+        assert_eq!(names(&job.scratch()), [""; 0]);
+    }
+}
+
+/// Memory that does not hold as many states as there are slots, while no file takes any: the run goes on
+/// with fewer. Where it has no memory for them at all, it fails with the cause, and goes on later.
+#[test]
+fn files_that_cannot_be_written() {
+    for full in [1, 60, 99, 103, 140, 200] {
+        let plan = format!("bytes=100000 slots=8 adjoint=5 verify=1 full={full}");
+        for more in ["", "persistent = DIR/persistent\n"] {
+            let job = Job::new(&format!("{ASYNC}host_cache_size = 400K\n{more}"));
+            let ended = job.run("sweep", &plan).succeed();
+            assert!(said(&ended) <= 1, "{plan}: {}", ended.stderr);
+            assert!(ended.stderr.matches("the run goes on with").count() <= 2, "{}", ended.stderr);
+            println!("{plan}: {} steps", ended.figure("computed"));
+        }
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        let ended = job.run("sweep", &plan).end();
+        if !ended.status.success() {
+            assert!(ended.stdout.contains("File too large"), "{plan}: {}", ended.stdout);
+        }
+        job.run("sweep", "bytes=100000 slots=8 adjoint=5 verify=1").succeed();
+    }
+    // Nothing but memory, and too little of it.
+    let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 256K\n");
+    let ended = job.run("sweep", "bytes=100000 slots=8").succeed();
+    assert!(ended.stderr.contains("instead of 8"), "{}", ended.stderr);
+}
+
+/// A checkpoint of the application's own that cannot be written is the application's to hear of. Catches
+/// a run that takes the failure for one of its own.
+#[test]
+fn failures_of_the_application_are_its_own() {
+    for own in [50, 120, 200] {
+        let job = Job::new(ASYNC);
+        let plan = format!("steps=150 full=45 own={own}");
+        job.run("sweep", &plan).succeed();
+    }
+}
+
 /// Forward steps that are not the same each time. Catches a comparison with the wrong state, and one
 /// that comes too late: the first state that differs is named.
 #[test]

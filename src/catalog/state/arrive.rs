@@ -81,7 +81,7 @@ impl State {
             if let MoveEnd::Failed(error) | MoveEnd::Stranded(error) = end {
                 lost = true;
                 if live {
-                    self.failures.push_back(error);
+                    self.has_failed(id, None, error);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lists::readable_from;
 use super::Starved;
 use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State};
-use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
+use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life, MemoryCopy, Part, Stage, PARTS};
 use crate::error::Result;
 use crate::tier::space::Extent;
 
@@ -46,13 +46,13 @@ impl State {
                     let extents = std::mem::take(&mut part.host).extents;
                     entry.flush_failed = true;
                     self.host.release(&extents);
-                    self.failures.push_back(error);
+                    self.has_failed(id, None, error);
                 }
                 MoveEnd::Stranded(error) => {
                     part.host = MemoryCopy::default();
                     entry.flush_failed = true;
                     entry.stranded = true;
-                    self.failures.push_back(error);
+                    self.has_failed(id, None, error);
                 }
             }
         }
@@ -186,7 +186,7 @@ impl State {
                     // The copy in scratch is the only one: it is not cleaned up after all.
                     entry.doomed = false;
                     if entry.life == Life::Live {
-                        self.failures.push_back(error);
+                        self.has_failed(id, Some(FileTier::Persistent), error);
                     }
                 }
             }

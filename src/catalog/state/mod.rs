@@ -20,6 +20,7 @@ mod replaced;
 mod requests;
 mod restore;
 mod room;
+mod setback;
 mod up;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -35,6 +36,7 @@ use crate::trace::Recorder;
 pub use clearing::{Cleared, Short, Writer};
 pub use refuge::is_of_the_file_system;
 pub use requests::*;
+pub use setback::Setback;
 
 /// Who may wait for room in the host buffer.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +109,14 @@ pub struct State {
     patient: bool,
     /// That was so before.
     waited_for_others: bool,
-    failures: VecDeque<Error>,
+    /// Failures that nobody has heard of, oldest first; those of something managed with its number.
+    failures: VecDeque<(Option<Id>, Error)>,
+    /// The last failure on the way of a checkpoint to its files.
+    last_failure: Option<Error>,
+    /// Somebody hears of the failures of checkpoints that are managed.
+    manages: bool,
+    /// The oldest of these that was not heard of.
+    setback: Option<Setback>,
     counts: Counts,
     trace: Recorder,
     /// What is not in files yet, for whoever goes on should this process be killed.
@@ -160,6 +169,9 @@ impl State {
             patient: true,
             waited_for_others: false,
             failures: VecDeque::new(),
+            last_failure: None,
+            manages: false,
+            setback: None,
             counts: Counts::default(),
             trace: Recorder::off(),
             ledger: None,
@@ -234,14 +246,19 @@ impl State {
 
     /// Has a failure reported as a background one.
     pub fn report(&mut self, failure: Error) {
-        self.failures.push_back(failure);
+        self.failures.push_back((None, failure));
     }
 
     /// Takes the background failures that have not been reported, as one: the oldest, and how many
-    /// more there are.
+    /// more there are. Without those of something managed that its manager does not need any more.
     pub fn take_failure(&mut self) -> Option<Error> {
-        let oldest = self.failures.pop_front()?;
-        let more = std::mem::take(&mut self.failures).len();
+        let mut failures = std::mem::take(&mut self.failures);
+        failures.retain(|(id, _)| {
+            let is_live = |id: &Id| self.entries.get(id).is_some_and(|e| e.life == Life::Live);
+            id.as_ref().is_none_or(is_live)
+        });
+        let (_, oldest) = failures.pop_front()?;
+        let more = failures.len();
         Some(match more {
             0 => oldest,
             more => Error::new(oldest.kind(), format!("{oldest} (and {more} more)")),
@@ -249,10 +266,12 @@ impl State {
     }
 
     /// What could not be brought to the files that it is to be in, as an error that names the oldest
-    /// such checkpoint. It stays so until it is tried again, replaced or removed.
+    /// such checkpoint. It stays so until it is tried again, replaced or removed. Without what somebody
+    /// who manages it hears of.
     pub fn unwritten(&self) -> Option<Error> {
         let failed = self.failed.iter().filter_map(|id| self.entries.get(id));
-        let mut failed = failed.filter(|entry| !entry.passing);
+        let heard_of = |entry: &Entry| self.manages && entry.is_managed();
+        let mut failed = failed.filter(|entry| !entry.passing && !heard_of(entry));
         let oldest = failed.next()?;
         let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
         let more = match failed.count() {

@@ -63,12 +63,14 @@ impl State {
             Tier::Device => ("device cache", "gpu_cache_size"),
             Tier::Host => ("host buffer", "host_cache_size"),
         };
-        let why = if self.anything_failed() {
-            "what it holds could not be moved on (see the failure reported before)"
+        let cause = self.last_failure.as_ref().filter(|_| self.anything_failed());
+        let why = if let Some(cause) = cause {
+            format!("what it holds could not be moved on: {cause}")
         } else if self.shape.ephemeral && !self.shape.scratch {
             "nothing in it has been consumed yet, and an ephemeral job without scratch writes no files"
+                .to_owned()
         } else {
-            "nothing in it can move on"
+            "nothing in it can move on".to_owned()
         };
         Error::new(
             Kind::NoRoom,

@@ -62,6 +62,16 @@ impl Agreement {
         }
     }
 
+    /// Begins gatherings of what it does not take until there are so many.
+    pub(super) fn gather_up_to(&mut self, engine: &Shared, most: u64) {
+        while let Some(aggregation) =
+            self.aggregation.as_mut().filter(|aggregation| aggregation.calls.count() < most)
+        {
+            aggregation.owed = Some(0);
+            self.taken(engine, None);
+        }
+    }
+
     /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
     pub fn taken_alone(&mut self, engine: &Shared, id: Id) {
         self.open = None;

@@ -45,12 +45,7 @@ impl Agreement {
             let values = self.rounds.begin_last(fate(engine));
             self.post(engine, &values);
         }
-        while self.standing().gathered < most.gathered {
-            if let Some(aggregation) = &mut self.aggregation {
-                aggregation.owed = Some(0);
-            }
-            self.taken(engine, None);
-        }
+        self.gather_up_to(engine, most.gathered);
         // Only now is it certain that results come.
         let whole = farewell.least([i64::from(self.is_whole())]);
         match whole {

@@ -32,6 +32,8 @@ enum Step {
     Refuse(usize),
     /// It is given up, or could not be taken.
     GiveUp(usize),
+    /// It never comes to it, as it does not to what others have begun since.
+    Even(usize),
     /// The oldest that is not written is.
     Write(usize),
     /// The parities of the oldest version that has none are made, if all have written it; or
@@ -45,9 +47,10 @@ enum Step {
 const PROCESSES: usize = 3;
 
 fn step() -> impl Strategy<Value = Step> {
-    (0..PROCESSES, 0..34u8).prop_map(|(process, what)| match what {
+    (0..PROCESSES, 0..35u8).prop_map(|(process, what)| match what {
         0 => Step::Refuse(process),
         1 => Step::GiveUp(process),
+        34 => Step::Even(process),
         20..28 => Step::Protect(process, what > 20),
         28..34 => Step::Tell(process),
         2..8 => Step::Take(process),
@@ -114,6 +117,15 @@ proptest! {
                     }
                     let taken = matches!(step, Step::Take(_));
                     ids.push((id, if taken { Fate::Open } else { Fate::Missing }));
+                }
+                Step::Even(p) => {
+                    let most = processes.iter().map(|process| process.passed.len()).max();
+                    let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
+                    while passed.len() < most.unwrap() {
+                        passed.push(rounds.begin_void(fate_by(ids, files, parities)));
+                        let version = FIRST + ids.len();
+                        ids.push((version as Id * 10 + p as Id, Fate::Missing));
+                    }
                 }
                 Step::Write(p) => {
                     let Process { ids, files, .. } = &mut processes[p];
