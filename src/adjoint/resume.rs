@@ -27,9 +27,9 @@ use std::rc::Rc;
 use super::convex::{Convex, Cost};
 use super::schedule::{Plan, Schedule, Stored};
 
-/// How many choices are looked at for each state that is left, beside [`FEW`]. Up to some hundreds of states
+/// How many choices are looked at for each state that is left, beside [`FEW`]. Up to some thousands of states
 /// no search comes to that.
-const LOOKS: usize = 64;
+const LOOKS: usize = 2048;
 /// So many are looked at in any case.
 const FEW: usize = 16_384;
 

@@ -168,6 +168,47 @@ fn the_breakdown_of_the_paper() {
     assert_eq!(player.play(&mut schedule).advances, 119);
 }
 
+/// After a crash anywhere, in the first sweep and behind it, of schedules with and without a distance.
+/// Catches a search that looks at each state with each number of those that are kept: that is more than
+/// a million times with 2,400 slots.
+#[test]
+fn looks_grow_with_the_slots_and_not_with_their_square() {
+    for (slots, resilience) in [(300, u64::MAX), (300, 500), (2400, u64::MAX), (2400, 60)] {
+        let plan = Plan { resilience, ..plan(100_000, slots) };
+        let mut schedule = Schedule::new(plan);
+        let mut ends = vec![slots / 8, slots / 2, slots - 3];
+        while schedule.fine() > 0 {
+            schedule.next_action();
+            let (stored, fine) = (schedule.stored(), schedule.fine());
+            let first = fine == plan.steps && ends.contains(&(stored.len() as u64));
+            let reverse = fine < plan.steps && fine.is_multiple_of(9973);
+            if !first && !reverse || stored.is_empty() {
+                continue;
+            }
+            ends.retain(|end| reverse || *end != stored.len() as u64);
+            let (kept, looks) = best_chain(&plan, stored, fine);
+            let most = if resilience == 60 { 4 } else { LOOKS + 1 } * stored.len() + FEW + 2400;
+            assert!(looks <= most, "{slots} slots, {} states: {looks} looks", stored.len());
+            // The search has come to its end: the way is the shortest.
+            assert!(looks < FEW + LOOKS * stored.len(), "{looks} looks");
+            // Whatever is left out, nothing is worse than to keep all.
+            if first && resilience == u64::MAX {
+                let states = stored.to_vec();
+                let survivors = Survivors { states, adjoint: None, at_start: false };
+                let mut resumed = resume(plan, &survivors).unwrap();
+                let mut left = schedule.clone();
+                let before = left.done().advances;
+                while left.next_action() != Action::Terminate {}
+                while resumed.next_action() != Action::Terminate {}
+                let again = u128::from(schedule.at.unwrap() - stored[stored.len() - 1].state);
+                assert!(resumed.done().advances <= left.done().advances - before + again);
+            }
+            assert!(!kept.is_empty());
+        }
+        assert!(ends.is_empty());
+    }
+}
+
 /// With as many slots as large computations have, at no more steps than are left without the crash.
 /// Catches choices that are looked at without end: a million and more would be.
 #[test]

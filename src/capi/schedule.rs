@@ -124,8 +124,8 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
     })
 }
 
-/// Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With
-/// thousands of them, where that would take long to find, at no more than keeping all of them takes.)
+/// Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With more
+/// than 4,000 of them, where that can take long to find, at no more than keeping all of them takes.)
 /// In place of the first action. If state 0 is not among them, the application must have it, as at
 /// its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
 /// kept, which need not be the least number of steps. A schedule whose end is not known goes on with
