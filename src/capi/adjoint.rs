@@ -105,9 +105,10 @@ const NO_SIZE: usize = 4096;
 /// @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
 ///         called, everything that was computed is in its files, and the same call goes on from there;
 ///         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback
-///         failed, a state was not the same again (VELOC_Last_error names the step), or the store failed so
-///         that there is no way on: that states do not come into their files is said in a warning, and
-///         the run goes on as long as memory has them; the store has what it had. What fails on one process ends the run on all, with the number of
+///         failed, a state was not the same again (VELOC_Last_error names the step), or the store
+///         failed so that there is no way on: that states do not come into their files is said in a
+///         warning, and the run goes on as long as memory has them; the store has what it had. What
+///         fails on one process ends the run on all, with the number of
 ///         that process; if a callback of its own has failed, or it cannot restore a state, and the others
 ///         wait for it in their callbacks, it gets its error after 10 s or some steps, and should end the
 ///         job (MPI_Abort)
