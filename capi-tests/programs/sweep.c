@@ -4,6 +4,7 @@
  *   steps, slots, distance, adjoint, rule, tag, verify   as in VELOC_Adjoint
  *   mtbf, write, turn   as well, without a fraction
  *   bytes=N    the state has so many more, which follow from its number
+ *   second=1   it has a second region, of 9 bytes
  *   device=1   the state is in device memory
  *   hash=1     the state is hashed by the application
  *   limit=T    the time limit, in milliseconds
@@ -37,13 +38,14 @@
 enum { MOST = 100000 };
 
 static struct {
-    long steps, bytes, stop, fail, drift, drifted, misuse, gone, full, own;
+    long steps, bytes, second, stop, fail, drift, drifted, misuse, gone, full, own;
     const char *scratch;
     int device;
 } options;
 
 static VELOC_Adjoint what;
 static unsigned char *memory; /* the state on the host: its number, its value, and content */
+static char second[9];
 static CUdeviceptr on_device;
 static uint64_t adjoint_value;
 static long computed, drifts, began = -1;
@@ -183,6 +185,8 @@ static int protect(void *user)
     void *state = options.device ? (void *)(uintptr_t)on_device : memory;
     CHECK(user == &options);
     OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 5, state, size(), 1));
+    if (options.second)
+        OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 6, second, sizeof second, 1));
     OK(VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 5, &adjoint_value, 1, 8));
     return VELOC_SUCCESS;
 }
@@ -327,6 +331,7 @@ int main(int argc, char **argv)
     CHECK(argc > 1);
     options.steps = number(argc, argv, "steps", 100);
     options.bytes = number(argc, argv, "bytes", 0);
+    options.second = number(argc, argv, "second", 0);
     options.device = number(argc, argv, "device", 0) != 0;
     options.stop = number(argc, argv, "stop", -1);
     options.fail = number(argc, argv, "fail", -1);

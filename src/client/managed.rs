@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
-use crate::catalog::entry::{FileTier, Part, MANAGED};
+use crate::catalog::entry::{FileTier, Part, Region, MANAGED};
 use crate::catalog::state::{Setback, State};
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
@@ -176,7 +176,8 @@ impl Client {
     /// Reads the manager's region of a version, and nothing else.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] if it has none. Others if there is no good copy.
+    /// [`Kind::Invalid`] if it has none, or if its other regions are not those that are protected for the
+    /// name, with the same sizes. Others if there is no good copy.
     pub fn read_managed(&mut self, name: &str, version: i32) -> Result<()> {
         self.open_own(name, version)?;
         let read = match &self.phase {
@@ -185,10 +186,36 @@ impl Client {
                     "checkpoint \"{name}\" version {version} is one of the application's own"
                 )))
             }
+            Phase::Restart { restoring } => self
+                .check_regions(name, &restoring.regions)
+                .map_err(|error| error.within(format!("checkpoint \"{name}\" version {version}")))
+                .and_then(|()| self.recover(&Selection::Some(vec![MANAGED]))),
             _ => self.recover(&Selection::Some(vec![MANAGED])),
         };
         let ended = self.restart_end(false);
         read.and(ended)
+    }
+
+    /// Whether a checkpoint has the memory that is protected for a name, no less and no more.
+    fn check_regions(&self, name: &str, stored: &[Region]) -> Result<()> {
+        let protected = self.regions.of(name);
+        let size = |id: i32| stored.iter().find(|region| region.id == id).map(|region| region.size);
+        for (id, region) in protected.select(&Selection::All)? {
+            let Protected::Memory(memory) = region else { continue };
+            let has = match size(id) {
+                Some(size) if size == memory.len => continue,
+                Some(size) => format!("{size} bytes of region {id}, and"),
+                None => format!("no region {id}, of which"),
+            };
+            return Err(Error::invalid(format!("it has {has} {} are protected", memory.len)));
+        }
+        let lacks = |region: &&Region| region.id != MANAGED && protected.get(region.id).is_none();
+        match stored.iter().find(lacks) {
+            None => Ok(()),
+            Some(Region { id, size, .. }) => Err(Error::invalid(format!(
+                "it has {size} bytes of region {id}, for which no memory is protected"
+            ))),
+        }
     }
 
     /// Restores a version. `next` is the place at which it will be read again.
@@ -245,6 +272,11 @@ impl Client {
     /// Removes a version's file from a tier, unless it is in use. Whether it is gone.
     pub fn retire(&self, name: &str, version: i32, tier: FileTier) -> Result<bool> {
         self.engine.retire(tier, name, version)
+    }
+
+    /// Removes a version from memory and files.
+    pub fn remove(&self, name: &str, version: i32) -> Result<()> {
+        self.engine.remove_everywhere(name, &BTreeSet::from([version]))
     }
 
     /// Removes all versions of a name from memory and files. What is being written is waited for.

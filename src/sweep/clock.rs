@@ -59,6 +59,11 @@ impl<'a> Clock<'a> {
         Some(Look { stop, interval: paced(self.interval, took) })
     }
 
+    /// The run cannot stop as it was asked to: it is not asked any more.
+    pub fn decline(&self) {
+        self.asked.store(false, Ordering::Relaxed);
+    }
+
     /// Looks again after so many steps; `None`: after as many as before.
     pub fn set(&mut self, interval: Option<u64>) {
         self.interval = interval.unwrap_or(self.interval);

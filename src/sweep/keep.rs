@@ -22,15 +22,19 @@ impl<R: Reach> Sweep<'_, R> {
             ));
         }
         match (self.hash_of_adjoint()?, stored.hash) {
-            (Some(hash), Some(stored)) if hash != stored => Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
-                     \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
-                     it was damaged there",
-                    self.fine
-                ),
-            )),
+            (Some(hash), Some(stored)) if hash != stored => {
+                // Or the next run would come to it again.
+                self.reach.with(|client| client.remove(&name, version))?;
+                Err(Error::new(
+                    Kind::Corrupt,
+                    format!(
+                        "the adjoint at state {} has the hash {hash:#018x} after it was restored from \
+                         \"{name}\" version {version}, and had {stored:#018x} when it was stored: \
+                         it was damaged there, and is removed; the same call goes on without it",
+                        self.fine
+                    ),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -54,6 +58,9 @@ impl<R: Reach> Sweep<'_, R> {
         }
         match self.take(state, version) {
             Ok(()) => {}
+            Err(error) if self.meetings.is_none() && state == 0 => {
+                self.store_the_first(version, error)?;
+            }
             Err(error) if self.meetings.is_none() => self.go_on_without(state, error)?,
             refused => {
                 self.set_aside(state, slot);
@@ -149,15 +156,19 @@ impl<R: Reach> Sweep<'_, R> {
                 ),
             ));
         }
-        match (self.hash()?, stored.hash) {
-            (Some(hash), Some(stored)) if hash != stored => self.bear(Err(Error::new(
-                Kind::Corrupt,
-                format!(
-                    "state {state} has the hash {hash:#018x} after it was restored from slot {version}, \
-                     and had {stored:#018x} when it was stored: it was damaged there"
-                ),
-            )))?,
-            (hash, _) => self.compare(state, hash)?,
+        let hash = self.hash()?;
+        match self.damage(state, version, hash, stored.hash) {
+            None => self.compare(state, hash)?,
+            Some(damage) if self.meetings.is_none() => {
+                self.reach.with(|client| client.remove(&self.settings.name, version as i32))?;
+                self.compute_again(state, version, damage)?;
+                return Ok(false);
+            }
+            Some(damage) => {
+                self.damaged.insert(version as i32);
+                let text = "it is removed, and the same call goes on without it";
+                self.bear(Err(damage.followed_by(text)))?;
+            }
         }
         self.at = Some(state);
         Ok(false)
@@ -181,6 +192,8 @@ impl<R: Reach> Sweep<'_, R> {
     /// Stores what the next run needs to go on from here, and waits until it is in its files.
     pub(super) fn stop(&mut self) -> Result<()> {
         if !self.lasting {
+            // Who makes the call again does not ask again by that.
+            self.clock.decline();
             return Err(Error::invalid(
                 "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
             ));

@@ -55,6 +55,13 @@ impl Replay {
         (state / self.stride + 1) * self.stride
     }
 
+    /// The hash of a state, if it is known.
+    pub fn known(&self, state: u64) -> Option<u64> {
+        let is_looked_at = state.is_multiple_of(self.stride);
+        let hash = self.hashes.get((state / self.stride) as usize).filter(|_| is_looked_at)?;
+        Some(*hash).filter(|hash| *hash != 0)
+    }
+
     /// The application has this state, with this hash.
     ///
     /// # Errors
@@ -97,6 +104,7 @@ mod tests {
             assert_eq!(replay.next_after(state), state + 1);
             replay.meet(state, state + 7).unwrap();
         }
+        assert_eq!((replay.known(44), Replay::new(9).known(4)), (Some(51), None));
         replay.meet(44, 51).unwrap();
         let error = replay.meet(45, 51).unwrap_err().to_string();
         assert!(error.contains("state 45 ") && error.contains("34;"), "{error}");

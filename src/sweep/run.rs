@@ -96,6 +96,8 @@ pub(super) struct Sweep<'a, R> {
     pub(super) slots: BTreeMap<u64, u64>,
     /// The versions of the schedule's slots.
     pub(super) numbers: Slots,
+    /// Versions that were found to be damaged, and go when the run has ended.
+    pub(super) damaged: BTreeSet<i32>,
     /// What has kept it from storing.
     pub(super) setbacks: Setbacks,
     /// The version of the adjoint that it goes on from.
@@ -142,6 +144,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
             numbers: Slots::Own(of.slots),
+            damaged: BTreeSet::new(),
             setbacks: Setbacks::default(),
             run: common.run,
             goes_on_from: common.adjoint.filter(|_| common.resumes).map(|(version, _)| version),
@@ -172,6 +175,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
             }
             Ok(outcome)
         });
+        self.remove_damaged();
         // Others have been told of this one's own failure, and so it may hear of it from them.
         let ended = match self.failure.take() {
             Some(failure) => Err(failure),

@@ -191,6 +191,29 @@ impl<R: Reach> Sweep<'_, R> {
         self.go_on_from(&needed).map_err(|_| self.caused(error))
     }
 
+    /// Stores state 0 after all, which there was no room for because of `error`. Nothing is of use without
+    /// it: what an earlier run has left in memory alone gives way; alone.
+    ///
+    /// # Errors
+    /// `error`, if there is no room all the same.
+    pub(super) fn store_the_first(&mut self, version: u64, error: Error) -> Result<()> {
+        self.hear_setbacks()?;
+        if !is_of_the_store(&error) {
+            return Err(error);
+        }
+        let name = &self.settings.name;
+        let there = self.reach.with(|client| {
+            client.withdraw_unwritten(name, |_| true);
+            client.versions(name)
+        })?;
+        self.slots.retain(|version, _| there.contains(&(*version as i32)));
+        self.try_to_take(0, version).map_err(|_| self.caused(error))?;
+        self.slots.insert(version, 0);
+        log::info!("\"{}\": state 0 takes the room of states that were left", self.settings.name);
+        let needed = self.needed();
+        self.go_on_from(&needed)
+    }
+
     /// Goes on without a state that the store had in a version, and does not give back because of `error`;
     /// alone.
     ///

@@ -112,6 +112,9 @@ pub(super) fn begin(
             replay.is_stored_to(adjoint.or(highest).unwrap_or(0));
         }
     } else {
+        if let Some(why) = survey::why_anew(&reports) {
+            log::warn!("\"{}\": the run begins anew: {why}", settings.name);
+        }
         // What one has and others do not is of no use. Nobody stores before all have removed theirs.
         let removed = reach.with(|client| {
             client.remove_all(&settings.name)?;

@@ -157,6 +157,18 @@ fn admit(
     Ok(())
 }
 
+/// Why there is nothing to go on from although some process has something.
+pub fn why_anew(reports: &[Report]) -> Option<String> {
+    let found = reports.iter().filter_map(|report| report.found.as_ref().ok());
+    let has_nothing: Vec<bool> =
+        found.map(|found| found.states.is_empty() && found.adjoints.is_empty()).collect();
+    match (has_nothing.iter().position(|nothing| *nothing), has_nothing.contains(&false)) {
+        (_, false) => None,
+        (Some(rank), true) => Some(format!("process {rank} has nothing of it, and others have")),
+        (None, true) => Some("no state and no adjoint is there on all processes".into()),
+    }
+}
+
 /// What all processes have of what each of them has.
 ///
 /// # Errors
@@ -247,6 +259,11 @@ mod tests {
         let none = common(&[report(one), report(Found::default())]).unwrap();
         assert_eq!((none.run, none.resumes, none.next_version, none.next_hashes), (9, false, 0, 0));
         assert!(none.survivors.states.is_empty() && none.adjoint.is_none());
+        let nothing = || report(Found::default());
+        let one = || report(found(&[(0, 0)], &[]));
+        assert_eq!(why_anew(&[nothing(), nothing()]), None);
+        assert!(why_anew(&[one(), nothing()]).unwrap().starts_with("process 1 has nothing"));
+        assert!(why_anew(&[one(), report(found(&[(7, 1)], &[]))]).unwrap().starts_with("no state"));
     }
 
     #[test]

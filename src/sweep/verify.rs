@@ -3,7 +3,7 @@
 use super::run::Sweep;
 use super::start::hash_of;
 use super::Reach;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 
 impl<R: Reach> Sweep<'_, R> {
     /// Compares the state that the application has with what it was the first time. Its hash.
@@ -18,6 +18,42 @@ impl<R: Reach> Sweep<'_, R> {
         match self.replay.is_some() && self.failure.is_none() {
             true => hash_of(self.settings, self.problem, self.reach).map(Some),
             false => Ok(None),
+        }
+    }
+
+    /// What is wrong with a state that was restored from a version, if its hash says so: it is another than
+    /// when it was stored or, if it was stored without one, than when it was computed.
+    pub(super) fn damage(
+        &self,
+        state: u64,
+        version: u64,
+        hash: Option<u64>,
+        stored: Option<u64>,
+    ) -> Option<Error> {
+        let hash = hash?;
+        let (before, when) = match stored {
+            Some(stored) => (stored, "stored"),
+            None => (self.replay.as_ref()?.known(state)?, "computed"),
+        };
+        (before != hash).then(|| {
+            Error::new(
+                Kind::Corrupt,
+                format!(
+                    "state {state} has the hash {hash:#018x} after it was restored from slot \
+                     {version}, and had {before:#018x} when it was {when}: it was damaged there"
+                ),
+            )
+        })
+    }
+
+    /// Removes what was found to be damaged: a later run would come to it again.
+    pub(super) fn remove_damaged(&mut self) {
+        let (name, damaged) = (&self.settings.name, std::mem::take(&mut self.damaged));
+        let removed = self.reach.with(|client| {
+            damaged.into_iter().try_for_each(|version| client.remove(name, version))
+        });
+        if let Err(error) = removed {
+            log::warn!("a damaged state remains: {error}");
         }
     }
 
