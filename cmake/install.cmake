@@ -44,11 +44,12 @@ install(DIRECTORY fortran/ DESTINATION "${data}/fortran")
 
 install(FILES LICENSE-APACHE LICENSE-MIT THIRD-PARTY-NOTICES
     DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-# What users read. What it links to and only the sources have stands there without the link.
+# What users read. What it links to and only the sources have stands there without the link, and with
+# where it is.
 foreach(document guide.md configuration.md from-veloc.md bench.md model.md)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "docs/${document}")
     file(READ "docs/${document}" text)
-    string(REGEX REPLACE "\\[([^]]*)\\]\\((\\.\\./|results/)[^)]*\\)" "\\1" text "${text}")
+    string(REGEX REPLACE "\\[([^]]*)\\]\\((\\.\\./|results/)[^)]*\\)" "\\1 of the sources" text "${text}")
     file(WRITE "${PROJECT_BINARY_DIR}/docs/${document}" "${text}")
     install(FILES "${PROJECT_BINARY_DIR}/docs/${document}" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endforeach()

@@ -921,7 +921,8 @@ int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
  * In place of the first action. If state 0 is not among them, the application must have it, as at
  * its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
  * kept, which need not be the least number of steps. A schedule whose end is not known goes on with
- * its pass; once it was known, a schedule for so many steps is resumed.
+ * its pass; once it was known, a schedule for so many steps is resumed. States in slots that the
+ * schedule does not have count as lost.
  *
  * @param schedule  a schedule with the settings that the one before the crash had
  * @param states    for each slot the state that was stored there last, needed or not; -1: none that
@@ -1172,7 +1173,8 @@ int64_t VELOC_Maxrange(int64_t ss, int64_t tt);
  *
  * @param steps  steps
  * @param snaps  slots
- * @return the number; -1 if an argument is not positive
+ * @return the number; -1 if an argument is not positive or above 2^48, or if the number does not
+ *         fit
  *
  * Source: numforw of revolve.
  */
@@ -1183,7 +1185,7 @@ int64_t VELOC_Numforw(int64_t steps, int64_t snaps);
  *
  * @param steps  steps
  * @param snaps  slots
- * @return the quotient; -1 if an argument is not positive
+ * @return the quotient; -1 where VELOC_Numforw gives -1
  *
  * Source: expense of revolve.
  */

@@ -86,7 +86,9 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 /// Begins to replay the last run of a part that is logged, which is one that was not replayed, or the
 /// last one of all with `VELOC_PART_KEEP`: until `VELOC_Part_replay_end`, calls of MPI send nothing, and
 /// give what they gave then. They have to be the same calls in the same order, with the same
-/// communicators, peers, tags and counts.
+/// communicators, peers, tags and counts. What a request receives belongs to the call that completes it:
+/// if that was behind the end of the part, the replay gives the request nothing, and a wait for it
+/// behind the replay succeeds at once.
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
@@ -137,7 +139,8 @@ pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
 
 /// Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
 ///
-/// @return a text, valid until the next failure; empty if there was none
+/// @return a text, valid until the thread's next failure; empty if there was none. Ask in a statement of
+/// its own: beside another call on parts in one list of arguments, C may evaluate this one first.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_error() -> *const c_char {
     refuse::last()

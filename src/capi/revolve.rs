@@ -116,7 +116,8 @@ pub extern "C" fn VELOC_Maxrange(ss: i64, tt: i64) -> i64 {
 ///
 /// @param steps  steps
 /// @param snaps  slots
-/// @return the number; -1 if an argument is not positive
+/// @return the number; -1 if an argument is not positive or above 2^48, or if the number does not
+///         fit
 ///
 /// Source: numforw of revolve.
 #[no_mangle]
@@ -128,7 +129,7 @@ pub extern "C" fn VELOC_Numforw(steps: i64, snaps: i64) -> i64 {
 ///
 /// @param steps  steps
 /// @param snaps  slots
-/// @return the quotient; -1 if an argument is not positive
+/// @return the quotient; -1 where VELOC_Numforw gives -1
 ///
 /// Source: expense of revolve.
 #[no_mangle]

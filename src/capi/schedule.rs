@@ -129,7 +129,8 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
 /// In place of the first action. If state 0 is not among them, the application must have it, as at
 /// its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
 /// kept, which need not be the least number of steps. A schedule whose end is not known goes on with
-/// its pass; once it was known, a schedule for so many steps is resumed.
+/// its pass; once it was known, a schedule for so many steps is resumed. States in slots that the
+/// schedule does not have count as lost.
 ///
 /// @param schedule  a schedule with the settings that the one before the crash had
 /// @param states    for each slot the state that was stored there last, needed or not; -1: none that

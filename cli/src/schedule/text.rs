@@ -51,8 +51,16 @@ pub fn show(problem: &Problem, report: &Report) -> String {
     if let Some(crash) = &figures.crash {
         row("crash with the adjoint at state", crash.crash_after.to_string());
         row("restart with the adjoint at state", crash.restart_from.to_string());
-        row("steps that are not recorded from there", crash.restart_advances.to_string());
-        row("the same without the crash", crash.undisturbed_advances.to_string());
+        // The adjoint that was stored last is behind the one that was there: two states to count from.
+        let (restart, crashed) = (crash.restart_from, crash.crash_after);
+        row(
+            &format!("steps not recorded from state {restart}, restarted"),
+            crash.restart_advances.to_string(),
+        );
+        row(
+            &format!("steps not recorded from state {crashed}, without the crash"),
+            crash.undisturbed_advances.to_string(),
+        );
     }
     if let Some(estimate) = &report.estimate {
         estimated(estimate, &mut row);

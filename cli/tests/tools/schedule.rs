@@ -17,6 +17,16 @@ fn the_example_of_the_paper() {
     assert_eq!(found["restart_advances"], json!(119));
     assert_eq!(found["forward_evals"], json!(found["advances"].as_u64().unwrap() + 100));
 
+    let text = job.veloc(&format!("{asked} --crash-after 57")).success();
+    // Each number with the state that it counts from.
+    for (from, advances) in [
+        ("state 64, restarted", &found["restart_advances"]),
+        ("state 57, without the crash", &found["undisturbed_advances"]),
+    ] {
+        let line = text.lines().find(|line| line.contains(from));
+        let number = line.and_then(|line| line.split_whitespace().last());
+        assert_eq!(number, Some(advances.to_string().as_str()), "{from}: {text}");
+    }
     let text = job.veloc(&format!("{asked} --crash-after 64")).success();
     assert!(text.contains("at the crash: 0 30 60 64 65"), "{text}");
     let text = job.veloc(&format!("{asked} --out plan")).success();
