@@ -3,7 +3,8 @@
 //! name that no application can have ([`names::LOG`]), in files that are removed as temporary ones are,
 //! has neither checksum, parities nor a copy in persistent, is nothing to an heir, and no limit of
 //! versions applies to it. It never has more than half of the host buffer while files do not take it, so
-//! that checkpoints find room whatever becomes of it. Whoever gives it waits for room, so that is a thread of the giver's own.
+//! that checkpoints find room whatever becomes of it. Whoever gives it waits for room, so that is a
+//! thread of the giver's own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
