@@ -20,7 +20,7 @@ fn what_nobody_has_written_replaces_nothing() {
         let job = Job::new(configuration);
         job.run("script", "ignore=x:1:DIR/own newest=x:-1 wait").succeed();
         assert!(names(&job.scratch()).is_empty(), "{:?}", names(&job.scratch()));
-        job.run("script", "route=x:1:DIR/own ignore=x:2:DIR/own newest=x:1").succeed();
+        job.run("script", "route=x:1:DIR/own wait ignore=x:2:DIR/own newest=x:1").succeed();
     }
 }
 
