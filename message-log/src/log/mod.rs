@@ -108,6 +108,7 @@ impl Log {
     ///
     /// # Errors
     /// There is no memory. The event has its number all the same, and is missing.
+    #[inline(always)]
     pub fn push(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> Result<(), NoMemory> {
         let number = self.next;
         self.next += 1;
@@ -257,12 +258,11 @@ impl Log {
 
     /// Drops events that nobody needs at both ends of the sequence.
     pub fn trim(&mut self) {
-        let dead = |event: Option<&Event>| event.is_some_and(|event| event.owners == 0);
-        while dead(self.events.back()) {
-            self.events.pop_back();
-        }
-        while dead(self.events.front()) {
-            self.events.pop_front();
-        }
+        let is_dead = |event: &&Event| event.owners == 0;
+        let last = self.events.iter().rev().take_while(is_dead).count();
+        // Where they are: taken out one by one, each would be copied first.
+        self.events.truncate(self.events.len() - last);
+        let first = self.events.iter().take_while(is_dead).count();
+        self.events.drain(..first);
     }
 }

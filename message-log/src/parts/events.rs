@@ -9,6 +9,7 @@ impl Parts {
     ///
     /// # Errors
     /// There is no memory: the parts that need it must not be replayed.
+    #[inline(always)]
     pub fn record(&mut self, shape: Shape, outcome: Outcome) -> Result<(), NoMemory> {
         if self.can_repeat && self.log.repeat(&shape, &outcome) {
             return Ok(());

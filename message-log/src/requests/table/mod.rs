@@ -30,6 +30,10 @@ struct Entry {
     slot: Slot,
 }
 
+fn no_request() -> Request {
+    Request::new(Shape::new(Call("")), Target::Nothing, false)
+}
+
 /// Where a plain request stands, until another one is added or removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Place(usize);
@@ -71,10 +75,17 @@ impl Requests {
     pub fn reserve(&mut self) -> Result<(), NoMemory> {
         self.room_for_one()?;
         if self.spare.is_none() {
-            let nothing = Request::new(Shape::new(Call("")), Target::Nothing, false);
-            self.spare = Some(memory::boxed(Known { request: nothing, more: Vec::new() })?);
+            self.spare = Some(memory::boxed(Known { request: no_request(), more: Vec::new() })?);
         }
         Ok(())
+    }
+
+    /// The request is gone, and its memory is for the next one.
+    #[inline]
+    fn retired(&mut self, mut known: Box<Known>) -> Request {
+        let request = std::mem::replace(&mut known.request, no_request());
+        self.spare.get_or_insert(known);
+        request
     }
 
     /// A request has begun outside parts. What had its handle before is gone, unseen: what that
@@ -242,7 +253,7 @@ impl Requests {
             slot => match std::mem::take(slot) {
                 Slot::Known(known) => {
                     self.close(place);
-                    Some(known.request)
+                    Some(self.retired(known))
                 }
                 Slot::Plain(plain) => {
                     self.plain -= 1;
