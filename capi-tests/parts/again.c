@@ -1,7 +1,7 @@
 /*
- * Messages of persistent requests, and messages that are probed for before they are received, in parts
- * with VELOC_PART_RESEND: they are sent again where it is known which message is whose, and all others
- * come from the log.
+ * Messages of persistent requests, messages that are probed for before they are received, and sends whose
+ * requests are given up, in parts with VELOC_PART_RESEND: they are sent again where it is known which
+ * message is whose and that it is completed, and all others come from the log.
  *
  * again
  */
@@ -86,6 +86,51 @@ static void in_any_order(void)
     MPI(MPI_Startall(4, two));
     MPI(MPI_Waitall(4, two, MPI_STATUSES_IGNORE));
     saw(from, sizeof from);
+}
+
+/* A request that is started while it is under way: MPICH refuses that, and starts nothing. Open MPI does not
+ * look. */
+static void start_twice(void)
+{
+#ifndef OPEN_MPI
+    MPI_Request both[2];
+    int got = -1;
+    prepare();
+    both[0] = one[1];
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MPI(MPI_Start(&one[1]));
+    CHECK(MPI_Start(&one[1]) != MPI_SUCCESS);
+    CHECK(MPI_Startall(1, both) != MPI_SUCCESS);
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+    MPI(MPI_Start(&one[0]));
+    MPI(MPI_Waitall(2, one, MPI_STATUSES_IGNORE));
+    check(0, 20);
+    MPI(MPI_Sendrecv(&rank, 1, MPI_INT, right, 1, &got, 1, MPI_INT, left, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE));
+    EQUAL(got, left);
+#endif
+}
+
+/* ---- sends whose requests are given up ---- */
+
+static void given_up(void)
+{
+    MPI_Request request;
+    MPI(MPI_Isend(to, 6, MPI_INT, right, 9, MPI_COMM_WORLD, &request));
+    MPI(MPI_Request_free(&request));
+    MPI(MPI_Recv(from, 6, MPI_INT, left, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    check(0, 6);
+}
+
+/* On the same stream. */
+static void waited_for(void)
+{
+    MPI_Request request;
+    MPI(MPI_Isend(to, 6, MPI_INT, right, 9, MPI_COMM_WORLD, &request));
+    MPI(MPI_Recv(from, 6, MPI_INT, left, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    check(0, 6);
+    sent += 6 * sizeof(int);
 }
 
 /* ---- messages that are probed for ---- */
@@ -206,6 +251,13 @@ int main(int argc, char **argv)
     run(started_together);
     run(started_alone);
     run(in_any_order);
+    start_twice();
+    run(started_together);
+    prepare();
+    given_up();
+    run(waited_for);
+    run(given_up);
+    run(waited_for);
     run(probed);
     run_beyond();
     for (i = 0; i < 4; i++) {

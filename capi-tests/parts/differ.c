@@ -120,6 +120,48 @@ static void count_of_an_mrecv(void)
     DO(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
+/* Two messages of one stream, of the same length: only their handles tell them apart. */
+static void order_of_mrecvs(void)
+{
+    MPI_Message messages[2];
+    MPI_Request requests[2];
+    int i;
+    for (i = 0; i < 2; i++)
+        DO(MPI_Isend(&to[i], 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &requests[i]));
+    for (i = 0; i < 2; i++)
+        DO(MPI_Mprobe(rank, 1, MPI_COMM_WORLD, &messages[i], MPI_STATUS_IGNORE));
+    for (i = 0; i < 2; i++)
+        DO(MPI_Mrecv(&from[i], 1, MPI_INT, &messages[differs ? 1 - i : i], MPI_STATUS_IGNORE));
+    DO(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+}
+
+static void order_of_imrecvs(void)
+{
+    MPI_Message messages[2];
+    MPI_Request requests[4];
+    int i, flag;
+    for (i = 0; i < 2; i++)
+        DO(MPI_Isend(&to[i], 1, MPI_INT, rank, 1 + i, MPI_COMM_WORLD, &requests[i]));
+    for (i = 0; i < 2; i++)
+        do
+            DO(MPI_Improbe(rank, 1 + i, MPI_COMM_WORLD, &flag, &messages[i], MPI_STATUS_IGNORE));
+        while (!flag);
+    for (i = 0; i < 2; i++)
+        DO(MPI_Imrecv(&from[i], 1, MPI_INT, &messages[differs ? 1 - i : i], &requests[2 + i]));
+    if (!differs)
+        DO(MPI_Waitall(4, requests, MPI_STATUSES_IGNORE));
+}
+
+static void message_of_nobody(void)
+{
+    MPI_Message messages[2] = {MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NO_PROC};
+    MPI_Request request;
+    DO(MPI_Isend(to, 1, MPI_INT, rank, 1, MPI_COMM_WORLD, &request));
+    DO(MPI_Mprobe(rank, 1, MPI_COMM_WORLD, &messages[0], MPI_STATUS_IGNORE));
+    DO(MPI_Mrecv(from, 1, MPI_INT, &messages[differs], MPI_STATUS_IGNORE));
+    DO(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
 static const struct {
     const char *name;
     void (*body)(void);
@@ -141,6 +183,10 @@ static const struct {
     {"request_that_is_started", request_that_is_started, "MPI_Start|tag 1|tag 2|3 elements"},
     {"order_of_a_startall", order_of_a_startall, "MPI_Startall|tag 1|tag 2|3 elements"},
     {"count_of_an_mrecv", count_of_an_mrecv, "MPI_Mrecv|3 elements|4 elements"},
+    {"order_of_mrecvs", order_of_mrecvs,
+     "call 5 is MPI_Mrecv(peer|tag 1|call 3, MPI_Mprobe(|call 4, MPI_Mprobe("},
+    {"order_of_imrecvs", order_of_imrecvs, "MPI_Imrecv|tag 1|tag 2"},
+    {"message_of_nobody", message_of_nobody, "MPI_Mrecv|peer MPI_PROC_NULL|peer|tag 1"},
 };
 
 int main(int argc, char **argv)

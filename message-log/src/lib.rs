@@ -15,8 +15,9 @@
 //! - `copy`, `device`: bytes between the application's memory, which may be a device's, and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
 //!   where received bytes lie;
-//! - `requests`, `pool`, `deferred`, `stand_ins`: what the application has under way, the requests that
-//!   a replay gives out, what must not be freed yet, and communicators that stand in for others;
+//! - `requests`, `messages`, `pool`, `deferred`, `stand_ins`: what the application has under way and has
+//!   probed for, the requests that a replay gives out, what must not be freed yet, and communicators that
+//!   stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
 //! - `inside`: what a call does inside parts, recording and replaying, one room for each kind;
 //! - `divergence`, `refuse`, `guard`: how a call fails; [`memory`]: where it does for want of memory;
@@ -39,6 +40,7 @@ mod guard;
 mod inside;
 pub mod log;
 pub mod memory;
+mod messages;
 mod mpi;
 mod names;
 pub mod parts;

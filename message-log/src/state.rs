@@ -13,6 +13,7 @@ use crate::deferred::Deferred;
 use crate::guard;
 use crate::inside::{later, At};
 use crate::log::{Arena, Engine, Limit};
+use crate::messages::Messages;
 use crate::mpi::Mpi;
 use crate::names::Names;
 use crate::parts::{Parts, Source};
@@ -92,6 +93,8 @@ pub struct State {
     pub arena: Arena,
     /// What the application has under way.
     pub requests: Requests,
+    /// Messages that it has probed for.
+    pub messages: Messages,
     /// The types it uses.
     pub types: Types,
     /// The requests that replays give out.
@@ -127,6 +130,7 @@ impl State {
             parts: Parts::default(),
             arena,
             requests: Requests::default(),
+            messages: Messages::default(),
             types: Types::new(&mpi),
             pool: Pool::default(),
             deferred: Deferred::default(),

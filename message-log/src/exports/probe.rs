@@ -5,6 +5,7 @@
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
+use crate::inside::matched;
 use crate::inside::p2p::Message;
 use crate::inside::probe::{self, Probe};
 use crate::inside::At;
@@ -44,12 +45,12 @@ macro_rules! matched {
             fn $recv(buf: Ptr, count: $count, datatype: Handle, message: Ptr, status: Ptr)
             |at, call, real(status)| {
                 let received = Message::new(buf, count, datatype, 0, 0, 0);
-                probe::recv(at, call, &received, message, status, real)
+                matched::recv(at, call, &received, message, status, real)
             };
             fn $irecv(buf: Ptr, count: $count, datatype: Handle, message: Ptr, request: Ptr)
             |at, call, real| {
                 let received = Message::new(buf, count, datatype, 0, 0, 0);
-                probe::irecv(at, call, &received, message, request, real)
+                matched::irecv(at, call, &received, message, request, real)
             };
         )* }
     };

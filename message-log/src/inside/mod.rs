@@ -9,6 +9,7 @@ pub mod collective;
 pub mod completion;
 pub mod counted;
 pub mod later;
+pub mod matched;
 pub mod nonblocking;
 pub mod objects;
 pub mod p2p;

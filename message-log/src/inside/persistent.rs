@@ -82,12 +82,17 @@ pub unsafe fn start(
 ) -> c_int {
     if at == At::Outside {
         let body = |state: &mut State| {
+            let code = real();
             // SAFETY: by the caller's promise.
             unsafe {
-                state.started(requests, count, 0);
-                state.count_started(requests, count, Links::None);
+                if code == SUCCESS {
+                    state.started(requests, count, 0);
+                    state.count_started(requests, count, Links::None);
+                } else {
+                    state.not_started(requests, count);
+                }
             }
-            real()
+            code
         };
         // SAFETY: no part is open.
         return unsafe { outside(body) };
@@ -119,13 +124,16 @@ pub unsafe fn start(
                 };
                 let code = real();
                 let mut outcome = Outcome::of(code);
-                if code == SUCCESS && count > 0 {
+                if code == SUCCESS {
                     outcome.began = state.parts.begin_numbers(count as u64);
                     // SAFETY: by the caller's promise.
                     unsafe {
                         state.started(requests, count, outcome.began);
                         outcome.links = state.count_started(requests, count, links);
                     }
+                } else {
+                    // SAFETY: by the caller's promise.
+                    unsafe { state.not_started(requests, count) };
                 }
                 state.record(shape, outcome);
                 for n in each_of_several(count) {
@@ -193,6 +201,22 @@ impl State {
             request.active = true;
             // The type may be freed while it is under way.
             request.target = request.target.resolved(&mut self.types);
+        }
+    }
+
+    /// MPI could not start requests. Of what it refuses for its arguments it has started nothing; of all
+    /// else nobody knows how much.
+    ///
+    /// # Safety
+    /// So many handles are at `requests`.
+    unsafe fn not_started(&mut self, requests: Ptr, count: c_int) {
+        let is_refused = (0..usize::try_from(count).unwrap_or(0)).any(|n| {
+            // SAFETY: by the caller's promise.
+            let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
+            self.requests.get(handle).is_none_or(|known| !known.persistent || known.active)
+        });
+        if !is_refused && count > 0 {
+            self.miscounts();
         }
     }
 

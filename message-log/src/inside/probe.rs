@@ -1,22 +1,16 @@
-//! Probing, and receiving what was probed for.
+//! Probing. What receives a message that was probed for is in `matched`.
 
 use std::ffi::c_int;
 
-use super::counted::{Arrival, Counted};
-use super::p2p::{self, Message};
 use super::{with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Items, Outcome, Shape};
+use crate::messages::Probed;
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
-use crate::requests::Request;
 use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
-
-/// Where the messages that a replay gives lie, for libraries whose handles are pointers: nobody
-/// looks there, since what is received of such a message comes from the log.
-static MESSAGE: [u64; 64] = [0; 64];
 
 /// The arguments of such a call; null where it has none.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +86,9 @@ unsafe fn record(
     if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
         return code;
     }
+    if !probe.message.is_null() && state.messages.reserve().is_err() {
+        return state.has_no_room(shape.call, shape.comm);
+    }
     let mut own = Status::default();
     let code = real(own.as_mut_ptr());
     let mut outcome = Outcome::of(code);
@@ -105,8 +102,13 @@ unsafe fn record(
             // SAFETY: as above.
             let message = unsafe { state.mpi.read_handle(probe.message) };
             state.matches(probe.comm, &own, message);
-            // The only one that a replay has to know again.
-            outcome.handle = if message == state.mpi.message_no_proc { message } else { 0 };
+            if message == state.mpi.message_no_proc {
+                // The only one that a replay has to know again.
+                outcome.handle = message;
+            } else {
+                outcome.began = state.parts.begin_number();
+                state.messages.probed(message, probed(state, outcome.began, &own, None));
+            }
         }
         // SAFETY: as above.
         unsafe { own.write(&state.mpi, probe.status) };
@@ -123,125 +125,34 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
         Err(divergence) => return divergence::stop(state, &shape, &divergence),
     };
     let Some(event) = state.parts.event(at) else { return SUCCESS };
-    let outcome = &event.outcome;
+    let Outcome { code, number, handle: no_proc, began, ref items, .. } = event.outcome;
+    let status = items.as_slice().first().map(|item| item.status);
     // SAFETY: the application's, by the caller's promise.
     unsafe {
         if !probe.flag.is_null() {
-            probe.flag.write(outcome.number);
+            probe.flag.write(number);
         }
-        for item in outcome.items.as_slice() {
-            item.status.write(&state.mpi, probe.status);
-            if !probe.message.is_null() {
-                let message = match outcome.handle {
-                    0 => MESSAGE.as_ptr() as usize,
-                    no_proc => no_proc,
-                };
-                state.mpi.write_handle(probe.message, message);
-            }
+        let Some(status) = status else { return code };
+        status.write(&state.mpi, probe.status);
+        if probe.message.is_null() {
+            return code;
         }
+        let mut message = no_proc;
+        if no_proc == 0 {
+            let given = probed(state, began, &status, state.parts.replayed());
+            let Ok(handle) = state.messages.give(&state.mpi, given) else {
+                let text = format!("{}: there is no memory for its message", shape.call.0);
+                return divergence::broken(state, &shape, &text);
+            };
+            message = handle;
+        }
+        state.mpi.write_handle(probe.message, message);
     }
-    outcome.code
+    code
 }
 
-/// Receives a message that was probed for. `real` gets the place for the status.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn recv(
-    at: At,
-    call: Call,
-    received: &Message,
-    message: Ptr,
-    status: Ptr,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    with(|state| {
-        let again = received.count <= i64::from(c_int::MAX);
-        if at == At::Outside {
-            // SAFETY: by the caller's promise.
-            let link = state.matched(unsafe { state.mpi.read_handle(message) });
-            let code = real(status);
-            match code {
-                SUCCESS => drop(state.takes(link, again)),
-                _ => state.miscounts(),
-            }
-            return code;
-        }
-        let shape = matched(call, received, state);
-        let link = match state.source() {
-            // SAFETY: by the caller's promise.
-            Source::Mpi => state.matched(unsafe { state.mpi.read_handle(message) }),
-            Source::Log => None,
-        };
-        let arrival = Arrival::Matched { link, again };
-        // SAFETY: by the caller's promise.
-        let code = unsafe { p2p::received(state, shape, received, arrival, status, real) };
-        // SAFETY: as above.
-        unsafe { taken(state, code, message) };
-        code
-    })
-}
-
-/// Begins to receive a message that was probed for. Outside parts: it may be waited for inside one.
-///
-/// # Safety
-/// As MPI says of the call.
-pub unsafe fn irecv(
-    at: At,
-    call: Call,
-    received: &Message,
-    message: Ptr,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    with(|state| {
-        if let Err(code) = state.reserve(call, 0, 1) {
-            return code;
-        }
-        let target = received.target(state);
-        let is_real = at == At::Outside || state.source() == Source::Mpi;
-        // SAFETY: by the caller's promise.
-        let link = is_real.then(|| state.matched(unsafe { state.mpi.read_handle(message) }));
-        let counted = link.flatten().map_or(Counted::Nothing, Counted::Matched);
-        if link.flatten().is_some() && received.count > i64::from(c_int::MAX) {
-            // More than can be received again.
-            state.miscounts();
-        }
-        if at == At::Outside {
-            let code = real();
-            if code == SUCCESS {
-                let begun = Request::new(Shape::new(call), target, true);
-                // SAFETY: by the caller's promise, MPI has written a handle there.
-                unsafe { state.begun(Request { counted, ..begun }, request) };
-            } else {
-                state.miscounts();
-            }
-            return code;
-        }
-        let shape = matched(call, received, state);
-        let route = state.posts_again(&shape);
-        // SAFETY: by the caller's promise.
-        unsafe {
-            let code = state.starting(shape, target, true, counted, request, real);
-            state.goes_again(code, received, route, false, request);
-            taken(state, code, message);
-            code
-        }
-    })
-}
-
-/// As it is compared: the message says where it is from.
-fn matched(call: Call, received: &Message, state: &mut State) -> Shape {
-    Shape { comm: 0, peer: None, tag: None, ..received.shape(call, state) }
-}
-
-/// The message is taken: after a real call MPI has written that itself.
-///
-/// # Safety
-/// `message` is the call's.
-unsafe fn taken(state: &State, code: c_int, message: Ptr) {
-    if code == SUCCESS {
-        // SAFETY: by the caller's promise.
-        unsafe { state.mpi.write_handle(message, state.mpi.message_null) };
-    }
+/// A message that a probe gives, with this status.
+fn probed(state: &State, began: u64, status: &Status, replayed: Option<u64>) -> Probed {
+    let (source, tag) = (status.source(&state.mpi), status.tag(&state.mpi));
+    Probed { began, source, tag, replayed }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 
+use super::counted::Counted;
 use super::{with, At, SUCCESS};
 use crate::deferred::Kind;
 use crate::log::{Call, Outcome, Shape};
@@ -126,11 +127,29 @@ impl State {
             if self.deferred.add(Kind::Request, handle, self.parts.now()).is_err() {
                 return refuse::no_memory(&self.mpi, 0, "MPI_Request_free");
             }
+            if let Some(known) = self.requests.get_mut(handle) {
+                let (counted, cancelled) = (std::mem::take(&mut known.counted), known.cancelled);
+                self.counts_given_up(&counted, cancelled);
+            }
             // SAFETY: as above.
             unsafe { self.mpi.write_handle(request, self.mpi.request_null) };
             return SUCCESS;
         }
-        self.gone(handle, request);
+        if let Some(known) = self.gone(handle, request) {
+            self.counts_given_up(&known.counted, known.cancelled);
+        }
         real()
+    }
+
+    /// What a request counts that the application gives up: nobody hears when it is done.
+    fn counts_given_up(&mut self, counted: &Counted, cancelled: bool) {
+        match (counted, &mut self.resend) {
+            (Counted::Nothing, _) | (_, None) => {}
+            (Counted::Send { link, .. }, Some(resend)) if !cancelled => {
+                resend.streams.send_given_up(*link);
+            }
+            // What it has received, or whether it was cancelled, is not known.
+            (_, Some(resend)) => resend.streams.miscounted(),
+        }
     }
 }

@@ -220,6 +220,7 @@ impl State {
     /// The replay of the instance with this number has ended. What it has begun and nobody waited
     /// for is done, and nobody will: the backward sweep comes next.
     pub fn replay_ended(&mut self, number: u64) {
+        self.messages.replay_ended(number);
         for (handle, request) in self.requests.iter_mut() {
             if request.life == Life::Replayed(number) {
                 request.life = Life::Idle;

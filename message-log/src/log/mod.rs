@@ -29,6 +29,8 @@ pub use payload::{Chunk, Payload, Source, Window};
 use crate::memory::NoMemory;
 use crate::resend::closed::Closed;
 use crate::resend::streams::Link;
+use crate::status::Status;
+use crate::target::Target;
 
 /// A place between two results of the sequence: before the `nth` repetition of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,6 +161,19 @@ impl Log {
     pub fn link(&mut self, event: u64, nth: usize, link: Link) {
         if let Some(event) = self.get_mut(event) {
             event.outcome.links.set(nth, link);
+        }
+    }
+
+    /// The event with this number has taken a message that the call with the number `began` has probed
+    /// for.
+    pub fn takes(&mut self, event: u64, began: u64) {
+        let Some(event) = self.get_mut(event) else { return };
+        match &mut event.outcome.items {
+            Items::One(item) => item.began = began,
+            items => {
+                let item = Item::new(Status::default(), Target::Nothing, Payload::default());
+                *items = Items::One(Item { began, ..item });
+            }
         }
     }
 

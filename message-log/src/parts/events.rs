@@ -80,11 +80,40 @@ impl Parts {
 
     /// The event that a call of this shape would get from the innermost replay.
     pub fn peek(&self, shape: &Shape) -> Option<&Event> {
+        self.peek_any().filter(|event| event.shape == *shape)
+    }
+
+    /// The event that comes next in the innermost replay.
+    pub fn peek_any(&self) -> Option<&Event> {
         let replay = self.replay()?;
         let instance = self.instance(replay.instance)?;
         let at_end = instance.end.is_some_and(|end| replay.cursor >= end);
         let event = self.log.get(replay.cursor).filter(|_| !at_end)?;
-        (instance.broken.is_none() && event.shape == *shape).then_some(event)
+        instance.broken.is_none().then_some(event)
+    }
+
+    /// The id of the part that the innermost replay is of, and how many of its calls lie before the next
+    /// one, equal polls counted as one.
+    pub fn replay_at(&self) -> Option<(i32, u64)> {
+        let replay = self.replay()?;
+        let instance = self.instance(replay.instance)?;
+        Some((instance.id, replay.cursor.event - instance.begin.event))
+    }
+
+    /// The call of the part that the innermost replay is of which has begun what has this number: how
+    /// many lie before it, and its shape.
+    pub fn beginner(&self, began: u64) -> Option<(u64, Shape)> {
+        let replay = self.replay()?;
+        let begin = self.instance(replay.instance)?.begin;
+        let mut events = self.log.range(begin, replay.cursor);
+        let event = events.find(|event| event.outcome.began == began)?;
+        Some((event.number - begin.event, event.shape))
+    }
+
+    /// The event with this number has taken a message that the call with the number `began` has probed
+    /// for.
+    pub fn takes(&mut self, event: u64, began: u64) {
+        self.log.takes(event, began);
     }
 
     /// The event behind a place that [`next`](Self::next) gave.

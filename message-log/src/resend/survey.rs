@@ -122,7 +122,8 @@ impl Survey {
         if let Some(rank) = reports.iter().position(|(report, _)| !report.is_known) {
             return Verdict::Logged(format!(
                 "process {rank} has sent or received messages that cannot be counted: those of an \
-                 intercommunicator, cancelled ones, or those of a part inside which it goes on"
+                 intercommunicator, cancelled ones, receives that were given up, or those of a part \
+                 inside which it goes on"
             ));
         }
         match self.loose_end() {

@@ -517,3 +517,35 @@ fn parts_that_do_not_match_are_said() {
     said(Subject::Nothing, &["part 5", "MPI_Finalize"]);
     assert!(matches!(judge(PART), Verdict::RightTight(_)));
 }
+
+/// Catches a send whose request was freed, if its stream is never tidy again, or the message is sent
+/// again though nobody can wait for that.
+#[test]
+fn a_send_that_is_given_up_is_logged_and_no_later_one() {
+    let stream = Stream { comm: COMM, peer: 1, tag: 0 };
+    let mut streams = Streams::default();
+    let mut part = |gives_up: bool| {
+        let mark = streams.begin();
+        let link = streams.sent(stream, true);
+        match gives_up {
+            true => streams.send_given_up(link),
+            false => streams.send_done(link, false),
+        }
+        let report = streams.end(mark, ROOM);
+        let entry = report.entries[0];
+        assert!(report.is_known && report.entries.len() == 1);
+        (entry.begin..entry.end, entry.untidy, entry.reach)
+    };
+    assert_eq!(part(false), (0..1, false, 1));
+    // Nobody knows of it that a receive was posted.
+    assert_eq!(part(true), (1..2, true, 1));
+    assert_eq!(part(false), (2..3, false, 3));
+    // Before a part, too.
+    let link = streams.sent(stream, true);
+    streams.send_given_up(link);
+    let mark = streams.begin();
+    let link = streams.sent(stream, true);
+    streams.send_done(link, false);
+    let report = streams.end(mark, ROOM);
+    assert_eq!((report.entries[0].begin, report.entries[0].untidy), (4, false));
+}

@@ -13,8 +13,9 @@ use crate::digest::digest;
 /// What the bytes begin with.
 const MAGIC: [u8; 8] = *b"VELOCmsg";
 
-/// Of what follows. Another one is refused.
-const VERSION: u32 = 2;
+/// Of what follows. Another one is refused. It counts up with every change of what a call records, too:
+/// a log of other events can be read, and its replay would diverge without saying why.
+const VERSION: u32 = 3;
 
 /// Bytes before the numbers.
 const HEAD: usize = 24;
@@ -289,6 +290,22 @@ mod tests {
             assert!(Reader::open(&bad).is_err(), "bit {bit}");
         }
         assert!(Reader::open(&[good, vec![0]].concat()).is_err());
+    }
+
+    /// Catches a log of before `MPI_Startall` recorded each of its requests (version 2) that is read as
+    /// one of now, and a refusal that does not say which is which.
+    #[test]
+    fn another_format_is_refused_by_its_number() {
+        for version in [1u32, 2, 4] {
+            let mut other = sealed();
+            other.truncate(other.len() - TAIL);
+            other[MAGIC.len()..MAGIC.len() + 4].copy_from_slice(&version.to_le_bytes());
+            let seal = digest(&other);
+            other.extend_from_slice(&seal.to_le_bytes());
+            let text = Reader::open(&other).unwrap_err();
+            let names = text.contains(&format!("has version {version} of"));
+            assert!(names && text.ends_with("reads version 3"), "{text}");
+        }
     }
 
     /// Catches memory for as many things as a damaged number says.

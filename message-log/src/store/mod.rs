@@ -140,11 +140,18 @@ impl State {
                 Life::Idle | Life::Foreign => false,
             }
         };
+        let (id, begun) = (outermost.id, outermost.begun);
+        if self.messages.is_any_since(begun) {
+            return Some(format!(
+                "a message that was probed for inside part {id} (MPI_Mprobe) is not received: another \
+                 process could not receive it"
+            ));
+        }
         let (_, request) = self.requests.iter_mut().find(|(_, request)| pending(request))?;
         Some(format!(
             "a request of {} is not completed that was begun inside part {}: another process could \
              not complete it",
-            request.shape.call.0, outermost.id
+            request.shape.call.0, id
         ))
     }
 

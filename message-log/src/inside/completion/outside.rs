@@ -148,6 +148,7 @@ unsafe fn counted_outside(
         }
         None if stays => match state.requests.get_mut(handle) {
             Some(known) if known.life == Life::Real => {
+                known.active = false;
                 (std::mem::take(&mut known.counted), known.cancelled)
             }
             _ => return,

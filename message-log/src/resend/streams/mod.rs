@@ -80,6 +80,15 @@ impl Streams {
         self.note(Table::Outgoing, place, before, Order::MAX);
     }
 
+    /// The request of a message that is sent is given up: nobody hears when it is completed, and so
+    /// nobody waits for it. The message is not sent again.
+    pub fn send_given_up(&mut self, link: Link) {
+        let counter = self.outgoing.at_mut(link.stream);
+        counter.open = counter.open.saturating_sub(1);
+        let before = counter.counts;
+        self.note(Table::Outgoing, link.stream, before, 0);
+    }
+
     /// A collective call on a communicator of so many processes begins.
     pub fn collective_begun(&mut self, comm: u64, size: u32) {
         let place = self.collective.place(Collective { comm, size });

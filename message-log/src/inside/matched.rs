@@ -1,0 +1,232 @@
+//! Receiving what was probed for.
+//!
+//! The call says nothing of the message but its handle. So what is compared in a replay is where the
+//! message is from, its tag, and which call has probed for it, if that was in the part.
+
+use std::ffi::c_int;
+
+use super::counted::{Arrival, Counted};
+use super::p2p::{self, Message};
+use super::{with, At, SUCCESS};
+use crate::divergence;
+use crate::log::{Call, Shape};
+use crate::messages::Probed;
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::refuse;
+use crate::requests::Request;
+use crate::state::State;
+
+/// Receives a message that was probed for. `real` gets the place for the status.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn recv(
+    at: At,
+    call: Call,
+    received: &Message,
+    message: Ptr,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    with(|state| {
+        let again = received.count <= i64::from(c_int::MAX);
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(message) };
+        let is_real = at == At::Outside || state.source() == Source::Mpi;
+        if is_real && state.messages.is_own(handle) {
+            return refuse_given(state, call);
+        }
+        if at == At::Outside {
+            state.messages.take(handle);
+            let link = state.matched(handle);
+            let code = real(status);
+            match code {
+                SUCCESS => drop(state.takes(link, again)),
+                _ => state.miscounts(),
+            }
+            return code;
+        }
+        let shape = matched(call, received, state);
+        let (shape, began, link) = match is_real {
+            true => {
+                let (shape, began) = state.takes_probed(shape, handle);
+                (shape, began, state.matched(handle))
+            }
+            false => match state.takes_again(shape, handle) {
+                Ok(shape) => (shape, 0, None),
+                Err(code) => return code,
+            },
+        };
+        let arrival = Arrival::Matched { link, again };
+        let event = state.parts.next_event();
+        // SAFETY: by the caller's promise.
+        let code = unsafe { p2p::received(state, shape, received, arrival, status, real) };
+        state.has_taken(event, began);
+        // SAFETY: as above.
+        unsafe { taken(state, code, message) };
+        code
+    })
+}
+
+/// Begins to receive a message that was probed for. Outside parts: it may be waited for inside one.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn irecv(
+    at: At,
+    call: Call,
+    received: &Message,
+    message: Ptr,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    with(|state| {
+        if let Err(code) = state.reserve(call, 0, 1) {
+            return code;
+        }
+        let target = received.target(state);
+        let is_real = at == At::Outside || state.source() == Source::Mpi;
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(message) };
+        if is_real && state.messages.is_own(handle) {
+            return refuse_given(state, call);
+        }
+        let link = is_real.then(|| state.matched(handle)).flatten();
+        let counted = link.map_or(Counted::Nothing, Counted::Matched);
+        if link.is_some() && received.count > i64::from(c_int::MAX) {
+            // More than can be received again.
+            state.miscounts();
+        }
+        if at == At::Outside {
+            state.messages.take(handle);
+            let code = real();
+            if code == SUCCESS {
+                let begun = Request::new(Shape::new(call), target, true);
+                // SAFETY: by the caller's promise, MPI has written a handle there.
+                unsafe { state.begun(Request { counted, ..begun }, request) };
+            } else {
+                state.miscounts();
+            }
+            return code;
+        }
+        let shape = matched(call, received, state);
+        let (shape, began) = match is_real {
+            true => state.takes_probed(shape, handle),
+            false => match state.takes_again(shape, handle) {
+                Ok(shape) => (shape, 0),
+                Err(code) => return code,
+            },
+        };
+        let route = state.posts_again(&shape);
+        let event = state.parts.next_event();
+        // SAFETY: by the caller's promise.
+        unsafe {
+            let code = state.starting(shape, target, true, counted, request, real);
+            state.has_taken(event, began);
+            state.goes_again(code, received, route, false, request);
+            taken(state, code, message);
+            code
+        }
+    })
+}
+
+/// A call of MPI's on a message that a replay has given, which is over: nobody has it.
+#[cold]
+fn refuse_given(state: &State, call: Call) -> c_int {
+    let text = format!("{}: a replay that is over has given its message", call.0);
+    refuse::fail(&state.mpi, 0, &text)
+}
+
+impl State {
+    /// A message is received that was probed for. How that is compared, and the number of what has probed
+    /// for it, 0 if that was outside parts.
+    fn takes_probed(&mut self, shape: Shape, handle: usize) -> (Shape, u64) {
+        if handle == self.mpi.message_no_proc {
+            return (Shape { peer: Some(self.mpi.numbers.proc_null), ..shape }, 0);
+        }
+        match self.messages.take(handle) {
+            Some(Probed { began, source, tag, .. }) => {
+                (Shape { peer: Some(source), tag: Some(tag), ..shape }, began)
+            }
+            None => (shape, 0),
+        }
+    }
+
+    /// The call that is recorded as this event has taken what the call with this number has probed for.
+    fn has_taken(&mut self, event: u64, began: u64) {
+        if began != 0 {
+            self.parts.takes(event, began);
+        }
+    }
+
+    /// A message is received in a replay that was probed for: how that is compared.
+    ///
+    /// # Errors
+    /// It is another one than in the first run: what the call returns.
+    fn takes_again(&mut self, shape: Shape, handle: usize) -> Result<Shape, c_int> {
+        let first = self.parts.replayed_since();
+        let own = self.messages.get(handle).filter(|own| own.began > first);
+        let logged = self.parts.peek_any().filter(|event| event.shape.call == shape.call);
+        let logged = logged.map(|event| {
+            let item = event.outcome.items.as_slice().first();
+            (event.shape, item.map_or(0, |item| item.began))
+        });
+        let (shape, _) = match (own, logged) {
+            // The replay has the handle of a message that was probed for before the part, or none.
+            (None, Some((then, began))) if began <= first && !self.is_no_proc(&then, handle) => {
+                (Shape { peer: then.peer, tag: then.tag, ..shape }, 0)
+            }
+            _ => self.takes_probed(shape, handle),
+        };
+        match (own, logged) {
+            (Some(own), Some((then, began))) if then == shape && own.began != began => {
+                let text = self.describe_other(&shape, own.began, began);
+                Err(divergence::broken(self, &shape, &text))
+            }
+            _ => Ok(shape),
+        }
+    }
+
+    /// Whether only one of a logged call and this one is on `MPI_MESSAGE_NO_PROC`.
+    fn is_no_proc(&self, then: &Shape, handle: usize) -> bool {
+        let was = then.peer == Some(self.mpi.numbers.proc_null);
+        was != (handle == self.mpi.message_no_proc)
+    }
+
+    /// A replayed call takes another message than in the first run: both, by what has probed for them.
+    #[cold]
+    fn describe_other(&self, shape: &Shape, now: u64, then: u64) -> String {
+        let (part, place) = self.parts.replay_at().unwrap_or_default();
+        let probe = |began| match self.parts.beginner(began) {
+            Some((place, shape)) => {
+                format!("call {}, {}", place + 1, divergence::describe(self, &shape))
+            }
+            None => "a call before the part".to_owned(),
+        };
+        format!(
+            "the replay of part {part} does not do what its first run did: call {} is {} of the \
+             message that {} has given, it was of that of {}",
+            place + 1,
+            divergence::describe(self, shape),
+            probe(now),
+            probe(then)
+        )
+    }
+}
+
+/// As it is compared: the message says where it is from.
+fn matched(call: Call, received: &Message, state: &mut State) -> Shape {
+    Shape { comm: 0, peer: None, tag: None, ..received.shape(call, state) }
+}
+
+/// The message is taken: after a real call MPI has written that itself.
+///
+/// # Safety
+/// `message` is the call's.
+unsafe fn taken(state: &State, code: c_int, message: Ptr) {
+    if code == SUCCESS {
+        // SAFETY: by the caller's promise.
+        unsafe { state.mpi.write_handle(message, state.mpi.message_null) };
+    }
+}
