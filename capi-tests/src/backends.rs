@@ -1,6 +1,7 @@
 //! The backends that a job's runs have started.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::job::Job;
@@ -8,25 +9,32 @@ use crate::job::Job;
 /// The variable that the descendants of a job's runs can be told by.
 pub const MARK: &str = "CAPI_TESTS_JOB";
 
-/// Those that live.
+/// Those that live, also while they are becoming processes of their own: for a moment there are two
+/// then, of which one is about to end. [`serving`] waits until that is over.
 pub fn backends(job: &Job) -> Vec<u32> {
-    let mark = format!("{MARK}={}", job.path("").display());
+    look(job).0
+}
+
+/// Waits until the job has one backend that serves: from here on its number stays the same, and
+/// SIGTERM does not end it at once.
+pub fn serving(job: &Job) -> u32 {
     let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(number) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-        let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
-        let is_backend = read("comm").starts_with(b"veloc-backend");
-        let environment = read("environ");
-        if is_backend && environment.split(|&byte| byte == 0).any(|v| v == mark.as_bytes()) {
-            found.push(number);
-        }
-    }
-    found
+    until("one backend that serves", || {
+        found = backends(job);
+        matches!(&found[..], [one] if catches_term(*one))
+    });
+    found[0]
 }
 
 /// Waits until what the job's runs have left is written: then their backends end.
 pub fn wait_for_backends(job: &Job) {
-    until("the backends end with their last client", || backends(job).is_empty());
+    let nobody = || {
+        let (found, unknown) = look(job);
+        found.is_empty() && !unknown
+    };
+    // One look may miss a backend that becomes a process of its own meanwhile: where it was, it is
+    // gone, and where it is now was looked before. The next look finds it.
+    until("the backends end with their last client", || nobody() && nobody());
 }
 
 /// Waits for something that has to come. A test that waits for so long has failed.
@@ -36,4 +44,48 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(since.elapsed() < Duration::from_secs(120), "still waiting: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The backends of this job, and whether there is one of which it cannot be told whose it is: a
+/// process that has just become the program, or is about to be gone, has no environment.
+fn look(job: &Job) -> (Vec<u32>, bool) {
+    let mark = format!("{MARK}={}", job.path("").display());
+    let (mut found, mut unknown) = (Vec::new(), false);
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(number) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        if !is_backend(&entry.path()) {
+            continue;
+        }
+        // That of another user's is not to be read, and none of ours.
+        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
+        if environment.is_empty() {
+            unknown |= state(&entry.path()).is_some_and(|state| !matches!(state, 'Z' | 'X'));
+        } else if environment.split(|&byte| byte == 0).any(|v| v == mark.as_bytes()) {
+            found.push(number);
+        }
+    }
+    (found, unknown)
+}
+
+/// Whether a process is the program, by its file or, once that is known, by its name.
+fn is_backend(process: &Path) -> bool {
+    let program = "veloc-backend";
+    let file = fs::read_link(process.join("exe"));
+    file.is_ok_and(|file| file.file_name().is_some_and(|name| name == program))
+        || fs::read(process.join("comm")).is_ok_and(|name| name.starts_with(program.as_bytes()))
+}
+
+/// The state of a process as the system shows it; `None`: there is none any more.
+fn state(process: &Path) -> Option<char> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
+    // The name before it may hold anything.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether SIGTERM is handled: a backend sees to that when it has become a process of its own.
+fn catches_term(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & (1 << (libc::SIGTERM - 1)) != 0)
 }

@@ -249,6 +249,16 @@ impl Ended {
         );
     }
 
+    /// The lines of standard error, but for the word that the library waits for a backend: it is said
+    /// after a second, in which a slow machine has not started one.
+    pub fn complaints(&self) -> Vec<&str> {
+        let is_one = |line: &&str| {
+            !(line.starts_with("[WARN ] waiting for veloc-backend (process ")
+                && line.ends_with("), which does not answer"))
+        };
+        self.stderr.lines().filter(is_one).collect()
+    }
+
     /// The number behind `name` on a line of its own.
     pub fn figure(&self, name: &str) -> u64 {
         let mut values = self.figures(name);

@@ -4,8 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::process::Command;
 
 use crate::error::{Result, While};
+use crate::project::output;
 
 /// A file that one process at a time holds. It is let go when this is dropped.
 #[derive(Debug)]
@@ -96,6 +98,20 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
         folder(parent)?;
     }
     fs::write(path, text).when(|| format!("writing {}", path.display()))
+}
+
+/// Writes a program, which can be run at once. A program cannot be run while it is open for writing
+/// (`ETXTBSY`), and what this process writes is open in whatever another of its threads is just
+/// starting: so a process of its own writes it.
+pub fn write_program(path: &Path, text: &str) -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(path).arg(text);
+    output(&mut command).map(drop)
+}
+
+/// Copies a program, which can be run at once, as [`write_program`] does.
+pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
+    output(Command::new("cp").arg(from).arg(to)).map(drop)
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+
+use xtask::files::write_program;
 
 /// A bundle with nothing in it but the script and a program `veloc`.
 struct Bundle(tempfile::TempDir);
@@ -34,8 +35,7 @@ impl Bundle {
     }
 
     fn program(&self, name: &str, text: &str) {
-        fs::write(self.path(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&self.path(name), &format!("#!/bin/sh\n{text}\n")).unwrap();
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

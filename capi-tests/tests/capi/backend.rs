@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use capi_tests::backends::{backends, until, wait_for_backends, MARK};
+use capi_tests::backends::{backends, serving, until, wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run, Running};
 
@@ -144,10 +144,9 @@ fn a_job_whose_process_becomes_another_program_loses_nothing() {
 fn a_killed_backend_is_replaced() {
     let job = job("");
     let mut running = stays(&job, "");
-    let first = backends(&job);
-    assert_eq!(first.len(), 1);
-    kill(first[0], libc::SIGKILL);
-    until("another backend", || backends(&job).iter().any(|number| *number != first[0]));
+    let first = serving(&job);
+    kill(first, libc::SIGKILL);
+    until("another backend", || backends(&job).iter().any(|number| *number != first));
     running.input().write_all(b"go on\n").unwrap();
     running.wait_for_line("more");
     // The new one has been given what the old one had: it writes what is left.
@@ -163,14 +162,15 @@ fn one_backend_for_each_configuration() {
     let other = job("touch = concurrent\n");
     let job = job("");
     let running = [stays(&job, "rank=0"), stays(&job, "rank=1"), stays(&other, "")];
-    assert_eq!((backends(&job).len(), backends(&other).len()), (1, 1));
+    assert_ne!(serving(&job), serving(&other));
     for mut process in running {
         process.input().write_all(b"go on\nend\n").unwrap();
         let ended = process.end().succeeded();
         assert_eq!(ended.figure("descriptors"), 0);
-        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+        assert_eq!(ended.complaints(), [""; 0]);
     }
-    until("both end", || backends(&job).is_empty() && backends(&other).is_empty());
+    wait_for_backends(&job);
+    wait_for_backends(&other);
 }
 
 /// Catches a job that waits for ever, without a word, for a backend that does not answer; and such a
@@ -181,20 +181,20 @@ fn a_backend_that_does_not_answer_is_given_up() {
     let program = capi_tests::program::staged().bin().join("veloc-backend");
     let by_hand = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path("")).end();
     assert!(by_hand.status.success());
-    let backend = backends(&job);
+    let backend = serving(&job);
     // A job that is killed with copies to persistent still to be made.
     let persistent = job.persistent().display().to_string();
     let run = job
         .run("script", "size=1000000")
         .arg(format!("run=rm -r {persistent}; touch {persistent}"));
     let run = run.args("take=left:0 late=persistent take=left:1 late=persistent");
-    dies(&run.arg(format!("run=kill -STOP {}", backend[0])).arg("kill").end());
+    dies(&run.arg(format!("run=kill -STOP {backend}")).arg("kill").end());
     fs::remove_file(job.persistent()).unwrap();
     // This job's checkpoints have the names of those that the backend has not written.
     let ended = job
         .run("script", "size=1000000 take=left:0:77 take=left:1:77 wait restore=left:0:77")
         .succeed();
-    let waits = format!("waiting for veloc-backend (process {})", backend[0]);
+    let waits = format!("waiting for veloc-backend (process {backend})");
     assert!(ended.stderr.contains(&waits), "{}", ended.stderr);
     assert!(ended.stderr.contains("going on without it"), "{}", ended.stderr);
     let files = || [job.scratch(), job.persistent()].map(|folder| capi_tests::job::files(&folder));
@@ -202,8 +202,8 @@ fn a_backend_that_does_not_answer_is_given_up() {
     assert_eq!(before[1].len(), 2);
     let visible = |name: &String| !name.starts_with('.');
     before[0].retain(|name, _| visible(name));
-    kill(backend[0], libc::SIGCONT);
-    kill(backend[0], libc::SIGTERM);
+    kill(backend, libc::SIGCONT);
+    kill(backend, libc::SIGTERM);
     until("it ends", || backends(&job).is_empty());
     let mut after = files();
     after[0].retain(|name, _| visible(name));

@@ -1,10 +1,10 @@
 //! Directories that cannot be looked at while a job runs, and what is said of what was found.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{names, Job};
+use xtask::files::write_program;
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
@@ -20,8 +20,7 @@ fn one_place_that_cannot_be_listed() {
             let close = job.path("close");
             let script = "#!/bin/sh\nmv DIR/DOWN DIR/away && touch DIR/DOWN\n";
             let script = script.replace("DIR", &job.path("").display().to_string());
-            fs::write(&close, script.replace("DOWN", down)).unwrap();
-            fs::set_permissions(&close, fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&close, &script.replace("DOWN", down)).unwrap();
             let commands = "run=DIR/close newest=x:2 newest=x:1:1 restore=x:2";
             let ended = job.run("script", commands).succeed();
             let (text, place) = (&ended.stderr, job.path(down).display().to_string());

@@ -9,6 +9,7 @@ use capi_tests::checkpoint_file::{content, parse};
 use capi_tests::job::{files, Job};
 use capi_tests::program::{program, staged, Flavour};
 use capi_tests::run::Run;
+use xtask::files::copy_program;
 
 /// Wrong configurations, names, versions, sizes, pointers, and calls out of order, before Init and
 /// after Finalize: the table is in `programs/refuse.c`. Each of them ends or hangs upstream's
@@ -129,7 +130,7 @@ fn unwritable_scratch() {
     }
     // Root may write everywhere; nobody may not, and reaches nothing outside this directory.
     let executable = job.path("full");
-    fs::copy(program("full", Flavour::Plain), &executable).unwrap();
+    copy_program(&program("full", Flavour::Plain), &executable).unwrap();
     fs::copy(staged().shared_library(), job.path("libveloc-client.so")).unwrap();
     for case in ["unwritable", "refused"] {
         let run = Run::new(&executable)

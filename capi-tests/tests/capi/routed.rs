@@ -32,12 +32,13 @@ fn a_file_that_came_back_is_still_one() {
         let job = Job::new(configuration);
         job.run("script", "route=x:1:DIR/own").succeed();
         fs::remove_dir_all(job.scratch()).unwrap();
-        let ended = job.run("script", "newest=x:1 reroute=x:1:DIR/own").succeed();
-        assert_eq!(ended.stderr, "");
+        // Without a backend, of which a slow machine has something to say.
+        let back =
+            || job.run("script", "newest=x:1 reroute=x:1:DIR/own").env("VELOC_THREADED", "true");
+        assert_eq!(back().succeed().stderr, "");
         assert_eq!(names(&job.scratch()), [".x-0-1.dat.routed", "x-0-1.dat"]);
         fs::remove_file(job.path("own")).unwrap();
-        let ended = job.run("script", "newest=x:1 reroute=x:1:DIR/own").succeed();
-        assert_eq!(ended.stderr, "");
+        assert_eq!(back().succeed().stderr, "");
     }
 }
 

@@ -1,8 +1,9 @@
 //! `veloc backend`, completions and man pages.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+
+use xtask::files::write_program;
 
 use crate::files::Job;
 
@@ -10,8 +11,8 @@ use crate::files::Job;
 #[test]
 fn the_backend_takes_over() {
     let job = Job::new();
-    let program = job.write("veloc-backend", b"#!/bin/sh\necho \"$@\"\nexit 7\n");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = "#!/bin/sh\necho \"$@\"\nexit 7\n";
+    write_program(&job.path("veloc-backend"), text).unwrap();
     let run = |folder: &str| {
         Command::new(env!("CARGO_BIN_EXE_veloc"))
             .args(["backend", "veloc.cfg", "--foreground", "--help", "-h"])

@@ -5,14 +5,14 @@ use std::fs;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use capi_tests::backends::{backends, until, wait_for_backends, MARK};
+use capi_tests::backends::{backends, serving, until, wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
 use capi_tests::run::Run;
+use xtask::files::write_program;
 
 use super::{dies, job, kill, run, stays, SCRATCH};
 
@@ -32,7 +32,7 @@ fn the_program_is_found_beside_the_library() {
     };
     let ended = run(&job, "kill").with(bare).end();
     dies(&ended);
-    assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+    assert_eq!(ended.complaints(), [""; 0]);
     let _ = run(&job, "read").succeed();
 }
 
@@ -43,16 +43,15 @@ fn started_by_hand() {
     let program = capi_tests::program::staged().bin().join("veloc-backend");
     let by_hand = || Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path(""));
     assert!(by_hand().end().status.success());
-    let first = backends(&job);
-    assert_eq!(first.len(), 1);
+    let first = serving(&job);
     let again = by_hand().end();
     assert!(again.status.success() && again.stdout.contains("already"), "{}", again.stdout);
     for _ in 0..2 {
         dies(&run(&job, "kill").end());
         let _ = run(&job, "read").succeed();
-        assert_eq!(backends(&job), first);
+        assert_eq!(backends(&job), [first]);
     }
-    kill(first[0], libc::SIGTERM);
+    kill(first, libc::SIGTERM);
     until("it ends", || backends(&job).is_empty());
 }
 
@@ -120,7 +119,7 @@ fn silent_connection(backend: u32) -> OwnedFd {
 fn a_backend_waits_for_nobody_who_says_nothing() {
     let job = job("watchdog_interval = 1\n");
     let mut running = stays(&job, "");
-    let connection = silent_connection(backends(&job)[0]);
+    let connection = silent_connection(serving(&job));
     running.input().write_all(b"go on\nend\n").unwrap();
     let _ = running.end().succeeded();
     wait_for_backends(&job);
@@ -158,16 +157,15 @@ fn a_backend_that_is_told_to_end_serves_to_the_end() {
             assert!(started.end().status.success());
         }
         let mut running = stays(&job, "");
-        let backend = backends(&job);
-        assert_eq!(backend.len(), 1);
-        kill(backend[0], libc::SIGTERM);
+        let backend = serving(&job);
+        kill(backend, libc::SIGTERM);
         running.input().write_all(b"go on\n").unwrap();
         running.wait_for_line("more");
-        assert_eq!(backends(&job), backend);
+        assert_eq!(backends(&job), [backend]);
         running.signal(libc::SIGKILL);
         let ended = running.end();
         dies(&ended);
-        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+        assert_eq!(ended.complaints(), [""; 0]);
         wait_for_backends(&job);
         assert_eq!(names(&job.persistent()).len(), 80);
         let _ = run(&job, "read versions=80").succeed();
@@ -181,12 +179,12 @@ fn a_backend_that_is_told_to_end_finishes_its_work() {
     for how in ["kill", "finalize"] {
         let job = job("persistent = DIR/persistent\n");
         let mut running = stays(&job, "rank=1");
-        let backend = backends(&job);
+        let backend = serving(&job);
         let _ = run(&job, how).end();
-        kill(backend[0], libc::SIGTERM);
+        kill(backend, libc::SIGTERM);
         running.input().write_all(b"go on\nend\n").unwrap();
         let ended = running.end().succeeded();
-        assert!(ended.stderr.is_empty(), "{}", ended.stderr);
+        assert_eq!(ended.complaints(), [""; 0]);
         wait_for_backends(&job);
         assert_eq!(names(&job.persistent()).len(), 120, "{how}");
     }
@@ -197,7 +195,7 @@ fn a_backend_that_is_told_to_end_finishes_its_work() {
 fn a_backend_shows_its_configuration() {
     let job = job("");
     let mut running = stays(&job, "");
-    let arguments = fs::read(format!("/proc/{}/cmdline", backends(&job)[0])).unwrap();
+    let arguments = fs::read(format!("/proc/{}/cmdline", serving(&job))).unwrap();
     let path = job.path("veloc.cfg").display().to_string();
     let shown = arguments.split(|&byte| byte == 0).any(|argument| argument == path.as_bytes());
     assert!(shown, "{}", String::from_utf8_lossy(&arguments));
@@ -216,8 +214,7 @@ fn nobody_waits_for_a_program_that_is_no_backend() {
         fs::create_dir(&bin).unwrap();
         let number = job.path("number").display().to_string();
         let program = bin.join("veloc-backend");
-        fs::write(&program, format!("#!/bin/sh\necho $$ > {number}\n{does}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, &format!("#!/bin/sh\necho $$ > {number}\n{does}\n")).unwrap();
         let lives =
             format!("until test -s {number}; do sleep 0.01; done; test -d /proc/$(cat {number})");
         let take = |commands: &str| {

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use capi_tests::backends::{backends, until, wait_for_backends, MARK};
+use capi_tests::backends::{backends, serving, until, wait_for_backends, MARK};
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 use capi_tests::run::Run;
@@ -146,7 +146,7 @@ fn what_no_backend_takes_the_job_writes() {
     let program = capi_tests::program::staged().bin().join("veloc-backend");
     let by_hand = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path("")).end();
     assert!(by_hand.status.success());
-    let backend = backends(&job)[0];
+    let backend = serving(&job);
     let takes: String = (1..=12).map(|v| format!(" take=x:{v}")).collect();
     let run = job.run("script", "size=8000000 newest=x:-1");
     let run = run.arg(format!("run=kill -STOP {backend}")).args(&format!("{takes} finalize=0"));
