@@ -162,6 +162,41 @@ static void message_of_nobody(void)
     DO(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
+static int query(void *extra, MPI_Status *status)
+{
+    (void)extra;
+    MPI(MPI_Status_set_elements(status, MPI_BYTE, 0));
+    MPI(MPI_Status_set_cancelled(status, 0));
+    return MPI_SUCCESS;
+}
+
+static int done(void *extra)
+{
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int end(void *extra, int complete)
+{
+    (void)extra, (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* A replay that waited for the other one would wait for ever. */
+static void request_that_is_complete(void)
+{
+    MPI_Request requests[2], own[2];
+    int i;
+    for (i = 0; i < 2; i++) {
+        DO(MPI_Grequest_start(query, done, end, NULL, &requests[i]));
+        own[i] = requests[i];
+    }
+    DO(MPI_Grequest_complete(own[differs]));
+    DO(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    DO(MPI_Grequest_complete(own[1 - differs]));
+    DO(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+}
+
 static const struct {
     const char *name;
     void (*body)(void);
@@ -186,6 +221,8 @@ static const struct {
     {"order_of_mrecvs", order_of_mrecvs,
      "call 5 is MPI_Mrecv(peer|tag 1|call 3, MPI_Mprobe(|call 4, MPI_Mprobe("},
     {"order_of_imrecvs", order_of_imrecvs, "MPI_Imrecv|tag 1|tag 2"},
+    {"request_that_is_complete", request_that_is_complete,
+     "call 3 is MPI_Grequest_complete|call 1, MPI_Grequest_start|call 2, MPI_Grequest_start"},
     {"message_of_nobody", message_of_nobody, "MPI_Mrecv|peer MPI_PROC_NULL|peer|tag 1"},
 };
 

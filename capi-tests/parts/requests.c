@@ -321,6 +321,121 @@ static void begun_alike(void (*body)(void))
     EMPTY_LOG();
 }
 
+/* Generalized requests: the program's own functions are called in a replay as in the first run. */
+static int asked, done_with, asked_to_end;
+
+static int query(void *extra, MPI_Status *status)
+{
+    asked++;
+    MPI(MPI_Status_set_elements(status, MPI_INT, *(int *)extra));
+    MPI(MPI_Status_set_cancelled(status, *(int *)extra == 4));
+    status->MPI_SOURCE = 10 + *(int *)extra;
+    status->MPI_TAG = 20 + *(int *)extra;
+    return MPI_SUCCESS;
+}
+
+static int done(void *extra)
+{
+    done_with++;
+    free(extra);
+    return MPI_SUCCESS;
+}
+
+static int end(void *extra, int complete)
+{
+    (void)extra;
+    asked_to_end += 1 + complete;
+    return MPI_SUCCESS;
+}
+
+static MPI_Request general(int number)
+{
+    MPI_Request request;
+    int *extra = malloc(sizeof *extra);
+    *extra = number;
+    MPI(MPI_Grequest_start(query, done, end, extra, &request));
+    return request;
+}
+
+static void saw_calls(void)
+{
+    saw_int(asked);
+    saw_int(done_with);
+    saw_int(asked_to_end);
+}
+
+static void generalized(void)
+{
+    MPI_Request requests[4], own;
+    MPI_Status statuses[4];
+    int i, flag, index, count, which[4];
+    prepare(1);
+    asked = done_with = asked_to_end = 0;
+    for (i = 0; i < 4; i++)
+        requests[i] = general(1 + i);
+    MPI(MPI_Test(&requests[0], &flag, &statuses[0]));
+    CHECK(!flag);
+    MPI(MPI_Grequest_complete(requests[0]));
+    MPI(MPI_Request_get_status(requests[0], &flag, &statuses[0]));
+    CHECK(flag);
+    saw_calls();
+    MPI(MPI_Waitany(4, requests, &index, &statuses[0]));
+    EQUAL(index, 0);
+    CHECK(requests[0] == MPI_REQUEST_NULL);
+    saw_status(&statuses[0]);
+    saw_calls();
+    /* Beside messages, and not in their order. */
+    MPI(MPI_Irecv(from, 1, MPI_INT, left, 1, MPI_COMM_WORLD, &requests[0]));
+    MPI(MPI_Send(to, 1, MPI_INT, right, 1, MPI_COMM_WORLD));
+    MPI(MPI_Cancel(&requests[3]));
+    MPI(MPI_Grequest_complete(requests[3]));
+    MPI(MPI_Grequest_complete(requests[1]));
+    MPI(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    MPI(MPI_Testsome(4, requests, &count, which, statuses));
+    EQUAL(count, 2);
+    for (i = 0; i < count; i++) {
+        saw_int(which[i]);
+        saw_status(&statuses[i]);
+    }
+    saw_calls();
+    MPI(MPI_Grequest_complete(requests[2]));
+    MPI(MPI_Waitall(4, requests, statuses));
+    saw_status(&statuses[2]);
+    saw_calls();
+    /* Given up before it is done, and behind that. */
+    own = requests[0] = general(7);
+    MPI(MPI_Request_free(&requests[0]));
+    CHECK(requests[0] == MPI_REQUEST_NULL);
+    MPI(MPI_Grequest_complete(own));
+    requests[0] = general(8);
+    MPI(MPI_Grequest_complete(requests[0]));
+    MPI(MPI_Request_free(&requests[0]));
+    saw_calls();
+    EQUAL(done_with, 6);
+    saw_from();
+}
+
+/* Begun before the part, and done in it: nothing is left that the replay could complete. */
+static MPI_Request beforehand, beforehand_own;
+
+static void complete_beforehand(void)
+{
+    MPI_Status status;
+    MPI_Request request = beforehand;
+    MPI(MPI_Grequest_complete(beforehand_own));
+    MPI(MPI_Wait(&request, &status));
+    CHECK(request == MPI_REQUEST_NULL);
+    saw_status(&status);
+}
+
+static void generalized_before(void (*body)(void))
+{
+    asked = done_with = 0;
+    beforehand = beforehand_own = general(5);
+    run_and_replay(body);
+    EQUAL(done_with, 1);
+}
+
 static const struct corner corners[] = {
     {"cancelled", cancelled, run_and_replay},
     {"cancelled_send", cancelled_send, run_and_replay},
@@ -331,6 +446,8 @@ static const struct corner corners[] = {
     {"begun_alike", complete_alike, begun_alike},
     {"borders", cross, borders},
     {"begun_before", complete_all, begun_before},
+    {"generalized", generalized, run_and_replay},
+    {"generalized_before", complete_beforehand, generalized_before},
 };
 
 int main(int argc, char **argv)

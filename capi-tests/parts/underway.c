@@ -20,11 +20,32 @@ static void refused(const char *call)
     CHECK(strstr(VELOC_Last_error(), "part 1") != NULL);
 }
 
+static int query(void *extra, MPI_Status *status)
+{
+    (void)extra;
+    MPI(MPI_Status_set_elements(status, MPI_BYTE, 0));
+    MPI(MPI_Status_set_cancelled(status, 0));
+    return MPI_SUCCESS;
+}
+
+static int done(void *extra)
+{
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int end(void *extra, int complete)
+{
+    (void)extra, (void)complete;
+    return MPI_SUCCESS;
+}
+
 static void body(void)
 {
     int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
     int sent = rank, got = -1, sum = 0;
     MPI_Request request, again[2];
+    MPI_Message message;
     stored();
     MPI(MPI_Irecv(&got, 1, MPI_INT, previous, 1, MPI_COMM_WORLD, &request));
     refused("MPI_Irecv");
@@ -42,6 +63,15 @@ static void body(void)
     MPI(MPI_Startall(2, again));
     refused("_init");
     MPI(MPI_Waitall(2, again, MPI_STATUSES_IGNORE));
+    stored();
+    MPI(MPI_Send(&sent, 1, MPI_INT, next, 3, MPI_COMM_WORLD));
+    MPI(MPI_Mprobe(previous, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
+    refused("MPI_Mprobe");
+    MPI(MPI_Mrecv(&got, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
+    MPI(MPI_Grequest_start(query, done, end, NULL, &request));
+    refused("MPI_Grequest_start");
+    MPI(MPI_Grequest_complete(request));
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
     stored();
     MPI(MPI_Request_free(&again[0]));
     MPI(MPI_Request_free(&again[1]));

@@ -33,6 +33,25 @@ pub fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
     refuse::fail(&state.mpi, called.comm, text)
 }
 
+/// A call that takes another thing than in the first run, by the numbers of what has given them; 0 where
+/// that is not known.
+#[cold]
+pub fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> String {
+    let (part, place) = state.parts.replay_at().unwrap_or_default();
+    let giver = |began| match state.parts.beginner(began) {
+        Some((place, shape)) => format!("call {}, {}", place + 1, describe(state, &shape)),
+        None => "a call before the part".to_owned(),
+    };
+    format!(
+        "the replay of part {part} does not do what its first run did: call {} is {} of {what} that {} \
+         has given, it was of that of {}",
+        place + 1,
+        describe(state, shape),
+        giver(now),
+        giver(then)
+    )
+}
+
 /// A call in words: its name, with the communicator, the peer, the tag and the count as far as it
 /// has them.
 pub fn describe(state: &State, shape: &Shape) -> String {

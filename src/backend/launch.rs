@@ -1,6 +1,7 @@
 //! Starting the backend.
 
 use std::ffi::CStr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{env, ptr};
@@ -23,6 +24,9 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
         .stdin(Stdio::from(listener.into_file()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // What ends a whole job, as mpirun or a terminal does, must not end it before it is a process
+        // of its own.
+        .process_group(0)
         .spawn()
         .map_err(|error| {
             Error::system(

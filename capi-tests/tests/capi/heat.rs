@@ -106,10 +106,13 @@ fn killed_processes() {
         let job = job();
         let (mut forward, mut reverse) = (0, 0);
         let last = loop {
-            // Once anywhere in the first sweep; then as far as it takes to get on.
-            let steps = if forward == 0 { random.below(STEPS) } else { 20 + random.below(STEPS) };
-            let ended =
-                heat.struck(&job, random.below(heat.ranks as u64), steps + 1, libc::SIGKILL);
+            // Once anywhere in the first sweep, which leaves the last step to the reverse one; then as
+            // far as it takes to get on.
+            let steps = match forward {
+                0 => 1 + random.below(STEPS - 1),
+                _ => 21 + random.below(STEPS),
+            };
+            let ended = heat.struck(&job, random.below(heat.ranks as u64), steps, libc::SIGKILL);
             if ended.status.success() {
                 break ended.succeeded();
             }

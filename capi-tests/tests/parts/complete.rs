@@ -65,7 +65,6 @@ const LOCAL: &[&str] = &[
     "MPI_Graph_map",
     "MPI_Graph_neighbors*",
     "MPI_Graphdims_get",
-    "MPI_Grequest_*",
     "MPI_Group_*",
     "MPI_Info_*",
     "MPI_Initialized",

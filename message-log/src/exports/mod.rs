@@ -107,6 +107,7 @@ macro_rules! exports {
 pub mod collectives;
 pub mod completion;
 pub mod files;
+pub mod general;
 pub mod job;
 pub mod objects;
 pub mod p2p;

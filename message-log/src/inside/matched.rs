@@ -181,7 +181,7 @@ impl State {
         };
         match (own, logged) {
             (Some(own), Some((then, began))) if then == shape && own.began != began => {
-                let text = self.describe_other(&shape, own.began, began);
+                let text = divergence::other(self, &shape, "the message", own.began, began);
                 Err(divergence::broken(self, &shape, &text))
             }
             _ => Ok(shape),
@@ -192,26 +192,6 @@ impl State {
     fn is_no_proc(&self, then: &Shape, handle: usize) -> bool {
         let was = then.peer == Some(self.mpi.numbers.proc_null);
         was != (handle == self.mpi.message_no_proc)
-    }
-
-    /// A replayed call takes another message than in the first run: both, by what has probed for them.
-    #[cold]
-    fn describe_other(&self, shape: &Shape, now: u64, then: u64) -> String {
-        let (part, place) = self.parts.replay_at().unwrap_or_default();
-        let probe = |began| match self.parts.beginner(began) {
-            Some((place, shape)) => {
-                format!("call {}, {}", place + 1, divergence::describe(self, &shape))
-            }
-            None => "a call before the part".to_owned(),
-        };
-        format!(
-            "the replay of part {part} does not do what its first run did: call {} is {} of the \
-             message that {} has given, it was of that of {}",
-            place + 1,
-            divergence::describe(self, shape),
-            probe(now),
-            probe(then)
-        )
     }
 }
 

@@ -8,6 +8,7 @@ pub mod again;
 pub mod collective;
 pub mod completion;
 pub mod counted;
+pub mod general;
 pub mod later;
 pub mod matched;
 pub mod nonblocking;

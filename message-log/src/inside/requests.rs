@@ -25,9 +25,17 @@ pub unsafe fn cancel(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_
             // SAFETY: by the caller's promise.
             unsafe { state.cancelling(request) };
         }
-        match at {
-            At::Outside => real(),
-            At::Inside => state.plain(Shape::new(call), real),
+        if at == At::Outside {
+            return real();
+        }
+        if state.source() == Source::Mpi {
+            return state.plain(Shape::new(call), real);
+        }
+        let code = state.plain(Shape::new(call), || SUCCESS);
+        // SAFETY: by the caller's promise.
+        match code == SUCCESS && state.is_general(unsafe { state.mpi.read_handle(request) }) {
+            true => real(),
+            false => code,
         }
     })
 }
@@ -69,6 +77,8 @@ pub unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_in
                 return unsafe { state.freeing(request, real) };
             }
             Some(known) if matches!(known.life, Life::Replayed(_)) => state.give_back(handle),
+            // SAFETY: as above.
+            _ if state.is_general(handle) => return unsafe { state.freeing(request, real) },
             _ => {}
         }
         // SAFETY: as above.
@@ -134,6 +144,9 @@ impl State {
             // SAFETY: as above.
             unsafe { self.mpi.write_handle(request, self.mpi.request_null) };
             return SUCCESS;
+        }
+        if self.frees_general(handle) {
+            return real();
         }
         if let Some(known) = self.gone(handle, request) {
             self.counts_given_up(&known.counted, known.cancelled);

@@ -14,5 +14,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use request::{Life, Plain, Request};
+pub use request::{General, Life, Plain, Request};
 pub use table::{Place, Requests};

@@ -18,6 +18,17 @@ pub enum Life {
     Foreign,
 }
 
+/// How far a generalized request of the application's is: MPI calls the application's functions for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum General {
+    /// The application has begun it.
+    Begun,
+    /// It has said that it is done (`MPI_Grequest_complete`).
+    Complete,
+    /// It has given it up, and will still say that.
+    Freed,
+}
+
 /// A request under way, or a persistent one.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -42,6 +53,8 @@ pub struct Request {
     pub persistent: bool,
     /// It is persistent and was started, and nobody has completed it.
     pub active: bool,
+    /// It is a generalized one of the application's. That of a replay is real as well.
+    pub general: Option<General>,
     /// Whether MPI knows it.
     pub life: Life,
     /// The application asked for its end.
@@ -66,6 +79,7 @@ impl Request {
             since: 0,
             persistent: false,
             active: false,
+            general: None,
             life: Life::Real,
             cancelled: false,
             counted: Counted::Nothing,
@@ -75,7 +89,8 @@ impl Request {
 
     /// Whether its handle is its own. Only a receive from another process can be sure of that.
     pub(super) fn is_unique(&self) -> bool {
-        self.persistent || self.life != Life::Real || self.is_message
+        let is_own = self.persistent || self.general.is_some();
+        is_own || self.life != Life::Real || self.is_message
     }
 }
 

@@ -135,6 +135,7 @@ impl State {
             let inside = request.began > outermost.begun;
             match request.life {
                 Life::Replayed(_) => true,
+                Life::Real if request.general.is_some() => inside,
                 Life::Real if request.persistent => request.active && inside,
                 Life::Real => is_real && inside,
                 Life::Idle | Life::Foreign => false,

@@ -2,13 +2,41 @@
 //! said of the rest.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use capi_tests::backends::{backends, serving, until, wait_for_backends, MARK};
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
+use capi_tests::program::staged;
 use capi_tests::run::Run;
+use xtask::files::write_program;
 
 use super::{dies, job, kill, SCRATCH};
+
+/// A job is ended as mpirun does it, with all processes of its group, while its backend has not come to
+/// run yet. Catches a backend that goes with the job.
+#[test]
+fn what_ends_the_whole_group_does_not_end_a_backend_that_starts() {
+    let job = job("");
+    let bin = job.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let [go, real] = [job.path("go"), staged().bin().join("veloc-backend")];
+    let text = format!(
+        "#!/bin/sh\nuntil test -e {}; do sleep 0.01; done\nexec {} \"$@\"\n",
+        go.display(),
+        real.display()
+    );
+    write_program(&bin.join("veloc-backend"), &text).unwrap();
+    let run = job.run("script", "size=1000000 take=x:1 take=x:2").env("VELOC_BIN", &bin);
+    let alone = |command: &mut Command| {
+        command.process_group(0);
+    };
+    dies(&run.arg("run=kill -KILL 0").with(alone).end());
+    fs::write(&go, "").unwrap();
+    let _ = job.run("script", "size=1000000 newest=x:2 restore=x:2 restore=x:1").succeed();
+    wait_for_backends(&job);
+}
 
 /// Catches a backend that writes nothing at all because one of the directories is gone.
 #[test]

@@ -38,7 +38,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     let (Ok(mut done), Ok(mut rest)) = (memory::room(count), memory::room(count)) else {
         return no_memory(state, &shape);
     };
-    let mut wrong = None;
+    let (mut wrong, mut looked_at) = (None, None);
     for (n, item) in outcome.items.as_slice().iter().enumerate() {
         if item.index == ALIKE {
             let target = state.requests.target_alike(item.began).filter(|_| item.began > first);
@@ -83,20 +83,29 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
             wrong = Some(format!("request {} of {}: {text}", item.index, shape.call.0));
             break;
         }
+        let is_general = !is_other && own.is_some_and(|own| own.general.is_some());
+        if is_general && call.kind == Kind::Look {
+            looked_at = Some(handle);
+        }
         if !item.persistent {
-            done.push((place, own.is_some().then_some(handle)));
+            done.push((place, own.is_some().then_some(handle), is_general));
         } else if own.is_some() && call.kind != Kind::Look {
             rest.push(handle);
         }
+    }
+    if let Some(handle) = looked_at {
+        state.replays_general(handle, true);
     }
     for handle in rest {
         if let Some(request) = state.requests.get_mut(handle) {
             request.active = false;
         }
     }
-    for (place, handle) in done {
-        if let Some(handle) = handle {
-            state.give_back(handle);
+    for (place, handle, is_general) in done {
+        match handle {
+            Some(handle) if is_general => state.replays_general(handle, false),
+            Some(handle) => state.give_back(handle),
+            None => {}
         }
         // SAFETY: the application's request, by the caller's promise.
         unsafe { state.mpi.write_handle(place, state.mpi.request_null) };
