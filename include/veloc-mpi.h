@@ -113,7 +113,9 @@ int VELOC_Part_end(int id);
 int VELOC_Part_replay_begin(int id);
 
 /**
- * Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`.
+ * Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`. A replay that has gone
+ * wrong stays open: all calls of MPI's fail in it, so that none gets what is not its own, until
+ * `VELOC_Part_free` gives it up.
  *
  * @param id the innermost open part, which `VELOC_Part_replay_begin` began
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it

@@ -107,7 +107,9 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     })
 }
 
-/// Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`.
+/// Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`. A replay that has gone
+/// wrong stays open: all calls of MPI's fail in it, so that none gets what is not its own, until
+/// `VELOC_Part_free` gives it up.
 ///
 /// @param id the innermost open part, which `VELOC_Part_replay_begin` began
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it
@@ -230,11 +232,16 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
         release(state);
         done.map_err(|fault| match fault {
             Fault::Text(text) => text,
-            Fault::Early { part, made, logged } => format!(
-                "the replay of part {part} ends too early: {} was not called again ({made} calls \
-                 before it were)",
-                divergence::describe(state, &logged)
-            ),
+            Fault::Early { part, made, logged } => {
+                let text = format!(
+                    "the replay of part {part} ends too early: {} was not called again ({made} \
+                     calls before it were)",
+                    divergence::describe(state, &logged)
+                );
+                // What is called next is not of the part, and must not get what is logged.
+                state.parts.break_off(&text);
+                text
+            }
         })
     });
     match done {
