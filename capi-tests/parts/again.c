@@ -161,6 +161,46 @@ static void probed(void)
     sent += 16 * sizeof(int);
 }
 
+/* A replay would receive them in the order in which they are sent. */
+static void probed_in_another_order(void)
+{
+    MPI_Message messages[2];
+    MPI_Request requests[2];
+    int i;
+    for (i = 0; i < 2; i++)
+        MPI(MPI_Isend(&to[i], 1, MPI_INT, right, 12, MPI_COMM_WORLD, &requests[i]));
+    for (i = 0; i < 2; i++)
+        MPI(MPI_Mprobe(left, 12, MPI_COMM_WORLD, &messages[i], MPI_STATUS_IGNORE));
+    for (i = 1; i >= 0; i--)
+        MPI(MPI_Mrecv(&from[i], 1, MPI_INT, &messages[i], MPI_STATUS_IGNORE));
+    MPI(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    check(0, 2);
+}
+
+static void posted_between(int source)
+{
+    MPI_Message message;
+    MPI_Request requests[3];
+    int i;
+    for (i = 0; i < 2; i++)
+        MPI(MPI_Isend(&to[i], 1, MPI_INT, right, 13, MPI_COMM_WORLD, &requests[i]));
+    MPI(MPI_Mprobe(left, 13, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
+    MPI(MPI_Irecv(&from[1], 1, MPI_INT, source, 13, MPI_COMM_WORLD, &requests[2]));
+    MPI(MPI_Mrecv(&from[0], 1, MPI_INT, &message, MPI_STATUS_IGNORE));
+    MPI(MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+    check(0, 2);
+}
+
+static void named_between(void)
+{
+    posted_between(left);
+}
+
+static void any_between(void)
+{
+    posted_between(MPI_ANY_SOURCE);
+}
+
 /* ---- probed for in the part, received behind it; and before it, and in it ---- */
 
 static MPI_Message beyond;
@@ -258,6 +298,10 @@ int main(int argc, char **argv)
     run(waited_for);
     run(given_up);
     run(waited_for);
+    run(probed);
+    run(probed_in_another_order);
+    run(named_between);
+    run(any_between);
     run(probed);
     run_beyond();
     for (i = 0; i < 4; i++) {

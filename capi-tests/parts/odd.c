@@ -519,6 +519,57 @@ static void freed_with_attributes(void (*body)(void))
     MPI(MPI_Type_free(&spread));
 }
 
+/* A communicator that is freed with an attribute of another one, and whose handle another one may get. A
+ * replay of before still has it. */
+static MPI_Comm inner, inner_then;
+static int disconnects;
+
+static int delete_inner(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    MPI(disconnects ? MPI_Comm_disconnect(&inner) : MPI_Comm_free(&inner));
+    CHECK(inner == MPI_COMM_NULL);
+    return MPI_SUCCESS;
+}
+
+static void receive_on_inner(void)
+{
+    int size;
+    prepare(1);
+    MPI(MPI_Sendrecv(to, 1, MPI_INT, right, 1, from, 1, MPI_INT, left, 1, inner_then,
+                     MPI_STATUS_IGNORE));
+    MPI(MPI_Comm_size(inner_then, &size));
+    saw_int(size);
+    saw_from();
+}
+
+static void comms_freed_with_attributes(void (*body)(void))
+{
+    MPI_Comm copy, other;
+    int key;
+    MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_inner, &key, NULL));
+    for (disconnects = 0; disconnects < 2; disconnects++) {
+        MPI(MPI_Comm_dup(MPI_COMM_WORLD, &inner));
+        inner_then = inner;
+        seen = 0;
+        part_begin(1, 0);
+        body();
+        part_end(1);
+        seen_first = seen;
+        /* No replay has this one: it goes at once. */
+        MPI(MPI_Comm_dup(MPI_COMM_SELF, &copy));
+        MPI(MPI_Comm_set_attr(copy, key, to));
+        MPI(MPI_Comm_free(&copy));
+        CHECK(inner == MPI_COMM_NULL);
+        MPI(MPI_Comm_dup(MPI_COMM_SELF, &other));
+        replayed_body = body;
+        in_turns(replay_body);
+        MPI(MPI_Comm_free(&other));
+        EMPTY_LOG();
+    }
+    MPI(MPI_Comm_free_keyval(&key));
+}
+
 /* A part inside itself, and ids of every kind. */
 static int depth_of(int depth, int values[])
 {
@@ -714,6 +765,7 @@ static const struct corner corners[] = {
     {"between_groups", between_groups, run_and_replay},
     {"attributes", attributes, run_and_replay},
     {"freed_with_attributes", NULL, freed_with_attributes},
+    {"comms_freed_with_attributes", receive_on_inner, comms_freed_with_attributes},
     {"recursion", NULL, recursion},
     {"kept", NULL, kept},
     {"polls", NULL, polls},

@@ -20,7 +20,7 @@
 //!   stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
 //! - `inside`: what a call does inside parts, recording and replaying, one room for each kind;
-//! - `divergence`, `refuse`, `guard`: how a call fails; [`memory`]: where it does for want of memory;
+//! - `divergence`, `refuse`, `guard`, `left`: how a call fails, or ends otherwise; [`memory`]: where it does for want of memory;
 //!   `names`: what communicators are called then;
 //! - [`resend`]: messages that are sent again instead of kept;
 //! - `store`: the log in checkpoints, and in the process that goes on from one;
@@ -38,6 +38,7 @@ pub mod exports;
 pub mod fortran;
 mod guard;
 mod inside;
+mod left;
 pub mod log;
 pub mod memory;
 mod messages;

@@ -157,7 +157,7 @@ mod tests {
     fn handles_are_told_apart_and_used_again() {
         for abi in [Abi::Mpich, Abi::OpenMpi] {
             let (mpi, mut messages) = (Mpi { abi, ..mpi() }, Messages::default());
-            let mut give = |messages: &mut Messages, began| {
+            let give = |messages: &mut Messages, began| {
                 messages.give(&mpi, message(began, Some(7))).unwrap()
             };
             let handles = [1, 2].map(|began| give(&mut messages, began));

@@ -177,6 +177,8 @@ functions! {
     comm_get_name = c"PMPI_Comm_get_name" (comm: Handle, name: *mut c_char, len: *mut c_int);
     /// Frees a communicator.
     comm_free = c"PMPI_Comm_free" (comm: Ptr);
+    /// The same when all that is under way on it is done.
+    comm_disconnect = c"PMPI_Comm_disconnect" (comm: Ptr);
     /// Which topology a communicator has.
     topo_test = c"PMPI_Topo_test" (comm: Handle, kind: *mut c_int);
     /// How many dimensions its grid has.

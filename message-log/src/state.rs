@@ -3,15 +3,17 @@
 //! MPI at any level but `MPI_THREAD_MULTIPLE` gets calls from one thread at a time, and what one did
 //! is seen by the next: the application sees to that. So the state needs no lock. While a call of
 //! the application's has it, calls that come from inside MPI (of reduction functions, callbacks of
-//! attributes, error handlers) see [`BUSY`] and are passed on.
+//! attributes, error handlers) see [`BUSY`] and are passed on. If such a function does not return but
+//! jumps out of the call (`left`), the state is not used any more.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::deferred::Deferred;
 use crate::guard;
 use crate::inside::{later, At};
+use crate::left;
 use crate::log::{Arena, Engine, Limit};
 use crate::messages::Messages;
 use crate::mpi::Mpi;
@@ -42,6 +44,17 @@ const LOST: u8 = 6;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
+/// An address in the stack of the call that is being worked on.
+static BUSY_AT: AtomicUsize = AtomicUsize::new(0);
+
+/// A call begins to be worked on.
+#[inline(always)]
+fn begin_busy() {
+    let here = 0u8;
+    BUSY_AT.store(&raw const here as usize, Ordering::Relaxed);
+    PHASE.store(BUSY, Ordering::Relaxed);
+}
+
 /// How calls are to be taken now.
 #[inline(always)]
 fn phase() -> u8 {
@@ -55,8 +68,29 @@ pub fn at() -> Option<At> {
         OUTSIDE => Some(At::Outside),
         INSIDE | FAILED => Some(At::Inside),
         UNKNOWN => look(),
+        BUSY => is_over().then(at).flatten(),
         _ => None,
     }
+}
+
+/// Whether the call that is being worked on was left otherwise than by its return: then nothing is
+/// logged or replayed any more.
+#[cold]
+fn is_over() -> bool {
+    if !left::is_left(BUSY_AT.load(Ordering::Relaxed)) {
+        return false;
+    }
+    // SAFETY: see `Cell`; the call that had the state is not there any more.
+    match unsafe { &mut *STATE.0.get() } {
+        Some(state) => {
+            if state.failed.is_none() {
+                refuse::say(&state.mpi, left::TEXT);
+            }
+            give_up(state, left::TEXT);
+        }
+        None => PHASE.store(UNKNOWN, Ordering::Relaxed),
+    }
+    true
 }
 
 /// Whether no part is open, and the call that is made now is no other's.
@@ -182,7 +216,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
     let Some(state) = (unsafe { &mut *STATE.0.get() }) else {
         return failed("there is no state".into());
     };
-    PHASE.store(BUSY, Ordering::Relaxed);
+    begin_busy();
     match guard::caught(|| completely(state, body)) {
         Ok(result) => {
             let after = if state.parts.is_any_open() { INSIDE } else { OUTSIDE };
@@ -210,7 +244,7 @@ fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
 /// Makes the state, if MPI has begun and nothing is in the way.
 #[cold]
 fn prepare() -> Result<(), String> {
-    if phase() == BUSY {
+    if phase() == BUSY && !is_over() {
         return Err("it is called from within a call of MPI's".into());
     }
     // SAFETY: see `Cell`; nobody has the state: the phase would be BUSY.
@@ -241,7 +275,8 @@ fn give_up(state: &mut State, text: &str) {
 #[cold]
 fn fail(text: &str) -> c_int {
     // What an error handler calls is passed on.
-    let before = PHASE.swap(BUSY, Ordering::Relaxed);
+    let before = phase();
+    begin_busy();
     let code = refuse::fail_without_state(text);
     PHASE.store(before, Ordering::Relaxed);
     code
@@ -254,7 +289,7 @@ fn fail(text: &str) -> c_int {
 /// The phase is [`OUTSIDE`].
 #[inline(always)]
 pub unsafe fn outside(body: impl FnOnce(&mut State) -> c_int) -> c_int {
-    PHASE.store(BUSY, Ordering::Relaxed);
+    begin_busy();
     // SAFETY: as in `with`, which has put the state there before the phase became OUTSIDE.
     let state = unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() };
     match guard::caught(|| completely(state, body)) {

@@ -1,6 +1,7 @@
 //! Programs that do with parts what cannot be right: each is told what, by the names of the calls.
 
 use capi_tests::job::Job;
+use capi_tests::mpi::OPEN_MPI;
 use capi_tests::program::{parts_program, staged, starving};
 
 use crate::under::{passes, run, Library, EVERY_MPI};
@@ -34,6 +35,19 @@ fn refusals() {
         let _ = run.succeed();
     }
     ends_the_job("refused", &["MPI_Win_create", "part 5"]);
+}
+
+/// Catches an error handler that jumps out of its call, if the next call is taken for one from within that:
+/// it is not logged, or a replay sends.
+#[test]
+fn calls_that_are_left() {
+    // MPICH keeps its lock then, and whatever comes next waits for that, without this library, too.
+    let mpi = &OPEN_MPI;
+    for case in ["outside", "first", "replay"] {
+        let arguments = format!("case={case}");
+        let Some(run) = run(mpi, Library::Preloaded, 1, "left", &arguments) else { continue };
+        let _ = run.succeed();
+    }
 }
 
 /// Catches a state that several threads would use at once.

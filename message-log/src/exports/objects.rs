@@ -2,7 +2,8 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use crate::inside::{later, objects};
+use crate::inside::later::{self, Way};
+use crate::inside::objects;
 use crate::pmpi::{Handle, Ptr};
 use crate::state;
 
@@ -73,17 +74,27 @@ makes_types! {
 exports! {
     fn MPI_Comm_set_info(comm: Handle, info: Handle)
         inside |call, real| objects::set(call, comm, real);
-    fn MPI_Comm_free(comm: Ptr) |at, call, real| objects::free_comm(at, call, comm, real);
-    fn MPI_Comm_disconnect(comm: Ptr) |at, call, real| objects::free_comm(at, call, comm, real);
 }
 
-exports! { @one MPI_Type_free(datatype: Ptr) |_call, real| {
-    // SAFETY: the application's own argument, as MPI says of the function.
-    unsafe {
-        match state::at() {
-            Some(_) => objects::free_type(datatype, real),
-            None if state::is_busy() => later::free_type(datatype, real),
-            None => real(),
-        }
-    }
-} }
+/// Defines functions that free what their argument has: anywhere, or from within a call of MPI's.
+macro_rules! frees {
+    ($($name:ident $way:ident |$at:ident, $call:ident, $place:ident, $real:ident| $body:expr;)*) => { $(
+        exports! { @one $name(place: Ptr) |$call, $real| {
+            let $place = place;
+            // SAFETY: the application's own argument, as MPI says of the function.
+            unsafe {
+                match state::at() {
+                    Some($at) => $body,
+                    None if state::is_busy() => later::free(Way::$way, $place, $real),
+                    None => $real(),
+                }
+            }
+        } }
+    )* };
+}
+
+frees! {
+    MPI_Comm_free Comm |at, call, comm, real| objects::free_comm(at, call, comm, real);
+    MPI_Comm_disconnect Disconnect |at, call, comm, real| objects::free_comm(at, call, comm, real);
+    MPI_Type_free Type |_at, _call, datatype, real| objects::free_type(datatype, real);
+}

@@ -159,7 +159,11 @@ impl State {
     ///
     /// # Safety
     /// A handle is at `comm`.
-    unsafe fn freeing_comm(&mut self, comm: Ptr, real: impl FnOnce() -> c_int) -> (c_int, usize) {
+    pub(super) unsafe fn freeing_comm(
+        &mut self,
+        comm: Ptr,
+        real: impl FnOnce() -> c_int,
+    ) -> (c_int, usize) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(comm) };
         let origin = self.stand_ins.freed(handle);

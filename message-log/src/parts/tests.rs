@@ -341,7 +341,6 @@ impl Test {
             Step::Restart => {
                 let unpacked = moved(&self.parts);
                 (self.parts, self.arena) = (unpacked.parts, unpacked.arena);
-                self.model.passed.clear();
             }
         }
     }
@@ -414,4 +413,30 @@ proptest! {
         prop_assert!(test.parts.log().is_empty());
         prop_assert_eq!(test.parts.live(), 0);
     }
+}
+
+/// Catches a process that goes on behind the replay of a run without any call, which is kept, and takes
+/// that one for the next one again.
+#[test]
+fn a_run_without_calls_that_was_replayed_is_passed_by_after_a_restart() {
+    let mut arena = Arena::default();
+    let message = Message { tag: 3, len: 2 };
+    let mut parts = Parts::default();
+    parts.begin(1, 0).unwrap();
+    parts.begin(7, KEEP).unwrap();
+    parts.end(7).unwrap();
+    parts.begin(7, KEEP).unwrap();
+    parts.record(message.shape(), message.outcome(&mut arena)).unwrap();
+    parts.end(7).unwrap();
+    parts.end(1).unwrap();
+    parts.replay_begin(1).unwrap();
+    parts.replay_begin(7).unwrap();
+    parts.replay_end(7).unwrap();
+    let moved = moved(&parts);
+    let mut parts = moved.parts;
+    parts.replay_begin(7).unwrap();
+    assert!(parts.next(&message.shape()).is_ok());
+    parts.replay_end(7).unwrap();
+    parts.replay_end(1).unwrap();
+    parts.free(7).unwrap();
 }

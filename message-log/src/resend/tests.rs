@@ -549,3 +549,43 @@ fn a_send_that_is_given_up_is_logged_and_no_later_one() {
     let report = streams.end(mark, ROOM);
     assert_eq!((report.entries[0].begin, report.entries[0].untidy), (4, false));
 }
+
+/// Catches messages that a replay would receive in the order in which they were sent, and the first run
+/// has not: those that were probed for, and what is posted between a probe and its receive.
+#[test]
+fn what_is_received_in_another_order_than_probed_for_is_logged() {
+    let stream = Stream { comm: COMM, peer: 1, tag: 0 };
+    let named = Pattern { comm: COMM, peer: Some(1), tag: Some(0) };
+    let untidy = |body: &dyn Fn(&mut Streams)| {
+        let mut streams = Streams::default();
+        let mark = streams.begin();
+        body(&mut streams);
+        let first = streams.end(mark, ROOM).entries[0].untidy;
+        // What comes behind that is in order again.
+        let mark = streams.begin();
+        let link = streams.matched(stream, true);
+        streams.taken(link, true);
+        assert!(!streams.end(mark, ROOM).entries[0].untidy);
+        first
+    };
+    let probed = |order: [usize; 2]| {
+        untidy(&|streams| {
+            let links = [0, 1].map(|_| streams.matched(stream, true));
+            order.iter().for_each(|nth| streams.taken(links[*nth], true));
+        })
+    };
+    assert_eq!((probed([0, 1]), probed([1, 0])), (false, true));
+    for pattern in [named, Pattern { peer: None, ..named }] {
+        assert!(untidy(&|streams| {
+            let link = streams.matched(stream, true);
+            let ticket = streams.posted(pattern);
+            streams.taken(link, true);
+            streams.received(ticket, Some(stream), true);
+        }));
+    }
+    assert!(untidy(&|streams| {
+        let link = streams.matched(stream, true);
+        streams.received_at_once(stream, true);
+        streams.taken(link, true);
+    }));
+}

@@ -191,6 +191,10 @@ impl Packing<'_> {
                 to.u64(replay.begun);
                 to.flag(replay.is_step);
                 to.u64(replay.since);
+                to.option(replay.passed, |to, (at, number)| {
+                    position(to, at);
+                    to.u64(number);
+                });
             }
         });
         self.to.len(parts.replaced.len());

@@ -251,7 +251,10 @@ impl Unpacking<'_, '_> {
                 begun: self.count()?,
                 is_step: self.from.flag()?,
                 since: self.count()?,
-                passed: None,
+                passed: match self.from.flag()? {
+                    true => Some((self.position()?, self.count()?)),
+                    false => None,
+                },
             }),
             other => return Err(format!("an open part of kind {other}")),
         })

@@ -104,7 +104,10 @@ impl Streams {
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        let posted = if again { Order::MAX } else { 0 };
+        // A replay posts its receive here: as many must have been before it as messages.
+        let is_in_order = before.other == link.number
+            && !self.waiting.iter().any(|(_, pattern)| pattern.takes(&counter.key));
+        let posted = if again && is_in_order { Order::MAX } else { 0 };
         self.note(Table::Incoming, link.stream, before, posted);
     }
 
