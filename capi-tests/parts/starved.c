@@ -463,6 +463,45 @@ static void types(void)
     EMPTY_LOG();
 }
 
+/* Communicators of one process, so that nobody waits for one that is not made. */
+static void comms(void)
+{
+    MPI_Comm made[MANY];
+    MPI_Datatype type[MANY];
+    int i, failures, part;
+    for (part = 0; part < 2; part++) {
+        failures = 0;
+        if (part)
+            part_begin(1, 0);
+        scarce(LEAST);
+        for (i = 0; i < MANY; i++)
+            if (MPI_Comm_dup(MPI_COMM_SELF, &made[i]) != MPI_SUCCESS) {
+                check_words(__FILE__, __LINE__, "the error", "MPI_Comm_dup|done nothing");
+                made[i] = MPI_COMM_NULL;
+                failures++;
+            }
+        PLENTY();
+        /* Within a part the first one wants memory already. */
+        CHECK(failures > 0 && (part || failures < MANY));
+        for (i = 0; i < MANY; i++)
+            if (made[i] != MPI_COMM_NULL)
+                MPI(MPI_Comm_free(&made[i]));
+        if (part)
+            part_end(1);
+    }
+    PART(VELOC_Part_free(1));
+    EMPTY_LOG();
+    /* Of types nothing has to be known. */
+    scarce(LEAST);
+    for (i = 0; i < MANY; i++) {
+        MPI(MPI_Type_contiguous(2, MPI_INT, &type[i]));
+        MPI(MPI_Type_commit(&type[i]));
+    }
+    PLENTY();
+    for (i = 0; i < MANY; i++)
+        MPI(MPI_Type_free(&type[i]));
+}
+
 static void sent_or_received(void)
 {
     if (rank == 0)
@@ -516,6 +555,7 @@ int main(int argc, char **argv)
     CHECK(starve != NULL && starved != NULL);
     MPI(MPI_Comm_create_errhandler(handler, &own));
     MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, own));
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, own));
     MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     MPI(MPI_Comm_set_errhandler(comm, own));
     MPI(MPI_Errhandler_free(&own));
@@ -535,6 +575,8 @@ int main(int argc, char **argv)
         borders();
     else if (strcmp(which, "types") == 0)
         types();
+    else if (strcmp(which, "comms") == 0)
+        comms();
     else if (strcmp(which, "streams") == 0)
         streams();
     else

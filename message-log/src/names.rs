@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_int, CStr};
 use std::rc::Rc;
 
 use crate::log::Call;
+use crate::memory::NoMemory;
 use crate::mpi::Mpi;
 use crate::pmpi;
 
@@ -57,6 +58,14 @@ pub struct Names {
 }
 
 impl Names {
+    /// Room for one more, and for what it is made of.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+        Ok(self.known.try_reserve(2)?)
+    }
+
     /// A call has made a communicator of another one. What it has made may be `MPI_COMM_NULL`, on
     /// processes that are not in it.
     pub fn made(&mut self, mpi: &Mpi, call: Call, parent: usize, handle: usize) {

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 
 use crate::log::Call;
+use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
 use crate::pmpi;
 
@@ -42,6 +43,14 @@ pub struct StandIns {
 }
 
 impl StandIns {
+    /// Room for one more communicator.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+        Ok(self.origins.try_reserve(1)?)
+    }
+
     /// A communicator was made. Without `origin` it is older than all that is logged.
     pub fn made(&mut self, handle: usize, origin: Option<Origin>) {
         match origin {
@@ -58,6 +67,9 @@ impl StandIns {
     /// The communicator that stands in for one that the application frees: made by `call`, logged
     /// as the event number `made`, with no events from `end` on, when `at` instances have begun. It
     /// is that one itself if there is no other.
+    ///
+    /// # Errors
+    /// There is no memory; nothing is kept.
     pub fn stand_in(
         &mut self,
         mpi: &Mpi,
@@ -65,16 +77,16 @@ impl StandIns {
         (call, made): (Call, u64),
         end: u64,
         at: u64,
-    ) -> usize {
+    ) -> Result<usize, NoMemory> {
         // The replay has only one of them at a time.
         let free = self.kept.iter_mut().filter(|kept| kept.call == call && kept.end <= made);
         let same = free.into_iter().find(|kept| are_alike(mpi, kept.handle, handle));
         if let Some(kept) = same {
             (kept.end, kept.at) = (end, at);
-            return kept.handle;
+            return Ok(kept.handle);
         }
-        self.kept.push(StandIn { handle, call, end, at });
-        handle
+        memory::push(&mut self.kept, StandIn { handle, call, end, at })?;
+        Ok(handle)
     }
 
     /// Whether some may go if all instances from this number on are left.

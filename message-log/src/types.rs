@@ -227,14 +227,22 @@ impl Types {
             true => Rc::new(Datatype::none(handle)),
             false => Rc::new(Datatype::of(handle)),
         };
-        let found = self.known.entry(handle).or_insert_with(look).clone();
+        let found = match self.known.try_reserve(1) {
+            Ok(()) => self.known.entry(handle).or_insert_with(look).clone(),
+            // Without memory to note another one it is looked at each time.
+            Err(_) => self.known.get(&handle).cloned().unwrap_or_else(look),
+        };
         self.last = Some(Rc::clone(&found));
         found
     }
 
-    /// A type was made when so many instances of parts had begun.
+    /// A type was made when so many instances of parts had begun. Without memory to note that, it is
+    /// taken to be older than all of them.
     pub fn made(&mut self, handle: usize, instances: u64) {
-        self.made.insert(handle, instances);
+        match self.made.try_reserve(1) {
+            Ok(()) => drop(self.made.insert(handle, instances)),
+            Err(_) => drop(self.made.remove(&handle)),
+        }
     }
 
     /// How many instances had begun when a type was made that the application frees.

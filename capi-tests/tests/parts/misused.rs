@@ -73,7 +73,7 @@ fn without_memory() {
         let preload = format!("{}:{}", starving.display(), staged().message_log().display());
         for case in [
             "events", "before", "inside", "posting", "outside", "results", "borders", "types",
-            "streams",
+            "comms", "streams",
         ] {
             let Some(run) = mpi.start(2) else { continue };
             // All streams can be told, so that it is not their number that counts.

@@ -31,6 +31,11 @@ pub unsafe fn make_comm(
 ) -> c_int {
     with(|state| {
         let shape = Shape { comm: state.mpi.abi.truncate(comm), ..Shape::new(call) };
+        if at == At::Outside || state.source() == Source::Mpi {
+            if let Err(code) = state.reserve_comm(call, shape.comm) {
+                return code;
+            }
+        }
         if at == At::Outside {
             let code = real();
             if code == SUCCESS {
@@ -131,6 +136,18 @@ pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 impl State {
+    /// Room to note a communicator that a call is about to make: once it is there, the call must not fail.
+    ///
+    /// # Errors
+    /// There is no memory: what the call returns, which has done nothing.
+    fn reserve_comm(&mut self, call: Call, comm: usize) -> Result<(), c_int> {
+        self.reserve(call, comm, 1)?;
+        let own = self.names.reserve().and_then(|()| self.stand_ins.reserve());
+        let room = own.and_then(|()| self.store.comms.reserve());
+        let counted = |()| self.resend.as_mut().map_or(Ok(()), |resend| resend.comms.reserve());
+        room.and_then(counted).map_err(|NoMemory| self.has_no_room(call, comm))
+    }
+
     /// A communicator was made by `call` of the one called `comm`.
     fn comm_made(&mut self, call: Call, comm: usize, handle: usize, is_logged: bool) {
         self.names.made(&self.mpi, call, comm, handle);
@@ -176,13 +193,11 @@ impl State {
                 let (end, at) = (self.parts.next_event() + 1, self.parts.now());
                 self.stand_ins.stand_in(&self.mpi, handle, made, end, at)
             }
-            _ => {
-                if self.deferred.add(Kind::Comm, handle, self.parts.now()).is_err() {
-                    self.stand_ins.made(handle, Some(origin));
-                    return (refuse::no_memory(&self.mpi, handle, "MPI_Comm_free"), handle);
-                }
-                handle
-            }
+            _ => self.deferred.add(Kind::Comm, handle, self.parts.now()).map(|()| handle),
+        };
+        let Ok(logged) = logged else {
+            self.stand_ins.made(handle, Some(origin));
+            return (refuse::no_memory(&self.mpi, handle, "MPI_Comm_free"), handle);
         };
         if logged == handle {
             self.store.comms.freed(handle);

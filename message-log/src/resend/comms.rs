@@ -8,6 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher as _};
 use std::rc::Rc;
 
 use super::spread::Spread;
+use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
 use crate::pmpi;
 
@@ -76,7 +77,17 @@ impl Comms {
         &self.groups[place.0 as usize]
     }
 
-    /// A communicator was made.
+    /// Room for one more.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+        self.known.try_reserve(1)?;
+        self.made.try_reserve(1)?;
+        Ok(self.groups.try_reserve(1)?)
+    }
+
+    /// A communicator was made. Without memory for its processes it is not known.
     pub fn made(&mut self, mpi: &Mpi, handle: usize) {
         let Some(world) = processes(mpi, handle) else { return };
         let mut digest = Spread::default();
@@ -112,8 +123,11 @@ fn processes(mpi: &Mpi, comm: usize) -> Option<Rc<[u32]>> {
     if is_inter != 0 {
         return None;
     }
-    let ranks: Vec<c_int> = (0..size).collect();
-    let mut world = vec![0; ranks.len()];
+    let len = usize::try_from(size).ok()?;
+    let mut ranks: Vec<c_int> = memory::room(len).ok()?;
+    ranks.extend(0..size);
+    let mut world: Vec<c_int> = memory::room(len).ok()?;
+    world.resize(len, 0);
     let (mut group, mut all) = (0usize, 0usize);
     let (at_group, at_all) = ((&raw mut group).cast(), (&raw mut all).cast());
     // SAFETY: room for the widest handle each, and for as many numbers as processes.

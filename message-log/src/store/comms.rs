@@ -7,6 +7,7 @@
 use std::ffi::c_int;
 
 use super::bytes::{Reader, Result, Writer};
+use crate::memory::NoMemory;
 use crate::mpi::Mpi;
 use crate::pmpi;
 
@@ -58,6 +59,14 @@ struct Made {
 pub struct Communicators(Vec<Made>);
 
 impl Communicators {
+    /// Room for one more.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn reserve(&mut self) -> std::result::Result<(), NoMemory> {
+        Ok(self.0.try_reserve(1)?)
+    }
+
     /// One was made.
     pub fn made(&mut self, mpi: &Mpi, handle: usize) {
         if handle != mpi.comm_null {
