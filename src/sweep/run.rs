@@ -216,10 +216,11 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     /// Has the states that may be read next fetched ahead.
     fn expect_survivors(&self) -> Result<()> {
+        let needed = self.slots.iter().filter(|(_, state)| **state < self.fine);
+        let places: Vec<(i32, u64)> =
+            needed.map(|(slot, state)| (*slot as i32, self.place(*state))).collect();
         self.reach.with(|client| {
-            for (&slot, &state) in self.slots.iter().filter(|(_, state)| **state < self.fine) {
-                client.expect(&self.settings.name, slot as i32, Some(self.place(state)), true);
-            }
+            client.expect_all(&self.settings.name, &places);
             Ok(())
         })
     }

@@ -202,11 +202,13 @@ impl<R: Reach> Sweep<'_, R> {
             return Err(error);
         }
         let name = &self.settings.name;
-        let there = self.reach.with(|client| {
-            client.withdraw_unwritten(name, |_| true);
-            client.versions(name)
+        let (withdrawn, there) = self.reach.with(|client| {
+            let withdrawn = client.withdraw_unwritten(name, |_| true);
+            Ok((withdrawn, client.versions(name)?))
         })?;
-        self.slots.retain(|version, _| there.contains(&(*version as i32)));
+        // A file that is still there of a version withdrawn has an older state.
+        let has = |version: i32| there.contains(&version) && !withdrawn.contains(&version);
+        self.slots.retain(|version, _| has(*version as i32));
         self.try_to_take(0, version).map_err(|_| self.caused(error))?;
         self.slots.insert(version, 0);
         log::info!("\"{}\": state 0 takes the room of states that were left", self.settings.name);

@@ -225,6 +225,41 @@ fn states_that_are_lost_are_computed_again() {
     }
 }
 
+/// A call after one that has failed, which has left states in memory alone, and not state 0, whose file is
+/// gone: memory that is full of them takes state 0 all the same. Catches a run that can never begin, as
+/// what is in its way would only go at its end.
+#[test]
+fn state_0_takes_the_room_of_what_is_of_no_use_without_it() {
+    // Memory for two states. Four are written; the next two stay in memory, and displace the others.
+    let job = Job::new(&format!("{ASYNC}host_cache_size = 256K\n"));
+    let plan = "bytes=100000 steps=20 slots=20 distance=0 adjoint=0 wait=5 gone=5 full=5 fail=12";
+    let more = "scratch=DIR/scratch/sweep-0-0.dat expect=returned_-1 again=1";
+    let ended = job.run("sweep", &format!("{plan} {more}")).env("VELOC_LOG", "info").succeed();
+    assert!(ended.stderr.contains("state 0 takes the room"), "{}", ended.stderr);
+}
+
+/// Memory for two of nineteen states, which are in files: each is fetched while the adjoint takes its step
+/// from the one before, in the order of the states, which is not that of the versions here. Catches a run
+/// that asks for nothing ahead, or for something else than it restores next.
+#[test]
+fn states_are_fetched_in_the_order_of_the_schedule() {
+    let job = Job::new(&format!("{ASYNC}host_cache_size = 256K\n"));
+    let plan = "bytes=100000 steps=20 slots=20 distance=0 adjoint=0";
+    job.run("sweep", &format!("{plan} fail=20 expect=the_callback_adjoint|returned_-1")).succeed();
+    wait_for_backends(&job);
+    let file =
+        |version: usize, ending: &str| job.scratch().join(format!("sweep-0-{version}.{ending}"));
+    let moves = |from: &str, to: &str, place: fn(usize) -> usize| {
+        for version in 0..19 {
+            std::fs::rename(file(version, from), file(place(version), to)).unwrap();
+        }
+    };
+    moves("dat", "moved", |version| (7 * version + 3) % 19);
+    moves("moved", "dat", |version| version);
+    let ended = job.run("sweep", &format!("{plan} ahead=1")).succeed();
+    assert_eq!(ended.figure("computed"), 21);
+}
+
 /// Memory that does not hold as many states as there are slots, while no file takes any: the run goes on
 /// with fewer. Where it has no memory for them at all, it fails with the cause, and goes on later.
 #[test]
