@@ -10,6 +10,7 @@
  *   limit=T    the time limit, in milliseconds
  *   stop=N     VELOC_Adjoint_stop is called after N steps
  *   fail=N     the callback fails after N steps
+ *   unhashed=N the callback that hashes fails after N steps
  *   drift=N    step N gives another state each time
  *   drifted=1  it gives the same wrong one each time
  *   gone=N     after N steps the directory scratch=PATH is removed; every 10 steps from then on all
@@ -44,7 +45,7 @@
 enum { MOST = 100000 };
 
 static struct {
-    long steps, bytes, second, stop, fail, drift, drifted, misuse, gone, full, own, wait, at, ahead;
+    long steps, bytes, second, stop, fail, drift, drifted, misuse, gone, full, own, wait, at, ahead, unhashed;
     const char *scratch, *shell;
     int device;
 } options;
@@ -240,6 +241,12 @@ static int protect_half(void *user)
     return VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, memory, size(), 1);
 }
 
+static int protect_what_is_not(void *user)
+{
+    (void)user;
+    return VELOC_Adjoint_protect(7, 3, memory, size(), 1);
+}
+
 static int protect_nothing(void *user)
 {
     (void)user;
@@ -251,7 +258,13 @@ static int hash(void *user, uint64_t *word)
     CHECK(user == &options);
     fetch();
     memcpy(word, memory + 8, 8);
-    return VELOC_SUCCESS;
+    return computed == options.unhashed ? VELOC_FAILURE : VELOC_SUCCESS;
+}
+
+static int no_hash(void *user, uint64_t *word)
+{
+    (void)user, (void)word;
+    return VELOC_FAILURE;
 }
 
 /* How many adjoints have been stored when so many steps are computed from the beginning. */
@@ -361,6 +374,12 @@ static void refuse(void)
     BAD(adjoint = NULL, "adjoint|NULL");
     BAD(protect = protect_half, "no memory of the adjoint");
     BAD(protect = protect_nothing, "protect returned -1");
+    CHECK(strstr(VELOC_Last_error(), "; ") == NULL);
+    BAD(protect = protect_what_is_not, "protect returned -1; VELOC_Adjoint_protect: region 3: what = 7");
+    bad.flags = VELOC_VERIFY_REPLAY;
+    bad.protect = protect;
+    bad.hash = no_hash;
+    REFUSED(VELOC_Adjoint_run(&bad), "the callback hash, of state 0, returned -1");
     OK(VELOC_Checkpoint_begin("other", 1));
     REFUSED(VELOC_Adjoint_run(&what), "\"other\" version 1 is open");
     OK(VELOC_Checkpoint_end(0));
@@ -386,6 +405,7 @@ int main(int argc, char **argv)
     options.own = number(argc, argv, "own", -1);
     options.wait = number(argc, argv, "wait", -1);
     options.at = number(argc, argv, "at", -1);
+    options.unhashed = number(argc, argv, "unhashed", -1);
     options.ahead = number(argc, argv, "ahead", 0);
     options.scratch = option(argc, argv, "scratch", NULL);
     options.shell = option(argc, argv, "shell", "");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::boundary::{guarded, status, string, with_client};
+use super::boundary::{guarded, kept_meanwhile, status, string, with_client};
 use super::{
     VELOC_ADJOINT_GRADIENT, VELOC_ADJOINT_STATE, VELOC_FAILURE, VELOC_STOPPED, VELOC_SUCCESS,
     VELOC_VERIFY_REPLAY,
@@ -336,13 +336,15 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
     Ok((settings, callbacks))
 }
 
-/// The error of a callback that did not succeed.
-fn judge(returned: c_int, what: impl FnOnce() -> String) -> Result<()> {
-    match returned {
-        VELOC_SUCCESS => Ok(()),
-        other => {
+/// Calls a callback. If it does not succeed, its error, with that of the last call of the library's that
+/// has failed in it.
+fn judged(callback: impl FnOnce() -> c_int, what: impl FnOnce() -> String) -> Result<()> {
+    match kept_meanwhile(callback) {
+        (VELOC_SUCCESS, _) => Ok(()),
+        (other, said) => {
             let text = format!("the callback {} returned {other}", what());
-            Err(Error::new(Kind::Internal, text))
+            let error = Error::new(Kind::Internal, text);
+            Err(said.into_iter().fold(error, Error::followed_by))
         }
     }
 }
@@ -350,28 +352,27 @@ fn judge(returned: c_int, what: impl FnOnce() -> String) -> Result<()> {
 impl Problem for Callbacks {
     fn protect(&mut self) -> Result<()> {
         // SAFETY: the caller of VELOC_Adjoint_run has given a function that takes this.
-        let returned = unsafe { (self.protect)(self.user) };
-        judge(returned, || "protect".to_owned())
+        judged(|| unsafe { (self.protect)(self.user) }, || "protect".to_owned())
     }
 
     // States are at most 2^48.
     fn forward(&mut self, from: u64, to: u64) -> Result<()> {
         // SAFETY: as above.
-        let returned = unsafe { (self.forward)(self.user, from as i64, to as i64) };
-        judge(returned, || format!("forward, from state {from} to state {to},"))
+        let callback = || unsafe { (self.forward)(self.user, from as i64, to as i64) };
+        judged(callback, || format!("forward, from state {from} to state {to},"))
     }
 
     fn adjoint(&mut self, step: u64) -> Result<()> {
         // SAFETY: as above.
-        let returned = unsafe { (self.adjoint)(self.user, step as i64) };
-        judge(returned, || format!("adjoint, for step {step},"))
+        let callback = || unsafe { (self.adjoint)(self.user, step as i64) };
+        judged(callback, || format!("adjoint, for step {step},"))
     }
 
-    fn hash(&mut self) -> Result<Option<u64>> {
+    fn hash(&mut self, state: u64) -> Result<Option<u64>> {
         let Some(hash) = self.hash else { return Ok(None) };
         let mut word = 0;
         // SAFETY: as above; it gets a place for the hash.
-        let returned = unsafe { hash(self.user, &mut word) };
-        judge(returned, || "hash".to_owned()).map(|()| Some(word))
+        let callback = || unsafe { hash(self.user, &mut word) };
+        judged(callback, || format!("hash, of state {state},")).map(|()| Some(word))
     }
 }

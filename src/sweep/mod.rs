@@ -58,8 +58,8 @@ pub trait Problem {
     /// adjoint's step; before the last step of all it begins the adjoint.
     fn adjoint(&mut self, step: u64) -> Result<()>;
 
-    /// A hash of the state that it has. `None`: it leaves that to the library.
-    fn hash(&mut self) -> Result<Option<u64>>;
+    /// A hash of the state that it has, which is this one. `None`: it leaves that to the library.
+    fn hash(&mut self, state: u64) -> Result<Option<u64>>;
 }
 
 /// The way to the client, which is the application's between two uses.

@@ -180,6 +180,14 @@ fn callbacks_that_fail() {
     }
 }
 
+/// A hash that the callback does not give: the state is named. Catches a text that leaves open where it was.
+#[test]
+fn a_hash_that_fails() {
+    let job = Job::new("mode = async\nephemeral = true\n");
+    let words = "the_callback_hash,_of_state_42,_returned_-1";
+    job.run("sweep", &format!("verify=1 hash=1 unhashed=42 expect={words}")).succeed();
+}
+
 /// How often a run has said that something stays out of its files.
 fn said(ended: &Ended) -> usize {
     ended.stderr.matches("stores nothing there").count()
