@@ -427,6 +427,17 @@ fn damaged_states() {
         let ended = job.run("sweep", "").succeed();
         assert!(ended.stderr.contains("going on without"), "{damaged}: {}", ended.stderr);
     }
+    // Of many it is said once, with their number.
+    job.run("sweep", "fail=170 expect=returned_-1").succeed();
+    let states = names(&job.scratch()).into_iter().filter(|name| name.starts_with("sweep-0-"));
+    let states: Vec<String> = states.collect();
+    states.iter().for_each(|name| std::fs::write(job.scratch().join(name), b"x").unwrap());
+    let ended = job.run("sweep", "").succeed();
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(states.len() == 5 && lines.len() == 1, "{states:?}: {}", ended.stderr);
+    let words =
+        ["without 5 versions: \"sweep\" version 0: ", "\"sweep\" version 2: ", "and 2 more"];
+    assert!(words.iter().all(|word| lines[0].contains(word)), "{}", ended.stderr);
 }
 
 /// A bit of a stored state or adjoint that changes where nobody has a checksum: a verified run, also of a
