@@ -88,6 +88,10 @@ pub(super) struct Sweep<'a, R> {
     pub(super) meetings: Option<Meetings>,
     /// What failed here, while the others do not know yet: nothing is stored from there on.
     pub(super) failure: Option<Error>,
+    /// At which moment that was.
+    failed_at: u64,
+    /// Counts what all processes do alike since they have met.
+    moment: u64,
     /// States that were to be stored after that.
     pub(super) asides: Asides,
     /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
@@ -140,6 +144,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
             clock: Clock::new(since, settings.limit, asked),
             meetings,
             failure: None,
+            failed_at: 0,
+            moment: 0,
             asides: Asides::default(),
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
@@ -177,20 +183,26 @@ impl<'a, R: Reach> Sweep<'a, R> {
         });
         self.remove_damaged();
         // Others have been told of this one's own failure, and so it may hear of it from them.
-        let ended = match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => ended,
+        let (ended, moment) = match self.failure.take() {
+            Some(failure) => (Err(failure), self.failed_at),
+            None => (ended, self.moment),
         };
-        if let Some(meetings) = self.meetings.take() {
-            let rounds = self.reach.with(|client| Ok(client.rounds())).unwrap_or_default();
-            if let Some(most) = meetings.end(ended.as_ref().err(), rounds) {
-                self.reach.with(|client| {
-                    client.even(most);
-                    Ok(())
-                })?;
-            }
+        let Some(meetings) = self.meetings.take() else { return ended };
+        let rounds = self.reach.with(|client| Ok(client.rounds())).unwrap_or_default();
+        let parted = meetings.end(ended.as_ref().err().map(|error| (error, moment)), rounds);
+        if let Some(most) = parted.rounds {
+            self.reach.with(|client| {
+                client.even(most);
+                Ok(())
+            })?;
         }
-        ended
+        match (ended, parted.heard) {
+            // Another process has failed before this one, which may have followed from that.
+            (Err(own), Some(first)) if own.to_string() != first.to_string() => {
+                Err(first.followed_by(format_args!("and then this process: {own}")))
+            }
+            (ended, _) => ended,
+        }
     }
 
     /// Has the adjoint that the run goes on from, if there is one.
@@ -242,6 +254,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     fn go(&mut self) -> Result<Outcome> {
         loop {
+            self.moment += 1;
             let stop = match self.course.next_action()? {
                 Action::Advance { from, to } => self.advance(from, to)?,
                 Action::Takeshot { state, slot } => self.store(state, slot)?,
@@ -266,7 +279,9 @@ impl<'a, R: Reach> Sweep<'a, R> {
         match (done, &self.meetings) {
             (Err(error), Some(_)) => {
                 log::error!("{error}; the run ends as soon as all processes know");
-                self.failure.get_or_insert(error);
+                if self.failure.is_none() {
+                    (self.failure, self.failed_at) = (Some(error), self.moment);
+                }
                 Ok(())
             }
             (done, _) => done,
@@ -289,7 +304,9 @@ impl<'a, R: Reach> Sweep<'a, R> {
             self.reach.with(|client| Ok(adjoints.tell(&Files { client, name: &name })))?;
         let (stop, interval) = (look.stop, look.interval);
         let word = Word { stop, interval, newest, has, ..Word::default() };
-        let decided = meetings.next(word, self.failure.as_ref())?;
+        let own = self.failure.as_ref().map(|failure| (failure, self.failed_at));
+        let decided = meetings.next(word, own)?;
+        self.moment = 0;
         self.clock.set(decided.as_ref().map(|decided| decided.interval));
         let Some(decided) = decided else { return Ok(false) };
         let retired = self.reach.with(|client| {
@@ -318,6 +335,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
             let look = self.replay.as_ref().map_or(u64::MAX, |replay| replay.next_after(at));
             let next = to.min(look).min(at.saturating_add(self.clock.left()));
             self.at = None;
+            self.moment += 1;
             self.problem.forward(at, next)?;
             self.at = Some(next);
             self.meet(next)?;
