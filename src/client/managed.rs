@@ -302,6 +302,17 @@ impl Client {
         self.engine.remove_everywhere(name, &versions)
     }
 
+    /// What the adjoint computation of this number has left is of no use to this job: it has ended, and could
+    /// not be removed.
+    pub fn give_up(&mut self, run: u64) {
+        self.given_up.insert(run);
+    }
+
+    /// Whether that was said of one.
+    pub fn has_given_up(&self, run: u64) -> bool {
+        self.given_up.contains(&run)
+    }
+
     /// A digest of the memory that is protected for a name, the manager's region apart. `None`: some of
     /// it is not the host's memory, which is not read for that.
     ///

@@ -312,7 +312,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
         let retired = self.reach.with(|client| {
             adjoints.hear(&Files { client, name: &name }, decided.newest, decided.has)
         });
-        self.bear(retired)?;
+        self.do_without(retired)?;
         Ok(decided.stop)
     }
 

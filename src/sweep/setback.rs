@@ -61,7 +61,7 @@ impl Slots {
 }
 
 /// Whether an error says that something has no place in memory or in files, or no longer.
-fn is_of_the_store(error: &Error) -> bool {
+pub(super) fn is_of_the_store(error: &Error) -> bool {
     matches!(error.kind(), Kind::NoRoom | Kind::System)
 }
 

@@ -121,6 +121,8 @@ pub(super) fn begin(
             client.remove_all(&name_of_adjoints)?;
             client.remove_all(&name_of_hashes)
         });
+        let removed =
+            removed.map_err(|error| error.within("what an earlier run has left cannot be removed"));
         together(reach, removed, "remove what it has of a run that not all have")?;
     }
     Ok(Begun { course, of, states, adjoints, hashes, found, common, replay })

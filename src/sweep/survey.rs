@@ -74,7 +74,8 @@ pub struct Common {
 /// A name, and what its positions are read by.
 pub type Of<'a, T> = (&'a str, &'a T);
 
-/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed.
+/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed. What is of a
+/// run that has ended is passed over.
 ///
 /// # Errors
 /// Something is of another computation.
@@ -111,6 +112,9 @@ pub fn look(
                 Role::Adjoint => (adjoints.1.get(), Vec::new()),
                 Role::Hashes => hashes.1.take(),
             };
+            if client.has_given_up(position.run) {
+                continue;
+            }
             let about = |error: Error| error.within(format!("\"{name}\" version {version}"));
             admit(&mut found, version, &position, role, of).map_err(about)?;
             if role == Role::Hashes {

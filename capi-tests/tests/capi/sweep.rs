@@ -11,6 +11,7 @@ use capi_tests::program::mpi_program;
 use capi_tests::random::Random;
 use capi_tests::run::Ended;
 
+use crate::failing::on_each;
 use crate::mpi::{MPICH, OPEN_MPI};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
@@ -266,6 +267,23 @@ fn states_are_fetched_in_the_order_of_the_schedule() {
     moves("moved", "dat", |version| version);
     let ended = job.run("sweep", &format!("{plan} ahead=1")).succeed();
     assert_eq!(ended.figure("computed"), 21);
+}
+
+/// Scratch becomes read-only with the last step: the application has its adjoint, and is told what remains.
+/// Catches a run that fails at its end, and one that goes on from what an ended one has left, whose states
+/// may be others.
+#[test]
+fn what_cannot_be_removed_at_the_end_is_said() {
+    for configuration in [ASYNC, "mode = sync\nscratch = DIR/scratch\n"] {
+        let whole = Job::new(configuration).run("sweep", "").succeed().figure("computed");
+        on_each(configuration, "scratch", |job, ground| {
+            let plan = format!("wait={whole} at={whole} runs=2 expect=cannot_be_removed|Read-only");
+            let run = job.run("sweep", &plan).arg(format!("shell={}", ground.to_read_only()));
+            let ended = ground.under(run).succeed();
+            let said = ended.stderr.matches("checkpoints of the run remain").count();
+            assert!(said == 1 && ended.stderr.contains("sweep-0-0.dat"), "{}", ended.stderr);
+        });
+    }
 }
 
 /// Memory that does not hold as many states as there are slots, while no file takes any: the run goes on
