@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::ground::Ground;
 use capi_tests::job::{files, names, Job};
 use capi_tests::program::mpi_program;
 use capi_tests::random::Random;
@@ -15,6 +16,7 @@ use crate::failing::on_each;
 use crate::mpi::{MPICH, OPEN_MPI};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
+const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 
 /// The lines with the adjoint and the derivatives.
 fn result(ended: &Ended) -> Vec<String> {
@@ -274,7 +276,7 @@ fn states_are_fetched_in_the_order_of_the_schedule() {
 /// may be others.
 #[test]
 fn what_cannot_be_removed_at_the_end_is_said() {
-    for configuration in [ASYNC, "mode = sync\nscratch = DIR/scratch\n"] {
+    for configuration in [ASYNC, SYNC] {
         let whole = Job::new(configuration).run("sweep", "").succeed().figure("computed");
         on_each(configuration, "scratch", |job, ground| {
             let plan = format!("wait={whole} at={whole} runs=2 expect=cannot_be_removed|Read-only");
@@ -290,6 +292,7 @@ fn what_cannot_be_removed_at_the_end_is_said() {
 /// with fewer. Where it has no memory for them at all, it fails with the cause, and goes on later.
 #[test]
 fn files_that_cannot_be_written() {
+    let mut went_on = 0;
     for full in [1, 60, 99, 103, 140, 200] {
         let plan = format!("bytes=100000 slots=8 adjoint=5 verify=1 full={full}");
         for more in ["", "persistent = DIR/persistent\n"] {
@@ -299,17 +302,77 @@ fn files_that_cannot_be_written() {
             assert!(ended.stderr.matches("the run goes on with").count() <= 2, "{}", ended.stderr);
             println!("{plan}: {} steps", ended.figure("computed"));
         }
-        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        let job = Job::new(SYNC);
         let ended = job.run("sweep", &plan).end();
+        println!("{plan}, sync: {}{}", ended.stdout, ended.stderr);
+        went_on += u32::from(ended.status.success());
         if !ended.status.success() {
-            assert!(ended.stdout.contains("File too large"), "{plan}: {}", ended.stdout);
+            assert!(ended.stdout.contains("File too large"), "{}", ended.stdout);
+            assert!(ended.stdout.contains("steps would remain instead of"), "{}", ended.stdout);
         }
+        assert!(said(&ended) <= 1, "{plan}: {}", ended.stderr);
+        assert!(ended.stderr.matches("the run goes on with").count() <= 2, "{}", ended.stderr);
         job.run("sweep", "bytes=100000 slots=8 adjoint=5 verify=1").succeed();
     }
+    assert!(went_on > 2, "{went_on}");
     // Nothing but memory, and too little of it.
     let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 256K\n");
     let ended = job.run("sweep", "bytes=100000 slots=8").succeed();
     assert!(ended.stderr.contains("instead of 8"), "{}", ended.stderr);
+}
+
+/// With `mode = sync` a run whose scratch directory has room for four states only goes on with these, each
+/// of which makes room for the next one when the adjoint has passed it. Catches a run that ends there, and
+/// one that has a slot less with each state.
+#[test]
+fn a_full_directory_without_memory() {
+    let job = Job::new(SYNC);
+    let grounds = [
+        Some(Ground::injected(&job, "scratch", 450_000)),
+        Ground::mounted(&job, "scratch", 450_000),
+    ];
+    for ground in grounds.iter().flatten() {
+        let run = job.run("sweep", "bytes=100000 slots=8 adjoint=5 verify=1");
+        let ended = ground.under(run.env("VELOC_LOG", "info")).succeed();
+        let said = ended.stderr.matches("the run goes on with 4 slots instead of 8").count();
+        assert!(said == 1 && ended.stderr.matches("instead of").count() == 1, "{}", ended.stderr);
+    }
+}
+
+/// With `mode = sync` a run whose scratch directory becomes read-only goes on with the states that are there,
+/// and computes the others again; but not if that were nearly all of it, again and again. Catches a run
+/// that ends with the first state that cannot be stored, and one that never ends.
+#[test]
+fn a_read_only_directory_without_memory() {
+    for (at, goes_on) in [(20, false), (60, true), (99, true), (140, true), (200, true)] {
+        let job = Job::new(SYNC);
+        let ground = Ground::injected(&job, "scratch", 4 << 20);
+        let plan = format!("bytes=100000 slots=8 adjoint=5 verify=1 at={at}");
+        let run = job.run("sweep", &plan).arg(format!("shell={}", ground.to_read_only()));
+        if !goes_on {
+            let words = "expect=Read-only|with_the_1_states|4950_steps_would_remain_instead_of_215";
+            ground.under(run.arg(words)).succeed();
+            continue;
+        }
+        let ended = ground.under(run).succeed();
+        let said = ended.stderr.matches("the run goes on with").count();
+        assert!((1..=2).contains(&said), "{plan}: {}", ended.stderr);
+    }
+}
+
+/// With `mode = sync`, states that come to scratch and not to persistent are not lost: no step is computed
+/// more than without that. Catches a run that takes them for states that were not stored.
+#[test]
+fn a_persistent_directory_that_becomes_read_only() {
+    let configuration = format!("{SYNC}persistent = DIR/persistent\n");
+    let whole = Job::new(&configuration).run("sweep", "").succeed().figure("computed");
+    on_each(&configuration, "persistent", |job, ground| {
+        let run = job.run("sweep", "at=40").arg(format!("shell={}", ground.to_read_only()));
+        let ended = ground.under(run).succeed();
+        assert_eq!(ended.figure("computed"), whole);
+        assert_eq!(said(&ended), 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains("persistent = "), "{}", ended.stderr);
+    });
 }
 
 /// A checkpoint of the application's own that cannot be written is the application's to hear of. Catches
