@@ -1208,9 +1208,9 @@ int64_t VELOC_Adjust(int64_t steps);
  * under MPI: all processes are given the same, but for `user` and the callbacks.
  *
  * The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
- * protected for it, and the store is as if there had been no run; before that, what is stored stays,
- * whatever `max_versions` and `scratch_versions` say. What VELOC_Region_protect had for the two
- * names is not protected afterwards.
+ * protected for it, and the store is as if there had been no run, or a warning says what could not be
+ * removed; before that, what is stored stays, whatever `max_versions` and `scratch_versions` say. What
+ * VELOC_Region_protect had for the two names is not protected afterwards.
  *
  * Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
  * other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
@@ -1224,11 +1224,11 @@ int64_t VELOC_Adjust(int64_t steps);
  *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback
  *         failed, a state was not the same again (VELOC_Last_error names the step), or the store
  *         failed so that there is no way on: that states do not come into their files is said in a
- *         warning, and the run goes on as long as memory has them; the store has what it had. What
- *         fails on one process ends the run on all, with the number of
- *         that process; if a callback of its own has failed, or it cannot restore a state, and the others
- *         wait for it in their callbacks, it gets its error after 10 s or some steps, and should end the
- *         job (MPI_Abort)
+ *         warning, and the run goes on with those that it has; the store has what it had. What
+ *         fails on one process ends the run on all, with the number of that process, of several that
+ *         of the first; if a callback of its own has failed, or it cannot restore a state, and the
+ *         others wait for it in their callbacks, it gets its error after 10 s or some steps, and should
+ *         end the job (MPI_Abort)
  *
  * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
  * checkpointing technique for resilience".

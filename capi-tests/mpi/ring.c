@@ -8,8 +8,8 @@
  *   times=N      so many runs are to fail, at places that follow from seed=N, at most `within` steps
  *                from where they begin; then one comes to the end
  *   kinds=WORDS  how: of these letters. c: a callback fails. s: files cannot be written. d: a state is
- *                not the same when it is computed again. m: MPI fails, by itself.
- *                k: the process is killed
+ *                not the same when it is computed again. m: MPI fails, by itself. b: a bit changes in a
+ *                file, that of the second state stored. k: the process is killed
  *   at=N         after so many steps instead, by process 0
  *   leave=1      no run comes to the end
  *   abort=1      who is told of a failure ends the job; prints "ended by <rank>"
@@ -28,12 +28,14 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST = 20000 };
 
 static struct {
     long steps, pace, within, at, stop;
     int lone, stopper, device;
+    const char *directory;
 } options;
 
 static VELOC_Adjoint what;
@@ -167,9 +169,28 @@ static int forward(void *user, int64_t from, int64_t to)
     return VELOC_SUCCESS;
 }
 
+static const char *second_state(void)
+{
+    static char path[2 * VELOC_MAX_NAME];
+    snprintf(path, sizeof path, "%s/scratch-%d/%s-%d-1.dat", options.directory, rank, what.name, rank);
+    return path;
+}
+
+/* The last byte of a state's file is one of its value. */
+static void change_a_bit(const char *path)
+{
+    FILE *file = fopen(path, "r+b");
+    int last;
+    CHECK(file != NULL && fseek(file, -1, SEEK_END) == 0 && (last = fgetc(file)) != EOF);
+    CHECK(fseek(file, -1, SEEK_END) == 0 && fputc(last ^ 4, file) != EOF);
+    CHECK(fclose(file) == 0);
+}
+
 static int adjoint(void *user, int64_t step)
 {
     (void)user;
+    if (fault == 'b' && fault_at >= 0 && !turned)
+        change_a_bit(second_state());
     fetch();
     EQUAL(state.number, step - 1);
     if (!turned)
@@ -215,16 +236,17 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
 {
     static const char *const words[] = {"the callback |returned -1", "File too large",
                                         "is not what it was the first time",
-                                        "MPI_|failed with code", ""};
-    const char *letters = "csdmk";
+                                        "MPI_|failed with code",
+                                        "was damaged there|it is removed", ""};
+    const char *letters = "csdmbk";
     int struck = options.at > 0 ? 0 : (int)draw(seed, (uint32_t)size);
     long at = options.at > 0 ? options.at : 1 + (long)draw(seed, (uint32_t)options.within);
     const char *text;
     char by[32];
     int status;
     fault = kinds[draw(seed, (uint32_t)strlen(kinds))];
-    if (fault == 'd') {
-        /* What is the first time is known of a run from the beginning. */
+    if (fault == 'd' || fault == 'b') {
+        /* What is the first time is known of a run from the beginning, which has stored all states. */
         fault_at = -1;
         OK(run());
     }
@@ -241,7 +263,12 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
     }
     check_refused(__FILE__, __LINE__, "the run with a fault", status, text);
     snprintf(by, sizeof by, "process %d: ", struck);
+    /* What the others meet as a consequence of it comes behind it. */
     CHECK((strstr(VELOC_Last_error(), by) != NULL) == (rank != struck));
+    if (rank != struck)
+        CHECK(strstr(VELOC_Last_error(), "process ") == strstr(VELOC_Last_error(), by));
+    if (fault == 'b' && rank == struck)
+        CHECK(access(second_state(), F_OK) != 0);
     return status;
 }
 
@@ -333,7 +360,8 @@ int main(int argc, char **argv)
     what.protect = protect;
     what.forward = forward;
     what.adjoint = adjoint;
-    snprintf(text, sizeof text, "%s/scratch-%d", option(argc, argv, "dir", "."), rank);
+    options.directory = option(argc, argv, "dir", ".");
+    snprintf(text, sizeof text, "%s/scratch-%d", options.directory, rank);
     setenv("VELOC_SCRATCH", text, 1);
     if (options.device) {
         cuda_start();

@@ -10,11 +10,17 @@
  *   limit=T    the time limit, in milliseconds
  *   stop=N     VELOC_Adjoint_stop is called after N steps
  *   fail=N     the callback fails after N steps
+ *   unhashed=N the callback that hashes fails after N steps
  *   drift=N    step N gives another state each time
  *   drifted=1  it gives the same wrong one each time
  *   gone=N     after N steps the directory scratch=PATH is removed; every 10 steps from then on all
  *              that is being written is waited for
  *   full=N     after N steps no file can be written any more, though read
+ *   wait=N     after N steps, and before the others of these, all that is being written is waited for
+ *   shell=C    this command of a shell is run after at=N steps
+ *   ahead=1    each step of the adjoint waits until the state that is restored next has come to memory
+ *              from its file; none is then read from a file into the state. There are as many slots as
+ *              steps, and the store has all states
  *   own=N      after N steps the application takes a checkpoint of its own, which VELOC_Finalize is
  *              to say could not be written
  *   again=1    a run that has failed is made once more, and succeeds
@@ -34,12 +40,13 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum { MOST = 100000 };
 
 static struct {
-    long steps, bytes, second, stop, fail, drift, drifted, misuse, gone, full, own;
-    const char *scratch;
+    long steps, bytes, second, stop, fail, drift, drifted, misuse, gone, full, own, wait, at, ahead, unhashed;
+    const char *scratch, *shell;
     int device;
 } options;
 
@@ -133,8 +140,12 @@ static void forbid_files(void)
 static int passed(void)
 {
     computed++;
+    if (computed == options.wait)
+        OK(VELOC_Checkpoint_wait());
     if (computed == options.gone)
         remove_scratch();
+    if (computed == options.at)
+        CHECK(system(options.shell) == 0);
     if (options.gone >= 0 && computed > options.gone && (computed - options.gone) % 10 == 0)
         OK(VELOC_Checkpoint_wait());
     if (computed == options.full)
@@ -170,9 +181,42 @@ static int forward(void *user, int64_t from, int64_t to)
     return VELOC_SUCCESS;
 }
 
+enum { FROM_FILE_TO_HOST = 8, FROM_FILE = 12 };
+
+static VELOC_Metrics metrics(void)
+{
+    VELOC_Metrics metrics;
+    OK(VELOC_Get_metrics(&metrics, sizeof metrics));
+    return metrics;
+}
+
+/* The adjoint goes back from `step`: has the state that is restored next in memory before it is. When the
+ * run began all were in files alone, but the last, which is computed. */
+static void await_next(int64_t step)
+{
+    static uint64_t direct; /* bytes read from files into the state */
+    static int first = 1;
+    struct timespec pause = {0, 1000000};
+    long patience = 60000; /* of these: only where nothing is fetched it comes to an end */
+    VELOC_Metrics now = metrics();
+    if (first)
+        /* The first one may have been asked for before it was fetched. */
+        direct = now.hops[FROM_FILE].bytes;
+    first = 0;
+    CHECK(now.hops[FROM_FILE].bytes == direct);
+    /* States steps - 2 down to step - 2. */
+    while (step > 1 && now.hops[FROM_FILE_TO_HOST].count < (uint64_t)(options.steps - step + 1)
+           && patience-- > 0) {
+        nanosleep(&pause, NULL);
+        now = metrics();
+    }
+}
+
 static int adjoint(void *user, int64_t step)
 {
     CHECK(user == &options);
+    if (options.ahead)
+        await_next(step);
     if (step == options.steps)
         adjoint_value = 1;
     adjoint_value = back(adjoint_value, get(step - 1), step);
@@ -197,6 +241,12 @@ static int protect_half(void *user)
     return VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, memory, size(), 1);
 }
 
+static int protect_what_is_not(void *user)
+{
+    (void)user;
+    return VELOC_Adjoint_protect(7, 3, memory, size(), 1);
+}
+
 static int protect_nothing(void *user)
 {
     (void)user;
@@ -208,7 +258,13 @@ static int hash(void *user, uint64_t *word)
     CHECK(user == &options);
     fetch();
     memcpy(word, memory + 8, 8);
-    return VELOC_SUCCESS;
+    return computed == options.unhashed ? VELOC_FAILURE : VELOC_SUCCESS;
+}
+
+static int no_hash(void *user, uint64_t *word)
+{
+    (void)user, (void)word;
+    return VELOC_FAILURE;
 }
 
 /* How many adjoints have been stored when so many steps are computed from the beginning. */
@@ -318,6 +374,12 @@ static void refuse(void)
     BAD(adjoint = NULL, "adjoint|NULL");
     BAD(protect = protect_half, "no memory of the adjoint");
     BAD(protect = protect_nothing, "protect returned -1");
+    CHECK(strstr(VELOC_Last_error(), "; ") == NULL);
+    BAD(protect = protect_what_is_not, "protect returned -1; VELOC_Adjoint_protect: region 3: what = 7");
+    bad.flags = VELOC_VERIFY_REPLAY;
+    bad.protect = protect;
+    bad.hash = no_hash;
+    REFUSED(VELOC_Adjoint_run(&bad), "the callback hash, of state 0, returned -1");
     OK(VELOC_Checkpoint_begin("other", 1));
     REFUSED(VELOC_Adjoint_run(&what), "\"other\" version 1 is open");
     OK(VELOC_Checkpoint_end(0));
@@ -341,7 +403,12 @@ int main(int argc, char **argv)
     options.gone = number(argc, argv, "gone", -1);
     options.full = number(argc, argv, "full", -1);
     options.own = number(argc, argv, "own", -1);
+    options.wait = number(argc, argv, "wait", -1);
+    options.at = number(argc, argv, "at", -1);
+    options.unhashed = number(argc, argv, "unhashed", -1);
+    options.ahead = number(argc, argv, "ahead", 0);
     options.scratch = option(argc, argv, "scratch", NULL);
+    options.shell = option(argc, argv, "shell", "");
     signal(SIGXFSZ, SIG_IGN);
     CHECK(options.steps < MOST);
     what.size = sizeof what;

@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use crate::program::staged;
 
-/// A process that has not ended after so long hangs. Nothing is timed by this: it is many times
-/// what any program here takes.
+/// A process that has printed nothing for so long hangs. Nothing is timed by this: it is many times
+/// what any program here takes, and one that does many things after each other says so meanwhile.
 const HANG: Duration = Duration::from_secs(120);
+
+/// One that has not ended after so long does, whatever it prints.
+const LONGEST: Duration = Duration::from_secs(1200);
 
 /// A process to be started.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub struct Running {
     child: Child,
     what: String,
     since: Instant,
+    /// When it had last printed something, and how much it had printed by then.
+    heard: (Instant, usize),
     stdout: Collected,
     stderr: Collected,
 }
@@ -131,6 +136,7 @@ impl Run {
             stderr: Collected::new(child.stderr.take()),
             what: self.what,
             since: Instant::now(),
+            heard: (Instant::now(), 0),
             child,
         }
     }
@@ -209,11 +215,16 @@ impl Running {
     }
 
     fn check_for_hang(&mut self) {
-        if self.since.elapsed() < HANG {
+        let printed = self.stdout.len() + self.stderr.len();
+        if printed != self.heard.1 {
+            self.heard = (Instant::now(), printed);
+        }
+        if self.heard.0.elapsed() < HANG && self.since.elapsed() < LONGEST {
             return;
         }
         let _ = self.child.kill();
-        panic!("{} hangs: killed after {} s\n{}", self.what, HANG.as_secs(), self.said());
+        let after = self.since.elapsed().as_secs();
+        panic!("{} hangs: killed after {after} s\n{}", self.what, self.said());
     }
 
     fn said(&self) -> String {
@@ -291,6 +302,10 @@ impl Collected {
             })
         });
         Collected { text, reader }
+    }
+
+    fn len(&self) -> usize {
+        self.text.lock().unwrap().len()
     }
 
     fn text(&self) -> String {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::boundary::{guarded, status, string, with_client};
+use super::boundary::{guarded, kept_meanwhile, status, string, with_client};
 use super::{
     VELOC_ADJOINT_GRADIENT, VELOC_ADJOINT_STATE, VELOC_FAILURE, VELOC_STOPPED, VELOC_SUCCESS,
     VELOC_VERIFY_REPLAY,
@@ -91,9 +91,9 @@ const NO_SIZE: usize = 4096;
 /// under MPI: all processes are given the same, but for `user` and the callbacks.
 ///
 /// The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
-/// protected for it, and the store is as if there had been no run; before that, what is stored stays,
-/// whatever `max_versions` and `scratch_versions` say. What VELOC_Region_protect had for the two
-/// names is not protected afterwards.
+/// protected for it, and the store is as if there had been no run, or a warning says what could not be
+/// removed; before that, what is stored stays, whatever `max_versions` and `scratch_versions` say. What
+/// VELOC_Region_protect had for the two names is not protected afterwards.
 ///
 /// Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
 /// other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
@@ -107,11 +107,11 @@ const NO_SIZE: usize = 4096;
 ///         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback
 ///         failed, a state was not the same again (VELOC_Last_error names the step), or the store
 ///         failed so that there is no way on: that states do not come into their files is said in a
-///         warning, and the run goes on as long as memory has them; the store has what it had. What
-///         fails on one process ends the run on all, with the number of
-///         that process; if a callback of its own has failed, or it cannot restore a state, and the others
-///         wait for it in their callbacks, it gets its error after 10 s or some steps, and should end the
-///         job (MPI_Abort)
+///         warning, and the run goes on with those that it has; the store has what it had. What
+///         fails on one process ends the run on all, with the number of that process, of several that
+///         of the first; if a callback of its own has failed, or it cannot restore a state, and the
+///         others wait for it in their callbacks, it gets its error after 10 s or some steps, and should
+///         end the job (MPI_Abort)
 ///
 /// Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
 /// checkpointing technique for resilience".
@@ -336,13 +336,15 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
     Ok((settings, callbacks))
 }
 
-/// The error of a callback that did not succeed.
-fn judge(returned: c_int, what: impl FnOnce() -> String) -> Result<()> {
-    match returned {
-        VELOC_SUCCESS => Ok(()),
-        other => {
+/// Calls a callback. If it does not succeed, its error, with that of the last call of the library's that
+/// has failed in it.
+fn judged(callback: impl FnOnce() -> c_int, what: impl FnOnce() -> String) -> Result<()> {
+    match kept_meanwhile(callback) {
+        (VELOC_SUCCESS, _) => Ok(()),
+        (other, said) => {
             let text = format!("the callback {} returned {other}", what());
-            Err(Error::new(Kind::Internal, text))
+            let error = Error::new(Kind::Internal, text);
+            Err(said.into_iter().fold(error, Error::followed_by))
         }
     }
 }
@@ -350,28 +352,27 @@ fn judge(returned: c_int, what: impl FnOnce() -> String) -> Result<()> {
 impl Problem for Callbacks {
     fn protect(&mut self) -> Result<()> {
         // SAFETY: the caller of VELOC_Adjoint_run has given a function that takes this.
-        let returned = unsafe { (self.protect)(self.user) };
-        judge(returned, || "protect".to_owned())
+        judged(|| unsafe { (self.protect)(self.user) }, || "protect".to_owned())
     }
 
     // States are at most 2^48.
     fn forward(&mut self, from: u64, to: u64) -> Result<()> {
         // SAFETY: as above.
-        let returned = unsafe { (self.forward)(self.user, from as i64, to as i64) };
-        judge(returned, || format!("forward, from state {from} to state {to},"))
+        let callback = || unsafe { (self.forward)(self.user, from as i64, to as i64) };
+        judged(callback, || format!("forward, from state {from} to state {to},"))
     }
 
     fn adjoint(&mut self, step: u64) -> Result<()> {
         // SAFETY: as above.
-        let returned = unsafe { (self.adjoint)(self.user, step as i64) };
-        judge(returned, || format!("adjoint, for step {step},"))
+        let callback = || unsafe { (self.adjoint)(self.user, step as i64) };
+        judged(callback, || format!("adjoint, for step {step},"))
     }
 
-    fn hash(&mut self) -> Result<Option<u64>> {
+    fn hash(&mut self, state: u64) -> Result<Option<u64>> {
         let Some(hash) = self.hash else { return Ok(None) };
         let mut word = 0;
         // SAFETY: as above; it gets a place for the hash.
-        let returned = unsafe { hash(self.user, &mut word) };
-        judge(returned, || "hash".to_owned()).map(|()| Some(word))
+        let callback = || unsafe { hash(self.user, &mut word) };
+        judged(callback, || format!("hash, of state {state},")).map(|()| Some(word))
     }
 }

@@ -19,6 +19,7 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
+    static ERRORS: Cell<u64> = const { Cell::new(0) };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -45,6 +46,16 @@ pub(super) fn keep(text: &str) {
     let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
     // The thread may be ending; then nobody will ask.
     let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text);
+    ERRORS.set(ERRORS.get() + 1);
+}
+
+/// Calls a function of the application's, and gives the text that was kept last in it, if one was.
+pub(super) fn kept_meanwhile<T>(function: impl FnOnce() -> T) -> (T, Option<String>) {
+    let before = ERRORS.get();
+    let result = function();
+    let kept = (ERRORS.get() != before)
+        .then(|| LAST_ERROR.try_with(|last| last.borrow().to_string_lossy().into_owned()).ok());
+    (result, kept.flatten())
 }
 
 /// Runs a call's body and gives its status code.

@@ -85,6 +85,18 @@ impl Client {
         });
     }
 
+    /// Says of several versions of a name at once at which place each will be read, so that none is fetched
+    /// ahead before it is known which is the first.
+    pub fn expect_all(&self, name: &str, places: &[(i32, u64)]) {
+        self.engine.catalog.step(|state| {
+            for (version, place) in places {
+                if let Some(id) = state.find(name, *version) {
+                    state.expect(id, Some(*place), true);
+                }
+            }
+        });
+    }
+
     /// Whether failures in the background of what is managed are heard of by [`Client::setback`] from here
     /// on, and no call of the application's reports them.
     pub fn hears_setbacks(&self, hears: bool) {
@@ -122,9 +134,10 @@ impl Client {
         versions
     }
 
-    /// Gives up what could not be written of a name, of the versions that are `of_no_use`.
-    pub fn withdraw_unwritten(&self, name: &str, of_no_use: impl Fn(i32) -> bool) {
-        self.engine.catalog.step(|state| state.withdraw_unwritten(name, of_no_use));
+    /// Gives up what could not be written of a name, of the versions that are `of_no_use`. These versions,
+    /// of which an older file may still be there.
+    pub fn withdraw_unwritten(&self, name: &str, of_no_use: impl Fn(i32) -> bool) -> BTreeSet<i32> {
+        self.engine.catalog.step(|state| state.withdraw_unwritten(name, of_no_use))
     }
 
     /// Whether memory has a version.
@@ -287,6 +300,17 @@ impl Client {
             versions.extend(self.engine.files.versions_of_anybody(name)?);
         }
         self.engine.remove_everywhere(name, &versions)
+    }
+
+    /// What the adjoint computation of this number has left is of no use to this job: it has ended, and could
+    /// not be removed.
+    pub fn give_up(&mut self, run: u64) {
+        self.given_up.insert(run);
+    }
+
+    /// Whether that was said of one.
+    pub fn has_given_up(&self, run: u64) -> bool {
+        self.given_up.contains(&run)
     }
 
     /// A digest of the memory that is protected for a name, the manager's region apart. `None`: some of

@@ -25,7 +25,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
@@ -96,6 +96,8 @@ pub struct Client {
     messages: Option<MessageLog>,
     /// The log may give the engine what it has no memory for.
     keeping: Option<Keeping>,
+    /// Adjoint computations that have ended and could not be removed, by their numbers.
+    given_up: BTreeSet<u64>,
 }
 
 impl Client {
@@ -134,6 +136,7 @@ impl Client {
             comm: None,
             agreement: None,
             messages,
+            given_up: BTreeSet::new(),
         })
     }
 

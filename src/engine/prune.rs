@@ -106,7 +106,8 @@ impl Shared {
         self.remove_from(tier, name, version)
     }
 
-    /// Removes versions of a name from every place. What of it is being written is waited for.
+    /// Removes versions of a name from every place. What of it is being written is waited for. One that cannot
+    /// be removed does not keep the others; the first such failure is the error.
     pub fn remove_everywhere(&self, name: &str, versions: &BTreeSet<i32>) -> Result<()> {
         self.settle();
         self.catalog.step(|state| {
@@ -114,15 +115,16 @@ impl Shared {
         });
         self.catalog.wait(|state| state.is_withdrawn(name).then_some(()))?;
         let _naming = self.naming.lock();
+        let mut removed = Ok(());
         for &version in versions {
             if self.files.has_persistent() {
-                self.files.remove_persistent(name, version)?;
+                removed = removed.and(self.files.remove_persistent(name, version));
             }
             if self.files.has_scratch() {
-                self.files.remove_scratch(name, version, Some(false))?;
+                removed = removed.and(self.files.remove_scratch(name, version, Some(false)));
             }
         }
-        Ok(())
+        removed
     }
 
     /// The oldest versions of a name that are more than a tier is to keep.

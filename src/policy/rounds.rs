@@ -72,6 +72,10 @@ pub struct Rounds {
     unsettled: [VecDeque<(u64, Option<Id>)>; TIERS],
     /// The last settled round of which this process has no file; by tier.
     missing: [u64; TIERS],
+    /// The last settled round of which it has made parities.
+    made: u64,
+    /// Up to this round the others need not hear of all parities that this process has made.
+    skipped: u64,
     /// Up to which round all is known of what all have; by tier.
     known: [u64; TIERS],
     /// The last round of which it is known that all have its checkpoint; by tier.
@@ -134,8 +138,17 @@ impl Rounds {
         values
     }
 
-    /// Begins a round that has no checkpoint: at the end, to learn what all have.
+    /// Begins a round that has no checkpoint, in the place of one that others have begun.
+    pub fn begin_empty(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
+        self.values(0, None, fate)
+    }
+
+    /// Begins the last round, which has no checkpoint: at the end, to learn what all have.
     pub fn begin_last(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
+        // What lies behind the last parities is of no interest any more, nor are those before.
+        let made = |id: Option<Id>| id.is_some_and(|id| fate(id, PARITIES) == Fate::There);
+        let last = self.unsettled[PARITIES].iter().rev().find(|(_, id)| made(*id));
+        self.skipped = last.map_or(0, |&(round, _)| round);
         self.values(0, None, fate)
     }
 
@@ -298,8 +311,14 @@ impl Rounds {
                 if open || fate == Fate::Open {
                     break;
                 }
-                if fate == Fate::Missing {
-                    self.missing[tier] = round;
+                // Most versions have no parities. To tell of a later one that it lacks them, before all
+                // have told of the last one that has some, would leave that in doubt.
+                let is_heard = self.made <= self.known[tier] || round <= self.skipped;
+                match fate {
+                    Fate::Missing if tier == PARITIES && !is_heard => break,
+                    Fate::Missing => self.missing[tier] = round,
+                    _ if tier == PARITIES => self.made = round,
+                    _ => {}
                 }
                 unsettled.pop_front();
             }
@@ -309,5 +328,7 @@ impl Rounds {
     }
 }
 
+#[cfg(test)]
+mod parity_tests;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::adjoints::Files;
 use super::run::Sweep;
+use super::setback::is_of_the_store;
 use super::Reach;
 use crate::client::managed::is_lost;
 use crate::error::{Error, Kind, Result};
@@ -156,11 +157,12 @@ impl<R: Reach> Sweep<'_, R> {
                 ),
             ));
         }
-        let hash = self.hash()?;
+        let hash = self.hash(state)?;
         match self.damage(state, version, hash, stored.hash) {
             None => self.compare(state, hash)?,
             Some(damage) if self.meetings.is_none() => {
-                self.reach.with(|client| client.remove(&self.settings.name, version as i32))?;
+                self.damaged.insert(version as i32);
+                self.remove_damaged();
                 self.compute_again(state, version, damage)?;
                 return Ok(false);
             }
@@ -228,12 +230,27 @@ impl<R: Reach> Sweep<'_, R> {
             .or_else(|| passed().map(|(slot, _)| *slot))
     }
 
-    /// A run that has come to its end leaves nothing.
+    /// A run that has come to its end leaves nothing. What cannot be removed is said, and no reason to fail:
+    /// the application has its adjoint.
     pub(super) fn remove_all(&self) -> Result<()> {
+        let name = &self.settings.name;
+        let names =
+            [name.clone(), self.settings.name_of_adjoints(), self.settings.name_of_hashes()];
         self.reach.with(|client| {
-            client.remove_all(&self.settings.name)?;
-            client.remove_all(&self.settings.name_of_adjoints())?;
-            client.remove_all(&self.settings.name_of_hashes())
+            let removed = names.each_ref().map(|name| client.remove_all(name));
+            let Some(cause) = removed.into_iter().find_map(Result::err) else { return Ok(()) };
+            if !is_of_the_store(&cause) {
+                return Err(cause);
+            }
+            client.give_up(self.run);
+            let left = names.iter().map(|name| client.versions(name).map_or(0, |left| left.len()));
+            log::warn!(
+                "\"{name}\": the adjoint is computed, but {} checkpoints of the run remain, as they cannot \
+                 be removed ({cause}): a later job would go on from them; remove them before, or give it \
+                 another tag",
+                left.sum::<usize>()
+            );
+            Ok(())
         })
     }
 }

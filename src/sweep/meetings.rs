@@ -26,10 +26,14 @@ const NONE: i64 = -1;
 /// Numbers in front of the text of a failure: whether to go on, the steps to the next meeting, the
 /// versions of adjoints, and what was agreed on.
 const HEAD: usize = 2 + 2 * KINDS + 2;
-/// Numbers of the text: each has the process and 4 bytes, so that the least at each place are those of
-/// one process.
-const TEXT: usize = 96;
-const BYTES: usize = 4;
+/// Numbers of the text: each has the moment, the process and 2 bytes, so that the least at each place are
+/// those of one process, of the first to fail the lowest one.
+const TEXT: usize = 192;
+const BYTES: usize = 2;
+const RANK_BITS: u32 = 27;
+/// Processes and moments beyond these are taken for them.
+const MOST_RANK: u32 = (1 << RANK_BITS) - 1;
+const MOST_MOMENT: u64 = (1 << 20) - 1;
 /// At the places of the text: there is no failure.
 const NO_FAILURE: i64 = i64::MAX;
 
@@ -54,18 +58,47 @@ pub struct Word {
     /// How many rounds and gatherings were begun of what the processes agree on beside the run; by all, the
     /// most. It is told when the run ends.
     pub rounds: [u64; 2],
-    /// Which process has failed, and why.
-    pub failure: Option<(u32, String)>,
+    /// Who has failed; by all, the first one.
+    pub failure: Option<Failure>,
+}
+
+/// That a process has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When, counted in what all do alike since the meeting before: of several, that of the first one is
+    /// heard, and of the lowest process among equals.
+    moment: u64,
+    rank: u32,
+    why: String,
+}
+
+/// A process's own failure, and when it was, counted as [`Failure::moment`].
+pub type Own<'a> = Option<(&'a Error, u64)>;
+
+/// What is known when all have met for the last time.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// After a failure, if all have come to know: the most rounds that one of them has begun.
+    pub rounds: Option<[u64; 2]>,
+    /// The failure that all have heard of, if it is another process's.
+    pub heard: Option<Error>,
+}
+
+impl Failure {
+    fn error(&self) -> Error {
+        Error::new(Kind::Internal, format!("process {}: {}", self.rank, self.why))
+    }
 }
 
 impl Word {
     /// With this process's failure; of a long reason, its beginning.
-    fn failing(self, rank: u32, why: &str) -> Word {
+    fn failing(self, moment: u64, rank: u32, why: &str) -> Word {
         let mut end = why.len().min(TEXT * BYTES);
         while !why.is_char_boundary(end) {
             end -= 1;
         }
-        Word { failure: Some((rank, why[..end].to_owned())), ..self }
+        let (moment, rank) = (moment.min(MOST_MOMENT), rank.min(MOST_RANK));
+        Word { failure: Some(Failure { moment, rank, why: why[..end].to_owned() }), ..self }
     }
 
     fn encode(&self) -> [i64; HEAD + TEXT] {
@@ -79,12 +112,12 @@ impl Word {
         for (number, value) in numbers[2..HEAD].iter_mut().zip(versions.chain(rounds)) {
             *number = value;
         }
-        if let Some((rank, why)) = &self.failure {
+        if let Some(Failure { moment, rank, why }) = &self.failure {
+            let who = (*moment << RANK_BITS | u64::from(*rank)) as i64;
             let mut bytes = why.bytes();
             for number in &mut numbers[HEAD..] {
-                let mut next = || u32::from(bytes.next().unwrap_or(0));
-                let four = (0..BYTES).fold(0, |word, _| word << 8 | next());
-                *number = i64::from(*rank) << 32 | i64::from(four);
+                let mut next = || i64::from(bytes.next().unwrap_or(0));
+                *number = (0..BYTES).fold(who, |word, _| word << 8 | next());
             }
         }
         numbers
@@ -95,9 +128,11 @@ impl Word {
         let (head, text) = numbers.split_at_checked(HEAD).filter(|(_, text)| text.len() == TEXT)?;
         let interval = u64::try_from(head[1]).ok().filter(|interval| *interval > 0)?;
         let failure = (text[0] != NO_FAILURE).then(|| {
-            let bytes = text.iter().flat_map(|number| (*number as u32).to_be_bytes());
+            let bytes = text.iter().flat_map(|number| (*number as u16).to_be_bytes());
             let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-            ((text[0] >> 32) as u32, String::from_utf8_lossy(&bytes).into_owned())
+            let who = text[0] as u64 >> (8 * BYTES);
+            let (moment, rank) = (who >> RANK_BITS, who as u32 & MOST_RANK);
+            Failure { moment, rank, why: String::from_utf8_lossy(&bytes).into_owned() }
         });
         let version = |at: usize| i32::try_from(head[2 + at]).ok().filter(|v| *v >= 0);
         let newest = std::array::from_fn(version);
@@ -108,10 +143,7 @@ impl Word {
 
     /// The error of a process that hears of a failure.
     fn heard(self) -> Result<Word> {
-        match self.failure {
-            None => Ok(self),
-            Some((rank, why)) => Err(Error::new(Kind::Internal, format!("process {rank}: {why}"))),
-        }
+        self.failure.as_ref().map_or(Ok(()), |failure| Err(failure.error())).map(|()| self)
     }
 }
 
@@ -124,8 +156,8 @@ pub struct Meetings {
     begun: VecDeque<Pending>,
     /// This process has told that it has failed.
     told: bool,
-    /// All know of a failure: they meet once more, to part.
-    failed: bool,
+    /// All know of a failure, this one: they meet once more, to part.
+    failed: Option<Failure>,
     last: Instant,
     /// From meeting to meeting.
     longest: Duration,
@@ -143,7 +175,7 @@ impl Meetings {
             rank,
             begun: VecDeque::new(),
             told: false,
-            failed: false,
+            failed: None,
             last: Instant::now(),
             longest: Duration::ZERO,
         })
@@ -154,7 +186,7 @@ impl Meetings {
     ///
     /// # Errors
     /// MPI's, or a process has failed: then all know.
-    pub fn next(&mut self, word: Word, own: Option<&Error>) -> Result<Option<Word>> {
+    pub fn next(&mut self, word: Word, own: Own<'_>) -> Result<Option<Word>> {
         let now = Instant::now();
         self.longest = self.longest.max(now.duration_since(self.last));
         self.last = now;
@@ -180,15 +212,15 @@ impl Meetings {
         let Some(pending) = self.begun.front_mut() else { return Ok(None) };
         let least = pending.wait()?;
         self.begun.pop_front();
-        let heard = least.as_deref().and_then(Word::decode).ok_or_else(lost)?.heard();
-        self.failed |= heard.is_err();
-        heard.map(Some)
+        let word = least.as_deref().and_then(Word::decode).ok_or_else(lost)?;
+        self.failed = self.failed.take().or_else(|| word.failure.clone());
+        word.heard().map(Some)
     }
 
-    fn begin(&mut self, word: Word, own: Option<&Error>) -> Result<()> {
+    fn begin(&mut self, word: Word, own: Own<'_>) -> Result<()> {
         let word = match own {
             None => word,
-            Some(error) => word.failing(self.rank, &error.to_string()),
+            Some((error, moment)) => word.failing(moment, self.rank, &error.to_string()),
         };
         self.begun.push_back(self.comm.begin_least(&word.encode())?);
         self.told |= word.failure.is_some();
@@ -196,9 +228,9 @@ impl Meetings {
     }
 
     /// Ends them; `own` is this process's failure, if it has failed or heard of one, and `rounds` are those
-    /// that it has begun. After a failure, if all have come to know, the most that one of them has begun.
-    pub fn end(mut self, own: Option<&Error>, rounds: [u64; 2]) -> Option<[u64; 2]> {
-        let parted = own.map(|error| self.part(error, rounds));
+    /// that it has begun.
+    pub fn end(mut self, own: Own<'_>, rounds: [u64; 2]) -> Ended {
+        let parted = own.map(|(error, moment)| self.part(error, moment, rounds));
         match parted {
             None | Some(Ok(Some(_))) => {
                 if let Err(error) = self.comm.free() {
@@ -211,20 +243,23 @@ impl Meetings {
             ),
             Some(Err(ref error)) => log::warn!("the others may not know of a failure: {error}"),
         }
-        parted?.ok()?.map(|word| word.rounds)
+        Ended {
+            rounds: parted.and_then(|parted| parted.ok()?).map(|word| word.rounds),
+            heard: self.failed.filter(|failed| failed.rank != self.rank).map(|f| f.error()),
+        }
     }
 
     /// Tells the others of a failure, unless they know. What all say when they part: then nothing is under
     /// way any more, and none of them begins a round for this run.
-    fn part(&mut self, error: &Error, rounds: [u64; 2]) -> Result<Option<Word>> {
+    fn part(&mut self, error: &Error, moment: u64, rounds: [u64; 2]) -> Result<Option<Word>> {
         let until = Instant::now() + PATIENCE.max(self.longest * MEETINGS);
         let word = Word { rounds, ..Word::default() };
-        if !self.failed && !self.told {
-            self.begin(word.clone(), Some(error))?;
+        if self.failed.is_none() && !self.told {
+            self.begin(word.clone(), Some((error, moment)))?;
         }
-        while !self.failed {
+        while self.failed.is_none() {
             let Some(decided) = self.decided_by(until)? else { return Ok(None) };
-            self.failed = decided.failure.is_some();
+            self.failed = decided.failure;
         }
         // If it was another's failure, this process's own call, which is begun, is its part in parting.
         if self.begun.is_empty() {
@@ -284,20 +319,28 @@ mod tests {
     }
 
     proptest! {
-        /// Catches texts of two processes that get mixed up, and one that is cut within a letter.
+        /// Catches texts of two processes that get mixed up, one that is cut within a letter, and one that
+        /// is heard because its process is lower, or its text is, although another has failed before.
         #[test]
-        fn of_several_failures_one_is_heard(
-            whys in prop::collection::btree_map(0..2_u32 << 29, "[a-zäß→ ]{1,300}", 1..5),
+        fn of_several_failures_the_first_is_heard(
+            whys in prop::collection::btree_map(
+                0..=MOST_RANK,
+                (prop_oneof![0..4_u64, 0..=MOST_MOMENT, any::<u64>()], "[a-zäß→ ]{1,300}"),
+                1..5,
+            ),
         ) {
-            let words: Vec<Word> =
-                whys.iter().map(|(rank, why)| Word::default().failing(*rank, why)).collect();
+            let failing =
+                |(rank, (at, why)): (&u32, &(u64, String))| Word::default().failing(*at, *rank, why);
+            let words: Vec<Word> = whys.iter().map(failing).collect();
             let mut all = words.clone();
             all.push(word(true, 4, [None; KINDS], [None; KINDS]));
             let found = least(&all).failure.unwrap();
-            prop_assert_eq!(&Some(found.clone()), &words[0].failure);
-            prop_assert!(whys[&found.0].starts_with(&found.1) && !found.1.is_empty());
+            let first = words.iter().filter_map(|word| word.failure.clone());
+            let first = first.min_by_key(|failure| (failure.moment, failure.rank)).unwrap();
+            prop_assert_eq!(&found, &first);
+            prop_assert!(whys[&found.rank].1.starts_with(&found.why) && !found.why.is_empty());
             let error = least(&all).heard().unwrap_err().to_string();
-            prop_assert_eq!(error, format!("process {}: {}", found.0, found.1));
+            prop_assert_eq!(error, format!("process {}: {}", found.rank, found.why));
         }
     }
 }

@@ -16,8 +16,10 @@
 //! | `verify` | that comparison in a run |
 //! | [`trail`] | the hashes of states, as they stand in the store |
 //! | `aside` | states of a process that cannot store any, until all know |
+//! | `room` | storing a state, and the room for it |
 //! | `setback` | what a run does that can store no more, or has lost states |
 //! | [`clock`] | when to look at the time, and whether to stop |
+//! | `looks` | a run's looks at the time, among the others, and what it bears until all know |
 //! | [`meetings`] | what the processes tell each other: to stop at the same step, to fail together |
 //!
 //! A slot is a version of the checkpoints of the run's name, so that overwriting it is taking that
@@ -39,6 +41,8 @@ pub mod trail;
 mod aside;
 mod consent;
 mod keep;
+mod looks;
+mod room;
 mod setback;
 mod start;
 mod verify;
@@ -58,8 +62,8 @@ pub trait Problem {
     /// adjoint's step; before the last step of all it begins the adjoint.
     fn adjoint(&mut self, step: u64) -> Result<()>;
 
-    /// A hash of the state that it has. `None`: it leaves that to the library.
-    fn hash(&mut self) -> Result<Option<u64>>;
+    /// A hash of the state that it has, which is this one. `None`: it leaves that to the library.
+    fn hash(&mut self, state: u64) -> Result<Option<u64>>;
 }
 
 /// The way to the client, which is the application's between two uses.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use super::adjoints::{Adjoints, Files};
+use super::adjoints::Adjoints;
 use super::aside::Asides;
 use super::clock::Clock;
 use super::consent;
-use super::meetings::{Meetings, Word};
+use super::meetings::Meetings;
 use super::position::Marker;
 use super::replay::Replay;
 use super::setback::{Setbacks, Slots};
@@ -88,6 +88,10 @@ pub(super) struct Sweep<'a, R> {
     pub(super) meetings: Option<Meetings>,
     /// What failed here, while the others do not know yet: nothing is stored from there on.
     pub(super) failure: Option<Error>,
+    /// At which moment that was.
+    pub(super) failed_at: u64,
+    /// Counts what all processes do alike since they have met.
+    pub(super) moment: u64,
     /// States that were to be stored after that.
     pub(super) asides: Asides,
     /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
@@ -140,6 +144,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
             clock: Clock::new(since, settings.limit, asked),
             meetings,
             failure: None,
+            failed_at: 0,
+            moment: 0,
             asides: Asides::default(),
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
@@ -176,21 +182,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
             Ok(outcome)
         });
         self.remove_damaged();
-        // Others have been told of this one's own failure, and so it may hear of it from them.
-        let ended = match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => ended,
-        };
-        if let Some(meetings) = self.meetings.take() {
-            let rounds = self.reach.with(|client| Ok(client.rounds())).unwrap_or_default();
-            if let Some(most) = meetings.end(ended.as_ref().err(), rounds) {
-                self.reach.with(|client| {
-                    client.even(most);
-                    Ok(())
-                })?;
-            }
-        }
-        ended
+        self.part(ended)
     }
 
     /// Has the adjoint that the run goes on from, if there is one.
@@ -216,10 +208,11 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     /// Has the states that may be read next fetched ahead.
     fn expect_survivors(&self) -> Result<()> {
+        let needed = self.slots.iter().filter(|(_, state)| **state < self.fine);
+        let places: Vec<(i32, u64)> =
+            needed.map(|(slot, state)| (*slot as i32, self.place(*state))).collect();
         self.reach.with(|client| {
-            for (&slot, &state) in self.slots.iter().filter(|(_, state)| **state < self.fine) {
-                client.expect(&self.settings.name, slot as i32, Some(self.place(state)), true);
-            }
+            client.expect_all(&self.settings.name, &places);
             Ok(())
         })
     }
@@ -241,6 +234,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     fn go(&mut self) -> Result<Outcome> {
         loop {
+            self.moment += 1;
             let stop = match self.course.next_action()? {
                 Action::Advance { from, to } => self.advance(from, to)?,
                 Action::Takeshot { state, slot } => self.store(state, slot)?,
@@ -259,57 +253,6 @@ impl<'a, R: Reach> Sweep<'a, R> {
         }
     }
 
-    /// What has failed here and can be done without until the others know: they may need this process
-    /// for their own steps, as for the halo of a domain.
-    pub(super) fn bear(&mut self, done: Result<()>) -> Result<()> {
-        match (done, &self.meetings) {
-            (Err(error), Some(_)) => {
-                log::error!("{error}; the run ends as soon as all processes know");
-                self.failure.get_or_insert(error);
-                Ok(())
-            }
-            (done, _) => done,
-        }
-    }
-
-    /// So many steps were computed. Whether to stop now.
-    fn passed(&mut self, steps: u64) -> Result<bool> {
-        let Some(look) = self.clock.passed(steps, self.meetings.is_none()) else {
-            return Ok(false);
-        };
-        self.hear_setbacks()?;
-        let Some(meetings) = &mut self.meetings else {
-            self.clock.set(Some(look.interval));
-            return Ok(look.stop);
-        };
-        let adjoints = &mut self.adjoints;
-        let name = adjoints.name().to_owned();
-        let (newest, has) =
-            self.reach.with(|client| Ok(adjoints.tell(&Files { client, name: &name })))?;
-        let (stop, interval) = (look.stop, look.interval);
-        let word = Word { stop, interval, newest, has, ..Word::default() };
-        let decided = meetings.next(word, self.failure.as_ref())?;
-        self.clock.set(decided.as_ref().map(|decided| decided.interval));
-        let Some(decided) = decided else { return Ok(false) };
-        let retired = self.reach.with(|client| {
-            adjoints.hear(&Files { client, name: &name }, decided.newest, decided.has)
-        });
-        self.bear(retired)?;
-        Ok(decided.stop)
-    }
-
-    /// Waits until all processes have come here, unless one has failed.
-    fn meet_at_the_end(&mut self) -> Result<()> {
-        match (&self.failure, &mut self.meetings) {
-            (Some(failure), _) => Err(failure.clone()),
-            (None, Some(meetings)) => {
-                let rounds = self.reach.with(|client| Ok(client.rounds()))?;
-                meetings.last(rounds)
-            }
-            (None, None) => Ok(()),
-        }
-    }
-
     /// Computes states, in pieces between which there is something to look at. Whether to stop.
     fn advance(&mut self, from: u64, to: u64) -> Result<bool> {
         let mut at = from;
@@ -317,6 +260,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
             let look = self.replay.as_ref().map_or(u64::MAX, |replay| replay.next_after(at));
             let next = to.min(look).min(at.saturating_add(self.clock.left()));
             self.at = None;
+            self.moment += 1;
             self.problem.forward(at, next)?;
             self.at = Some(next);
             self.meet(next)?;

@@ -1,22 +1,28 @@
 //! A run whose states do not get into their files any more, for which there is no room, or which are gone:
-//! it goes on with what there is, and computes the rest again.
+//! it goes on with what there is, and computes the rest again. Where files alone have states (`mode = sync`),
+//! each that is not taken is a slot less for good unless it was only room that was wanting, so it does that as
+//! long as the steps do not become too many.
 //!
 //! With other processes its steps must stay theirs. So it goes on as long as memory has all that the
 //! schedule asks for, and fails with the first state of which that is not so.
 
-use std::collections::BTreeSet;
-
 use super::run::Sweep;
 use super::Reach;
-use crate::adjoint::resume::Survivors;
-use crate::adjoint::schedule::Stored;
+use crate::adjoint::resume::{advances_left, Survivors};
+use crate::adjoint::rule::Rule;
+use crate::adjoint::schedule::{Plan, Stored};
 use crate::error::{Error, Kind, Result};
+
+/// How many times as many advances a run may still have to make without states that files do not take.
+const MOST_TIMES: u128 = 10;
 
 /// What keeps a run from storing, and what that has changed.
 #[derive(Debug, Default)]
 pub struct Setbacks {
     /// The first one.
-    cause: Option<Error>,
+    pub(super) cause: Option<Error>,
+    /// There was room for a state more, which could not be stored all the same.
+    pub(super) in_vain: bool,
     /// It was said that there are fewer slots.
     fewer: bool,
     /// It was said that a state was lost.
@@ -61,7 +67,7 @@ impl Slots {
 }
 
 /// Whether an error says that something has no place in memory or in files, or no longer.
-fn is_of_the_store(error: &Error) -> bool {
+pub(super) fn is_of_the_store(error: &Error) -> bool {
     matches!(error.kind(), Kind::NoRoom | Kind::System)
 }
 
@@ -90,8 +96,8 @@ impl<R: Reach> Sweep<'_, R> {
         }
         let name = &self.settings.name;
         log::warn!(
-            "\"{name}\": {cause}: the run goes on with what memory has, and stores nothing there from \
-             here on unless that changes; a crash would cost the steps since"
+            "\"{name}\": {cause}: the run goes on with what it has, and stores nothing there from here \
+             on unless that changes; a crash would cost the steps since"
         );
         self.setbacks.cause = Some(cause);
         let gone = self.reach.with(|client| Ok(client.missing(name)))?;
@@ -120,63 +126,46 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// The states that the schedule still needs and the store has, by version.
-    fn needed(&self) -> Vec<Stored> {
+    pub(super) fn needed(&self) -> Vec<Stored> {
         let of_version =
             |stored: &Stored| Stored { slot: self.numbers.version(stored.slot), ..*stored };
         let has = |stored: &Stored| self.slots.get(&stored.slot) == Some(&stored.state);
         self.course.stored().iter().map(of_version).filter(has).collect()
     }
 
-    /// Stores a state in a version. What could not be written and is of no use gives way.
-    pub(super) fn take(&mut self, state: u64, version: u64) -> Result<()> {
-        self.hear_setbacks()?;
-        if self.setbacks.cause.is_some() {
-            self.give_way()?;
-        }
-        let mut taken = self.try_to_take(state, version);
-        // With others a checkpoint is begun once: they count it.
-        if self.meetings.is_none() && taken.as_ref().is_err_and(is_of_the_store) {
-            self.give_way()?;
-            taken = self.try_to_take(state, version);
-        }
-        taken?;
-        self.slots.insert(version, state);
-        Ok(())
-    }
-
-    fn try_to_take(&self, state: u64, version: u64) -> Result<()> {
-        let (name, place) = (&self.settings.name, Some(self.place(state)));
-        let reads = self.fine < self.steps;
-        self.reach.with(|client| client.take_managed(name, version as i32, place, reads))
-    }
-
-    /// Gives up what could not be written, and only a later job would need.
-    fn give_way(&mut self) -> Result<()> {
-        let (needed, hashes) = (self.needed(), self.settings.name_of_hashes());
-        let needed: BTreeSet<u64> = needed.iter().map(|stored| stored.slot).collect();
-        let is_needed = |version: i32| needed.contains(&(version as u64));
-        let (name, adjoints) = (&self.settings.name, &mut self.adjoints);
-        self.reach.with(|client| {
-            client.withdraw_unwritten(name, |version| !is_needed(version));
-            client.withdraw_unwritten(&hashes, |_| true);
-            adjoints.withdraw_unwritten(client);
-            Ok(())
-        })
-    }
-
     /// Goes on with the states that there are, as `state` could not be stored because of `error`; alone.
     ///
     /// # Errors
-    /// `error`, if memory has none of them: then each state that is passed would be a slot less.
+    /// `error`, if files alone have them, and too many steps would remain: each state that is passed may be a
+    /// slot less there.
     pub(super) fn go_on_without(&mut self, state: u64, error: Error) -> Result<()> {
         self.hear_setbacks()?;
-        let (needed, name) = (self.needed(), &self.settings.name);
-        let in_memory = |stored: &Stored| {
-            let version = stored.slot as i32;
-            self.reach.with(|client| Ok(client.is_in_memory(name, version))).unwrap_or(false)
-        };
-        if !is_of_the_store(&error) || !needed.iter().any(in_memory) {
+        let (mut needed, name) = (self.needed(), &self.settings.name);
+        if !is_of_the_store(&error) {
             return Err(self.caused(error));
+        }
+        let mut keeps = false;
+        if !self.has_in_memory(&needed) {
+            let planned = [&needed[..], &[Stored { state, slot: u64::MAX }]].concat();
+            let planned = self.advances_left(&planned, self.settings.slots as u64, false);
+            // What is no matter of room can be written nowhere: what a schedule would have stored another
+            // state in place of is still there.
+            keeps = error.kind() != Kind::NoRoom || self.setbacks.in_vain;
+            if keeps {
+                needed = self.stored();
+            }
+            let (planned, slots) = (planned.unwrap_or(0), needed.len() as u64);
+            let bearable = planned.saturating_mul(MOST_TIMES).saturating_add(self.fine.into());
+            match self.advances_left(&needed, slots, keeps) {
+                Some(left) if left <= bearable => {}
+                Some(left) => {
+                    return Err(self.caused(error).followed_by(format_args!(
+                        "with the {slots} states that are stored {left} steps would remain instead of \
+                         {planned}"
+                    )));
+                }
+                None => return Err(self.caused(error)),
+            }
         }
         let (slots, before) = (needed.len() as u64, self.numbers.count());
         let text = format!(
@@ -188,7 +177,27 @@ impl<R: Reach> Sweep<'_, R> {
             true => log::info!("{text}"),
         }
         self.numbers = Slots::Fewer(needed.iter().map(|stored| stored.slot).collect());
-        self.go_on_from(&needed).map_err(|_| self.caused(error))
+        self.go_on_from(&needed, keeps).map_err(|_| self.caused(error))
+    }
+
+    /// The states that the store has and the adjoint has not passed, by version.
+    fn stored(&self) -> Vec<Stored> {
+        let states = self.slots.iter().map(|(&slot, &state)| Stored { state, slot });
+        let mut stored: Vec<Stored> = states.filter(|stored| stored.state < self.fine).collect();
+        stored.sort_unstable_by_key(|stored| (stored.state, stored.slot));
+        stored.dedup_by_key(|stored| stored.state);
+        stored
+    }
+
+    /// Advances that remain with these states, in so many slots; `keeps`: with all of them where they are.
+    fn advances_left(&self, states: &[Stored], slots: u64, keeps: bool) -> Option<u128> {
+        let (steps, slots) = (self.steps, slots.max(1));
+        let plan =
+            Plan { steps, slots, resilience: u64::MAX, adjoint: None, rule: Rule::default() };
+        let states = states.iter().zip(0..).map(|(stored, slot)| Stored { slot, ..*stored });
+        let adjoint = (self.fine < steps).then_some(self.fine);
+        let survivors = Survivors { states: states.collect(), adjoint, at_start: false };
+        advances_left(&plan, &survivors, keeps)
     }
 
     /// Stores state 0 after all, which there was no room for because of `error`. Nothing is of use without
@@ -202,16 +211,18 @@ impl<R: Reach> Sweep<'_, R> {
             return Err(error);
         }
         let name = &self.settings.name;
-        let there = self.reach.with(|client| {
-            client.withdraw_unwritten(name, |_| true);
-            client.versions(name)
+        let (withdrawn, there) = self.reach.with(|client| {
+            let withdrawn = client.withdraw_unwritten(name, |_| true);
+            Ok((withdrawn, client.versions(name)?))
         })?;
-        self.slots.retain(|version, _| there.contains(&(*version as i32)));
+        // A file that is still there of a version withdrawn has an older state.
+        let has = |version: i32| there.contains(&version) && !withdrawn.contains(&version);
+        self.slots.retain(|version, _| has(*version as i32));
         self.try_to_take(0, version).map_err(|_| self.caused(error))?;
         self.slots.insert(version, 0);
         log::info!("\"{}\": state 0 takes the room of states that were left", self.settings.name);
         let needed = self.needed();
-        self.go_on_from(&needed)
+        self.go_on_from(&needed, false)
     }
 
     /// Goes on without a state that the store had in a version, and does not give back because of `error`;
@@ -236,18 +247,22 @@ impl<R: Reach> Sweep<'_, R> {
             false => log::warn!("{text}, as is each that is found to be lost"),
             true => log::info!("{text}"),
         }
-        self.go_on_from(&needed).map_err(|_| self.caused(error))
+        self.go_on_from(&needed, false).map_err(|_| self.caused(error))
     }
 
-    /// Goes on with a new schedule for these states, by version.
-    fn go_on_from(&mut self, needed: &[Stored]) -> Result<()> {
+    /// Goes on with a new schedule for these states, by version; `keeps`: with all of them where they are.
+    fn go_on_from(&mut self, needed: &[Stored], keeps: bool) -> Result<()> {
         let slot = |stored: &Stored| {
             Some(Stored { slot: self.numbers.slot(stored.slot)?, state: stored.state })
         };
         let adjoint = (self.fine < self.steps).then_some(self.fine);
         let states = needed.iter().filter_map(slot).collect();
         let mut course = self.settings.course_in(self.numbers.count(), self.lasting)?;
-        course.resume(&Survivors { states, adjoint, at_start: false })?;
+        let survivors = Survivors { states, adjoint, at_start: false };
+        match keeps {
+            true => course.resume_keeping(&survivors)?,
+            false => course.resume(&survivors)?,
+        }
         (self.course, self.at) = (course, None);
         Ok(())
     }

@@ -77,7 +77,7 @@ pub(super) fn begin(
             survey::look(client, states, adjoints, (&name_of_hashes, &hashes), &of)
         })?;
         let hash = match settings.verify {
-            true => Some(hash_of(settings, problem, reach)?),
+            true => Some(hash_of(settings, problem, reach, 0)?),
             false => None,
         };
         let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
@@ -121,6 +121,8 @@ pub(super) fn begin(
             client.remove_all(&name_of_adjoints)?;
             client.remove_all(&name_of_hashes)
         });
+        let removed =
+            removed.map_err(|error| error.within("what an earlier run has left cannot be removed"));
         together(reach, removed, "remove what it has of a run that not all have")?;
     }
     Ok(Begun { course, of, states, adjoints, hashes, found, common, replay })
@@ -136,13 +138,14 @@ pub(super) fn together(reach: &impl Reach, own: Result<()>, what: &str) -> Resul
     }
 }
 
-/// A hash of the state that the application has, never 0.
+/// A hash of the state that the application has, which is this one; never 0.
 pub(super) fn hash_of(
     settings: &Settings,
     problem: &mut dyn Problem,
     reach: &impl Reach,
+    state: u64,
 ) -> Result<u64> {
-    let hash = match problem.hash()? {
+    let hash = match problem.hash(state)? {
         Some(hash) => hash,
         None => reach.with(|client| client.digest_of(&settings.name))?.ok_or_else(|| {
             Error::invalid(

@@ -74,7 +74,8 @@ pub struct Common {
 /// A name, and what its positions are read by.
 pub type Of<'a, T> = (&'a str, &'a T);
 
-/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed.
+/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed. What is of a
+/// run that has ended is passed over.
 ///
 /// # Errors
 /// Something is of another computation.
@@ -86,6 +87,7 @@ pub fn look(
     of: &Identity,
 ) -> Result<Found> {
     let mut found = Found::default();
+    let mut lost = Vec::new();
     for (name, role) in
         [(states.0, Role::State), (adjoints.0, Role::Adjoint), (hashes.0, Role::Hashes)]
     {
@@ -100,7 +102,7 @@ pub fn look(
             match client.read_managed(name, version) {
                 Ok(()) => {}
                 Err(error) if is_lost(&error) => {
-                    log::warn!("going on without \"{name}\" version {version}: {error}");
+                    lost.push(format!("\"{name}\" version {version}: {error}"));
                     continue;
                 }
                 Err(error) => return Err(error.within(NOT_OURS)),
@@ -110,6 +112,9 @@ pub fn look(
                 Role::Adjoint => (adjoints.1.get(), Vec::new()),
                 Role::Hashes => hashes.1.take(),
             };
+            if client.has_given_up(position.run) {
+                continue;
+            }
             let about = |error: Error| error.within(format!("\"{name}\" version {version}"));
             admit(&mut found, version, &position, role, of).map_err(about)?;
             if role == Role::Hashes {
@@ -117,7 +122,27 @@ pub fn look(
             }
         }
     }
+    if let Some(text) = without(&lost) {
+        log::warn!("{text}");
+    }
     Ok(found)
+}
+
+/// The most versions that are lost and named.
+const MOST_NAMED: usize = 3;
+
+/// What is gone on without: how many, and the first of them.
+fn without(lost: &[String]) -> Option<String> {
+    let named = lost.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; ");
+    match lost.len() {
+        0 => None,
+        1 => Some(format!("going on without {named}")),
+        all if all <= MOST_NAMED => Some(format!("going on without {all} versions: {named}")),
+        all => {
+            let more = all - MOST_NAMED;
+            Some(format!("going on without {all} versions: {named}; and {more} more"))
+        }
+    }
 }
 
 const NOT_OURS: &str = "the store has something else under this name; it was left as it is";
@@ -264,6 +289,18 @@ mod tests {
         assert_eq!(why_anew(&[nothing(), nothing()]), None);
         assert!(why_anew(&[one(), nothing()]).unwrap().starts_with("process 1 has nothing"));
         assert!(why_anew(&[one(), report(found(&[(7, 1)], &[]))]).unwrap().starts_with("no state"));
+    }
+
+    /// Catches a text that grows with the versions.
+    #[test]
+    fn of_many_that_are_lost_the_first_are_named() {
+        let lost: Vec<String> = (0..9).map(|version| format!("\"x\" version {version}")).collect();
+        let text = |count: usize| without(&lost[..count]).unwrap();
+        assert_eq!(without(&[]), None);
+        assert_eq!(text(1), "going on without \"x\" version 0");
+        let three = "\"x\" version 0; \"x\" version 1; \"x\" version 2";
+        assert_eq!(text(3), format!("going on without 3 versions: {three}"));
+        assert_eq!(text(9), format!("going on without 9 versions: {three}; and 6 more"));
     }
 
     #[test]

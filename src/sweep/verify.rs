@@ -8,15 +8,15 @@ use crate::error::{Error, Kind, Result};
 impl<R: Reach> Sweep<'_, R> {
     /// Compares the state that the application has with what it was the first time. Its hash.
     pub(super) fn meet(&mut self, state: u64) -> Result<Option<u64>> {
-        let hash = self.hash()?;
+        let hash = self.hash(state)?;
         self.compare(state, hash)?;
         Ok(hash)
     }
 
-    /// The hash of the state that the application has, where replays are verified.
-    pub(super) fn hash(&mut self) -> Result<Option<u64>> {
+    /// The hash of the state that the application has, which is this one, where replays are verified.
+    pub(super) fn hash(&mut self, state: u64) -> Result<Option<u64>> {
         match self.replay.is_some() && self.failure.is_none() {
-            true => hash_of(self.settings, self.problem, self.reach).map(Some),
+            true => hash_of(self.settings, self.problem, self.reach, state).map(Some),
             false => Ok(None),
         }
     }

@@ -37,7 +37,35 @@ fn failures_of_one_are_told_to_all() {
     }
 }
 
-/// The same for processes that exchange something in each step, at any step, forward and reverse: one that
+/// A bit changes in a stored state of one process: that one names it, and does its steps until all know;
+/// the state goes, and the next run is without it. Catches a damaged state that is gone on from, one that
+/// stays and is come to again and again, and a process that leaves the others waiting.
+#[test]
+fn a_state_that_was_damaged_is_named_and_removed() {
+    for (mpi, processes, lone) in [(&OPEN_MPI, 3, 0), (&MPICH, 2, 0), (&MPICH, 2, 1)] {
+        let job = Job::new(SYNC);
+        let arguments = format!("lone={lone} verify=1 kinds=b times=3 seed=7");
+        let Some(run) = ring(mpi, &job, processes, &arguments) else { continue };
+        let ended = run.succeed();
+        assert_eq!(failed(&ended), 3);
+        // The last one went on: state 0, and what lies behind the damaged one, was there.
+        assert!(ended.figure("first") < 300, "{}{}", ended.stdout, ended.stderr);
+    }
+}
+
+/// A state of one process is not the same again, and so are not those that the others compute from it by the
+/// next steps: all name that process and that state. Catches the lowest process's that is named instead.
+#[test]
+fn the_first_state_that_differs_is_named_by_all() {
+    for (mpi, processes, seed) in [(&OPEN_MPI, 3, 4), (&MPICH, 2, 6)] {
+        let job = Job::new(SYNC);
+        let arguments = format!("verify=1 kinds=d times=8 seed={seed}");
+        let Some(run) = ring(mpi, &job, processes, &arguments) else { continue };
+        assert!(failed(&run.succeed()) > 2);
+    }
+}
+
+/// Failures of processes that exchange something in each step, at any step, forward and reverse: one that
 /// cannot store goes on with its steps until all know, also with those that begin with what it could not
 /// store. Catches one that has no such state, and leaves the others waiting for it in a step.
 #[test]

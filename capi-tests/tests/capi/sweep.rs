@@ -6,14 +6,17 @@
 use std::time::Duration;
 
 use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::ground::Ground;
 use capi_tests::job::{files, names, Job};
 use capi_tests::program::mpi_program;
 use capi_tests::random::Random;
 use capi_tests::run::Ended;
 
+use crate::failing::on_each;
 use crate::mpi::{MPICH, OPEN_MPI};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
+const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 
 /// The lines with the adjoint and the derivatives.
 fn result(ended: &Ended) -> Vec<String> {
@@ -180,6 +183,14 @@ fn callbacks_that_fail() {
     }
 }
 
+/// A hash that the callback does not give: the state is named. Catches a text that leaves open where it was.
+#[test]
+fn a_hash_that_fails() {
+    let job = Job::new("mode = async\nephemeral = true\n");
+    let words = "the_callback_hash,_of_state_42,_returned_-1";
+    job.run("sweep", &format!("verify=1 hash=1 unhashed=42 expect={words}")).succeed();
+}
+
 /// How often a run has said that something stays out of its files.
 fn said(ended: &Ended) -> usize {
     ended.stderr.matches("stores nothing there").count()
@@ -225,10 +236,63 @@ fn states_that_are_lost_are_computed_again() {
     }
 }
 
+/// A call after one that has failed, which has left states in memory alone, and not state 0, whose file is
+/// gone: memory that is full of them takes state 0 all the same. Catches a run that can never begin, as
+/// what is in its way would only go at its end.
+#[test]
+fn state_0_takes_the_room_of_what_is_of_no_use_without_it() {
+    // Memory for two states. Four are written; the next two stay in memory, and displace the others.
+    let job = Job::new(&format!("{ASYNC}host_cache_size = 256K\n"));
+    let plan = "bytes=100000 steps=20 slots=20 distance=0 adjoint=0 wait=5 gone=5 full=5 fail=12";
+    let more = "scratch=DIR/scratch/sweep-0-0.dat expect=returned_-1 again=1";
+    let ended = job.run("sweep", &format!("{plan} {more}")).env("VELOC_LOG", "info").succeed();
+    assert!(ended.stderr.contains("state 0 takes the room"), "{}", ended.stderr);
+}
+
+/// Memory for two of nineteen states, which are in files: each is fetched while the adjoint takes its step
+/// from the one before, in the order of the states, which is not that of the versions here. Catches a run
+/// that asks for nothing ahead, or for something else than it restores next.
+#[test]
+fn states_are_fetched_in_the_order_of_the_schedule() {
+    let job = Job::new(&format!("{ASYNC}host_cache_size = 256K\n"));
+    let plan = "bytes=100000 steps=20 slots=20 distance=0 adjoint=0";
+    job.run("sweep", &format!("{plan} fail=20 expect=the_callback_adjoint|returned_-1")).succeed();
+    wait_for_backends(&job);
+    let file =
+        |version: usize, ending: &str| job.scratch().join(format!("sweep-0-{version}.{ending}"));
+    let moves = |from: &str, to: &str, place: fn(usize) -> usize| {
+        for version in 0..19 {
+            std::fs::rename(file(version, from), file(place(version), to)).unwrap();
+        }
+    };
+    moves("dat", "moved", |version| (7 * version + 3) % 19);
+    moves("moved", "dat", |version| version);
+    let ended = job.run("sweep", &format!("{plan} ahead=1")).succeed();
+    assert_eq!(ended.figure("computed"), 21);
+}
+
+/// Scratch becomes read-only with the last step: the application has its adjoint, and is told what remains.
+/// Catches a run that fails at its end, and one that goes on from what an ended one has left, whose states
+/// may be others.
+#[test]
+fn what_cannot_be_removed_at_the_end_is_said() {
+    for configuration in [ASYNC, SYNC] {
+        let whole = Job::new(configuration).run("sweep", "").succeed().figure("computed");
+        on_each(configuration, "scratch", |job, ground| {
+            let plan = format!("wait={whole} at={whole} runs=2 expect=cannot_be_removed|Read-only");
+            let run = job.run("sweep", &plan).arg(format!("shell={}", ground.to_read_only()));
+            let ended = ground.under(run).succeed();
+            let said = ended.stderr.matches("checkpoints of the run remain").count();
+            assert!(said == 1 && ended.stderr.contains("sweep-0-0.dat"), "{}", ended.stderr);
+        });
+    }
+}
+
 /// Memory that does not hold as many states as there are slots, while no file takes any: the run goes on
 /// with fewer. Where it has no memory for them at all, it fails with the cause, and goes on later.
 #[test]
 fn files_that_cannot_be_written() {
+    let mut went_on = 0;
     for full in [1, 60, 99, 103, 140, 200] {
         let plan = format!("bytes=100000 slots=8 adjoint=5 verify=1 full={full}");
         for more in ["", "persistent = DIR/persistent\n"] {
@@ -238,17 +302,77 @@ fn files_that_cannot_be_written() {
             assert!(ended.stderr.matches("the run goes on with").count() <= 2, "{}", ended.stderr);
             println!("{plan}: {} steps", ended.figure("computed"));
         }
-        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        let job = Job::new(SYNC);
         let ended = job.run("sweep", &plan).end();
+        println!("{plan}, sync: {}{}", ended.stdout, ended.stderr);
+        went_on += u32::from(ended.status.success());
         if !ended.status.success() {
-            assert!(ended.stdout.contains("File too large"), "{plan}: {}", ended.stdout);
+            assert!(ended.stdout.contains("File too large"), "{}", ended.stdout);
+            assert!(ended.stdout.contains("steps would remain instead of"), "{}", ended.stdout);
         }
+        assert!(said(&ended) <= 1, "{plan}: {}", ended.stderr);
+        assert!(ended.stderr.matches("the run goes on with").count() <= 2, "{}", ended.stderr);
         job.run("sweep", "bytes=100000 slots=8 adjoint=5 verify=1").succeed();
     }
+    assert!(went_on > 2, "{went_on}");
     // Nothing but memory, and too little of it.
     let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 256K\n");
     let ended = job.run("sweep", "bytes=100000 slots=8").succeed();
     assert!(ended.stderr.contains("instead of 8"), "{}", ended.stderr);
+}
+
+/// With `mode = sync` a run whose scratch directory has room for four states only goes on with these, each
+/// of which makes room for the next one when the adjoint has passed it. Catches a run that ends there, and
+/// one that has a slot less with each state.
+#[test]
+fn a_full_directory_without_memory() {
+    let job = Job::new(SYNC);
+    let grounds = [
+        Some(Ground::injected(&job, "scratch", 450_000)),
+        Ground::mounted(&job, "scratch", 450_000),
+    ];
+    for ground in grounds.iter().flatten() {
+        let run = job.run("sweep", "bytes=100000 slots=8 adjoint=5 verify=1");
+        let ended = ground.under(run.env("VELOC_LOG", "info")).succeed();
+        let said = ended.stderr.matches("the run goes on with 4 slots instead of 8").count();
+        assert!(said == 1 && ended.stderr.matches("instead of").count() == 1, "{}", ended.stderr);
+    }
+}
+
+/// With `mode = sync` a run whose scratch directory becomes read-only goes on with the states that are there,
+/// and computes the others again; but not if that were nearly all of it, again and again. Catches a run
+/// that ends with the first state that cannot be stored, and one that never ends.
+#[test]
+fn a_read_only_directory_without_memory() {
+    for (at, goes_on) in [(20, false), (60, true), (99, true), (140, true), (200, true)] {
+        let job = Job::new(SYNC);
+        let ground = Ground::injected(&job, "scratch", 4 << 20);
+        let plan = format!("bytes=100000 slots=8 adjoint=5 verify=1 at={at}");
+        let run = job.run("sweep", &plan).arg(format!("shell={}", ground.to_read_only()));
+        if !goes_on {
+            let words = "expect=Read-only|with_the_1_states|4950_steps_would_remain_instead_of_215";
+            ground.under(run.arg(words)).succeed();
+            continue;
+        }
+        let ended = ground.under(run).succeed();
+        let said = ended.stderr.matches("the run goes on with").count();
+        assert!((1..=2).contains(&said), "{plan}: {}", ended.stderr);
+    }
+}
+
+/// With `mode = sync`, states that come to scratch and not to persistent are not lost: no step is computed
+/// more than without that. Catches a run that takes them for states that were not stored.
+#[test]
+fn a_persistent_directory_that_becomes_read_only() {
+    let configuration = format!("{SYNC}persistent = DIR/persistent\n");
+    let whole = Job::new(&configuration).run("sweep", "").succeed().figure("computed");
+    on_each(&configuration, "persistent", |job, ground| {
+        let run = job.run("sweep", "at=40").arg(format!("shell={}", ground.to_read_only()));
+        let ended = ground.under(run).succeed();
+        assert_eq!(ended.figure("computed"), whole);
+        assert_eq!(said(&ended), 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains("persistent = "), "{}", ended.stderr);
+    });
 }
 
 /// A checkpoint of the application's own that cannot be written is the application's to hear of. Catches
@@ -384,6 +508,17 @@ fn damaged_states() {
         let ended = job.run("sweep", "").succeed();
         assert!(ended.stderr.contains("going on without"), "{damaged}: {}", ended.stderr);
     }
+    // Of many it is said once, with their number.
+    job.run("sweep", "fail=170 expect=returned_-1").succeed();
+    let states = names(&job.scratch()).into_iter().filter(|name| name.starts_with("sweep-0-"));
+    let states: Vec<String> = states.collect();
+    states.iter().for_each(|name| std::fs::write(job.scratch().join(name), b"x").unwrap());
+    let ended = job.run("sweep", "").succeed();
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(states.len() == 5 && lines.len() == 1, "{states:?}: {}", ended.stderr);
+    let words =
+        ["without 5 versions: \"sweep\" version 0: ", "\"sweep\" version 2: ", "and 2 more"];
+    assert!(words.iter().all(|word| lines[0].contains(word)), "{}", ended.stderr);
 }
 
 /// A bit of a stored state or adjoint that changes where nobody has a checksum: a verified run, also of a

@@ -33,9 +33,13 @@ pub struct Schedule {
     plan: options::Options,
     #[command(flatten)]
     taking: options::Taking,
-    /// Crash when the adjoint has just come to state K, and go on with what is left
+    /// Crash when the adjoint, or the forward sweep, has just come to state K, and go on with what is
+    /// left
     #[arg(long, value_name = "K", value_parser = options::state)]
     crash_after: Option<u64>,
+    /// The sweep in which it crashes
+    #[arg(long, value_enum, default_value = "reverse", requires = "crash_after")]
+    crash_in: plan::Sweep,
     /// Compare with other ways to be safe from failures
     #[arg(long, conflicts_with_all = ["online", "disk_slots"])]
     compare: bool,
@@ -62,7 +66,8 @@ struct Report {
 pub fn run(options: &Schedule) -> Result<()> {
     let problem = options.plan.problem()?;
     let times = options.taking.times()?;
-    let figures = plan::Figures::of(&problem, options.crash_after)?;
+    let crash = options.crash_after.map(|state| (options.crash_in, state));
+    let figures = plan::Figures::of(&problem, crash)?;
     let compare = options.compare.then(|| more::compare(&problem)).transpose()?;
     let state_size = options.taking.state_size();
     let estimate = times.map(|times| more::estimate(&problem, &times, state_size)).transpose()?;

@@ -1,12 +1,14 @@
 //! What is found.
 
 use anyhow::{ensure, Context as _, Result};
+use clap::ValueEnum;
 use serde::Serialize;
 use veloc_client::adjoint::binomial::advances;
 use veloc_client::adjoint::bound::least_free;
 use veloc_client::adjoint::course::too_many;
 use veloc_client::adjoint::disk::{Disk, UNIT};
 use veloc_client::adjoint::levels::TwoLevel;
+use veloc_client::adjoint::online::Online;
 use veloc_client::adjoint::outlook::Outlook;
 use veloc_client::adjoint::resume::{resume, Survivors};
 use veloc_client::adjoint::rule;
@@ -79,14 +81,27 @@ pub struct Transfers {
     pub cost: f64,
 }
 
+/// A way through the steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sweep {
+    /// The first one, before the adjoint begins
+    Forward,
+    /// That of the adjoint
+    Reverse,
+}
+
 /// A crash.
 #[derive(Debug, Serialize)]
 pub struct Crash {
-    /// The state that the adjoint has come to.
+    /// The sweep that it is in.
+    pub crash_in: Sweep,
+    /// The state that this one has come to.
     pub crash_after: u64,
     /// The states in the slots, by slot; some are needed no more.
     pub slots: Vec<u64>,
-    /// The state of the adjoint that was stored last; the number of steps if none was.
+    /// In the reverse sweep the state of the adjoint that was stored last, the number of steps if none
+    /// was; in the forward sweep the state that is left and gone on from.
     pub restart_from: u64,
     /// Forward steps that are not recorded from there to the end.
     pub restart_advances: u128,
@@ -95,8 +110,8 @@ pub struct Crash {
 }
 
 impl Figures {
-    /// Of a problem, and of a crash when the adjoint has come to a state.
-    pub fn of(problem: &Problem, crash_after: Option<u64>) -> Result<Figures> {
+    /// Of a problem, and of a crash when a sweep has come to a state.
+    pub fn of(problem: &Problem, crash: Option<(Sweep, u64)>) -> Result<Figures> {
         let Problem { plan, disk, online } = problem;
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));
@@ -118,7 +133,8 @@ impl Figures {
                 walk::measure(problem)
             }
         };
-        let crash = crash_after.map(|state| Crash::at(problem, &outlook, state)).transpose()?;
+        let crash = crash.map(|(sweep, state)| Crash::at(problem, &outlook, sweep, state));
+        let crash = crash.transpose()?;
         Ok(Figures {
             plan: Asked::from(problem),
             advances: outlook.advances,
@@ -169,13 +185,20 @@ impl Transfers {
 }
 
 impl Crash {
-    fn at(problem: &Problem, outlook: &Outlook, state: u64) -> Result<Crash> {
+    fn at(problem: &Problem, outlook: &Outlook, sweep: Sweep, state: u64) -> Result<Crash> {
         let plan = problem.plan;
-        ensure!(
-            state < plan.steps,
-            "--crash-after {state}: the adjoint comes to the states from {} to 0",
-            plan.steps - 1
-        );
+        let last = plan.steps - 1;
+        match sweep {
+            Sweep::Reverse => ensure!(
+                state <= last,
+                "--crash-after {state}: the adjoint comes to the states from {last} to 0"
+            ),
+            Sweep::Forward => ensure!(
+                (1..=last).contains(&state),
+                "--crash-after {state} --crash-in forward: the forward sweep comes to the states from 1 \
+                 to {last}"
+            ),
+        }
         ensure!(
             walk::is_short(problem, outlook.advances),
             "--crash-after: there are {} forward steps to go through, of which {} are possible",
@@ -183,21 +206,38 @@ impl Crash {
             walk::LONGEST
         );
         let mut left = Walker::new(Way::new(problem), plan.steps);
-        left.until_the_adjoint_is_at(state);
-        let (mut slots, restart_from) = (left.slots(), left.adjoint.unwrap_or(plan.steps));
+        match sweep {
+            Sweep::Forward => left.until_the_forward_sweep_is_at(state),
+            Sweep::Reverse => left.until_the_adjoint_is_at(state),
+        }
+        let (mut slots, fine) = (left.slots(), left.adjoint.unwrap_or(plan.steps));
         let next = match problem.disk {
             // Of a node that is lost, memory is lost as well.
-            Some(disk) => Way::Levels(TwoLevel::resumed(plan, disk, &slots, restart_from)),
+            Some(disk) => Way::Levels(TwoLevel::resumed(plan, disk, &slots, fine)),
+            None if problem.online && sweep == Sweep::Forward => {
+                let online = Online::resumed(plan.slots, &slots);
+                Way::Open(online.context("state 0 is in no slot")?, plan.steps, plan.adjoint)
+            }
             None => {
                 let states: Vec<Stored> = slots.clone();
                 let survivors = Survivors { states, adjoint: left.adjoint, at_start: false };
                 Way::Known(resume(plan, &survivors).ok().context("state 0 is in no slot")?)
             }
         };
-        let mut next = Walker::new(next, restart_from);
-        while next.step() != Action::Terminate {}
+        let mut next = Walker::new(next, fine);
+        let first = next.step();
+        let restart_from = match (sweep, first) {
+            (Sweep::Reverse, _) => fine,
+            (Sweep::Forward, Action::Restore { state, .. }) => state,
+            // State 0 is the application's.
+            (Sweep::Forward, _) => 0,
+        };
+        if first != Action::Terminate {
+            while next.step() != Action::Terminate {}
+        }
         slots.sort_unstable_by_key(|stored| stored.slot);
         Ok(Crash {
+            crash_in: sweep,
             crash_after: state,
             slots: slots.iter().map(|stored| stored.state).collect(),
             restart_from,

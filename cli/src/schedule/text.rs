@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use veloc_client::adjoint::schedule::{Action, Plan};
 
 use super::more::{Compared, Estimated};
-use super::plan::Problem;
+use super::plan::{Problem, Sweep};
 use super::walk::{Walker, Way};
 use super::Report;
 use crate::output;
@@ -49,10 +49,16 @@ pub fn show(problem: &Problem, report: &Report) -> String {
         row("least distance that costs nothing", least.to_string());
     }
     if let Some(crash) = &figures.crash {
-        row("crash with the adjoint at state", crash.crash_after.to_string());
-        row("restart with the adjoint at state", crash.restart_from.to_string());
-        // The adjoint that was stored last is behind the one that was there: two states to count from.
         let (restart, crashed) = (crash.restart_from, crash.crash_after);
+        let (at_the_crash, at_the_restart) = match crash.crash_in {
+            Sweep::Forward => ("crash of the forward sweep at state", "restart with state"),
+            Sweep::Reverse => {
+                ("crash with the adjoint at state", "restart with the adjoint at state")
+            }
+        };
+        row(at_the_crash, crashed.to_string());
+        row(at_the_restart, restart.to_string());
+        // What was stored last is behind what was there: two states to count from.
         row(
             &format!("steps not recorded from state {restart}, restarted"),
             crash.restart_advances.to_string(),

@@ -97,6 +97,20 @@ impl Walker {
         action
     }
 
+    /// Goes on until `state` is computed for the first time, and not yet stored.
+    pub fn until_the_forward_sweep_is_at(&mut self, state: u64) {
+        loop {
+            match self.step() {
+                Action::Advance { to, .. } if to >= state => {
+                    self.advances -= u128::from(to - state);
+                    return;
+                }
+                Action::Firsturn { .. } | Action::Terminate => return,
+                _ => {}
+            }
+        }
+    }
+
     /// Goes on until the adjoint has come to `state`.
     pub fn until_the_adjoint_is_at(&mut self, state: u64) {
         while self.fine > state {

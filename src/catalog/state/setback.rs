@@ -1,6 +1,8 @@
 //! Failures in the background: who hears of them. Those of checkpoints that somebody manages one by one
 //! are his to judge, as long as he says so; all others are the application's.
 
+use std::collections::BTreeSet;
+
 use super::State;
 use crate::catalog::entry::{FileCopy, FileTier, Id, Stage};
 use crate::error::Error;
@@ -40,15 +42,21 @@ impl State {
     }
 
     /// Gives up what could not be written of a name, of the versions that are of no use to this process:
-    /// memory is all that has it, and others need the room.
-    pub fn withdraw_unwritten(&mut self, name: &str, of_no_use: impl Fn(i32) -> bool) {
-        for version in self.versions(name) {
-            let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
+    /// memory is all that has it, and others need the room. These versions, of which an older file may
+    /// still be there.
+    pub fn withdraw_unwritten(
+        &mut self,
+        name: &str,
+        of_no_use: impl Fn(i32) -> bool,
+    ) -> BTreeSet<i32> {
+        let mut versions = self.versions(name);
+        versions.retain(|version| {
+            let entry = self.find(name, *version).and_then(|id| self.entries.get(&id));
             let unwritten = entry.is_some_and(|entry| entry.has_failed() && !entry.in_file());
-            if unwritten && of_no_use(version) {
-                self.withdraw(name, version);
-            }
-        }
+            unwritten && of_no_use(*version)
+        });
+        versions.iter().for_each(|version| self.withdraw(name, *version));
+        versions
     }
 
     /// The versions of a name of which this job counts on a file in scratch, and on no other.

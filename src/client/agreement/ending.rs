@@ -42,7 +42,7 @@ impl Agreement {
         let most = most.unwrap_or_else(|_| self.standing());
         // A process that took fewer checkpoints begins the rounds that the others wait for.
         while self.calls.count() < most.rounds {
-            let values = self.rounds.begin_last(fate(engine));
+            let values = self.rounds.begin_empty(fate(engine));
             self.post(engine, &values);
         }
         self.gather_up_to(engine, most.gathered);

@@ -213,7 +213,7 @@ proptest! {
 
 const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0, doubtful: None }; TIERS];
 
-fn least(all: &[Values]) -> Values {
+pub(super) fn least(all: &[Values]) -> Values {
     std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
 }
 
