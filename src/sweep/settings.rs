@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::adjoint::course::Course;
 use crate::adjoint::rule::Rule;
+use crate::client::regions::COMMON;
 use crate::error::{Error, Result};
 use crate::format::names;
 
@@ -100,6 +101,12 @@ impl Settings {
             return Err(Error::invalid(format!(
                 "the name {name:?} of an adjoint computation is not allowed; it takes 1 to \
                  {LONGEST_NAME} of the letters a-z A-Z 0-9 _ ."
+            )));
+        }
+        if name == COMMON {
+            return Err(Error::invalid(format!(
+                "the name {name:?} of an adjoint computation is not allowed; it stands for what \
+                 VELOC_Mem_protect has"
             )));
         }
         Ok(())
@@ -237,6 +244,7 @@ mod tests {
             ),
             (|s| s.name = "a b".into(), "the name \"a b\" of an adjoint"),
             (|s| s.name = String::new(), "the name \"\" of an adjoint"),
+            (|s| s.name = "default".into(), "the name \"default\" of an adjoint"),
             (|s| s.name = "x".repeat(120), "has 120 bytes; with \".adjoint\" behind it"),
             (|s| s.name = "x".repeat(500), "has 500 bytes; with"),
         ] {

@@ -48,7 +48,10 @@ pub(super) fn begin(
             client.check_idle(&settings.name)?;
             client.manage(&settings.name, states.object())?;
             client.manage(&name_of_adjoints, adjoints.object())?;
-            client.manage(&name_of_hashes, hashes.object())
+            client.manage(&name_of_hashes, hashes.object())?;
+            let name = settings.name.clone();
+            client.hold([name, name_of_adjoints.clone(), name_of_hashes.clone()]);
+            Ok(())
         })?;
         problem.protect()?;
         reach.with(|client| {
@@ -59,6 +62,7 @@ pub(super) fn begin(
                     )));
                 }
             }
+            client.fix_regions();
             Ok(())
         })?;
         Ok(course)
