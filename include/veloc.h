@@ -1278,6 +1278,22 @@ int VELOC_Adjoint_protect(int what,
  */
 int VELOC_Adjoint_stop(void);
 
+/**
+ * Removes what VELOC_Adjoint_run has left under a name, of a run that is not to be gone on with, so that
+ * the next one of that name begins anew: states, adjoints and hashes of states, from memory and from files,
+ * the persistent ones too (which VELOC_Cleanup leaves). Each process removes its own.
+ *
+ * @param name  the name of the run
+ * @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if a checkpoint of the application's own has
+ *         one of the names, or the run is under way (then nothing is removed), or if something could not
+ *         be removed
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Adjoint_discard(const char *name);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif /* __cplusplus */

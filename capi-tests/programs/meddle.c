@@ -4,6 +4,8 @@
  *   kill=N      the process is killed after N steps
  *   finalize=N  after N steps the job is ended, and the run fails for that reason alone
  *   child=N     after N steps a child goes on as if it were the process, and fails for that reason alone
+ *   grown=1     the state has a cell more, as in another computation: what is left is refused
+ *   discard=1   what is left is removed before; what another name has, which is not a run's, is not
  *
  * Each callback tries everything that must be refused, in every call: the run, and the next one after a
  * kill, goes on as if nothing had been tried. The state moves between two places all the time, which is
@@ -18,8 +20,9 @@
 enum { STEPS = 60, CELLS = 4, SIZE = CELLS * sizeof(double), NAMES = 3 };
 
 static const char *const names[NAMES] = {"meddle", "meddle.adjoint", "meddle.hashes"};
-static double places[2][CELLS], gradient[CELLS], more[2 * CELLS];
+static double places[2][CELLS + 1], gradient[CELLS], more[2 * CELLS];
 static double *state = places[0];
+static size_t cells = CELLS; /* that are protected */
 static long steps, kill_at, finalize_at, child_at;
 static int options_alone; /* nothing else is tried, so that only the run says anything */
 
@@ -84,6 +87,7 @@ static void change_checkpoints(void)
         }
         REFUSED(VELOC_Cleanup(names[i]), "under way|its own");
     }
+    REFUSED(VELOC_Adjoint_discard("meddle"), "\"meddle\" is under way|its own");
     /* Others are the application's. */
     OK(VELOC_Checkpoint("other", 1));
     OK(VELOC_Restart("other", 1));
@@ -163,8 +167,25 @@ static int protect(void *user)
     }
     if (!options_alone)
         REFUSED(VELOC_Region_protect(3, more, 1, 8, names[2]), "\"meddle.hashes\" is no memory");
-    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 3, state, CELLS, 8));
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 3, state, cells, 8));
     return VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, gradient, CELLS, 8);
+}
+
+/* Checkpoints of the application's own stay, also under names that a run could have. */
+static void discard(void)
+{
+    OK(VELOC_Mem_protect(3, more, 1, 8));
+    OK(VELOC_Checkpoint("own.adjoint", 4));
+    OK(VELOC_Checkpoint("own.adjoint.x", 4));
+    REFUSED(VELOC_Adjoint_discard("own"), "\"own.adjoint\" version 4|application's own");
+    OK(VELOC_Restart("own.adjoint", 4));
+    REFUSED(VELOC_Adjoint_discard(NULL), "NULL");
+    REFUSED(VELOC_Adjoint_discard("a b"), "a b");
+    OK(VELOC_Adjoint_discard("meddle"));
+    OK(VELOC_Adjoint_discard("meddle"));
+    EQUAL(VELOC_Restart_test("meddle", 0), VELOC_FAILURE);
+    OK(VELOC_Restart("own.adjoint.x", 4));
+    OK(VELOC_Mem_clear());
 }
 
 static void check_gradient(void)
@@ -195,6 +216,15 @@ int main(int argc, char **argv)
     options_alone = finalize_at > 0 || child_at > 0;
     begin(state);
     OK(VELOC_Init_single(0, argv[1]));
+    if (number(argc, argv, "discard", 0)) {
+        discard();
+    } else if (number(argc, argv, "grown", 0)) {
+        cells = CELLS + 1;
+        REFUSED(VELOC_Adjoint_run(&what), "left as it is|32 bytes of region 3|VELOC_Adjoint_discard");
+        OK(VELOC_Finalize(1));
+        puts("refused");
+        return 0;
+    }
     if (child_at > 0) {
         pid_t self = getpid();
         int status = VELOC_Adjoint_run(&what);

@@ -15,7 +15,7 @@ use crate::adjoint::rule::Rule;
 use crate::client::regions::Memory;
 use crate::client::Client;
 use crate::error::{Error, Kind, Result};
-use crate::sweep::settings::Settings;
+use crate::sweep::settings::{names_of, Settings};
 use crate::sweep::{run, Outcome, Problem, Reach};
 use crate::sync::Mutex;
 
@@ -202,6 +202,28 @@ pub(super) fn protect_part(
 pub extern "C" fn VELOC_Adjoint_stop() -> c_int {
     ASKED.store(true, Ordering::Relaxed);
     VELOC_SUCCESS
+}
+
+/// Removes what VELOC_Adjoint_run has left under a name, of a run that is not to be gone on with, so that
+/// the next one of that name begins anew: states, adjoints and hashes of states, from memory and from files,
+/// the persistent ones too (which VELOC_Cleanup leaves). Each process removes its own.
+///
+/// @param name  the name of the run
+/// @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if a checkpoint of the application's own has
+///         one of the names, or the run is under way (then nothing is removed), or if something could not
+///         be removed
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Adjoint_discard(name: *const c_char) -> c_int {
+    status("VELOC_Adjoint_discard", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.discard(&names_of(name)))
+    })
 }
 
 /// Whether a run was asked to stop, and has not yet.

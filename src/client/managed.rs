@@ -235,7 +235,7 @@ impl Client {
         recovered
     }
 
-    fn open_own(&mut self, name: &str, version: i32) -> Result<()> {
+    pub(super) fn open_own(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version).and_then(|()| self.must_be_idle())?;
         let part_of = |id| self.regions.of(name).part(id);
         let restoring = self.engine.begin_restore(name, version, part_of)?;

@@ -13,6 +13,7 @@ pub mod regions;
 
 mod agreement;
 mod checkpoint;
+mod discard;
 mod encoded;
 mod farewell;
 mod memory;

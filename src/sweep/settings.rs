@@ -41,6 +41,11 @@ pub struct Settings {
     pub limit: Option<Duration>,
 }
 
+/// The names that a run of this name stores under: of its states, its adjoints, and the hashes of states.
+pub fn names_of(name: &str) -> [String; 3] {
+    ["", ADJOINTS, HASHES].map(|ending| format!("{name}{ending}"))
+}
+
 impl Settings {
     /// The name of the adjoints that are stored.
     pub fn name_of_adjoints(&self) -> String {

@@ -51,3 +51,26 @@ fn a_run_without_its_job_says_that_alone() {
         assert!(ended.stderr.contains("was forked from"), "{}", ended.stderr);
     }
 }
+
+/// Catches a run that cannot be begun anew but by hand: what is left of it in a file, also in persistent, is
+/// refused by a computation of another size for ever. And a removal of what is not a run's.
+#[test]
+fn a_run_is_discarded() {
+    for configuration in &CONFIGURATIONS[..2] {
+        let job = Job::new(configuration);
+        for kill in [20, 90] {
+            let _ = job.run("meddle", &format!("kill={kill}")).end();
+            let ended = job.run("meddle", "grown=1").end();
+            assert!(ended.stdout.contains("refused"), "{}", ended.stdout);
+            job.run("meddle", "discard=1").succeed();
+            wait_for_backends(&job);
+            for directory in [job.scratch(), job.persistent()] {
+                let left = names(&directory).into_iter().filter(|name| name.starts_with("meddle"));
+                // The last line of the program leaves persistent copies of its own.
+                let left: Vec<String> = left.filter(|name| name != "meddle-0-1.dat").collect();
+                assert_eq!(left, [""; 0], "{configuration}");
+            }
+            std::fs::remove_dir_all(job.persistent()).ok();
+        }
+    }
+}
