@@ -263,7 +263,7 @@ module veloc
 
   public :: VELOC_Adjoint, VELOC_Adjoint_protects, VELOC_Adjoint_forwards, &
       VELOC_Adjoint_reverses, VELOC_Adjoint_hashes
-  public :: VELOC_Adjoint_run, VELOC_Adjoint_protect, VELOC_Adjoint_stop
+  public :: VELOC_Adjoint_run, VELOC_Adjoint_protect, VELOC_Adjoint_stop, VELOC_Adjoint_discard
 
   ! The program's procedures. `err` is VELOC_SCES when they are called; any other number ends the run.
   abstract interface
@@ -362,6 +362,10 @@ module veloc
     end function
     integer(c_int) function c_adjoint_stop() bind(c, name='VELOC_Adjoint_stop')
       import :: c_int
+    end function
+    integer(c_int) function c_adjoint_discard(name) bind(c, name='VELOC_Adjoint_discard')
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
     end function
     ! In descriptor.c, as protect_array.
     subroutine protect_part(what, id, array, err) bind(c, name='veloc_fortran_protect_part')
@@ -793,6 +797,14 @@ contains
   subroutine VELOC_Adjoint_stop(err)
     integer, intent(out) :: err
     err = c_adjoint_stop()
+  end subroutine
+
+  ! Removes what VELOC_Adjoint_run has left under a name, also in persistent, of a run that is not to be gone
+  ! on with, so that the next one of that name begins anew. Each process removes its own.
+  subroutine VELOC_Adjoint_discard(name, err)
+    character(len=*), intent(in) :: name
+    integer, intent(out) :: err
+    err = c_adjoint_discard(c_text(name))
   end subroutine
 
   ! What the library calls: the same with Fortran's arguments.

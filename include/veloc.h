@@ -255,7 +255,9 @@ typedef struct VELOC_Cost {
  * state `i - 1` to state `i`.
  *
  * The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
- * the run, and may call the library. They must not end by an exception or `longjmp`.
+ * the run, and may call the library; but checkpoints of the run's names are not taken, restored or cleaned
+ * up by them, and what is protected for these names keeps its ids and sizes. They must not end by an
+ * exception or `longjmp`.
  */
 typedef struct VELOC_Adjoint {
     /**
@@ -265,7 +267,7 @@ typedef struct VELOC_Adjoint {
     /**
      * The name of the states in the store, as VELOC_Checkpoint, of at most 119 bytes; `<name>.adjoint` is
      * that of stored adjoints, `<name>.hashes` that of hashes of states. What else is stored under them
-     * is refused.
+     * is refused, and so is the name `default`, which stands for what VELOC_Mem_protect has.
      */
     const char *name;
     /**
@@ -438,16 +440,20 @@ const char *VELOC_Last_error(void);
  * Device memory, managed memory and host memory are told apart by the driver; a checkpoint may
  * have regions of every kind. An id that is protected already gets the new region.
  *
- * @param id         names the region in checkpoints
+ * @param id         names the region in checkpoints; any but -2147483648 and, in a process that has
+ *                   libveloc-mpi.so, -2147483647 to -2146435071
  * @param ptr        its first byte, on the host or the device
  * @param count      number of elements
  * @param base_size  bytes of an element
- * @return VELOC_SUCCESS; VELOC_FAILURE if the range is none, NULL with a size, reaches past the
- *         end of its device allocation, or belongs to another device or context
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the id is the library's, or if the range is none, NULL with a
+ *         size, reaches past the end of its device allocation, or belongs to another device or context
  *
  * Source: VELOC_Mem_protect of VELOC 1.8 (which returns -1 when an id is protected again).
  */
-int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size);
+int VELOC_Mem_protect(int id,
+                      void *ptr,
+                      size_t count,
+                      size_t base_size);
 
 /**
  * Protects a region of memory as VELOC_Mem_protect does, on terms of the application's.
@@ -599,14 +605,16 @@ int VELOC_Checkpoint(const char *name, int version);
  *
  * @param name     as VELOC_Checkpoint
  * @param version  as VELOC_Checkpoint
- * @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, or an earlier checkpoint failed in
+ * @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, the name is one of an adjoint computation
+ *         under way (VELOC_Adjoint_run), or an earlier checkpoint failed in
  *         the background (reported once). A restart that is open ends, as by VELOC_Restart_end(0)
  *
  * Source: VELOC_Checkpoint_begin of VELOC 1.8.
  *
  * @pre `name` is NULL or a string that ends with NUL.
  */
-int VELOC_Checkpoint_begin(const char *name, int version);
+int VELOC_Checkpoint_begin(const char *name,
+                           int version);
 
 /**
  * Captures all protected regions into the open checkpoint. The application may change its memory
@@ -1238,7 +1246,9 @@ int64_t VELOC_Adjust(int64_t steps);
 int VELOC_Adjoint_run(const struct VELOC_Adjoint *what);
 
 /**
- * Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks.
+ * Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks. When the
+ * callback `protect` has returned, the ids and sizes stay until the run ends, and a region may move: it is
+ * protected again, at another address with the same size. A state that varies protects its largest size.
  *
  * @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
  *                   is part of each stored adjoint
@@ -1246,7 +1256,8 @@ int VELOC_Adjoint_run(const struct VELOC_Adjoint *what);
  * @param ptr        as VELOC_Mem_protect
  * @param count      as VELOC_Mem_protect
  * @param base_size  as VELOC_Mem_protect
- * @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, or `what` is neither
+ * @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither, or the id is
+ *         new or has another size behind `protect` (then nothing changes)
  *
  * Source: an addition of this library.
  */
@@ -1266,6 +1277,22 @@ int VELOC_Adjoint_protect(int what,
  * Source: an addition of this library.
  */
 int VELOC_Adjoint_stop(void);
+
+/**
+ * Removes what VELOC_Adjoint_run has left under a name, of a run that is not to be gone on with, so that
+ * the next one of that name begins anew: states, adjoints and hashes of states, from memory and from files,
+ * the persistent ones too (which VELOC_Cleanup leaves). Each process removes its own.
+ *
+ * @param name  the name of the run
+ * @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if a checkpoint of the application's own has
+ *         one of the names, or the run is under way (then nothing is removed), or if something could not
+ *         be removed
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `name` is NULL or a string that ends with NUL.
+ */
+int VELOC_Adjoint_discard(const char *name);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -255,6 +255,8 @@ program reverse
   call begin()
   call VELOC_Adjoint_run(what, err)
   call refused(err, 'of another computation')
+  call VELOC_Adjoint_discard('not there', err)
+  call refused(err, 'not there')
 
   ! A stop, and the rest, with the program's hash.
   plain%flags = VELOC_VERIFY_REPLAY
@@ -280,6 +282,18 @@ program reverse
   call begin()
   call VELOC_Adjoint_run(plain, err)
   call refused(err, 'is not what it was the first time')
+
+  ! What is left is of no use to another computation before it is removed.
+  errs_at = -1
+  plain%tag = 6
+  call begin()
+  call VELOC_Adjoint_run(plain, err)
+  call refused(err, 'VELOC_Adjoint_discard removes')
+  call VELOC_Adjoint_discard('swing', err)
+  call ok(err, 'VELOC_Adjoint_discard')
+  call begin()
+  call VELOC_Adjoint_run(plain, err)
+  call ok(err, 'VELOC_Adjoint_run after a discard')
   call VELOC_Finalize(1, err)
   call ok(err, 'VELOC_Finalize')
   print '(a)', 'done'

@@ -4,7 +4,7 @@
  *
  * stored CONFIGURATION [parts=0]
  *
- * With `parts=0` the same without a part.
+ * With `parts=0` the same without a part. Either way the ids of regions that have the log are refused.
  */
 #include "parts.h"
 #include "veloc.h"
@@ -23,6 +23,13 @@ static void run_part(int stores)
     }
 }
 
+static void refuse_id(int id)
+{
+    EQUAL(VELOC_Mem_protect(id, &state, 1, sizeof state), -1);
+    CHECK(strstr(VELOC_Last_error(), "is the library's: -2147483647 to -2146435071") != NULL);
+    EQUAL(VELOC_Region_protect(id, &state, 1, sizeof state, "own"), -1);
+}
+
 static void replay(void)
 {
     seen = 0;
@@ -39,6 +46,11 @@ int main(int argc, char **argv)
     CHECK(argc > 1);
     EQUAL(VELOC_Init(MPI_COMM_WORLD, argv[1]), 0);
     EQUAL(VELOC_Mem_protect(0, &state, 1, sizeof state), 0);
+    refuse_id(-2147483647);
+    refuse_id(-2147483646);
+    refuse_id(-2146435071);
+    EQUAL(VELOC_Mem_protect(-2146435070, &state, 1, sizeof state), 0);
+    EQUAL(VELOC_Mem_unprotect(-2146435070), 0);
     state = rank;
     if (number(argc, argv, "parts", 1)) {
         part_begin(1, 0);

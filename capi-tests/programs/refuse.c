@@ -189,6 +189,15 @@ static void pointers_and_sizes(void)
     /* A refused region is not protected, and one that was stays as it was. */
     REFUSED(VELOC_Checkpoint_begin(NULL, 0), "NULL");
     REFUSED(VELOC_Mem_unprotect(5), "region 5");
+    /* Of all ids one is the library's, where there is no log of messages. */
+    REFUSED(VELOC_Mem_protect(INT32_MIN, memory, sizeof memory, 1), "id -2147483648|library's");
+    REFUSED(VELOC_Region_protect(INT32_MIN, memory, sizeof memory, 1, "x"), "library's");
+    OK(VELOC_Mem_protect(INT32_MIN + 1, memory, sizeof memory, 1));
+    OK(VELOC_Mem_protect(INT32_MAX, memory, sizeof memory, 1));
+    OK(VELOC_Checkpoint("ids", 1));
+    OK(VELOC_Restart("ids", 1));
+    OK(VELOC_Mem_clear());
+    OK(VELOC_Cleanup("ids"));
     fill(memory, sizeof memory, 5, 1);
     OK(VELOC_Mem_protect(5, memory, sizeof memory, 1));
     REFUSED(VELOC_Mem_protect(5, NULL, 1, 1), "region 5|NULL");

@@ -12,11 +12,10 @@ use super::{
     VELOC_VERIFY_REPLAY,
 };
 use crate::adjoint::rule::Rule;
-use crate::catalog::entry::MANAGED;
 use crate::client::regions::Memory;
 use crate::client::Client;
 use crate::error::{Error, Kind, Result};
-use crate::sweep::settings::Settings;
+use crate::sweep::settings::{names_of, Settings};
 use crate::sweep::{run, Outcome, Problem, Reach};
 use crate::sync::Mutex;
 
@@ -26,7 +25,9 @@ use crate::sync::Mutex;
 /// state `i - 1` to state `i`.
 ///
 /// The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
-/// the run, and may call the library. They must not end by an exception or `longjmp`.
+/// the run, and may call the library; but checkpoints of the run's names are not taken, restored or cleaned
+/// up by them, and what is protected for these names keeps its ids and sizes. They must not end by an
+/// exception or `longjmp`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct VELOC_Adjoint {
@@ -34,7 +35,7 @@ pub struct VELOC_Adjoint {
     pub size: usize,
     /// The name of the states in the store, as VELOC_Checkpoint, of at most 119 bytes; `<name>.adjoint` is
     /// that of stored adjoints, `<name>.hashes` that of hashes of states. What else is stored under them
-    /// is refused.
+    /// is refused, and so is the name `default`, which stands for what VELOC_Mem_protect has.
     pub name: *const c_char,
     /// Steps of the forward sweep; 1 or more.
     pub steps: i64,
@@ -138,7 +139,9 @@ pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int 
     }
 }
 
-/// Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks.
+/// Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks. When the
+/// callback `protect` has returned, the ids and sizes stay until the run ends, and a region may move: it is
+/// protected again, at another address with the same size. A state that varies protects its largest size.
 ///
 /// @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
 ///                   is part of each stored adjoint
@@ -146,7 +149,8 @@ pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int 
 /// @param ptr        as VELOC_Mem_protect
 /// @param count      as VELOC_Mem_protect
 /// @param base_size  as VELOC_Mem_protect
-/// @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, or `what` is neither
+/// @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither, or the id is
+///         new or has another size behind `protect` (then nothing changes)
 ///
 /// Source: an addition of this library.
 #[no_mangle]
@@ -183,9 +187,6 @@ pub(super) fn protect_part(
             )));
         }
     };
-    if id == MANAGED {
-        return Err(Error::invalid(format!("the id {id} is the library's")));
-    }
     let memory = Memory::new(id, ptr as u64, count, base_size)?;
     with_client(|client| client.protect(Some(&name), id, memory))
 }
@@ -201,6 +202,28 @@ pub(super) fn protect_part(
 pub extern "C" fn VELOC_Adjoint_stop() -> c_int {
     ASKED.store(true, Ordering::Relaxed);
     VELOC_SUCCESS
+}
+
+/// Removes what VELOC_Adjoint_run has left under a name, of a run that is not to be gone on with, so that
+/// the next one of that name begins anew: states, adjoints and hashes of states, from memory and from files,
+/// the persistent ones too (which VELOC_Cleanup leaves). Each process removes its own.
+///
+/// @param name  the name of the run
+/// @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if a checkpoint of the application's own has
+///         one of the names, or the run is under way (then nothing is removed), or if something could not
+///         be removed
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Adjoint_discard(name: *const c_char) -> c_int {
+    status("VELOC_Adjoint_discard", || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { string("name", name) }?;
+        with_client(|client| client.discard(&names_of(name)))
+    })
 }
 
 /// Whether a run was asked to stop, and has not yet.

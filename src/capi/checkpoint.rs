@@ -42,7 +42,8 @@ pub unsafe extern "C" fn VELOC_Checkpoint(name: *const c_char, version: c_int) -
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  as VELOC_Checkpoint
-/// @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, or an earlier checkpoint failed in
+/// @return VELOC_SUCCESS; VELOC_FAILURE if a checkpoint is open, the name is one of an adjoint computation
+///         under way (VELOC_Adjoint_run), or an earlier checkpoint failed in
 ///         the background (reported once). A restart that is open ends, as by VELOC_Restart_end(0)
 ///
 /// Source: VELOC_Checkpoint_begin of VELOC 1.8.

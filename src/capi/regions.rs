@@ -18,12 +18,13 @@ const REASON_BYTES: usize = 256;
 /// Device memory, managed memory and host memory are told apart by the driver; a checkpoint may
 /// have regions of every kind. An id that is protected already gets the new region.
 ///
-/// @param id         names the region in checkpoints
+/// @param id         names the region in checkpoints; any but -2147483648 and, in a process that has
+///                   libveloc-mpi.so, -2147483647 to -2146435071
 /// @param ptr        its first byte, on the host or the device
 /// @param count      number of elements
 /// @param base_size  bytes of an element
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the range is none, NULL with a size, reaches past the
-///         end of its device allocation, or belongs to another device or context
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the id is the library's, or if the range is none, NULL with a
+///         size, reaches past the end of its device allocation, or belongs to another device or context
 ///
 /// Source: VELOC_Mem_protect of VELOC 1.8 (which returns -1 when an id is protected again).
 #[no_mangle]

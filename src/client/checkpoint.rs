@@ -40,7 +40,11 @@ impl Client {
 
     /// Opens a checkpoint; a restart that is open has ended. A background failure that was not reported
     /// yet is reported here, and then nothing is opened.
+    ///
+    /// # Errors
+    /// The name is that of an adjoint computation under way, among others.
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
+        self.check_not_held(name, &format!("version {version} of"))?;
         self.begin(name, version, true)
     }
 

@@ -51,8 +51,11 @@ impl Client {
     /// Has the checkpoints of a name consist of this object and of what is protected for it from
     /// here on.
     pub fn manage(&mut self, name: &str, marker: Arc<dyn Object>) -> Result<()> {
-        self.unprotect_all(Some(name))?;
-        self.protect_object(Some(name), MANAGED, marker)
+        names::validate_name(name)?;
+        let regions = self.regions.group_mut(Some(name));
+        regions.clear();
+        regions.protect(MANAGED, Protected::Object(marker));
+        Ok(())
     }
 
     /// Whether a managed name has regions beside its manager's.
@@ -245,7 +248,7 @@ impl Client {
         recovered
     }
 
-    fn open_own(&mut self, name: &str, version: i32) -> Result<()> {
+    pub(super) fn open_own(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version).and_then(|()| self.must_be_idle())?;
         let part_of = |id| self.regions.of(name).part(id);
         let restoring = self.engine.begin_restore(name, version, part_of)?;

@@ -17,6 +17,8 @@ impl Client {
     /// Protects memory, or changes an id's region: for the checkpoints of a name alone, or for any.
     pub fn protect(&mut self, group: Option<&str>, id: i32, mut region: Memory) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
+        self.check_id(id)?;
+        self.check_protects(group, id, &Protected::Memory(region.clone()))?;
         if region.terms.read_only {
             self.engine.serve_loans()?;
         }
@@ -45,13 +47,17 @@ impl Client {
         object: Arc<dyn Object>,
     ) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
-        self.regions.group_mut(group).protect(id, Protected::Object(object));
+        self.check_id(id)?;
+        let object = Protected::Object(object);
+        self.check_protects(group, id, &object)?;
+        self.regions.group_mut(group).protect(id, object);
         Ok(())
     }
 
     /// Ends the protection of an id.
     pub fn unprotect(&mut self, group: Option<&str>, id: i32) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
+        self.check_unprotects(group, Some(id))?;
         let found = self.regions.group_mut(group).unprotect(id);
         found.map_err(|error| match group {
             None => error,
@@ -62,6 +68,7 @@ impl Client {
     /// Ends the protection of every id of a group.
     pub fn unprotect_all(&mut self, group: Option<&str>) -> Result<()> {
         group.map_or(Ok(()), names::validate_name)?;
+        self.check_unprotects(group, None)?;
         self.regions.group_mut(group).clear();
         Ok(())
     }

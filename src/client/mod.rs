@@ -13,6 +13,7 @@ pub mod regions;
 
 mod agreement;
 mod checkpoint;
+mod discard;
 mod encoded;
 mod farewell;
 mod memory;
@@ -24,6 +25,7 @@ mod routed;
 mod search;
 #[cfg(test)]
 mod tests;
+mod under_way;
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -51,6 +53,7 @@ use message_chunks::Keeping;
 use messages::MessageLog;
 use regions::Regions;
 use routed::Routed;
+use under_way::UnderWay;
 
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +93,8 @@ pub struct Client {
     phase: Phase,
     /// Bytes of the last file of the application's own, by the name of its checkpoints.
     routed_bytes: HashMap<String, u64>,
+    /// An adjoint computation that is under way.
+    under_way: Option<UnderWay>,
     comm: Option<Comm>,
     /// Locked only for as long as its calls last: while the engine waits, it is heard.
     agreement: Option<Arc<Mutex<Agreement>>>,
@@ -133,6 +138,7 @@ impl Client {
             regions: Regions::default(),
             phase: Phase::Idle,
             routed_bytes: HashMap::new(),
+            under_way: None,
             comm: None,
             agreement: None,
             messages,
@@ -356,6 +362,7 @@ impl Client {
     /// Removes a name's checkpoints from memory and scratch.
     pub fn cleanup(&mut self, name: &str) -> Result<()> {
         names::validate_name(name)?;
+        self.check_not_held(name, "what is stored as")?;
         if let Phase::Restart { restoring } = &self.phase {
             if restoring.name == name {
                 return Err(Error::invalid(format!(

@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::platform::access::{self, Mappings};
 
 /// The name that stands for the regions of any checkpoint.
-const COMMON: &str = "default";
+pub const COMMON: &str = "default";
 
 /// The terms on which a range of memory is protected.
 #[derive(Clone, Debug, Default)]

@@ -81,7 +81,10 @@ impl Client {
     ) -> Result<(Opened, Opened)> {
         let other = self.other(of);
         self.end_open_restart();
+        // It restores into the memory of a computation under way, which does so by itself.
+        let not_held = || self.check_not_held(name, &format!("version {version} of"));
         let proper = check_name(name, version).and_then(|()| self.must_be_idle());
+        let proper = proper.and_then(|()| not_held());
         let part_of = |id| self.regions.of(name).part(id);
         let begin = || {
             if let Some(rank) = other {

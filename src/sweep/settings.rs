@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::adjoint::course::Course;
 use crate::adjoint::rule::Rule;
+use crate::client::regions::COMMON;
 use crate::error::{Error, Result};
 use crate::format::names;
 
@@ -38,6 +39,11 @@ pub struct Settings {
     pub verify: bool,
     /// When to stop, if the run has not come to its end.
     pub limit: Option<Duration>,
+}
+
+/// The names that a run of this name stores under: of its states, its adjoints, and the hashes of states.
+pub fn names_of(name: &str) -> [String; 3] {
+    ["", ADJOINTS, HASHES].map(|ending| format!("{name}{ending}"))
 }
 
 impl Settings {
@@ -100,6 +106,12 @@ impl Settings {
             return Err(Error::invalid(format!(
                 "the name {name:?} of an adjoint computation is not allowed; it takes 1 to \
                  {LONGEST_NAME} of the letters a-z A-Z 0-9 _ ."
+            )));
+        }
+        if name == COMMON {
+            return Err(Error::invalid(format!(
+                "the name {name:?} of an adjoint computation is not allowed; it stands for what \
+                 VELOC_Mem_protect has"
             )));
         }
         Ok(())
@@ -237,6 +249,7 @@ mod tests {
             ),
             (|s| s.name = "a b".into(), "the name \"a b\" of an adjoint"),
             (|s| s.name = String::new(), "the name \"\" of an adjoint"),
+            (|s| s.name = "default".into(), "the name \"default\" of an adjoint"),
             (|s| s.name = "x".repeat(120), "has 120 bytes; with \".adjoint\" behind it"),
             (|s| s.name = "x".repeat(500), "has 500 bytes; with"),
         ] {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use super::consent;
 use super::position::{Identity, Marker, Role};
 use super::replay::Replay;
-use super::settings::Settings;
+use super::settings::{names_of, Settings};
 use super::survey::{self, Common, Found, Report};
 use super::trail::Trail;
 use super::{Problem, Reach};
@@ -23,6 +23,9 @@ pub(super) struct Begun {
     pub(super) common: Common,
     pub(super) replay: Option<Replay>,
 }
+
+/// What to do about a store of another computation.
+const WAY_OUT: &str = "VELOC_Adjoint_discard removes a run that is not to be gone on with";
 
 /// Looks at what there is. All processes come to the same conclusion, or fail together.
 pub(super) fn begin(
@@ -48,7 +51,9 @@ pub(super) fn begin(
             client.check_idle(&settings.name)?;
             client.manage(&settings.name, states.object())?;
             client.manage(&name_of_adjoints, adjoints.object())?;
-            client.manage(&name_of_hashes, hashes.object())
+            client.manage(&name_of_hashes, hashes.object())?;
+            client.hold(names_of(&settings.name));
+            Ok(())
         })?;
         problem.protect()?;
         reach.with(|client| {
@@ -59,6 +64,7 @@ pub(super) fn begin(
                     )));
                 }
             }
+            client.fix_regions();
             Ok(())
         })?;
         Ok(course)
@@ -75,6 +81,10 @@ pub(super) fn begin(
         let found = reach.with(|client| {
             let (states, adjoints) = ((&*settings.name, &states), (&*name_of_adjoints, &adjoints));
             survey::look(client, states, adjoints, (&name_of_hashes, &hashes), &of)
+        });
+        let found = found.map_err(|error| match error.kind() {
+            Kind::Invalid => error.followed_by(WAY_OUT),
+            _ => error,
         })?;
         let hash = match settings.verify {
             true => Some(hash_of(settings, problem, reach, 0)?),
@@ -84,7 +94,7 @@ pub(super) fn begin(
         if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
             return Err(Error::invalid(format!(
                 "the state at the call has the hash {now:#018x}, and state 0 in the store \
-                 {stored:#018x}: the store is of another computation, and was left as it is"
+                 {stored:#018x}: the store is of another computation, and was left as it is; {WAY_OUT}"
             )));
         }
         let mut replay = settings.verify.then(|| Replay::new(of.steps));

@@ -213,8 +213,8 @@ pub fn common(reports: &[Report]) -> Result<Common> {
     let runs: BTreeSet<u64> = all.iter().filter_map(|found| found.run).collect();
     if runs.len() > 1 {
         return Err(Error::invalid(format!(
-            "the processes have states of different runs: {runs:#018x?}; {NOT_OURS}: remove the \
-             files, or take another name"
+            "the processes have states of different runs: {runs:#018x?}; {NOT_OURS}: \
+             VELOC_Adjoint_discard removes them, or take another name"
         )));
     }
     let (mine, others) = (all[0], &all[1..]);

@@ -49,11 +49,12 @@ impl<R: Reach> Sweep<'_, R> {
     /// Removes what was found to be damaged: a later run would come to it again.
     pub(super) fn remove_damaged(&mut self) {
         let (name, damaged) = (&self.settings.name, std::mem::take(&mut self.damaged));
-        let removed = self.reach.with(|client| {
-            damaged.into_iter().try_for_each(|version| client.remove(name, version))
-        });
-        if let Err(error) = removed {
-            log::warn!("a damaged state remains: {error}");
+        for version in damaged {
+            if let Err(error) = self.reach.with(|client| client.remove(name, version)) {
+                log::warn!(
+                    "\"{name}\" version {version} is damaged and remains, for a later run to come to: {error}"
+                );
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod hostile;
 mod injection;
 mod instrumented;
 mod kill;
+mod meddle;
 mod mpi;
 mod pinning;
 mod places;

@@ -138,7 +138,8 @@ fn communicators_in_every_step() {
     passes(3, "many", "");
 }
 
-/// Catches checkpoints whose messages are taken for the part's.
+/// Catches checkpoints whose messages are taken for the part's, and a region of the application's with an id
+/// that the log has, for which the checkpoint would be lost.
 #[test]
 fn checkpoints_within_a_part() {
     for mpi in &EVERY_MPI {
