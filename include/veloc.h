@@ -927,10 +927,11 @@ int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
  * Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With more
  * than 4,000 of them, where that can take long to find, at no more than keeping all of them takes.)
  * In place of the first action. If state 0 is not among them, the application must have it, as at
- * its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
- * kept, which need not be the least number of steps. A schedule whose end is not known goes on with
- * its pass; once it was known, a schedule for so many steps is resumed. States in slots that the
- * schedule does not have count as lost.
+ * its beginning; it is then stored first, if need be in place of another one. With slots on disk, what is
+ * in the others counts as lost, and all states on disk are kept (none without state 0 among them), which
+ * need not be the least number of steps. A schedule whose end is not known goes on with its pass, from
+ * the last state that is left; once it was known, a schedule for so many steps is resumed. States in slots
+ * that the schedule does not have count as lost.
  *
  * @param schedule  a schedule with the settings that the one before the crash had
  * @param states    for each slot the state that was stored there last, needed or not; -1: none that
@@ -1048,7 +1049,8 @@ int VELOC_Schedule_free(struct VELOC_Schedule *schedule);
  * what is stored in which is chosen so that advances, writes and reads take the least time together
  * (for up to 1024 steps; some per cent more for longer passes). Slots on disk have the numbers from
  * `slots` of VELOC_Schedule_create on. After a crash VELOC_Schedule_resume goes on with what is on
- * disk. Before the first action; not together with a resilience distance.
+ * disk. Before the first action; not together with a resilience distance, or with a rule other than
+ * VELOC_RULE_OPTIMAL.
  *
  * @param schedule    a schedule
  * @param disk_slots  states that disk can have at a time; 1 to 2^48
@@ -1100,8 +1102,9 @@ int VELOC_Schedule_set_adjoint_distance(struct VELOC_Schedule *schedule, int64_t
  * and VELOC_Schedule_set_adjoint_distance counts.
  *
  * @param schedule    a schedule
- * @param mtbf        the mean time between failures
- * @param write_cost  how long it takes to store the adjoint
+ * @param mtbf        the mean time between failures; a finite number above 0, as the others are
+ * @param write_cost  how long it takes to store the adjoint; if that takes next to nothing, a small number:
+ *                    its product with `mtbf` is one above 0 that a double holds
  * @param turn_cost   how long a step takes that is recorded and reversed
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
  *
@@ -1115,7 +1118,8 @@ int VELOC_Schedule_set_failures(struct VELOC_Schedule *schedule,
                                 double turn_cost);
 
 /**
- * Chooses where states are stored. Before the first action.
+ * Chooses where states are stored. Before the first action; with slots on disk or an end that is not known
+ * there is VELOC_RULE_OPTIMAL alone.
  *
  * @param schedule  a schedule
  * @param rule      one of VELOC_RULE_*
@@ -1203,7 +1207,7 @@ double VELOC_Expense(int64_t steps, int64_t snaps);
  * A number of slots for which slots and repetitions are about as many.
  *
  * @param steps  steps
- * @return the slots; -1 if the steps are not positive
+ * @return the slots; -1 if the steps are not positive or above 2^48
  *
  * Source: adjust of revolve.
  */

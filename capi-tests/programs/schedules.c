@@ -57,8 +57,17 @@ static void wrong_uses(void)
     VELOC_Action action;
     VELOC_Cost cost;
     int64_t distance = 0, beyond[] = {0, 101}, negative[] = {-7, 1}, fit[] = {0, 100, -1};
+    const int64_t later[] = {-1, 5, -1};
     size_t size = 0;
     REFUSED(VELOC_Schedule_create_online(0, &schedule), "slots = 0");
+    /* State 0 is the application's, and is stored before the one that is left is restored. */
+    OK(VELOC_Schedule_create_online(3, &schedule));
+    OK(VELOC_Schedule_resume(schedule, later, 3, -1));
+    OK(VELOC_Schedule_next(schedule, &action));
+    CHECK(action.kind == VELOC_ACTION_TAKESHOT && action.from == 0 && action.slot == 0);
+    OK(VELOC_Schedule_next(schedule, &action));
+    CHECK(action.kind == VELOC_ACTION_RESTORE && action.from == 5 && action.slot == 1);
+    OK(VELOC_Schedule_free(schedule));
     OK(VELOC_Schedule_create_online(3, &schedule));
     REFUSED(VELOC_Schedule_end(schedule), "not begun");
     OK(VELOC_Schedule_next(schedule, &action));
@@ -68,6 +77,9 @@ static void wrong_uses(void)
     OK(VELOC_Schedule_free(schedule));
     OK(VELOC_Schedule_create(100, 5, &schedule));
     REFUSED(VELOC_Schedule_end(schedule), "known: 100");
+    OK(VELOC_Schedule_set_rule(schedule, VELOC_RULE_MONOTONE));
+    REFUSED(VELOC_Schedule_set_disk(schedule, 3, 1, 1), "the rule monotone and 3 slots on disk exclude");
+    OK(VELOC_Schedule_set_rule(schedule, VELOC_RULE_OPTIMAL));
     REFUSED(VELOC_Schedule_set_disk(schedule, 0, 1, 1), "0 slots on disk");
     REFUSED(VELOC_Schedule_set_disk(schedule, 1, -1, 1), "write cost -1");
     REFUSED(VELOC_Schedule_set_disk(schedule, 1, 1, NAN), "read cost NaN: 0 to 1000000");
@@ -77,6 +89,7 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_set_adjoint_distance(schedule, -2), "adjoint distance -2: it is 1 or more");
     REFUSED(VELOC_Schedule_set_rule(schedule, 4), "rule 4");
     REFUSED(VELOC_Schedule_set_failures(schedule, 0, 1, 1), "mtbf = 0");
+    REFUSED(VELOC_Schedule_set_failures(schedule, 1, 0, 1), "write_cost = 0: it is a finite number");
     REFUSED(VELOC_Schedule_set_failures(schedule, NAN, 1, 1), "mtbf = NaN");
     REFUSED(VELOC_Schedule_set_failures(schedule, 1e300, 1e300, 1), "mtbf = 1e300 and write_cost = 1e300");
     REFUSED(VELOC_Schedule_least_distance(schedule, NULL), "NULL");

@@ -130,7 +130,9 @@ impl Course {
                 Err(Error::invalid(format!("{what} cost {steps}: 0 to {most} steps are possible")))
             }
         };
-        self.disk = Some(Disk { slots, write: cost("write", write)?, read: cost("read", read)? });
+        let disk = Disk { slots, write: cost("write", write)?, read: cost("read", read)? };
+        check_rule(self.plan.rule, Some(disk))?;
+        self.disk = Some(disk);
         Ok(())
     }
 
@@ -152,6 +154,7 @@ impl Course {
     pub fn set_rule(&mut self, rule: Rule) -> Result<()> {
         self.check_settings("the rule")?;
         self.check_known("a rule")?;
+        check_rule(rule, self.disk)?;
         self.plan.rule = rule;
         Ok(())
     }
@@ -202,7 +205,11 @@ impl Course {
                          known: go on with a schedule for that number"
                     )));
                 }
-                Way::Open(Online::resumed(self.plan.slots, &survivors.states).ok_or_else(lost)?)
+                let (slots, states) = (self.plan.slots, &survivors.states);
+                Way::Open(match survivors.at_start {
+                    true => Online::resumed_at_start(slots, states),
+                    false => Online::resumed(slots, states).ok_or_else(lost)?,
+                })
             }
             Some(disk) => {
                 let way = TwoLevel::resumed(self.plan, disk, &survivors.states, fine);
@@ -332,6 +339,18 @@ pub fn too_many(plan: &Plan) -> Error {
     Error::invalid(format!(
         "up to {states} states are stored in the first sweep; figures are for {MOST_STATES} at the most"
     ))
+}
+
+/// Whether states can be stored by a rule beside slots on disk, for which there is the optimal one alone.
+pub fn check_rule(rule: Rule, disk: Option<Disk>) -> Result<()> {
+    let name = Rule::ALL.iter().find(|(known, _)| *known == rule).map_or("", |(_, name)| name);
+    match disk {
+        Some(Disk { slots, .. }) if rule != Rule::Optimal => Err(Error::invalid(format!(
+            "the rule {name} and {slots} slots on disk exclude each other: where states are stored in \
+             memory and on disk follows what both cost"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What is wrong with a plan, in words.

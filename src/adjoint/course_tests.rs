@@ -53,6 +53,47 @@ fn what_excludes_each_other_is_refused() {
     assert!(message(course.set_disk(3, 1.0, 1.0)).contains("exclude"));
 }
 
+/// Catches a rule that is dropped without a word, in either order, and the optimal one refused.
+#[test]
+fn a_rule_and_slots_on_disk_are_refused_by_both_names() {
+    for rule in [Rule::Resilient, Rule::Monotone, Rule::Shortest] {
+        let name = format!("{rule:?}").to_lowercase();
+        let words = format!("the rule {name} and 3 slots on disk exclude each other");
+        let mut course = Course::new(100, 5).unwrap();
+        course.set_disk(3, 1.0, 1.0).unwrap();
+        assert!(message(course.set_rule(rule)).contains(&words));
+        course.set_rule(Rule::Optimal).unwrap();
+        assert_eq!(course.plan.rule, Rule::Optimal);
+        let mut course = Course::new(100, 5).unwrap();
+        course.set_rule(rule).unwrap();
+        assert!(message(course.set_disk(3, 1.0, 1.0)).contains(&words));
+        assert!(course.disk.is_none() && course.plan.rule == rule);
+    }
+}
+
+/// A pass goes on from what is left if the application has state 0, and says that it is missing where it
+/// has not. Where it stands can be written and read before state 0 is stored again.
+#[test]
+fn a_pass_without_state_0_goes_on_where_the_application_has_it() {
+    let states = vec![Stored { state: 5, slot: 1 }];
+    let left = |at_start| Survivors { states: states.clone(), adjoint: None, at_start };
+    let mut course = Course::online(3).unwrap();
+    assert!(message(course.resume(&left(false))).contains("state 0 is in none of the slots"));
+    course.resume(&left(true)).unwrap();
+    assert!(message(course.end()).contains("no step was made"));
+    let mut read = Course::unpack(&course.pack()).unwrap();
+    assert_eq!(read.pack(), course.pack());
+    for course in [&mut course, &mut read] {
+        for action in [
+            Action::Takeshot { state: 0, slot: 0 },
+            Action::Restore { state: 5, slot: 1 },
+            Action::Advance { from: 5, to: 6 },
+        ] {
+            assert_eq!(course.next_action().unwrap(), action);
+        }
+    }
+}
+
 #[test]
 fn an_unknown_number_of_steps() {
     assert!(message(Course::online(0)).contains("slots = 0"));

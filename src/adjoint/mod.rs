@@ -5,7 +5,8 @@
 //! With `c` slots for states, one of which state 0 takes, [`binomial`] says what the least number of
 //! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
 //! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
-//! that, one after the other, and [`resume`] goes on after a crash with the slots that are left.
+//! that, one after the other, [`leap`] says what they have left at any place without going through them,
+//! and [`resume`] goes on after a crash with the slots that are left.
 //! [`online`] is for passes whose end is not known, [`levels`] for slots in memory and on disk.
 //! [`upkeep`] says when the adjoint is stored, [`outlook`], [`strategy`] and [`estimate`] what it costs,
 //! and [`course`] is all of it as applications have it, [`pack`] as bytes.
@@ -21,6 +22,7 @@ mod convex;
 pub mod course;
 pub mod disk;
 pub mod estimate;
+pub mod leap;
 pub mod levels;
 pub mod online;
 pub mod outlook;

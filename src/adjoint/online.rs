@@ -66,6 +66,29 @@ impl Online {
         (stored[0].state == 0).then(|| Online::at_some_point(slots, stored, None, last.state))
     }
 
+    /// The same where the application has state 0, as at its beginning. If that is not among the states
+    /// that are left, it is stored first, in place of another one if all slots are needed for it.
+    pub fn resumed_at_start(slots: u64, states: &[Stored]) -> Online {
+        let start = Stored { state: 0, slot: u64::MAX };
+        let mut all = states.to_vec();
+        all.retain(|stored| stored.slot < slots);
+        all.sort_unstable_by_key(|stored| (stored.state, stored.slot));
+        all.dedup_by_key(|stored| stored.state);
+        let Some(last) = all.last().copied() else { return Online::new(slots) };
+        if all[0].state == 0 {
+            return Online::at_some_point(slots, all, None, last.state);
+        }
+        if slots == 1 {
+            return Online::new(slots);
+        }
+        all.insert(0, start);
+        if all.len() as u64 > slots {
+            all.remove(dispensable(&all, slots));
+        }
+        all.remove(0);
+        Online { at: Some(0), ..Online::at_some_point(slots, all, None, last.state) }
+    }
+
     /// With `stored` states, of which the first is state 0. It was decided up to state `decided` what
     /// is stored; the application has state `at`, if any.
     pub(super) fn at_some_point(
@@ -92,6 +115,12 @@ impl Online {
     /// The next action: to store a state, to go one step, or, after a crash, to restore a state.
     pub fn next_action(&mut self) -> Action {
         let last = self.stored.last().copied();
+        if self.lacks_start() {
+            let slot = self.lowest_free();
+            self.stored.insert(0, Stored { state: 0, slot });
+            self.at = None;
+            return Action::Takeshot { state: 0, slot };
+        }
         let Some(at) = self.at.or(last.is_none().then_some(0)) else {
             let Stored { state, slot } = last.unwrap_or(Stored { state: 0, slot: 0 });
             self.at = Some(state);
@@ -143,6 +172,11 @@ impl Online {
         Some(Schedule::resumed(plan, self.stored.clone(), Vec::new(), free, unused, steps))
     }
 
+    /// Whether states are stored, but not state 0, which the application has.
+    fn lacks_start(&self) -> bool {
+        self.stored.first().is_some_and(|first| first.state > 0)
+    }
+
     /// The slots in use, ascending.
     fn used_slots(&self) -> Vec<u64> {
         let mut used: Vec<u64> = self.stored.iter().map(|stored| stored.slot).collect();
@@ -150,13 +184,18 @@ impl Online {
         used
     }
 
+    /// The lowest slot that has no state.
+    fn lowest_free(&self) -> u64 {
+        let used = self.used_slots();
+        let free = used.iter().zip(0..).find(|(slot, place)| **slot != *place);
+        free.map_or(used.len() as u64, |(_, place)| place)
+    }
+
     /// The slot in which `state` is stored; that of another, if none is free, which is given up.
     /// `None`: it is not stored.
     fn slot_for(&mut self, state: u64) -> Option<u64> {
         if (self.stored.len() as u64) < self.slots {
-            let used = self.used_slots();
-            let free = used.iter().zip(0..).find(|(slot, place)| **slot != *place);
-            return Some(free.map_or(used.len() as u64, |(_, place)| place));
+            return Some(self.lowest_free());
         }
         let given_up = self.given_up_for(state);
         (given_up < self.stored.len()).then(|| self.stored.remove(given_up).slot)
@@ -231,145 +270,24 @@ impl Online {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::adjoint::oracle::Player;
-
-    /// A pass that ends after each number of steps in turn.
-    fn pass(slots: u64, steps: u64, mut each: impl FnMut(&Online, u64, u64)) {
-        let (mut online, mut kept) = (Online::new(slots), std::collections::BTreeMap::new());
-        let mut takeshots = 0;
-        for end in 1..=steps {
-            loop {
-                match online.next_action() {
-                    Action::Takeshot { state, slot } => {
-                        assert!(slot < slots);
-                        assert_eq!(Some(state), online.at());
-                        takeshots += 1;
-                        kept.insert(slot, state);
-                    }
-                    Action::Advance { from, to } => {
-                        assert_eq!((from, to), (end - 1, end));
-                        break;
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            for stored in online.stored() {
-                assert_eq!(kept.get(&stored.slot), Some(&stored.state));
-            }
-            each(&online, end, takeshots);
-        }
+/// The place of the one of `states` whose loss makes the pass the least dearer if it ended behind the last:
+/// neither that nor the first. They are one more than `slots`, of which there are at least 2.
+fn dispensable(states: &[Stored], slots: u64) -> usize {
+    let cost = |from: usize, to: usize, before: usize| {
+        advances(states[to].state - states[from].state, slots - before as u64)
+    };
+    let inner = 1..states.len() - 1;
+    // What lies behind the state that is lost has a slot more.
+    let mut behind: u128 = inner.clone().map(|place| cost(place, place + 1, place - 1)).sum();
+    let (mut ahead, mut best) = (0, (u128::MAX, 1));
+    for place in inner {
+        behind -= cost(place, place + 1, place - 1);
+        best = best.min((ahead + cost(place - 1, place + 1, place - 1) + behind, place));
+        ahead += cost(place - 1, place, place - 1);
     }
-
-    /// Goes back to state 0, and gives how often the step that is repeated most is computed without
-    /// being recorded, and all advances, those of the pass included.
-    fn back(online: &Online, steps: u64) -> (u64, u128) {
-        let mut schedule = online.end(None).unwrap();
-        let mut player = Player::with(online.stored(), steps, Some(steps));
-        let mut times = vec![1; steps as usize];
-        while let Some(action) = Iterator::next(&mut schedule) {
-            if let Action::Advance { from, to } = action {
-                times[from as usize..to as usize].iter_mut().for_each(|times| *times += 1);
-            }
-            player.act(&schedule, action);
-        }
-        assert_eq!(player.fine, 0);
-        (*times.iter().max().unwrap(), player.done.advances + u128::from(steps))
-    }
-
-    /// Wherever the end is: each state of the way back is there, and no step is repeated more often
-    /// than one that knew of a step more would have to.
-    #[test]
-    fn the_repetition_number_is_the_least_wherever_the_end_is() {
-        for slots in 1..=9 {
-            pass(slots, 260, |online, end, _| {
-                let (times, _) = back(online, end);
-                assert_eq!(times, repetitions(end + 1, slots).0, "{slots} slots, {end} steps");
-            });
-        }
-    }
-
-    /// What not knowing the end costs, at each of thousands of places for the end.
-    #[test]
-    fn the_advances_are_nearly_those_of_one_that_knew() {
-        let steps = 3000;
-        for slots in 1..=20 {
-            let (mut most, mut sum) = (1.0_f64, 0.0);
-            let mut shots = 0;
-            pass(slots, steps, |online, end, takeshots| {
-                // What is left to do behind each stored state; that the way back does no more is
-                // looked at now and then, as it takes long.
-                let mut ends = online.stored().iter().skip(1).map(|stored| stored.state);
-                let pieces = online.stored().iter().zip((1..=slots).rev());
-                let pieces = pieces
-                    .map(|(from, slots)| advances(ends.next().unwrap_or(end) - from.state, slots));
-                let found = u128::from(end) + pieces.sum::<u128>();
-                if end % 271 == 0 && slots > 1 {
-                    assert_eq!(back(online, end).1, found, "{slots} slots, {end} steps");
-                }
-                let found = found as f64;
-                let excess = found / advances(end + 1, slots) as f64;
-                assert!(excess >= 1.0);
-                (most, sum, shots) = (most.max(excess), sum + excess, takeshots);
-            });
-            let mean = sum / steps as f64;
-            let (worst, average) = if slots < 10 { (1.123, 1.017) } else { (1.011, 1.0015) };
-            assert!(most < worst && mean < average, "{slots} slots: {most}, {mean}");
-            assert!(slots > 1 || most == 1.0);
-            // Wang et al. store each state.
-            assert!(slots == 1 || shots < steps / 3, "{slots} slots: {shots} stored");
-        }
-    }
-
-    /// Up to β(c, 2) steps one that knew the end could not do better (Stumm, Walther, SIAM J. Sci.
-    /// Comput. 32 (2010)).
-    #[test]
-    fn nothing_is_lost_up_to_two_repetitions() {
-        for (slots, steps, every) in [(4, 13, 1), (9, 53, 1), (20, 229, 1), (300, 2000, 97)] {
-            assert_eq!(repetitions(steps + 1, slots).0, 2);
-            pass(slots, steps, |online, end, _| {
-                if end % every == 0 {
-                    let (_, all) = back(online, end);
-                    assert_eq!(all, advances(end + 1, slots), "{slots} slots, {end} steps");
-                }
-            });
-        }
-    }
-
-    #[test]
-    fn a_crash_of_a_pass() {
-        let mut online = Online::new(4);
-        let mut last = Action::Terminate;
-        while online.at() != Some(37) {
-            last = online.next_action();
-        }
-        assert_eq!(last, Action::Advance { from: 36, to: 37 });
-        let states = online.stored().to_vec();
-        let mut again = Online::resumed(4, &states).unwrap();
-        let top = *states.last().unwrap();
-        assert!(again.end(None).is_none());
-        let restored = Action::Restore { state: top.state, slot: top.slot };
-        assert_eq!(again.next_action(), restored);
-        let from = top.state;
-        assert_eq!(again.next_action(), Action::Advance { from, to: from + 1 });
-        while again.at() != Some(300) {
-            again.next_action();
-        }
-        let (times, _) = back(&again, 300);
-        assert_eq!(times, repetitions(301, 4).0);
-
-        // One that is lost leaves a slot; without state 0 there is no way.
-        let mut again = Online::resumed(4, &[states[0], states[2]]).unwrap();
-        again.next_action();
-        again.next_action();
-        let Action::Takeshot { slot, .. } = again.next_action() else { panic!() };
-        assert!(slot != states[0].slot && slot != states[2].slot && slot < 4);
-        assert!(Online::resumed(4, &states[1..]).is_none());
-        assert_eq!(
-            Online::resumed(4, &[]).unwrap().next_action(),
-            Action::Takeshot { state: 0, slot: 0 }
-        );
-    }
+    best.1
 }
+
+#[cfg(test)]
+#[path = "online_tests.rs"]
+mod tests;

@@ -256,10 +256,17 @@ impl Reader<'_> {
             let is_new = at == Some(0) && !is_decided;
             return is_new.then(|| Online::new(slots));
         };
-        let ascend = stored[0].state == 0
-            && stored.windows(2).all(|pair| pair[0].state < pair[1].state)
-            && last <= MAX_STEPS;
+        let begun = stored[0].state == 0;
+        let ascend =
+            stored.windows(2).all(|pair| pair[0].state < pair[1].state) && last <= MAX_STEPS;
         let decided = match (at, is_decided) {
+            // After a crash that has left others; there is a slot for state 0.
+            (Some(0), true) if !begun && (stored.len() as u64) < slots => {
+                let mut online = Online::at_some_point(slots, stored, None, last);
+                online.at = at;
+                return (differ && there && ascend).then_some(online);
+            }
+            _ if !begun => return None,
             (None, true) => last,
             (Some(at), true) if at >= last => at,
             (Some(at), false) if at > last => at - 1,

@@ -141,7 +141,7 @@ pub extern "C" fn VELOC_Expense(steps: i64, snaps: i64) -> f64 {
 /// A number of slots for which slots and repetitions are about as many.
 ///
 /// @param steps  steps
-/// @return the slots; -1 if the steps are not positive
+/// @return the slots; -1 if the steps are not positive or above 2^48
 ///
 /// Source: adjust of revolve.
 #[no_mangle]

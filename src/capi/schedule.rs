@@ -127,10 +127,11 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
 /// Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With more
 /// than 4,000 of them, where that can take long to find, at no more than keeping all of them takes.)
 /// In place of the first action. If state 0 is not among them, the application must have it, as at
-/// its beginning. With slots on disk, what is in the others counts as lost, and all states on disk are
-/// kept, which need not be the least number of steps. A schedule whose end is not known goes on with
-/// its pass; once it was known, a schedule for so many steps is resumed. States in slots that the
-/// schedule does not have count as lost.
+/// its beginning; it is then stored first, if need be in place of another one. With slots on disk, what is
+/// in the others counts as lost, and all states on disk are kept (none without state 0 among them), which
+/// need not be the least number of steps. A schedule whose end is not known goes on with its pass, from
+/// the last state that is left; once it was known, a schedule for so many steps is resumed. States in slots
+/// that the schedule does not have count as lost.
 ///
 /// @param schedule  a schedule with the settings that the one before the crash had
 /// @param states    for each slot the state that was stored there last, needed or not; -1: none that

@@ -11,7 +11,8 @@ use crate::error::Error;
 /// what is stored in which is chosen so that advances, writes and reads take the least time together
 /// (for up to 1024 steps; some per cent more for longer passes). Slots on disk have the numbers from
 /// `slots` of VELOC_Schedule_create on. After a crash VELOC_Schedule_resume goes on with what is on
-/// disk. Before the first action; not together with a resilience distance.
+/// disk. Before the first action; not together with a resilience distance, or with a rule other than
+/// VELOC_RULE_OPTIMAL.
 ///
 /// @param schedule    a schedule
 /// @param disk_slots  states that disk can have at a time; 1 to 2^48
@@ -86,8 +87,9 @@ pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
 /// and VELOC_Schedule_set_adjoint_distance counts.
 ///
 /// @param schedule    a schedule
-/// @param mtbf        the mean time between failures
-/// @param write_cost  how long it takes to store the adjoint
+/// @param mtbf        the mean time between failures; a finite number above 0, as the others are
+/// @param write_cost  how long it takes to store the adjoint; if that takes next to nothing, a small number:
+///                    its product with `mtbf` is one above 0 that a double holds
 /// @param turn_cost   how long a step takes that is recorded and reversed
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
 ///
@@ -108,7 +110,8 @@ pub unsafe extern "C" fn VELOC_Schedule_set_failures(
     })
 }
 
-/// Chooses where states are stored. Before the first action.
+/// Chooses where states are stored. Before the first action; with slots on disk or an end that is not known
+/// there is VELOC_RULE_OPTIMAL alone.
 ///
 /// @param schedule  a schedule
 /// @param rule      one of VELOC_RULE_*
