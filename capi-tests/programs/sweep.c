@@ -9,6 +9,7 @@
  *   hash=1     the state is hashed by the application
  *   limit=T    the time limit, in milliseconds
  *   stop=N     VELOC_Adjoint_stop is called after N steps
+ *   slow=MS    each step takes so many milliseconds
  *   fail=N     the callback fails after N steps
  *   drift=N    step N gives another state each time
  *   drifted=1  it gives the same wrong one each time
@@ -34,6 +35,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum { MOST = 100000 };
 
@@ -49,6 +51,7 @@ static char second[9];
 static CUdeviceptr on_device;
 static uint64_t adjoint_value;
 static long computed, drifts, began = -1;
+static struct timespec slow; /* what each step takes */
 
 static uint64_t next(uint64_t state, int64_t step)
 {
@@ -132,6 +135,7 @@ static void forbid_files(void)
 
 static int passed(void)
 {
+    nanosleep(&slow, NULL);
     computed++;
     if (computed == options.gone)
         remove_scratch();
@@ -342,6 +346,7 @@ int main(int argc, char **argv)
     options.full = number(argc, argv, "full", -1);
     options.own = number(argc, argv, "own", -1);
     options.scratch = option(argc, argv, "scratch", NULL);
+    slow.tv_nsec = number(argc, argv, "slow", 0) * 1000000;
     signal(SIGXFSZ, SIG_IGN);
     CHECK(options.steps < MOST);
     what.size = sizeof what;

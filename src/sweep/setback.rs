@@ -16,9 +16,7 @@ use crate::error::{Error, Kind, Result};
 #[derive(Debug, Default)]
 pub struct Setbacks {
     /// The first one.
-    cause: Option<Error>,
-    /// It was said that there are fewer slots.
-    fewer: bool,
+    pub(super) cause: Option<Error>,
     /// It was said that a state was lost.
     lost: bool,
 }
@@ -45,7 +43,8 @@ impl Slots {
     /// The slot that a version is.
     fn slot(&self, version: u64) -> Option<u64> {
         match self {
-            Slots::Own(slots) => Some(version).filter(|version| version < slots),
+            // One more may have the state of a stop.
+            Slots::Own(slots) => Some(version).filter(|version| version <= slots),
             Slots::Fewer(versions) => {
                 versions.iter().position(|other| *other == version).map(|slot| slot as u64)
             }
@@ -61,7 +60,7 @@ impl Slots {
 }
 
 /// Whether an error says that something has no place in memory or in files, or no longer.
-fn is_of_the_store(error: &Error) -> bool {
+pub(super) fn is_of_the_store(error: &Error) -> bool {
     matches!(error.kind(), Kind::NoRoom | Kind::System)
 }
 
@@ -120,7 +119,7 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// The states that the schedule still needs and the store has, by version.
-    fn needed(&self) -> Vec<Stored> {
+    pub(super) fn needed(&self) -> Vec<Stored> {
         let of_version =
             |stored: &Stored| Stored { slot: self.numbers.version(stored.slot), ..*stored };
         let has = |stored: &Stored| self.slots.get(&stored.slot) == Some(&stored.state);
@@ -133,10 +132,12 @@ impl<R: Reach> Sweep<'_, R> {
         if self.setbacks.cause.is_some() {
             self.give_way()?;
         }
+        self.make_way(version)?;
         let mut taken = self.try_to_take(state, version);
         // With others a checkpoint is begun once: they count it.
         if self.meetings.is_none() && taken.as_ref().is_err_and(is_of_the_store) {
             self.give_way()?;
+            self.remove_passed(taken.as_ref().err());
             taken = self.try_to_take(state, version);
         }
         taken?;
@@ -183,10 +184,7 @@ impl<R: Reach> Sweep<'_, R> {
             "\"{name}\": state {state} cannot be stored ({error}): the run goes on with {slots} slots \
              instead of {before}, and computes more steps again"
         );
-        match std::mem::replace(&mut self.setbacks.fewer, true) {
-            false => log::warn!("{text}"),
-            true => log::info!("{text}"),
-        }
+        log::warn!("{text}");
         self.numbers = Slots::Fewer(needed.iter().map(|stored| stored.slot).collect());
         self.go_on_from(&needed).map_err(|_| self.caused(error))
     }
@@ -247,7 +245,7 @@ impl<R: Reach> Sweep<'_, R> {
         let adjoint = (self.fine < self.steps).then_some(self.fine);
         let states = needed.iter().filter_map(slot).collect();
         let mut course = self.settings.course_in(self.numbers.count(), self.lasting)?;
-        course.resume(&Survivors { states, adjoint, at_start: false })?;
+        course.resume_stopped(&Survivors { states, adjoint, at_start: false })?;
         (self.course, self.at) = (course, None);
         Ok(())
     }
