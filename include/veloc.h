@@ -275,7 +275,8 @@ typedef struct VELOC_Adjoint {
      */
     int64_t steps;
     /**
-     * States that are stored at a time, state 0 among them; 1 or more.
+     * States that are stored at a time, state 0 among them; 1 or more. A run that was stopped may have one
+     * more in the store, that at which it was.
      */
     int64_t slots;
     /**
@@ -297,7 +298,8 @@ typedef struct VELOC_Adjoint {
      */
     unsigned int flags;
     /**
-     * After so many seconds the run stops, so that a later one can go on; 0: it does not.
+     * After so many seconds the run stops, so that a later one can go on; 0: it does not. However short it
+     * is, a run computes one step, or several processes two; a warning says so if it was over by then.
      */
     double time_limit;
     /**

@@ -9,6 +9,7 @@
  *   hash=1     the state is hashed by the application
  *   limit=T    the time limit, in milliseconds
  *   stop=N     VELOC_Adjoint_stop is called after N steps
+ *   slow=MS    each step takes so many milliseconds
  *   fail=N     the callback fails after N steps
  *   unhashed=N the callback that hashes fails after N steps
  *   drift=N    step N gives another state each time
@@ -56,6 +57,7 @@ static char second[9];
 static CUdeviceptr on_device;
 static uint64_t adjoint_value;
 static long computed, drifts, began = -1;
+static struct timespec slow; /* what each step takes */
 
 static uint64_t next(uint64_t state, int64_t step)
 {
@@ -139,6 +141,7 @@ static void forbid_files(void)
 
 static int passed(void)
 {
+    nanosleep(&slow, NULL);
     computed++;
     if (computed == options.wait)
         OK(VELOC_Checkpoint_wait());
@@ -409,6 +412,7 @@ int main(int argc, char **argv)
     options.ahead = number(argc, argv, "ahead", 0);
     options.scratch = option(argc, argv, "scratch", NULL);
     options.shell = option(argc, argv, "shell", "");
+    slow.tv_nsec = number(argc, argv, "slow", 0) * 1000000;
     signal(SIGXFSZ, SIG_IGN);
     CHECK(options.steps < MOST);
     what.size = sizeof what;

@@ -2,6 +2,7 @@
 
 use super::binomial::MAX_STEPS;
 use super::bound;
+use super::carry;
 use super::disk::{Disk, MAX_COST, UNIT};
 use super::levels::TwoLevel;
 use super::online::Online;
@@ -223,6 +224,22 @@ impl Course {
                 Err(Lost::Start) => return Err(lost()),
             },
         };
+        self.set_threshold();
+        Ok(())
+    }
+
+    /// Goes on after a planned stop, or a crash behind one: with the states of all slots and of one place more,
+    /// whose number comes behind theirs; all slots are alike.
+    pub fn resume_stopped(&mut self, survivors: &Survivors) -> Result<()> {
+        self.check_settings("what has survived")?;
+        if self.disk.is_some() || self.plan.steps == 0 {
+            return self.resume(survivors);
+        }
+        let Ok(schedule) = carry::resume(self.plan, survivors) else {
+            // Which says what is lost.
+            return self.resume(&Survivors { states: Vec::new(), ..survivors.clone() });
+        };
+        self.way = Way::Known(schedule);
         self.set_threshold();
         Ok(())
     }

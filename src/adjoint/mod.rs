@@ -7,6 +7,7 @@
 //! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
 //! that, one after the other, [`leap`] says what they have left at any place without going through them,
 //! and [`resume`] goes on after a crash with the slots that are left.
+//! After a planned stop there is a state more than slots (`carry`).
 //! [`online`] is for passes whose end is not known, [`levels`] for slots in memory and on disk.
 //! [`upkeep`] says when the adjoint is stored, [`outlook`], [`strategy`] and [`estimate`] what it costs,
 //! and [`course`] is all of it as applications have it, [`pack`] as bytes.
@@ -18,6 +19,7 @@
 
 pub mod binomial;
 pub mod bound;
+mod carry;
 mod convex;
 pub mod course;
 pub mod disk;

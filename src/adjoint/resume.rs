@@ -126,7 +126,11 @@ pub fn advances_left(plan: &Plan, survivors: &Survivors, keeps: bool) -> Option<
 
 /// States that can be of use, ascending and each once; the other slots that were used or have a lower
 /// number than one that was; and how many slots these are together.
-fn sort(survivors: &Survivors, plan: &Plan, fine: u64) -> (Vec<Stored>, Vec<Stored>, u64) {
+pub(super) fn sort(
+    survivors: &Survivors,
+    plan: &Plan,
+    fine: u64,
+) -> (Vec<Stored>, Vec<Stored>, u64) {
     let mut states = survivors.states.clone();
     states.retain(|stored| stored.slot < plan.slots);
     states.sort_unstable_by_key(|stored| stored.slot);
@@ -156,7 +160,7 @@ struct Choice {
 
 /// The states to keep, as places in `states`, ascending, each with the state to which it is moved; and how
 /// many choices were looked at for that.
-fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> (Vec<(usize, u64)>, usize) {
+pub(super) fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> (Vec<(usize, u64)>, usize) {
     let (slots, d) = (plan.slots, plan.resilience);
     let longest = states.len().min(usize::try_from(slots).unwrap_or(usize::MAX));
     if longest == 1 {

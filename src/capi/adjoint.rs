@@ -39,7 +39,8 @@ pub struct VELOC_Adjoint {
     pub name: *const c_char,
     /// Steps of the forward sweep; 1 or more.
     pub steps: i64,
-    /// States that are stored at a time, state 0 among them; 1 or more.
+    /// States that are stored at a time, state 0 among them; 1 or more. A run that was stopped may have one
+    /// more in the store, that at which it was.
     pub slots: i64,
     /// The resilience distance: how many steps stored states may be apart, so that no crash in the
     /// first forward sweep costs more; 0: any number.
@@ -51,7 +52,8 @@ pub struct VELOC_Adjoint {
     pub rule: c_int,
     /// VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
     pub flags: c_uint,
-    /// After so many seconds the run stops, so that a later one can go on; 0: it does not.
+    /// After so many seconds the run stops, so that a later one can go on; 0: it does not. However short it
+    /// is, a run computes one step, or several processes two; a warning says so if it was over by then.
     pub time_limit: f64,
     /// A number of the application's, by which it tells this computation from others of the same name:
     /// a store with another one is refused. The iteration of an optimisation, for example.

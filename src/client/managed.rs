@@ -137,6 +137,11 @@ impl Client {
         versions
     }
 
+    /// A version is of no use any more: what memory has of it goes, where nothing but memory has any.
+    pub fn let_go_of(&self, name: &str, version: i32) {
+        self.engine.catalog.step(|state| state.let_go_of_version(name, version));
+    }
+
     /// Gives up what could not be written of a name, of the versions that are `of_no_use`. These versions,
     /// of which an older file may still be there.
     pub fn withdraw_unwritten(&self, name: &str, of_no_use: impl Fn(i32) -> bool) -> BTreeSet<i32> {

@@ -19,6 +19,8 @@ pub struct Clock<'a> {
     limit: Option<Duration>,
     asked: &'a AtomicBool,
     last: Instant,
+    /// It has not looked yet.
+    first: bool,
     /// From look to look.
     interval: u64,
     /// Until the next one.
@@ -37,7 +39,8 @@ pub struct Look {
 impl<'a> Clock<'a> {
     /// From `since` on, to stop after `limit` or when `asked`.
     pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> Clock<'a> {
-        Clock { since, limit, asked, last: Instant::now(), interval: 1, left: 1 }
+        let (last, first) = (Instant::now(), true);
+        Clock { since, limit, asked, last, first, interval: 1, left: 1 }
     }
 
     /// How many steps may be computed before the next look, at least 1.
@@ -54,7 +57,13 @@ impl<'a> Clock<'a> {
             return None;
         }
         let now = Instant::now();
-        let stop = asked || self.limit.is_some_and(|limit| now.duration_since(self.since) >= limit);
+        let over = self.limit.filter(|limit| now.duration_since(self.since) >= *limit);
+        if let Some(limit) = over.filter(|_| std::mem::replace(&mut self.first, false)) {
+            let begun = self.last.duration_since(self.since);
+            log::warn!("{}", too_short(limit, begun, now.duration_since(self.last)));
+        }
+        self.first = false;
+        let stop = asked || over.is_some();
         let took = now.duration_since(std::mem::replace(&mut self.last, now));
         Some(Look { stop, interval: paced(self.interval, took) })
     }
@@ -69,6 +78,15 @@ impl<'a> Clock<'a> {
         self.interval = interval.unwrap_or(self.interval);
         self.left = self.interval;
     }
+}
+
+/// What is said of a limit that is over with the first step, which took so long, after the run's beginning.
+fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
+    let [limit, before, step] = [limit, before, step].map(|time| time.as_secs_f64());
+    format!(
+        "time_limit = {limit} s is over with the first step, which took {step:.3} s, {before:.3} s after the \
+         call: a job with this limit computes one step (of several processes, two)"
+    )
 }
 
 /// The number of steps to the next look, if so many have taken so long.
@@ -117,5 +135,10 @@ mod tests {
         assert!(clock.passed(1, true).unwrap().stop);
         clock.set(None);
         assert_eq!(clock.left(), 1);
+        let text =
+            too_short(Duration::from_millis(20), Duration::ZERO, Duration::from_millis(1500));
+        assert!(
+            text.contains("time_limit = 0.02 s is over with the first step, which took 1.500 s")
+        );
     }
 }

@@ -72,7 +72,7 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// Looks at the state that the application has, before it is stored.
-    fn prepare(&mut self, state: u64) -> Result<()> {
+    pub(super) fn prepare(&mut self, state: u64) -> Result<()> {
         let hash = self.meet(state)?;
         let stored = self.store_hashes(state);
         self.do_without(stored)?;
@@ -203,11 +203,19 @@ impl<R: Reach> Sweep<'_, R> {
         if self.fine < self.steps && self.adjoints.stored() != Some(self.fine) {
             self.store_adjoint()?;
         }
-        let is_new = |at: &u64| !self.slots.values().any(|state| state == at);
-        if let (Some(at), Some(version)) = (self.at.filter(is_new), self.free_version()) {
-            self.prepare(at)?;
-            self.take(at, version)?;
+        let extra = self.store_where_it_is()?;
+        let written = self.await_files();
+        match (written, extra) {
+            (Err(error), Some(version)) => {
+                self.go_without(version, error)?;
+                self.await_files()
+            }
+            (written, _) => written,
         }
+    }
+
+    /// Waits until everything that is of use is in its files.
+    fn await_files(&self) -> Result<()> {
         // What could not be written is tried again. What is of no use any more need not be.
         let (name, slots, fine) = (&self.settings.name, &self.slots, self.fine);
         let is_of_use =
@@ -218,16 +226,6 @@ impl<R: Reach> Sweep<'_, R> {
             client.checkpoint_wait()?;
             client.setback().map_or(Ok(()), Err)
         })
-    }
-
-    /// A version that no state is needed from.
-    fn free_version(&self) -> Option<u64> {
-        let used = self.slots.iter().zip(0..).find(|((slot, _), number)| **slot != *number);
-        let unused = used.map_or(self.slots.len() as u64, |(_, number)| number);
-        let passed = || self.slots.iter().find(|(_, state)| **state >= self.fine);
-        Some(unused)
-            .filter(|slot| *slot < self.settings.slots as u64)
-            .or_else(|| passed().map(|(slot, _)| *slot))
     }
 
     /// A run that has come to its end leaves nothing. What cannot be removed is said, and no reason to fail:

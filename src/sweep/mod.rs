@@ -16,6 +16,8 @@
 //! | `verify` | that comparison in a run |
 //! | [`trail`] | the hashes of states, as they stand in the store |
 //! | `aside` | states of a process that cannot store any, until all know |
+//! | `passed` | states that are not needed any more, where there is no room for others beside them |
+//! | `stop` | where the state goes that the application has at a stop |
 //! | `room` | storing a state, and the room for it |
 //! | `setback` | what a run does that can store no more, or has lost states |
 //! | [`clock`] | when to look at the time, and whether to stop |
@@ -42,9 +44,11 @@ mod aside;
 mod consent;
 mod keep;
 mod looks;
+mod passed;
 mod room;
 mod setback;
 mod start;
+mod stop;
 mod verify;
 
 use crate::client::Client;

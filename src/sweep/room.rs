@@ -16,13 +16,18 @@ impl<R: Reach> Sweep<'_, R> {
         if self.setbacks.cause.is_some() {
             self.give_way()?;
         }
+        self.make_way(version)?;
         let mut taken = self.take_somewhere(state, version);
         // With others a checkpoint is begun once: they count it.
         if let (None, Some(error)) = (&self.meetings, taken.as_ref().err()) {
             if is_of_the_store(error) {
                 let is_full = error.kind() == Kind::NoRoom;
                 self.give_way()?;
-                let cleared = is_full && self.clear_files(version);
+                let in_memory = self.has_in_memory(&self.needed());
+                if is_full && in_memory {
+                    self.remove_passed();
+                }
+                let cleared = is_full && !in_memory && self.clear_files(version);
                 taken = self.take_somewhere(state, version);
                 self.setbacks.in_vain |= cleared && taken.is_err();
             }
@@ -68,22 +73,14 @@ impl<R: Reach> Sweep<'_, R> {
     /// for both: removes what the adjoint has passed or, if that is nothing, what the version has. Whether
     /// there is room for a state more.
     fn clear_files(&mut self, version: u64) -> bool {
-        if self.has_in_memory(&self.needed()) {
-            return false;
-        }
         let passed = self.slots.iter().filter(|(_, state)| **state >= self.fine);
         let mut versions: Vec<u64> = passed.map(|(version, _)| *version).collect();
         if versions.is_empty() && self.slots.contains_key(&version) {
             versions.push(version);
         }
-        let name = &self.settings.name;
         let mut cleared = false;
         for version in versions {
-            self.slots.remove(&version);
-            match self.reach.with(|client| client.remove(name, version as i32)) {
-                Ok(()) => cleared = true,
-                Err(error) => log::info!("\"{name}\" version {version} remains: {error}"),
-            }
+            cleared |= self.remove_version(version);
         }
         cleared
     }

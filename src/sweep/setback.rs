@@ -23,8 +23,6 @@ pub struct Setbacks {
     pub(super) cause: Option<Error>,
     /// There was room for a state more, which could not be stored all the same.
     pub(super) in_vain: bool,
-    /// It was said that there are fewer slots.
-    fewer: bool,
     /// It was said that a state was lost.
     lost: bool,
 }
@@ -51,7 +49,8 @@ impl Slots {
     /// The slot that a version is.
     fn slot(&self, version: u64) -> Option<u64> {
         match self {
-            Slots::Own(slots) => Some(version).filter(|version| version < slots),
+            // One more may have the state of a stop.
+            Slots::Own(slots) => Some(version).filter(|version| version <= slots),
             Slots::Fewer(versions) => {
                 versions.iter().position(|other| *other == version).map(|slot| slot as u64)
             }
@@ -172,10 +171,7 @@ impl<R: Reach> Sweep<'_, R> {
             "\"{name}\": state {state} cannot be stored ({error}): the run goes on with {slots} slots \
              instead of {before}, and computes more steps again"
         );
-        match std::mem::replace(&mut self.setbacks.fewer, true) {
-            false => log::warn!("{text}"),
-            true => log::info!("{text}"),
-        }
+        log::warn!("{text}");
         self.numbers = Slots::Fewer(needed.iter().map(|stored| stored.slot).collect());
         self.go_on_from(&needed, keeps).map_err(|_| self.caused(error))
     }
@@ -261,7 +257,7 @@ impl<R: Reach> Sweep<'_, R> {
         let survivors = Survivors { states, adjoint, at_start: false };
         match keeps {
             true => course.resume_keeping(&survivors)?,
-            false => course.resume(&survivors)?,
+            false => course.resume_stopped(&survivors)?,
         }
         (self.course, self.at) = (course, None);
         Ok(())

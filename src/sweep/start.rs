@@ -113,7 +113,7 @@ pub(super) fn begin(
     let (mut course, found, mut replay) = own?;
     let common = survey::common(&reports)?;
     if common.resumes {
-        course.resume(&common.survivors)?;
+        course.resume_stopped(&common.survivors)?;
         if let Some(replay) = &mut replay {
             found.hashes.iter().for_each(|(first, hashes)| replay.learn(*first, hashes));
             // Those up to the state to go on from stand in the store; once the adjoint was stored, all.

@@ -161,7 +161,8 @@ fn admit(
             position.of
         )));
     }
-    let slot = u64::try_from(version).ok().filter(|slot| *slot < of.slots || role != Role::State);
+    // The one behind the slots is that of a state at which a run has stopped.
+    let slot = u64::try_from(version).ok().filter(|slot| *slot <= of.slots || role != Role::State);
     let (Some(slot), true) = (slot, position.role == role && number < of.steps) else {
         return Err(Error::invalid(format!(
             "it says that it is {:?} number {number}, which cannot be; {NOT_OURS}",
@@ -333,7 +334,8 @@ mod tests {
             assert!(text.to_string().contains(&other.to_string()), "{text}");
         }
         assert!(admitted(2, &Position { run: 8, ..position }, Role::State).is_err());
-        assert!(admitted(5, &position, Role::State).is_err());
+        assert!(admitted(5, &position, Role::State).is_ok());
+        assert!(admitted(6, &position, Role::State).is_err());
         assert!(admitted(2, &position, Role::Adjoint).is_err());
         assert!(admitted(2, &Position { number: 100, ..position }, Role::State).is_err());
     }

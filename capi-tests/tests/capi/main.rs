@@ -30,5 +30,6 @@ mod refuge;
 mod refuse;
 mod routed;
 mod sweep;
+mod sweep_limits;
 mod trace;
 mod versions;

@@ -299,7 +299,8 @@ fn files_that_cannot_be_written() {
             let job = Job::new(&format!("{ASYNC}host_cache_size = 400K\n{more}"));
             let ended = job.run("sweep", &plan).succeed();
             assert!(said(&ended) <= 1, "{plan}: {}", ended.stderr);
-            assert!(ended.stderr.matches("the run goes on with").count() <= 2, "{}", ended.stderr);
+            // Each slot that is lost is said.
+            assert!(ended.stderr.matches("the run goes on with").count() <= 8, "{}", ended.stderr);
             println!("{plan}: {} steps", ended.figure("computed"));
         }
         let job = Job::new(SYNC);

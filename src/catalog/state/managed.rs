@@ -66,6 +66,13 @@ impl State {
         }
     }
 
+    /// Gives up a version of an ephemeral job without files, which nobody will read any more.
+    pub fn let_go_of_version(&mut self, name: &str, version: i32) {
+        if self.shape.ephemeral && !self.shape.scratch {
+            self.withdraw(name, version);
+        }
+    }
+
     /// Whether nothing of a name that was given up is still being written.
     pub fn is_withdrawn(&self, name: &str) -> bool {
         let writes = |entry: &Entry| {
