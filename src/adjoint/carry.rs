@@ -79,3 +79,7 @@ fn cost_of(plan: &Plan, states: &[Stored], kept: &[(usize, u64)], fine: u64) -> 
         cost + way + piece
     })
 }
+
+#[cfg(test)]
+#[path = "carry_tests.rs"]
+mod tests;
