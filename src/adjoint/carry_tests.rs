@@ -18,7 +18,7 @@ struct Job {
 
 impl Job {
     fn resumed(plan: Plan, places: Vec<Option<u64>>, fine: u64) -> Job {
-        let there = places.iter().zip(0..).filter_map(|(state, slot)| Some((*state, slot)));
+        let there = places.iter().zip(0..).map(|(state, slot)| (*state, slot));
         let states = there.filter_map(|(state, slot)| Some(Stored { state: state?, slot }));
         let adjoint = (fine < plan.steps).then_some(fine);
         let survivors = Survivors { states: states.collect(), adjoint, at_start: true };
