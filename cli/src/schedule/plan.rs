@@ -25,6 +25,13 @@ pub struct Problem {
     pub online: bool,
 }
 
+impl Problem {
+    /// Whether its slots are all alike, and its end is known.
+    pub fn is_plain(&self) -> bool {
+        self.disk.is_none() && !self.online
+    }
+}
+
 /// What was asked, in JSON.
 #[derive(Debug, Serialize)]
 pub struct Asked {
@@ -111,7 +118,9 @@ impl Figures {
             _ => {
                 ensure!(
                     walk::is_short(problem, ideal),
-                    "there are {} forward steps to go through, of which {} are possible",
+                    "{}: there are {} forward steps, of which {} are possible: the figures are known \
+                     from its actions alone, which are gone through",
+                    if *online { "--online" } else { "--disk-slots" },
                     ideal + u128::from(plan.steps),
                     walk::LONGEST
                 );
@@ -177,7 +186,7 @@ impl Crash {
             plan.steps - 1
         );
         ensure!(
-            walk::is_short(problem, outlook.advances),
+            walk::is_known(problem, outlook.advances),
             "--crash-after: there are {} forward steps to go through, of which {} are possible",
             outlook.advances + u128::from(plan.steps),
             walk::LONGEST
@@ -195,7 +204,7 @@ impl Crash {
             }
         };
         let mut next = Walker::new(next, restart_from);
-        while next.step() != Action::Terminate {}
+        next.to_the_end();
         slots.sort_unstable_by_key(|stored| stored.slot);
         Ok(Crash {
             crash_after: state,
