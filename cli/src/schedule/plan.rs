@@ -204,7 +204,7 @@ impl Crash {
             }
         };
         let mut next = Walker::new(next, restart_from);
-        next.to_the_end();
+        next.go_to_the_end();
         slots.sort_unstable_by_key(|stored| stored.slot);
         Ok(Crash {
             crash_after: state,

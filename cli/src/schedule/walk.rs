@@ -119,7 +119,7 @@ impl Walker {
     }
 
     /// Counts the steps to the end: at once, if all slots are alike.
-    pub fn to_the_end(&mut self) {
+    pub fn go_to_the_end(&mut self) {
         match &self.way {
             Way::Known(schedule) => self.advances += schedule.advances_left(),
             _ => while self.step() != Action::Terminate {},
