@@ -202,10 +202,10 @@ static const struct {
     void (*body)(void);
     const char *words;
 } cases[] = {
-    {"tag_of_a_sendrecv", tag_of_a_sendrecv, "MPI_Sendrecv|tag 1|tag 2|4 elements"},
-    {"count_of_a_sendrecv", count_of_a_sendrecv, "MPI_Sendrecv|tag 1|4 elements|3 elements"},
+    {"tag_of_a_sendrecv", tag_of_a_sendrecv, "call 2 is the receive of MPI_Sendrecv|tag 1|tag 2|4 elements"},
+    {"count_of_a_sendrecv", count_of_a_sendrecv, "it was the receive of MPI_Sendrecv|tag 1|4 elements|3 elements"},
     {"sent_by_a_sendrecv_replace", sent_by_a_sendrecv_replace,
-     "MPI_Sendrecv_replace|peer MPI_PROC_NULL|tag 1|2 elements"},
+     "the send of MPI_Sendrecv_replace|peer MPI_PROC_NULL|tag 1|2 elements"},
     {"tag_of_an_iprobe", tag_of_an_iprobe, "MPI_Iprobe|tag 5|tag 6"},
     {"requests_of_a_waitany", requests_of_a_waitany, "MPI_Waitany|1 requests|2 requests"},
     {"count_of_an_allgatherv", count_of_an_allgatherv, "MPI_Allgatherv|2 elements|3 elements"},

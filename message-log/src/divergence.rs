@@ -14,13 +14,13 @@ pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int
         None => {
             let logged = divergence.logged.as_ref().map_or_else(
                 || "the part had ended".to_owned(),
-                |logged| format!("it was {}", describe(state, logged)),
+                |logged| format!("it was {}", half_or_all(state, logged)),
             );
             format!(
                 "the replay of part {} does not do what its first run did: call {} is {}, {logged}",
                 divergence.part,
                 divergence.place + 1,
-                describe(state, called),
+                half_or_all(state, called),
             )
         }
     };
@@ -50,6 +50,20 @@ pub fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> S
         giver(now),
         giver(then)
     )
+}
+
+/// The next call of the replay in words, and which half of it where it is a send and a receive in one: these
+/// are two of the calls that are counted, one right behind the other.
+fn half_or_all(state: &State, shape: &Shape) -> String {
+    let has_halves = |shape: &Shape| {
+        shape.call.0.starts_with("MPI_Sendrecv") || shape.call.0.starts_with("MPI_Isendrecv")
+    };
+    let all = describe(state, shape);
+    match has_halves(shape).then(|| state.parts.run_before(has_halves) % 2) {
+        None => all,
+        Some(0) => format!("the send of {all}"),
+        Some(_) => format!("the receive of {all}"),
+    }
 }
 
 /// A call in words: its name, with the communicator, the peer, the tag and the count as far as it

@@ -148,6 +148,11 @@ impl Client {
         self.engine.catalog.step(|state| state.withdraw_unwritten(name, of_no_use))
     }
 
+    /// Whether checkpoints go to files at once, and memory has none (`mode = sync`).
+    pub fn is_direct(&self) -> bool {
+        self.engine.writes_directly()
+    }
+
     /// Whether memory has a version.
     pub fn is_in_memory(&self, name: &str, version: i32) -> bool {
         self.engine.catalog.look(|state| state.is_in_memory(name, version))

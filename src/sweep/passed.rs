@@ -7,15 +7,14 @@ use crate::error::Result;
 impl<R: Reach> Sweep<'_, R> {
     /// A version is about to be taken again. Its old state is of no use while the new one is stored in memory
     /// that nothing outlives, and would want room beside it; and so would its file, where files are known to
-    /// take no more and memory has what they do not.
+    /// take no more and memory may have what they do not.
     pub(super) fn make_way(&mut self, version: u64) -> Result<()> {
         let alone = self.meetings.is_none();
         if self.failure.is_some() || !self.slots.contains_key(&version) {
             return Ok(());
         }
         if self.lasting {
-            let is_in_files = self.setbacks.cause.is_none() || !self.has_in_memory(&self.needed());
-            if alone && !is_in_files {
+            if alone && self.setbacks.cause.is_some() && !self.is_direct() {
                 self.remove_version(version);
             }
             return Ok(());

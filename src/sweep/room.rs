@@ -23,11 +23,11 @@ impl<R: Reach> Sweep<'_, R> {
             if is_of_the_store(error) {
                 let is_full = error.kind() == Kind::NoRoom;
                 self.give_way()?;
-                let in_memory = self.has_in_memory(&self.needed());
-                if is_full && in_memory {
+                let is_direct = self.is_direct();
+                if is_full && !is_direct {
                     self.remove_passed();
                 }
-                let cleared = is_full && !in_memory && self.clear_files(version);
+                let cleared = is_full && is_direct && self.clear_files(version);
                 taken = self.take_somewhere(state, version);
                 self.setbacks.in_vain |= cleared && taken.is_err();
             }
@@ -67,6 +67,11 @@ impl<R: Reach> Sweep<'_, R> {
             Ok(states.iter().any(|stored| client.is_in_memory(name, stored.slot as i32)))
         };
         self.reach.with(has).unwrap_or(false)
+    }
+
+    /// Whether files alone have states.
+    pub(super) fn is_direct(&self) -> bool {
+        self.reach.with(|client| Ok(client.is_direct())).unwrap_or(false)
     }
 
     /// Makes room in files that are full, where these alone have states, as to take a version again wants room

@@ -23,6 +23,8 @@ pub struct Setbacks {
     pub(super) cause: Option<Error>,
     /// There was room for a state more, which could not be stored all the same.
     pub(super) in_vain: bool,
+    /// With how many slots it was said to go on.
+    said: Option<u64>,
     /// It was said that a state was lost.
     lost: bool,
 }
@@ -171,7 +173,14 @@ impl<R: Reach> Sweep<'_, R> {
             "\"{name}\": state {state} cannot be stored ({error}): the run goes on with {slots} slots \
              instead of {before}, and computes more steps again"
         );
-        log::warn!("{text}");
+        // Not each of many, and never half of what was said.
+        match self.setbacks.said {
+            Some(said) if 2 * slots > said => log::info!("{text}"),
+            _ => {
+                self.setbacks.said = Some(slots);
+                log::warn!("{text}; it is said again when these are halved");
+            }
+        }
         self.numbers = Slots::Fewer(needed.iter().map(|stored| stored.slot).collect());
         self.go_on_from(&needed, keeps).map_err(|_| self.caused(error))
     }

@@ -299,8 +299,8 @@ fn files_that_cannot_be_written() {
             let job = Job::new(&format!("{ASYNC}host_cache_size = 400K\n{more}"));
             let ended = job.run("sweep", &plan).succeed();
             assert!(said(&ended) <= 1, "{plan}: {}", ended.stderr);
-            // Each slot that is lost is said.
-            assert!(ended.stderr.matches("the run goes on with").count() <= 8, "{}", ended.stderr);
+            // What cannot be written, and 7, 3 and 1 slots.
+            assert!(ended.stderr.matches("the run goes on with").count() <= 4, "{}", ended.stderr);
             println!("{plan}: {} steps", ended.figure("computed"));
         }
         let job = Job::new(SYNC);
@@ -312,7 +312,7 @@ fn files_that_cannot_be_written() {
             assert!(ended.stdout.contains("steps would remain instead of"), "{}", ended.stdout);
         }
         assert!(said(&ended) <= 1, "{plan}: {}", ended.stderr);
-        assert!(ended.stderr.matches("the run goes on with").count() <= 2, "{}", ended.stderr);
+        assert!(ended.stderr.matches("the run goes on with").count() <= 4, "{}", ended.stderr);
         job.run("sweep", "bytes=100000 slots=8 adjoint=5 verify=1").succeed();
     }
     assert!(went_on > 2, "{went_on}");
@@ -357,7 +357,7 @@ fn a_read_only_directory_without_memory() {
         }
         let ended = ground.under(run).succeed();
         let said = ended.stderr.matches("the run goes on with").count();
-        assert!((1..=2).contains(&said), "{plan}: {}", ended.stderr);
+        assert!((1..=4).contains(&said), "{plan}: {}", ended.stderr);
     }
 }
 

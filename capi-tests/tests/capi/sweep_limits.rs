@@ -46,7 +46,7 @@ fn memory_for_fewer_states() {
 }
 
 /// Files that have room for few states, and memory for one or two beside: what the adjoint has passed gives its room
-/// to what comes, and each loss of a slot is said. Catches states of no use that fill files for good, with
+/// to what comes, and each loss of a slot is logged. Catches states of no use that fill files for good, with
 /// which the slots become fewer with each state that is passed.
 #[test]
 fn files_for_fewer_states() {
@@ -57,7 +57,7 @@ fn files_for_fewer_states() {
         Ground::mounted(&job, "scratch", 650_000),
     ];
     for ground in grounds.iter().flatten() {
-        let ended = ground.under(job.run("sweep", plan)).succeed();
+        let ended = ground.under(job.run("sweep", plan).env("VELOC_LOG", "info")).succeed();
         let (said, computed) = (slots(&ended), ended.figure("computed"));
         println!("slots {said:?}: {computed} steps");
         let fewest = said.iter().copied().min().unwrap_or(12);

@@ -4,13 +4,14 @@ use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use veloc_client::adjoint::binomial::MAX_STEPS;
-use veloc_client::adjoint::course::refusal;
+use veloc_client::adjoint::course::{check_rule, refusal};
 use veloc_client::adjoint::disk::{Disk, MAX_COST, UNIT};
 use veloc_client::adjoint::estimate::Times;
 use veloc_client::adjoint::rule;
 use veloc_client::adjoint::schedule::Plan;
 
 use super::plan::Problem;
+use crate::size;
 
 /// Up to here every whole number is a number with an exponent as well.
 const EXACT: u64 = 1 << 53;
@@ -29,6 +30,16 @@ fn steps(text: &str) -> std::result::Result<u64, String> {
 /// The number of a state that the adjoint comes to.
 pub fn state(text: &str) -> std::result::Result<u64, String> {
     up_to(u64::MAX, "less than the number of --steps", text)
+}
+
+/// A size in bytes: a number as any other, or one with a unit.
+fn state_size(text: &str) -> std::result::Result<u64, String> {
+    match text.trim().chars().last() {
+        Some(unit) if "bkmgt".contains(unit.to_ascii_lowercase()) => {
+            size::parse(text).map_err(|wrong| wrong.to_string())
+        }
+        _ => count(text).map_err(|wrong| format!("{wrong}; a unit may follow, as in 1.5G")),
+    }
 }
 
 /// A whole number from 0 to `limit`; what is above that is told that it is to be `most`.
@@ -80,10 +91,12 @@ pub struct Options {
     /// Where states are stored
     #[arg(long, value_enum, default_value = "optimal")]
     rule: Rule,
-    /// The number of steps is not known before the pass ends
+    /// The number of steps is not known before the pass ends; at most 2e8 forward steps in all, which are
+    /// gone through
     #[arg(long, conflicts_with_all = ["resilience", "disk_slots"])]
     online: bool,
-    /// States that disk can have at a time, beside those in memory
+    /// States that disk can have at a time, beside those in memory; at most 2e8 forward steps in all, which
+    /// are gone through
     #[arg(long, value_name = "N", value_parser = steps, conflicts_with = "resilience")]
     disk_slots: Option<u64>,
     /// How long a write to disk takes, in forward steps
@@ -128,7 +141,9 @@ impl Options {
             let write = cost("--write-cost", self.write_cost)?;
             Ok(Disk { slots, write, read: cost("--read-cost", self.read_cost)? })
         });
-        Ok(Problem { plan, disk: disk.transpose()?, online: self.online })
+        let disk = disk.transpose()?;
+        check_rule(plan.rule, disk)?;
+        Ok(Problem { plan, disk, online: self.online })
     }
 }
 
@@ -156,8 +171,9 @@ pub struct Taking {
     /// The mean time between failures [default: there are none]
     #[arg(long, value_name = "SECONDS", requires = "step_time")]
     mtbf: Option<f64>,
-    /// Bytes of a state, for the storage that is needed
-    #[arg(long, value_name = "BYTES", value_parser = count, requires = "step_time")]
+    /// The size of a state, for the storage that is needed: bytes, or a number with K, M, G or T (powers of
+    /// 1024)
+    #[arg(long, value_name = "SIZE", value_parser = state_size, requires = "step_time")]
     state_size: Option<u64>,
 }
 
@@ -211,6 +227,24 @@ impl Taking {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_may_have_a_unit() {
+        for (text, bytes) in [
+            ("1000", 1000),
+            ("1e9", 1_000_000_000),
+            ("1G", 1 << 30),
+            ("1.5m", 3 << 19),
+            ("20B", 20),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(state_size(text), Ok(bytes));
+        }
+        for (text, words) in [("1Q", "a unit may follow"), ("-1G", "not a size"), ("", "as 1000")] {
+            let wrong = state_size(text).unwrap_err();
+            assert!(wrong.contains(words), "{text}: {wrong}");
+        }
+    }
 
     #[test]
     fn numbers_with_and_without_an_exponent() {

@@ -55,7 +55,7 @@ pub fn draw(problem: &Problem, figures: &Figures) -> Result<String> {
     let plan = &problem.plan;
     ensure!(
         figures.forward_evals <= walk::LONGEST,
-        "there are {} forward steps to draw, of which {} are possible",
+        "--out: there are {} forward steps to draw, one line or more for each, of which {} are possible",
         figures.forward_evals,
         walk::LONGEST
     );

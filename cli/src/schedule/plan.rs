@@ -27,6 +27,13 @@ pub struct Problem {
     pub online: bool,
 }
 
+impl Problem {
+    /// Whether its slots are all alike, and its end is known.
+    pub fn is_plain(&self) -> bool {
+        self.disk.is_none() && !self.online
+    }
+}
+
 /// What was asked, in JSON.
 #[derive(Debug, Serialize)]
 pub struct Asked {
@@ -126,7 +133,9 @@ impl Figures {
             _ => {
                 ensure!(
                     walk::is_short(problem, ideal),
-                    "there are {} forward steps to go through, of which {} are possible",
+                    "{}: there are {} forward steps, of which {} are possible: the figures are known \
+                     from its actions alone, which are gone through",
+                    if *online { "--online" } else { "--disk-slots" },
                     ideal + u128::from(plan.steps),
                     walk::LONGEST
                 );
@@ -200,7 +209,7 @@ impl Crash {
             ),
         }
         ensure!(
-            walk::is_short(problem, outlook.advances),
+            walk::is_known(problem, outlook.advances),
             "--crash-after: there are {} forward steps to go through, of which {} are possible",
             outlook.advances + u128::from(plan.steps),
             walk::LONGEST
@@ -233,7 +242,7 @@ impl Crash {
             (Sweep::Forward, _) => 0,
         };
         if first != Action::Terminate {
-            while next.step() != Action::Terminate {}
+            next.go_to_the_end();
         }
         slots.sort_unstable_by_key(|stored| stored.slot);
         Ok(Crash {

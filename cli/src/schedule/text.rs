@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use veloc_client::adjoint::schedule::{Action, Plan};
+use veloc_client::adjoint::leap::Left;
+use veloc_client::adjoint::schedule::{Action, Plan, Stored};
 
 use super::more::{Compared, Estimated};
 use super::plan::{Problem, Sweep};
@@ -133,6 +134,17 @@ fn picture(problem: &Problem, text: &mut String) {
         "adjoint", plan.steps
     );
     let stride = plan.steps.div_ceil(LINES - 1).max(1);
+    if problem.is_plain() {
+        let mut steps = vec![1];
+        steps.extend(
+            (0..).map(|line| plan.steps.saturating_sub(line * stride)).take_while(|s| *s > 1),
+        );
+        steps.sort_unstable_by_key(|step| std::cmp::Reverse(*step));
+        for step in steps {
+            line(plan, step, Left::at(plan, step - 1).states, text);
+        }
+        return;
+    }
     let mut walker = Walker::new(Way::new(problem), plan.steps);
     let mut next = plan.steps;
     for _ in 0..ACTIONS {
@@ -140,7 +152,7 @@ fn picture(problem: &Problem, text: &mut String) {
             continue;
         };
         if step <= next || step == 1 {
-            line(plan, step, &walker, text);
+            line(plan, step, walker.slots(), text);
             next = next.saturating_sub(stride).max(1);
         }
         if step == 1 {
@@ -151,12 +163,11 @@ fn picture(problem: &Problem, text: &mut String) {
 }
 
 /// What is stored before the turn of `step`, which has just been made.
-fn line(plan: &Plan, step: u64, walker: &Walker, text: &mut String) {
+fn line(plan: &Plan, step: u64, mut slots: Vec<Stored>, text: &mut String) {
     let column =
         |state: u64| (u128::from(state) * (WIDTH as u128 - 1) / u128::from(plan.steps)) as usize;
     let mut letters = vec!['·'; WIDTH];
     letters[column(step)..].fill(' ');
-    let mut slots = walker.slots();
     // What the adjoint has passed is needed no more; what is needed is drawn over it.
     slots.sort_by_key(|stored| stored.state < step);
     for stored in slots {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use veloc_client::adjoint::leap::Left;
 use veloc_client::adjoint::levels::TwoLevel;
 use veloc_client::adjoint::online::Online;
 use veloc_client::adjoint::outlook::Outlook;
@@ -16,6 +17,12 @@ pub const LONGEST: u128 = 200_000_000;
 /// Whether a way with so many advances is short enough to be gone.
 pub fn is_short(problem: &Problem, advances: u128) -> bool {
     advances + u128::from(problem.plan.steps) <= LONGEST
+}
+
+/// The same, or it need not be gone: where a way of slots that are all alike, and of a known end, comes to is
+/// known without its actions.
+pub fn is_known(problem: &Problem, advances: u128) -> bool {
+    problem.is_plain() || is_short(problem, advances)
 }
 
 /// A schedule of any kind.
@@ -111,10 +118,25 @@ impl Walker {
         }
     }
 
-    /// Goes on until the adjoint has come to `state`.
+    /// Goes from the beginning until the adjoint has come to `state`, and then no further: at once, if all
+    /// slots are alike.
     pub fn until_the_adjoint_is_at(&mut self, state: u64) {
+        if let Way::Known(schedule) = &self.way {
+            let left = Left::at(schedule.plan(), state);
+            self.slots = left.states.iter().map(|stored| (stored.slot, stored.state)).collect();
+            (self.adjoint, self.fine, self.advances) = (left.adjoint, state, left.advances);
+            return;
+        }
         while self.fine > state {
             self.step();
+        }
+    }
+
+    /// Counts the steps to the end: at once, if all slots are alike.
+    pub fn go_to_the_end(&mut self) {
+        match &self.way {
+            Way::Known(schedule) => self.advances += schedule.advances_left(),
+            _ => while self.step() != Action::Terminate {},
         }
     }
 

@@ -93,10 +93,39 @@ fn large_plans_and_wrong_ones() {
         ("--steps 100 --slots 5 --adjoint 0", "adjoint distance of 0"),
         ("--steps 1000000000000 --slots 1000000000000", "states are stored in the first sweep"),
         ("--steps 100 --slots 5 --crash-after 100", "--crash-after 100"),
-        ("--steps 1000000000000 --slots 100 --crash-after 5", "forward steps to go through"),
+        ("--steps 1e12 --slots 100 --online", "--online: there are 96"),
+        ("--steps 1e12 --slots 9 --disk-slots 9", "200000000 are possible"),
+        ("--steps 1e12 --slots 9 --out plan", "forward steps to draw"),
+        (
+            "--steps 99 --slots 9 --disk-slots 4 --rule monotone",
+            "monotone and 4 slots on disk exclude",
+        ),
     ] {
         job.veloc(&format!("schedule {arguments}")).failure(&[words]);
     }
+}
+
+/// A crash in the longest plan of all, at any place, and its picture, at once. Catches a way that is gone
+/// through, and a place that it comes to otherwise than action by action.
+#[test]
+fn crashes_of_large_plans() {
+    let job = Job::new();
+    let asked = "schedule --steps 1e12 --slots 100 --adjoint 1e6";
+    for (crash, restart) in
+        [("999999999999", 999_999_999_999_u64), ("123456789012", 123_457_000_000)]
+    {
+        let found = job.veloc(&format!("{asked} --crash-after {crash} --json")).json();
+        assert_eq!(found["restart_from"], json!(restart));
+        let count = |name: &str| found[name].as_u64().unwrap();
+        let turned = restart - count("crash_after");
+        let lost = count("restart_advances") - count("undisturbed_advances");
+        // What was reversed since the adjoint was stored, from states that are there or not.
+        assert!(lost <= 20 * turned, "{lost} of {turned}");
+        assert!(count("undisturbed_advances") < count("advances"));
+    }
+    let text = job.veloc(&format!("{asked} --crash-after 5")).success();
+    assert!(text.contains("steps not recorded from state 1000000, restarted"), "{text}");
+    assert!(text.contains("1000000000000  ●") && !text.contains("too long"), "{text}");
 }
 
 /// Catches numbers that are taken for options, and errors that do not say what is wrong with which.
@@ -195,6 +224,9 @@ fn other_ways() {
 fn estimates() {
     let job = Job::new();
     let asked = "schedule --steps 300 --slots 8 --step-time 2 --write-time 4 --state-size 1000";
+    let in_units = asked.replace("1000", "1.5G");
+    let found = job.veloc(&format!("{in_units} --json")).json();
+    assert_eq!(found["estimate"]["storage"], json!(8 * (3_u64 << 29)));
     let found = job.veloc(&format!("{asked} --json")).json();
     // Advances, turns of three steps each, and writes.
     let (advances, writes) = (found["advances"].as_f64(), found["takeshots"].as_f64());

@@ -110,6 +110,17 @@ impl Parts {
         Some((event.number - begin.event, event.shape))
     }
 
+    /// How many of the last calls before the next one of the innermost replay are such as this, one right
+    /// behind the other.
+    pub fn run_before(&self, is_such: impl Fn(&Shape) -> bool) -> u64 {
+        let Some(replay) = self.replay() else { return 0 };
+        let Some(instance) = self.instance(replay.instance) else { return 0 };
+        let events = self.log.range(instance.begin, replay.cursor);
+        // The range may have the next one as well.
+        let events = events.take_while(|event| event.number < replay.cursor.event);
+        events.fold(0, |run, event| if is_such(&event.shape) { run + 1 } else { 0 })
+    }
+
     /// The event with this number has taken a message that the call with the number `began` has probed
     /// for.
     pub fn takes(&mut self, event: u64, began: u64) {

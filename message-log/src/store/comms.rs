@@ -38,10 +38,19 @@ impl Looks {
         looks
     }
 
-    fn describe(&self) -> String {
+    /// In words, for which the topologies that there are have these numbers.
+    fn describe(&self, topologies: Topologies) -> String {
         let kind = if self.is_inter { "an intercommunicator" } else { "a communicator" };
-        let Looks { size, rank, topology, .. } = self;
-        format!("{kind} of {size} processes, this one number {rank}, with topology {topology}")
+        let Looks { size, rank, topology, .. } = *self;
+        let Topologies { none, cart, graph, dist_graph } = topologies;
+        let topology = match topology {
+            topology if topology == none => "without a topology".to_owned(),
+            topology if topology == cart => "with a Cartesian topology".to_owned(),
+            topology if topology == graph => "with a graph topology".to_owned(),
+            topology if topology == dist_graph => "with a distributed graph topology".to_owned(),
+            other => format!("with a topology of the unknown kind {other}"),
+        };
+        format!("{kind} of {size} processes, this one number {rank}, {topology}")
     }
 }
 
@@ -98,6 +107,15 @@ impl Communicators {
     }
 }
 
+/// The numbers of the topologies.
+#[derive(Clone, Copy, Debug)]
+pub struct Topologies {
+    none: c_int,
+    cart: c_int,
+    graph: c_int,
+    dist_graph: c_int,
+}
+
 /// The predefined handles.
 #[derive(Clone, Copy, Debug)]
 pub struct Predefined {
@@ -109,6 +127,8 @@ pub struct Predefined {
     pub null: usize,
     /// `MPI_MESSAGE_NO_PROC`, which is kept where communicators are.
     pub no_proc: usize,
+    /// Kept with them.
+    pub topologies: Topologies,
 }
 
 impl Predefined {
@@ -119,6 +139,12 @@ impl Predefined {
             own: mpi.comm_self,
             null: mpi.comm_null,
             no_proc: mpi.message_no_proc,
+            topologies: Topologies {
+                none: mpi.numbers.undefined,
+                cart: mpi.numbers.cart,
+                graph: mpi.numbers.graph,
+                dist_graph: mpi.numbers.dist_graph,
+            },
         }
     }
 }
@@ -234,7 +260,7 @@ impl Handles {
     /// # Errors
     /// There is no such communicator yet, or it is another one.
     pub fn get(&self, number: u32) -> Result<usize> {
-        let Predefined { world, own, null, no_proc } = self.predefined;
+        let Predefined { world, own, null, no_proc, topologies } = self.predefined;
         let place = match number {
             NONE => return Ok(0),
             WORLD => return Ok(world),
@@ -252,12 +278,12 @@ impl Handles {
             None => Err(format!(
                 "communicator {nth} that the program made, {}, is used by a logged part, and is not \
                  made yet: {order}",
-                then.describe()
+                then.describe(topologies)
             )),
             Some((_, now)) if now != then => Err(format!(
                 "communicator {nth} that the program made was {}, and is {}: {order}",
-                then.describe(),
-                now.describe()
+                then.describe(topologies),
+                now.describe(topologies)
             )),
             Some((handle, _)) => Ok(*handle),
         }
@@ -268,7 +294,10 @@ impl Handles {
 mod tests {
     use super::*;
 
-    const PREDEFINED: Predefined = Predefined { world: 10, own: 11, null: 12, no_proc: 13 };
+    const TOPOLOGIES: Topologies = Topologies { none: -32766, cart: 1, graph: 2, dist_graph: 3 };
+
+    const PREDEFINED: Predefined =
+        Predefined { world: 10, own: 11, null: 12, no_proc: 13, topologies: TOPOLOGIES };
 
     fn made(all: &[(usize, c_int)]) -> Communicators {
         let mut made = Communicators::default();
@@ -286,7 +315,7 @@ mod tests {
         writer.u32(numbers.comm(handle)?);
         let sealed = writer.seal();
         let mut reader = Reader::open(&sealed)?;
-        let predefined = Predefined { world: 20, own: 21, null: 22, no_proc: 23 };
+        let predefined = Predefined { world: 20, own: 21, null: 22, no_proc: 23, ..PREDEFINED };
         let handles = Handles::read(&mut reader, predefined, now)?;
         handles.get(reader.u32()?)
     }
@@ -314,5 +343,21 @@ mod tests {
         let other = moved(&then, 100, &made(&[(7, 9), (8, 3)])).unwrap_err();
         assert!(other.contains("2 processes") && other.contains("9 processes"), "{other}");
         assert!(moved(&then, 500, &then).unwrap_err().contains("0x1f4"));
+    }
+
+    /// Catches a number of MPI's in place of a word.
+    #[test]
+    fn a_topology_has_a_name() {
+        for (topology, words) in [
+            (-32766, "1 processes, this one number 0, without a topology"),
+            (1, "with a Cartesian topology"),
+            (2, "with a graph topology"),
+            (3, "with a distributed graph topology"),
+            (9, "of the unknown kind 9"),
+        ] {
+            let looks = Looks { size: 1, topology, ..Looks::default() };
+            let text = looks.describe(TOPOLOGIES);
+            assert!(text.ends_with(words), "{text}");
+        }
     }
 }
