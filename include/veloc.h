@@ -1131,7 +1131,8 @@ int VELOC_Schedule_set_failures(struct VELOC_Schedule *schedule,
  *
  * @pre `schedule` is NULL or a schedule.
  */
-int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule, int rule);
+int VELOC_Schedule_set_rule(struct VELOC_Schedule *schedule,
+                            int rule);
 
 /**
  * Gives the least resilience distance that costs nothing: with any less, more steps are computed.

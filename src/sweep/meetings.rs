@@ -72,7 +72,7 @@ pub struct Failure {
     why: String,
 }
 
-/// A process's own failure, and when it was, counted as [`Failure::moment`].
+/// A process's own failure, and when it was, counted as a failure's moment is.
 pub type Own<'a> = Option<(&'a Error, u64)>;
 
 /// What is known when all have met for the last time.
