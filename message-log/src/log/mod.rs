@@ -134,9 +134,10 @@ impl Log {
     /// part has begun or ended since.
     pub fn repeat(&mut self, shape: &Shape, outcome: &Outcome) -> bool {
         match self.events.back_mut() {
+            // Most differ in what they gave, and only few in their names' first letters.
             Some(last)
-                if last.shape == *shape
-                    && last.outcome.is_same_nothing(outcome)
+                if last.outcome.is_same_nothing(outcome)
+                    && last.shape == *shape
                     && last.repeats < u32::MAX =>
             {
                 last.repeats += 1;
