@@ -3,6 +3,7 @@
  *
  * underway CONFIGURATION
  */
+#include "empty.h"
 #include "parts.h"
 #include "veloc.h"
 
@@ -18,26 +19,6 @@ static void refused(const char *call)
     EQUAL(VELOC_Checkpoint("state", ++version), -1);
     CHECK(strstr(VELOC_Last_error(), call) != NULL);
     CHECK(strstr(VELOC_Last_error(), "part 1") != NULL);
-}
-
-static int query(void *extra, MPI_Status *status)
-{
-    (void)extra;
-    MPI(MPI_Status_set_elements(status, MPI_BYTE, 0));
-    MPI(MPI_Status_set_cancelled(status, 0));
-    return MPI_SUCCESS;
-}
-
-static int done(void *extra)
-{
-    (void)extra;
-    return MPI_SUCCESS;
-}
-
-static int end(void *extra, int complete)
-{
-    (void)extra, (void)complete;
-    return MPI_SUCCESS;
 }
 
 static void body(void)
@@ -68,7 +49,7 @@ static void body(void)
     MPI(MPI_Mprobe(previous, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
     refused("MPI_Mprobe");
     MPI(MPI_Mrecv(&got, 1, MPI_INT, &message, MPI_STATUS_IGNORE));
-    MPI(MPI_Grequest_start(query, done, end, NULL, &request));
+    MPI(MPI_Grequest_start(empty_query, empty_free, empty_cancel, NULL, &request));
     refused("MPI_Grequest_start");
     MPI(MPI_Grequest_complete(request));
     MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
