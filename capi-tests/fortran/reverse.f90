@@ -2,6 +2,7 @@
 ! Prints "done" if everything was as it should be, and stops where it was not.
 module pendulum
   use, intrinsic :: iso_c_binding
+  use checks
   use veloc
   implicit none
 
@@ -125,35 +126,6 @@ contains
       call back(angles(i), by)
     end do
   end function
-
-  subroutine ok(err, what)
-    integer, intent(in) :: err
-    character(len=*), intent(in) :: what
-    character(len=400) :: why
-    if (err == VELOC_SCES) return
-    call VELOC_Last_error(why)
-    print '(4a)', what, ': ', trim(why)
-    stop 1
-  end subroutine
-
-  ! The call must have failed, with these words in its reason.
-  subroutine refused(err, words)
-    integer, intent(in) :: err
-    character(len=*), intent(in) :: words
-    character(len=400) :: why
-    call VELOC_Last_error(why)
-    if (err == VELOC_NSCS .and. index(why, words) > 0) return
-    print '(a, i0, 4a)', 'returned ', err, ' without "', words, '": ', trim(why)
-    stop 1
-  end subroutine
-
-  subroutine check(holds, what)
-    logical, intent(in) :: holds
-    character(len=*), intent(in) :: what
-    if (holds) return
-    print '(2a)', what, ' is not so'
-    stop 1
-  end subroutine
 
 end module
 

@@ -2,6 +2,7 @@
 ! Prints "done" if everything was as it should be, and stops where it was not.
 program schedules
   use, intrinsic :: iso_c_binding
+  use checks
   use veloc
   use veloc_schedules
   implicit none
@@ -74,34 +75,6 @@ program schedules
   print '(a)', 'done'
 
 contains
-
-  subroutine ok(err, what)
-    integer, intent(in) :: err
-    character(len=*), intent(in) :: what
-    character(len=400) :: why
-    if (err == VELOC_SCES) return
-    call VELOC_Last_error(why)
-    print '(4a)', what, ': ', trim(why)
-    stop 1
-  end subroutine
-
-  subroutine refused(err, words)
-    integer, intent(in) :: err
-    character(len=*), intent(in) :: words
-    character(len=400) :: why
-    call VELOC_Last_error(why)
-    if (err == VELOC_NSCS .and. index(why, words) > 0) return
-    print '(a, i0, 4a)', 'returned ', err, ' without "', words, '": ', trim(why)
-    stop 1
-  end subroutine
-
-  subroutine check(holds, what)
-    logical, intent(in) :: holds
-    character(len=*), intent(in) :: what
-    if (holds) return
-    print '(2a)', what, ' is not so'
-    stop 1
-  end subroutine
 
   ! States and adjoints are remainders that follow from each other.
   pure integer(n) function forward(state, step)

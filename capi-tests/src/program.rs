@@ -150,11 +150,20 @@ fn compile_with_parts(compiler: &str, name: &str, linked: bool) -> PathBuf {
     executable
 }
 
-/// The executable of the Fortran program `name`, a path below `fortran/` or from the root, made with
-/// these modules of the library's by a compiler that a user may have, and with the user's own flags.
-pub fn fortran_program(compiler: &str, flags: &[&str], name: &str, modules: &[&str]) -> PathBuf {
-    let source = sources().join("../fortran").join(format!("{name}.f90"));
-    compile_fortran(compiler, flags, name, modules, &[source])
+/// The executable of the Fortran program in the last of these files, paths below `fortran/` or from the
+/// root, made with the modules in the others and with these of the library's by a compiler that a user
+/// may have, and with the user's own flags.
+pub fn fortran_program(
+    compiler: &str,
+    flags: &[&str],
+    files: &[&str],
+    modules: &[&str],
+) -> PathBuf {
+    let folder = sources().join("../fortran");
+    let sources: Vec<PathBuf> =
+        files.iter().map(|file| folder.join(format!("{file}.f90"))).collect();
+    let name = files.last().unwrap();
+    compile_fortran(compiler, flags, name, modules, &sources)
 }
 
 /// The executable of the example in Fortran `examples/<name>/<name>.f90`, which has these modules of

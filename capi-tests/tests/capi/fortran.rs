@@ -38,7 +38,7 @@ fn without_mpi_by(compiler: &str) {
     ] {
         for name in ["whole", "reverse"] {
             let job = Job::new(configuration);
-            let program = fortran_program(compiler, flags, name, &["veloc"]);
+            let program = fortran_program(compiler, flags, &["checks", name], &["veloc"]);
             let _ = Run::new(&program).arg(job.path("veloc.cfg")).arg(job.path("routed")).succeed();
         }
     }
@@ -56,7 +56,8 @@ fn schedules() {
     for compiler in found {
         for flags in [&[][..], &["-fdefault-integer-8"]] {
             let modules = &["veloc", "veloc_schedules"];
-            let _ = Run::new(&fortran_program(compiler, flags, "schedules", modules)).succeed();
+            let _ = Run::new(&fortran_program(compiler, flags, &["checks", "schedules"], modules))
+                .succeed();
         }
     }
 }
@@ -79,7 +80,7 @@ fn over_mpi() {
             ("together_f08", &["veloc", "veloc_f08"], long),
         ] {
             let job = Job::new(CONFIGURATION);
-            let program = fortran_program(&compiler, flags, program, modules);
+            let program = fortran_program(&compiler, flags, &[program], modules);
             let run = Run::new(&starter).args(arguments).arg(&program);
             let _ = run.arg(job.path("veloc.cfg")).succeed();
         }
@@ -132,7 +133,7 @@ end subroutine
     let job = Job::new(CONFIGURATION);
     std::fs::write(job.path("guide.f90"), program).unwrap();
     let name = job.path("guide");
-    let program = fortran_program("gfortran", &[], name.to_str().unwrap(), &["veloc"]);
+    let program = fortran_program("gfortran", &[], &[name.to_str().unwrap()], &["veloc"]);
     let _ = Run::new(&program).arg(job.path("veloc.cfg")).succeed();
 }
 
