@@ -36,7 +36,7 @@ static void *protect(int id, size_t bytes, int version)
 static const struct {
     int id;
     size_t bytes;
-} awkward[] = {{7, 4097}, {-5, 1}, {0, 0}, {-2147483647, 300000},
+} awkward[] = {{7, 4097}, {-5, 1}, {0, 0}, {-2147483647 - 1, 300000},
                {2147483647, 255}, {3, 65536}};
 enum { AWKWARD = sizeof awkward / sizeof awkward[0] };
 

@@ -189,15 +189,20 @@ static void pointers_and_sizes(void)
     /* A refused region is not protected, and one that was stays as it was. */
     REFUSED(VELOC_Checkpoint_begin(NULL, 0), "NULL");
     REFUSED(VELOC_Mem_unprotect(5), "region 5");
-    /* Of all ids one is the library's, where there is no log of messages. */
-    REFUSED(VELOC_Mem_protect(INT32_MIN, memory, sizeof memory, 1), "id -2147483648|library's");
-    REFUSED(VELOC_Region_protect(INT32_MIN, memory, sizeof memory, 1, "x"), "library's");
+    /* No id is the library's, where there is no log of messages. */
+    OK(VELOC_Mem_protect(INT32_MIN, memory, sizeof memory, 1));
+    OK(VELOC_Region_protect(INT32_MIN, memory, sizeof memory, 1, "x"));
     OK(VELOC_Mem_protect(INT32_MIN + 1, memory, sizeof memory, 1));
     OK(VELOC_Mem_protect(INT32_MAX, memory, sizeof memory, 1));
     OK(VELOC_Checkpoint("ids", 1));
     OK(VELOC_Restart("ids", 1));
+    OK(VELOC_Checkpoint("x", 1));
+    EQUAL(VELOC_Recover_ckpt_size("x", 1, INT32_MIN), sizeof memory);
+    OK(VELOC_Restart("x", 1));
     OK(VELOC_Mem_clear());
+    OK(VELOC_Region_unprotect(INT32_MIN, "x"));
     OK(VELOC_Cleanup("ids"));
+    OK(VELOC_Cleanup("x"));
     fill(memory, sizeof memory, 5, 1);
     OK(VELOC_Mem_protect(5, memory, sizeof memory, 1));
     REFUSED(VELOC_Mem_protect(5, NULL, 1, 1), "region 5|NULL");

@@ -3,6 +3,7 @@
  * script <configuration> [rank=<number>] [command ...]
  *
  *   size=BYTES               the protected region has so many bytes from here on
+ *   id=NUMBER                and this id
  *   take=NAME:V[:CONTENT]    takes a checkpoint, with the content of version V or CONTENT
  *   restore=NAME:V[:CONTENT] restores it and checks what it has
  *   refuse=NAME:V[:WORDS]    a restore of it fails, with these words (separated by '|', "_" is ' ')
@@ -48,6 +49,7 @@ static const char *configuration;
 static unsigned own_rank;
 static unsigned char *memory;
 static size_t bytes = 100000;
+static int id_of_region = 1;
 static int aliases = 1;
 static int finalized;
 #ifdef CHECK_WITH_MPI
@@ -72,7 +74,7 @@ static void protect(void)
 {
     free(memory);
     memory = get_memory(bytes);
-    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    OK(VELOC_Mem_protect(id_of_region, memory, bytes, 1));
 }
 
 /* The fields behind '=' of "command=name:version:rest"; the version is -1 if there is none. */
@@ -179,6 +181,10 @@ static void perform(const char *command)
     struct fields f;
     if (is(command, "size", &value)) {
         bytes = strtoul(value, NULL, 10);
+        protect();
+    } else if (is(command, "id", &value)) {
+        OK(VELOC_Mem_unprotect(id_of_region));
+        id_of_region = (int)strtol(value, NULL, 10);
         protect();
     } else if (is(command, "alias", &value)) {
         int id, last = 1 + atoi(value);

@@ -5,6 +5,7 @@
  *   mtbf, write, turn   as well, without a fraction
  *   bytes=N    the state has so many more, which follow from its number
  *   second=1   it has a second region, of 9 bytes
+ *   id=N       the region of the state, and that of its adjoint, have this id
  *   device=1   the state is in device memory
  *   hash=1     the state is hashed by the application
  *   limit=T    the time limit, in milliseconds
@@ -46,7 +47,8 @@
 enum { MOST = 100000 };
 
 static struct {
-    long steps, bytes, second, stop, fail, drift, drifted, misuse, gone, full, own, wait, at, ahead, unhashed;
+    long steps, bytes, second, id, stop, fail, drift, drifted, misuse;
+    long gone, full, own, wait, at, ahead, unhashed;
     const char *scratch, *shell;
     int device;
 } options;
@@ -170,7 +172,7 @@ static int forward(void *user, int64_t from, int64_t to)
     if (options.misuse) {
         REFUSED(VELOC_Adjoint_run(&what), "under way|sweep");
         REFUSED(VELOC_Adjoint_protect(2, 0, memory, 1, 1), "what = 2");
-        REFUSED(VELOC_Adjoint_protect(0, INT32_MIN, memory, 1, 1), "library's");
+        REFUSED(VELOC_Adjoint_protect(0, INT32_MIN, memory, 1, 1), "under way|-2147483648");
         REFUSED(VELOC_Adjoint_protect(0, 1, NULL, 1, 1), "NULL");
     }
     for (step = from + 1; step <= to; step++) {
@@ -231,10 +233,10 @@ static int protect(void *user)
 {
     void *state = options.device ? (void *)(uintptr_t)on_device : memory;
     CHECK(user == &options);
-    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 5, state, size(), 1));
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, (int)options.id, state, size(), 1));
     if (options.second)
         OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 6, second, sizeof second, 1));
-    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 5, &adjoint_value, 1, 8));
+    OK(VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, (int)options.id, &adjoint_value, 1, 8));
     return VELOC_SUCCESS;
 }
 
@@ -397,6 +399,7 @@ int main(int argc, char **argv)
     options.steps = number(argc, argv, "steps", 100);
     options.bytes = number(argc, argv, "bytes", 0);
     options.second = number(argc, argv, "second", 0);
+    options.id = number(argc, argv, "id", 5);
     options.device = number(argc, argv, "device", 0) != 0;
     options.stop = number(argc, argv, "stop", -1);
     options.fail = number(argc, argv, "fail", -1);

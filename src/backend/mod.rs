@@ -34,7 +34,7 @@ use crate::VERSION;
 pub use launch::program;
 
 /// Goes up with every change of the messages or of what lies in shared memory.
-const PROTOCOL: u32 = 3;
+const PROTOCOL: u32 = 4;
 
 /// What the program says to `--version`. A backend of another version serves no client of this one.
 pub fn version() -> String {

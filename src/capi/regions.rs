@@ -18,8 +18,8 @@ const REASON_BYTES: usize = 256;
 /// Device memory, managed memory and host memory are told apart by the driver; a checkpoint may
 /// have regions of every kind. An id that is protected already gets the new region.
 ///
-/// @param id         names the region in checkpoints; any but -2147483648 and, in a process that has
-///                   libveloc-mpi.so, -2147483647 to -2146435071
+/// @param id         names the region in checkpoints; any but, in a process that has libveloc-mpi.so,
+///                   -2147483647 to -2146435071
 /// @param ptr        its first byte, on the host or the device
 /// @param count      number of elements
 /// @param base_size  bytes of an element

@@ -27,10 +27,6 @@ pub enum Part {
 /// Both parts, for loops.
 pub const PARTS: [Part; 2] = [Part::Device, Part::Host];
 
-/// The id of a region by which a checkpoint says that no limit of versions applies to it: whoever has
-/// taken it says which versions go, also after a crash. No application's.
-pub const MANAGED: i32 = i32::MIN;
-
 /// The id of the region that has the log of messages (`libveloc-mpi.so`), in checkpoints of processes
 /// that log some. No application's.
 pub const MESSAGES: i32 = i32::MIN + 1;
@@ -198,6 +194,9 @@ pub struct Entry {
     pub version: i32,
     /// Its regions, ascending by id once it is live.
     pub regions: Arc<[Region]>,
+    /// The id of its mark ([`crate::format::mark`]), if it has one: then no limit of versions applies to
+    /// it, and whoever has taken it says which versions go, also after a crash.
+    pub mark: Option<i32>,
     /// Its bytes by kind of memory, indexed by [`Part`].
     pub parts: [PartState; 2],
     /// The file in scratch.
@@ -259,6 +258,7 @@ impl Entry {
             name,
             version,
             regions: Arc::from([]),
+            mark: None,
             parts: Default::default(),
             scratch: FileCopy::Absent,
             persistent: FileCopy::Absent,
@@ -313,10 +313,9 @@ impl Entry {
         self.life == Life::Live && (self.flush_failed || files.contains(&FileCopy::Failed))
     }
 
-    /// Whether somebody above says which of its name's versions stay ([`MANAGED`]).
+    /// Whether somebody above says which of its name's versions stay.
     pub fn is_managed(&self) -> bool {
-        // Regions ascend by id.
-        self.regions.first().is_some_and(|region| region.id == MANAGED)
+        self.mark.is_some()
     }
 
     /// The bytes of its regions.

@@ -1,6 +1,8 @@
 //! The checkpoint side of the protocol: begin, mem, end, wait.
 
-use super::callbacks::Written;
+use std::sync::Arc;
+
+use super::callbacks::{Object, Written};
 use super::messages::Packed;
 use super::regions::Protected;
 use super::routed::Routed;
@@ -26,12 +28,13 @@ impl Client {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Checkpoint).of(name, version);
         self.checkpoint_begin(name, version)?;
-        self.take_all()
+        self.take_all(false)
     }
 
-    /// Takes all regions into the checkpoint that was begun, and ends it.
-    pub(super) fn take_all(&mut self) -> Result<()> {
-        let captured = self.capture(&Selection::All);
+    /// Takes all regions into the checkpoint that was begun, and ends it. One that is `managed` gets its
+    /// mark.
+    pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
+        let captured = self.capture(&Selection::All, managed);
         if captured.is_err() {
             self.leave_phase();
         }
@@ -81,12 +84,12 @@ impl Client {
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
-        self.capture(selection).map(|_| ())
+        self.capture(selection, false).map(|_| ())
     }
 
     /// Captures regions. What was captured is given back if it stays as it is until the application's
     /// call returns.
-    fn capture(&mut self, selection: &Selection) -> Result<Option<Captured>> {
+    fn capture(&mut self, selection: &Selection, managed: bool) -> Result<Option<Captured>> {
         let Phase::Checkpoint { open, routed } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
         };
@@ -96,22 +99,33 @@ impl Client {
                 open.name, open.version, routed.original
             )));
         }
-        let selected = self.regions.of(&open.name).select(selection)?;
-        let mut places = Vec::with_capacity(selected.len());
+        let regions = self.regions.of(&open.name);
+        let marker = regions.marker().filter(|_| managed);
+        let selected = match marker {
+            // A mark may be all that there is.
+            Some(_) if !regions.has_regions() => Vec::new(),
+            _ => regions.select(selection)?,
+        };
+        let mut places = Vec::with_capacity(selected.len() + 1);
         // What objects were written as stays until it is captured.
         let mut written: Vec<Written> = Vec::new();
+        let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
+            let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
+            let bytes = (*made).as_ref();
+            let place = Place::plain(id, bytes.as_ptr(), bytes.len());
+            written.push(made);
+            Ok(place)
+        };
+        if let Some(marker) = marker {
+            let id = regions.mark_id();
+            places.push(write(id, marker)?);
+            self.engine.catalog.step(|state| state.mark(open.id, id));
+        }
         for (id, region) in &selected {
             places.push(match region {
                 // Asked again each time: memory may have been freed meanwhile.
                 Protected::Memory(memory) => self.place(*id, memory, memory.len)?,
-                Protected::Object(object) => {
-                    let made = object.write();
-                    let made = made.map_err(|error| error.within(format!("region {id}")))?;
-                    let bytes = (*made).as_ref();
-                    let place = Place::plain(*id, bytes.as_ptr(), bytes.len());
-                    written.push(made);
-                    place
-                }
+                Protected::Object(object) => write(*id, object)?,
             });
         }
         let is_there = open.regions.iter().any(|region| region.id == MESSAGES);

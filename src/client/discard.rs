@@ -2,7 +2,6 @@
 
 use super::managed::is_lost;
 use super::{Client, Phase};
-use crate::catalog::entry::MANAGED;
 use crate::error::{Error, Result};
 
 impl Client {
@@ -38,7 +37,7 @@ impl Client {
             Err(error) => return Err(error),
         }
         let is_managed = match &self.phase {
-            Phase::Restart { restoring } => restoring.regions.iter().any(|r| r.id == MANAGED),
+            Phase::Restart { restoring } => restoring.mark.is_some(),
             _ => false,
         };
         self.restart_end(false)?;

@@ -1,6 +1,6 @@
 //! Checkpoints whose versions somebody above manages one by one: the states of an adjoint
 //! computation, of which each is a version. They carry a region of their manager's
-//! ([`MANAGED`]), no limit of versions applies to them, and each is
+//! ([`crate::format::mark`]), no limit of versions applies to them, and each is
 //! restored and removed by this process alone: no call here but [`Client::exchange`] and
 //! [`Client::channel`] is collective. What is lost is rebuilt in `regain.rs`.
 
@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
-use crate::catalog::entry::{FileTier, Part, Region, MANAGED};
+use crate::catalog::entry::{FileTier, Part, Region};
 use crate::catalog::state::{Setback, State};
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
@@ -54,13 +54,13 @@ impl Client {
         names::validate_name(name)?;
         let regions = self.regions.group_mut(Some(name));
         regions.clear();
-        regions.protect(MANAGED, Protected::Object(marker));
+        regions.manage(marker);
         Ok(())
     }
 
     /// Whether a managed name has regions beside its manager's.
     pub fn has_regions(&self, name: &str) -> bool {
-        self.regions.of(name).select(&Selection::Rest(vec![MANAGED])).is_ok()
+        self.regions.of(name).has_regions()
     }
 
     /// The versions of a name that this process has, in memory or in files, good or not.
@@ -171,7 +171,7 @@ impl Client {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Checkpoint).of(name, version);
         self.begin(name, version, false)?;
-        self.take_all()?;
+        self.take_all(true)?;
         self.expect(name, version, place, reads);
         Ok(())
     }
@@ -207,26 +207,30 @@ impl Client {
     pub fn read_managed(&mut self, name: &str, version: i32) -> Result<()> {
         self.open_own(name, version)?;
         let read = match &self.phase {
-            Phase::Restart { restoring } if !restoring.regions.iter().any(|r| r.id == MANAGED) => {
-                Err(Error::invalid(format!(
+            Phase::Restart { restoring } => match restoring.mark {
+                None => Err(Error::invalid(format!(
                     "checkpoint \"{name}\" version {version} is one of the application's own"
-                )))
-            }
-            Phase::Restart { restoring } => self
-                .check_regions(name, &restoring.regions)
-                .map_err(|error| error.within(format!("checkpoint \"{name}\" version {version}")))
-                .and_then(|()| self.recover(&Selection::Some(vec![MANAGED]))),
-            _ => self.recover(&Selection::Some(vec![MANAGED])),
+                ))),
+                Some(mark) => self
+                    .check_regions(name, &restoring.regions, mark)
+                    .map_err(|error| {
+                        error.within(format!("checkpoint \"{name}\" version {version}"))
+                    })
+                    .and_then(|()| self.recover(&Selection::Some(vec![mark]))),
+            },
+            _ => Ok(()),
         };
         let ended = self.restart_end(false);
         read.and(ended)
     }
 
-    /// Whether a checkpoint has the memory that is protected for a name, no less and no more.
-    fn check_regions(&self, name: &str, stored: &[Region]) -> Result<()> {
+    /// Whether a checkpoint has the memory that is protected for a name, no less and no more, beside its
+    /// `mark`.
+    fn check_regions(&self, name: &str, stored: &[Region], mark: i32) -> Result<()> {
         let protected = self.regions.of(name);
-        let size = |id: i32| stored.iter().find(|region| region.id == id).map(|region| region.size);
-        for (id, region) in protected.select(&Selection::All)? {
+        let of_memory = || stored.iter().filter(|region| region.id != mark);
+        let size = |id| of_memory().find(|region| region.id == id).map(|region| region.size);
+        for (id, region) in protected.iter() {
             let Protected::Memory(memory) = region else { continue };
             let has = match size(id) {
                 Some(size) if size == memory.len => continue,
@@ -235,8 +239,7 @@ impl Client {
             };
             return Err(Error::invalid(format!("it has {has} {} are protected", memory.len)));
         }
-        let lacks = |region: &&Region| region.id != MANAGED && protected.get(region.id).is_none();
-        match stored.iter().find(lacks) {
+        match of_memory().find(|region| protected.get(region.id).is_none()) {
             None => Ok(()),
             Some(Region { id, size, .. }) => Err(Error::invalid(format!(
                 "it has {size} bytes of region {id}, for which no memory is protected"
@@ -333,12 +336,12 @@ impl Client {
     /// The driver's.
     pub fn digest_of(&self, name: &str) -> Result<Option<u64>> {
         let mut digest = Sha256::new();
-        for (id, region) in self.regions.of(name).select(&Selection::All)? {
+        for (id, region) in self.regions.of(name).iter() {
             let memory = match region {
                 Protected::Memory(memory) => memory,
                 Protected::Object(_) => continue,
             };
-            let place = self.place(id, &memory, memory.len)?;
+            let place = self.place(id, memory, memory.len)?;
             if place.part() != Part::Host {
                 return Ok(None);
             }

@@ -9,7 +9,7 @@ use message_abi::{reason, Found};
 
 use super::regions::{Group, Protected};
 use super::{Client, Selection};
-use crate::catalog::entry::{Part, MANAGED, MESSAGES};
+use crate::catalog::entry::{Part, MESSAGES};
 use crate::engine::place::Place;
 use crate::error::{Error, Result};
 
@@ -154,14 +154,8 @@ impl MessageLog {
 }
 
 impl Client {
-    /// Refuses an id of a region by which a checkpoint says something of its own. Those of the log are the
-    /// application's where there is no log.
+    /// Refuses an id of the log's regions. They are the application's where there is no log.
     pub(super) fn check_id(&self, id: i32) -> Result<()> {
-        if id == MANAGED {
-            return Err(Error::invalid(format!(
-                "the id {id} is the library's, for what it stores of adjoint computations"
-            )));
-        }
         if self.messages.is_some() && (id == MESSAGES || is_chunk(id)) {
             return Err(Error::invalid(format!(
                 "the id {id} is the library's: {MESSAGES} to {} go with the log of messages \

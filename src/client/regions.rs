@@ -9,6 +9,7 @@ use super::Selection;
 use crate::catalog::entry::Part;
 use crate::engine::loan::Release;
 use crate::error::{Error, Kind, Result};
+use crate::format::mark;
 use crate::platform::access::{self, Mappings};
 
 /// The name that stands for the regions of any checkpoint.
@@ -143,12 +144,12 @@ impl Regions {
 
     /// Whether a name has regions of its own.
     pub fn has_own(&self, name: &str) -> bool {
-        self.private.get(name).is_some_and(|group| !group.by_id.is_empty())
+        self.private.get(name).is_some_and(|group| !group.is_empty())
     }
 
     /// The regions that a checkpoint of this name has.
     pub fn of(&self, name: &str) -> &Group {
-        self.private.get(name).filter(|group| !group.by_id.is_empty()).unwrap_or(&self.common)
+        self.private.get(name).filter(|group| !group.is_empty()).unwrap_or(&self.common)
     }
 }
 
@@ -156,6 +157,8 @@ impl Regions {
 #[derive(Debug, Default)]
 pub struct Group {
     by_id: BTreeMap<i32, Protected>,
+    /// What somebody above writes into each checkpoint that it takes of these regions.
+    marker: Option<Arc<dyn Object>>,
 }
 
 impl Group {
@@ -180,9 +183,33 @@ impl Group {
         }
     }
 
-    /// Removes all regions.
+    /// Removes all regions, and the marker.
     pub fn clear(&mut self) {
-        self.by_id.clear();
+        *self = Group::default();
+    }
+
+    /// Has the checkpoints of these regions that are managed have this object, too, as their mark.
+    pub fn manage(&mut self, marker: Arc<dyn Object>) {
+        self.marker = Some(marker);
+    }
+
+    /// The object that the mark of a managed checkpoint is written and read by, if they are managed.
+    pub fn marker(&self) -> Option<&Arc<dyn Object>> {
+        self.marker.as_ref()
+    }
+
+    /// The id that the mark has beside these regions.
+    pub fn mark_id(&self) -> i32 {
+        mark::free_id(|id| self.by_id.contains_key(&id))
+    }
+
+    /// Whether there is a region.
+    pub fn has_regions(&self) -> bool {
+        !self.by_id.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_id.is_empty() && self.marker.is_none()
     }
 
     /// The region of an id.

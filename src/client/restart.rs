@@ -284,7 +284,18 @@ impl Client {
                 }
                 continue;
             }
-            let Some(protected) = self.regions.of(&restoring.name).get(region.id) else {
+            let regions = self.regions.of(&restoring.name);
+            let mut read_by = |object: &Arc<dyn Object>| -> Result<()> {
+                let mut bytes = bytes_of(region)?;
+                places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                objects.push((region.id, object.clone(), bytes));
+                Ok(())
+            };
+            if let Some(marker) = regions.marker().filter(|_| restoring.mark == Some(region.id)) {
+                read_by(marker)?;
+                continue;
+            }
+            let Some(protected) = regions.get(region.id) else {
                 let why = match region.id {
                     MESSAGES => {
                         "it has a log of messages: libveloc-mpi.so has to be in this process \
@@ -298,9 +309,7 @@ impl Client {
             let memory = match protected {
                 Protected::Memory(memory) => memory,
                 Protected::Object(object) => {
-                    let mut bytes = bytes_of(region)?;
-                    places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
-                    objects.push((region.id, object.clone(), bytes));
+                    read_by(object)?;
                     continue;
                 }
             };

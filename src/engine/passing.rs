@@ -63,7 +63,7 @@ impl Shared {
         let (id, regions) = found.ok_or_else(missing)?;
         let size = regions.first().map(|region| region.size);
         let (name, owner) = (names::LOG.to_owned(), Owner::Own(id));
-        let restoring = Restoring { owner, name, version: number, regions };
+        let restoring = Restoring { owner, name, version: number, regions, mark: None };
         let given = if size == Some(into.len() as u64) {
             let place = Place::plain(REGION, into.as_mut_ptr(), into.len());
             self.recover(&restoring, &[place]).map_err(|error| error.within(about_it(number)))

@@ -8,7 +8,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
-use crate::catalog::state::{Acquire, Source};
+use crate::catalog::state::{Acquire, Content, Source};
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::format::header::Decoded;
@@ -39,6 +39,8 @@ pub struct Restoring {
     pub version: i32,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
+    /// Which of them is its mark ([`crate::format::mark`]), if one is and it is this job's own.
+    pub mark: Option<i32>,
 }
 
 /// Keeps a copy in memory where it is until this is dropped.
@@ -81,14 +83,13 @@ impl Shared {
             self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
             self.files.is_persistent(name, version),
         ];
-        Ok(self.catalog.step(|state| match found {
+        let content = match &found {
             Found::Regions(opened) => {
-                let regions: Vec<(i32, u64)> =
-                    opened.header.regions().iter().map(|region| (region.id, region.size)).collect();
-                state.adopt(name, version, &regions, part_of, there, false)
+                Content::Regions { header: &opened.header, mark: opened.mark()? }
             }
-            Found::Routed => state.adopt(name, version, &[], part_of, there, true),
-        }))
+            Found::Routed => Content::Routed,
+        };
+        Ok(self.catalog.step(|state| state.adopt(name, version, content, part_of, there)))
     }
 
     fn no_such(&self, name: &str, version: i32) -> String {
@@ -113,15 +114,15 @@ impl Shared {
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
         let id = self.find(name, version, part_of)?;
-        let regions = self.catalog.step(|state| {
+        let (regions, mark) = self.catalog.step(|state| {
             state.begin_restore(id);
-            state.regions(id)
+            (state.regions(id), state.mark_of(id))
         });
         let regions = regions.ok_or_else(|| {
             Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
         })?;
         self.pace.restore_begins();
-        Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions })
+        Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions, mark })
     }
 
     /// Starts a restore of this rank's checkpoint of an earlier job without reading its file before:
@@ -175,7 +176,8 @@ impl Shared {
         });
         let regions = regions.collect();
         self.pace.restore_begins();
-        Restoring { owner: Owner::Stored(files), name: name.to_owned(), version, regions }
+        let owner = Owner::Stored(files);
+        Restoring { owner, name: name.to_owned(), version, regions, mark: None }
     }
 
     /// Ends a restore.

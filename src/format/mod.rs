@@ -4,4 +4,5 @@
 pub mod aggregate;
 pub mod checksum;
 pub mod header;
+pub mod mark;
 pub mod names;

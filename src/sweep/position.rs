@@ -1,4 +1,5 @@
-//! What stands with each state in the store: which run it is of, and where it belongs there.
+//! What stands with each state in the store: which run it is of, and where it belongs there. By these
+//! bytes the store knows its checkpoint as a run's ([`crate::format::mark`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,17 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::callbacks::{Object, Written};
 use crate::error::{Error, Kind, Result};
-use crate::format::checksum::Checksum;
+pub(super) use crate::format::mark::{checksum_of, LEN as BYTES};
+use crate::format::mark::{MAGIC, OLD_MAGIC};
 use crate::sync::Mutex;
 
-/// The first word: these bytes are a position, of the format's second version.
-const MAGIC: u64 = u64::from_le_bytes(*b"VELOCad2");
-/// The same of the first version, which had no checksum.
-const OLD_MAGIC: u64 = u64::from_le_bytes(*b"VELOCadj");
 /// Words of a position. The last is its checksum.
-const WORDS: usize = 10;
-/// Bytes of a position.
-pub(super) const BYTES: usize = WORDS * 8;
+const WORDS: usize = BYTES / 8;
 
 /// What a stored state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,12 +110,6 @@ fn wrong() -> Error {
     Error::new(Kind::Corrupt, "its position in an adjoint computation cannot be read")
 }
 
-/// The beginning of the SHA-256 of the words before.
-pub(super) fn checksum_of(content: &[u8]) -> [u8; 8] {
-    let [a, b, c, d, e, f, g, h, ..] = *Checksum::of(content).as_bytes();
-    [a, b, c, d, e, f, g, h]
-}
-
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Identity { tag, steps, slots, ranks } = self;
@@ -177,6 +167,7 @@ impl Object for Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::mark::is_mark;
     use proptest::prelude::*;
 
     proptest! {
@@ -192,8 +183,10 @@ mod tests {
             let position = Position { role, run, of, number, hash: (hash != 0).then_some(hash) };
             let mut bytes = position.encode();
             prop_assert_eq!(Position::decode(&bytes).ok(), Some((position, &[][..])));
+            prop_assert!(is_mark(&bytes, BYTES as u64));
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
+            prop_assert!(is_mark(&bytes, BYTES as u64));
         }
 
         /// Regions of an application's own that happen to have the id are no positions.

@@ -22,7 +22,7 @@ use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
 
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
-const MAGIC: u64 = 0x0003_0063_6f6c_6576;
+const MAGIC: u64 = 0x0004_0063_6f6c_6576;
 /// Words of a slot: its state, its link, a place, and content.
 const SLOT: usize = 32;
 /// The first word of the place, in the first slot of a record.
@@ -50,6 +50,8 @@ pub struct Record<'a> {
     pub place: Option<Place>,
     /// Its regions, ascending by id.
     pub regions: Cow<'a, [Region]>,
+    /// Which of them is its mark ([`crate::format::mark`]), if one is: it is not the application's own.
+    pub mark: Option<i32>,
     /// Its parts: their bytes, and where these are in the host buffer.
     pub parts: [(u64, Cow<'a, [Extent]>); 2],
 }
@@ -388,6 +390,7 @@ mod tests {
                 attempt: id,
             }),
             regions: (0..regions).map(region).collect(),
+            mark: id.is_multiple_of(5).then_some(-3),
             parts: [(0, Cow::from(vec![])), (99, (0..extents).map(extent).collect())],
         }
     }

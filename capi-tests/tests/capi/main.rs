@@ -19,6 +19,7 @@ mod fortran;
 mod heat;
 mod host;
 mod hostile;
+mod ids;
 mod injection;
 mod instrumented;
 mod kill;

@@ -7,8 +7,23 @@ use crate::catalog::entry::{
     Entry, FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS,
 };
 use crate::error::{Error, Kind, Result};
+use crate::format::header::{self, Decoded};
 use crate::policy::rounds::Fate;
 use crate::tier::files::Place;
+
+/// What was found on disk as a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// Regions of memory, and which of them is its mark ([`crate::format::mark`]), if one is.
+    Regions {
+        /// Its header.
+        header: &'a Decoded,
+        /// The mark's id.
+        mark: Option<i32>,
+    },
+    /// A file of the application's own (`VELOC_Route_file`).
+    Routed,
+}
 
 impl State {
     /// Where a capture goes that has so many bytes of each part, in one checkpoint.
@@ -258,33 +273,38 @@ impl State {
     }
 
     /// Makes a checkpoint known whose file was found on disk. `part_of` tells which regions are
-    /// wanted in device memory; then, whether scratch and persistent have the file, and whether it
-    /// is a file of the application's own.
+    /// wanted in device memory; then, whether scratch and persistent have the file.
     pub fn adopt(
         &mut self,
         name: &str,
         version: i32,
-        regions: &[(i32, u64)],
+        content: Content<'_>,
         part_of: impl Fn(i32) -> Part,
         [in_scratch, in_persistent]: [bool; 2],
-        routed: bool,
     ) -> Id {
         let id = self.next_id;
         self.next_id += 1;
         let mut entry = Entry::new(self.interned(name), version);
-        let regions =
-            regions.iter().map(|&(id, size)| Region { id, size, part: part_of(id), offset: 0 });
-        lay_out(&mut entry, regions.collect());
+        match content {
+            Content::Regions { header, mark } => {
+                let region = |r: &header::Region| Region {
+                    id: r.id,
+                    size: r.size,
+                    part: part_of(r.id),
+                    offset: 0,
+                };
+                lay_out(&mut entry, header.regions().iter().map(region).collect());
+                entry.mark = mark;
+            }
+            // Where it was routed from matters only for a copy still to be made.
+            Content::Routed => entry.routed = Some(Arc::from("")),
+        }
         entry.found = true;
         if in_scratch {
             entry.scratch = FileCopy::Present;
         }
         if in_persistent {
             entry.persistent = FileCopy::Present;
-        }
-        if routed {
-            // Where it was routed from matters only for a copy still to be made.
-            entry.routed = Some(Arc::from(""));
         }
         self.entries.insert(id, Box::new(entry));
         self.enliven(id);

@@ -74,6 +74,7 @@ impl State {
         self.next_id += 1;
         let mut entry = Entry::new(self.interned(&record.name), record.version);
         entry.regions = Arc::from(&*record.regions);
+        entry.mark = record.mark;
         for part in PARTS {
             let (len, extents) = &record.parts[part as usize];
             let state = entry.part_mut(part);
@@ -134,6 +135,7 @@ fn record(id: Id, entry: &Entry) -> Record<'_> {
         routed: entry.routed.as_deref().map(Cow::Borrowed),
         place: entry.place,
         regions: Cow::Borrowed(&entry.regions),
+        mark: entry.mark,
         parts: PARTS.map(part),
     }
 }

@@ -41,6 +41,18 @@ impl State {
         }
     }
 
+    /// Says which region of a checkpoint under way is its mark.
+    pub fn mark(&mut self, id: Id, region: i32) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.mark = Some(region);
+        }
+    }
+
+    /// The id of a checkpoint's mark, if it has one.
+    pub fn mark_of(&self, id: Id) -> Option<i32> {
+        self.entries.get(&id)?.mark
+    }
+
     /// Whether no limit applies to a checkpoint.
     pub fn is_managed(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.is_managed())

@@ -33,6 +33,7 @@ use crate::tier::ledger::Ledger;
 use crate::tier::space::Space;
 use crate::trace::Recorder;
 
+pub use capture::Content;
 pub use clearing::{Cleared, Short, Writer};
 pub use refuge::is_of_the_file_system;
 pub use requests::*;

@@ -1,7 +1,7 @@
 //! Checkpoints that somebody manages for the application, and what has failed of them.
 
 use super::world::{world, World, NAME};
-use crate::catalog::entry::{FileTier, Part, Region, Tier, MANAGED};
+use crate::catalog::entry::{FileTier, Part, Region, Tier};
 use crate::catalog::state::*;
 use crate::error::{Error, Kind};
 
@@ -10,21 +10,24 @@ use crate::error::{Error, Kind};
 #[test]
 fn who_manages_checkpoints_hears_of_their_failures() {
     let mut world = world(0, 40, true, false);
-    let fails = |world: &mut World, version: i32, id: i32| {
+    let fails = |world: &mut World, version: i32, managed: bool| {
         let new = world.state.open(NAME, version);
         let room = world.state.reserve(new, Part::Host, 8, Tier::Host);
         assert!(matches!(room, Reserve::Got { .. }), "{room:?}");
-        let region = Region { id, size: 8, part: Part::Host, offset: 0 };
+        if managed {
+            world.state.mark(new, -3);
+        }
+        let region = Region { id: -3, size: 8, part: Part::Host, offset: 0 };
         world.state.commit(new, vec![region], false);
         let job = world.state.next_write().unwrap();
         world.state.write_done(&job, Err(Error::new(Kind::System, format!("refused {version}"))));
     };
-    fails(&mut world, 1, MANAGED);
+    fails(&mut world, 1, true);
     assert!(world.state.take_failure().unwrap().to_string().contains("refused 1"));
     world.state.manage(true);
-    fails(&mut world, 2, MANAGED);
-    fails(&mut world, 3, MANAGED);
-    fails(&mut world, 4, 7);
+    fails(&mut world, 2, true);
+    fails(&mut world, 3, true);
+    fails(&mut world, 4, false);
     // What keeps others out is named with its cause.
     let more = world.state.open(NAME, 5);
     let room = world.state.reserve(more, Part::Host, 12, Tier::Host);
@@ -44,8 +47,8 @@ fn who_manages_checkpoints_hears_of_their_failures() {
     world.state.check().unwrap();
     // What has failed when nobody managed it, and is not needed any more, is nobody's.
     world.state.abort(more);
-    fails(&mut world, 6, MANAGED);
-    fails(&mut world, 6, MANAGED);
+    fails(&mut world, 6, true);
+    fails(&mut world, 6, true);
     world.state.withdraw(NAME, 6);
     assert_eq!(world.state.take_failure(), None);
 }

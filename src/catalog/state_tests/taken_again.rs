@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use super::world::{world, Job, Job0, World, NAME};
 use crate::catalog::entry::Part;
+use crate::catalog::state::Content;
+use crate::format::header::Header;
 use crate::policy::order::RestoreOrder;
 use crate::tier::ledger;
 
@@ -115,7 +117,10 @@ fn what_does_not_arrive_has_replaced_nothing() {
 #[test]
 fn what_was_found_is_forgotten_with_its_file() {
     let mut world = world(0, 400, true, false);
-    let id = world.state.adopt(NAME, 1, &[(0, 8)], |_| Part::Host, [true, false], false);
+    let header = Header::new(vec![(0, 8)]).unwrap();
+    let header = Header::decode(&header.encode(), header.file_len()).unwrap();
+    let content = Content::Regions { header: &header, mark: None };
+    let id = world.state.adopt(NAME, 1, content, |_| Part::Host, [true, false]);
     world.state.begin_restore(id);
     world.state.forget_found(NAME, 1);
     world.state.check().unwrap();

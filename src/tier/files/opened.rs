@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::catalog::entry::Region;
 use crate::error::{Error, Kind, Result};
 use crate::format::header::{Decoded, Header};
+use crate::format::mark;
 use crate::platform::files;
 
 /// A checkpoint's file on disk.
@@ -53,6 +54,21 @@ impl Opened {
                 format!("{}: region {} is not what it was", self.path.display(), region.id),
             )
         })
+    }
+
+    /// The id of the region that is the checkpoint's mark, if one is.
+    ///
+    /// # Errors
+    /// The system's, with the path.
+    pub fn mark(&self) -> Result<Option<i32>> {
+        for region in mark::candidates(self.header.regions()) {
+            let mut bytes = vec![0; region.size.min(mark::LEN as u64) as usize];
+            self.read_exact_at(&mut bytes, region.offset)?;
+            if mark::is_mark(&bytes, region.size) {
+                return Ok(Some(region.id));
+            }
+        }
+        Ok(None)
     }
 
     /// Fills `bytes` from an offset in the checkpoint.

@@ -121,13 +121,13 @@ fn what_persistent_need_not_have_stays_in_scratch() {
     assert_eq!(names(&job.persistent()), names(&job.scratch()));
 }
 
-/// Catches a backend that writes what is there, however many versions that makes. Each of these jobs
-/// ends before it has removed anything itself.
+/// Catches a backend that writes what is there, however many versions that makes, also if it has a region
+/// of the lowest id. Each of these jobs ends before it has removed anything itself.
 #[test]
 fn limits_hold_from_job_to_job() {
     let job = job("persistent = DIR/persistent\nmax_versions = 1\nscratch_versions = 1\n");
-    for version in 1..=3 {
-        dies(&job.run("script", &format!("size=8000000 take=x:{version} kill")).end());
+    for (version, id) in [(1, 1), (2, 1), (3, i32::MIN), (4, i32::MIN)] {
+        dies(&job.run("script", &format!("size=8000000 id={id} take=x:{version} kill")).end());
         wait_for_backends(&job);
         let left = vec![format!("x-0-{version}.dat")];
         // What it was writing when it was killed may go with the next job.

@@ -1,0 +1,113 @@
+//! Regions of the lowest id, which an adjoint computation's checkpoints have, too: what tells these is not
+//! the id.
+
+use std::fs;
+
+use capi_tests::backends::wait_for_backends;
+use capi_tests::checkpoint_file::{content, encode, parse};
+use capi_tests::job::{files, names, Job};
+
+const LOWEST: i32 = i32::MIN;
+const LIMITS: &str = "scratch = DIR/scratch\npersistent = DIR/persistent\n\
+                      scratch_versions = 2\nmax_versions = 3\n";
+
+fn of_x(versions: &[i32]) -> Vec<String> {
+    versions.iter().map(|version| format!("x-0-{version}.dat")).collect()
+}
+
+/// A program that protects it, and nothing else, is one like any other: it is restored after a kill, also
+/// from a file of VELOC's, and limits apply to what it takes. Catches an id that is refused, and checkpoints
+/// that are taken for the library's own, of which all stay.
+#[test]
+fn of_an_application() {
+    for mode in ["sync", "async"] {
+        let job = Job::new(&format!("mode = {mode}\n{LIMITS}"));
+        let script =
+            |commands: &str| job.run("script", &format!("size=5000 id={LOWEST} {commands}"));
+        fs::create_dir_all(job.scratch()).unwrap();
+        let before = encode(&[(LOWEST, content(1, 1, 5000))]);
+        fs::write(job.scratch().join("x-0-1.dat"), before).unwrap();
+        let killed = script("newest=x:1 restore=x:1 take=x:2 take=x:3 take=x:4 take=x:5 wait kill");
+        let _ = killed.end();
+        wait_for_backends(&job);
+        assert_eq!(names(&job.scratch()), of_x(&[4, 5]), "{mode}");
+        assert_eq!(names(&job.persistent()), of_x(&[3, 4, 5]), "{mode}");
+        script("newest=x:5 restore=x:5 restore=x:3 take=x:6").succeed();
+        assert_eq!(names(&job.scratch()), of_x(&[5, 6]), "{mode}");
+        assert_eq!(names(&job.persistent()), of_x(&[4, 5, 6]), "{mode}");
+        let written = parse(&fs::read(job.scratch().join("x-0-6.dat")).unwrap());
+        assert_eq!(written, Ok(vec![(LOWEST, content(1, 6, 5000))]));
+    }
+}
+
+/// The states of a run, beside checkpoints of an application's own, all under limits: its states stay, the
+/// others do not, whatever ids the regions of either have. Catches a region of the application's that takes
+/// the place of what says where a state belongs, and limits that apply to a run after a restart.
+#[test]
+fn of_a_run_and_beside_it() {
+    for mode in ["sync", "async"] {
+        for id in [5, LOWEST] {
+            let job = Job::new(&format!("mode = {mode}\n{LIMITS}"));
+            let script = |commands: &str| job.run("script", &format!("id={LOWEST} {commands}"));
+            let states = || {
+                let files = files(&job.persistent()).into_iter();
+                files.filter(|(name, _)| name.starts_with("sweep-0-")).collect::<Vec<_>>()
+            };
+            for fail in [110, 40] {
+                let run = format!("id={id} bytes=100 fail={fail} expect=returned_-1");
+                job.run("sweep", &run).succeed();
+                assert!(states().len() > 3, "{mode}, {id}: {:?}", names(&job.persistent()));
+                let _ = script("take=x:1 take=x:2 take=x:3 take=x:4 wait kill").end();
+                wait_for_backends(&job);
+                assert!(states().len() > 3, "{mode}, {id}: {:?}", names(&job.persistent()));
+                let own = names(&job.persistent()).into_iter().filter(|name| name.starts_with('x'));
+                assert_eq!(own.collect::<Vec<_>>(), of_x(&[2, 3, 4]), "{mode}, {id}");
+            }
+            for (name, bytes) in states() {
+                let regions = parse(&bytes).unwrap();
+                let mark = if id == LOWEST { i32::MAX } else { LOWEST };
+                let (_, bytes) = regions.iter().find(|(id, _)| *id == mark).unwrap();
+                // As earlier versions of the library have it, where they can have it at all.
+                assert!(bytes.len() == 80 && bytes.starts_with(b"VELOCad2"), "{name}");
+                assert!(regions.iter().any(|(found, bytes)| *found == id && bytes.len() == 116));
+            }
+            // With another set of ids it is another computation.
+            let other = if id == LOWEST { 5 } else { LOWEST };
+            let refused = format!("id={other} bytes=100 expect=left_as_it_is|no_region_{other}");
+            job.run("sweep", &refused).succeed();
+            let ended = job.run("sweep", &format!("id={id} bytes=100")).succeed();
+            assert!(ended.figure("began") > 0, "{}", ended.stdout);
+            assert_eq!(states().len(), 0);
+            script("restore=x:4 restore=x:2").succeed();
+        }
+    }
+}
+
+/// What an application has taken under the name of a run, with a region of the lowest id and of the length
+/// that a run's has. Catches a state that is passed over as a damaged one, and overwritten.
+#[test]
+fn an_application_under_the_name_of_a_run() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    job.run("script", &format!("size=80 id={LOWEST} take=sweep:0")).succeed();
+    let before = files(&job.scratch());
+    job.run("sweep", "expect=version_0|application's_own|left_as_it_is").succeed();
+    assert!(before == files(&job.scratch()));
+    job.run("script", &format!("size=80 id={LOWEST} restore=sweep:0")).succeed();
+}
+
+/// A state of which a bit has changed in what says where it belongs is a damaged one: the run goes on without
+/// it. Catches one that counts as the application's, for which the run is refused for ever.
+#[test]
+fn a_damaged_state_is_none_of_an_application() {
+    for at in [0, 7, 8, 75] {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        job.run("sweep", "fail=110 expect=returned_-1").succeed();
+        let path = job.scratch().join("sweep-0-1.dat");
+        let mut bytes = fs::read(&path).unwrap();
+        // Behind the count and the two regions of the header.
+        bytes[8 + 2 * 12 + at] ^= 4;
+        fs::write(&path, bytes).unwrap();
+        let ended = job.run("sweep", "").succeed();
+        assert!(ended.stderr.contains("going on without \"sweep\" version 1"), "{}", ended.stderr);
+    }
+}
