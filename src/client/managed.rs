@@ -199,27 +199,29 @@ impl Client {
         }
     }
 
-    /// Reads the manager's region of a version, and nothing else.
+    /// Reads the manager's region of a version, and nothing else. Whether it has one: one that has none is
+    /// the application's own.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] if it has none, or if its other regions are not those that are protected for the
-    /// name, with the same sizes. Others if there is no good copy.
-    pub fn read_managed(&mut self, name: &str, version: i32) -> Result<()> {
+    /// [`Kind::Invalid`] if its other regions are not those that are protected for the name, with the same
+    /// sizes. Others if there is no good copy.
+    pub fn read_managed(&mut self, name: &str, version: i32) -> Result<bool> {
         self.open_own(name, version)?;
-        let read = match &self.phase {
-            Phase::Restart { restoring } if !restoring.regions.iter().any(|r| r.id == MANAGED) => {
-                Err(Error::invalid(format!(
-                    "checkpoint \"{name}\" version {version} is one of the application's own"
-                )))
+        let (is_managed, checked) = match &self.phase {
+            Phase::Restart { restoring } => {
+                let regions = &restoring.regions;
+                (regions.iter().any(|r| r.id == MANAGED), self.check_regions(name, regions))
             }
-            Phase::Restart { restoring } => self
-                .check_regions(name, &restoring.regions)
+            _ => (true, Ok(())),
+        };
+        let read = match is_managed {
+            true => checked
                 .map_err(|error| error.within(format!("checkpoint \"{name}\" version {version}")))
                 .and_then(|()| self.recover(&Selection::Some(vec![MANAGED]))),
-            _ => self.recover(&Selection::Some(vec![MANAGED])),
+            false => Ok(()),
         };
         let ended = self.restart_end(false);
-        read.and(ended)
+        read.and(ended).map(|()| is_managed)
     }
 
     /// Whether a checkpoint has the memory that is protected for a name, no less and no more.

@@ -57,7 +57,7 @@ impl<R: Reach> Sweep<'_, R> {
         let found = self.states.get();
         // It may be stored once more.
         self.states.set(own.run, own.number, own.hash);
-        read.is_ok() && (found.run, found.number) == (self.run, state)
+        matches!(read, Ok(true)) && (found.run, found.number) == (self.run, state)
     }
 
     /// Whether memory has one of these states, by version.

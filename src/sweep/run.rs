@@ -45,7 +45,7 @@ pub fn run(
     });
     // The application's memory may go away when this returns.
     let cleared = reach.with(|client| {
-        client.let_go();
+        client.release_names();
         client.hears_setbacks(false);
         for name in [&settings.name, &hashes] {
             client.choose_parities_from(name, true);

@@ -10,6 +10,7 @@ mod checksums;
 mod counts;
 mod cxx;
 mod device;
+mod discard;
 mod ends;
 mod erasure;
 mod failing;
