@@ -127,7 +127,7 @@ impl Client {
         let _naming = engine.naming.lock();
         let mut versions = engine.catalog.look(|state| state.in_scratch_alone(name));
         versions.retain(|version| {
-            let path = engine.files.scratch_path(name, *version);
+            let path = engine.files.own_path(name, *version);
             path.is_ok_and(|path| matches!(path.try_exists(), Ok(false)))
         });
         engine.catalog.step(|state| {

@@ -30,6 +30,7 @@ mod places;
 mod refuge;
 mod refuse;
 mod routed;
+mod shortage;
 mod sweep;
 mod sweep_limits;
 mod trace;
