@@ -120,7 +120,25 @@ int main(int argc, char **argv)
         }
     for (std::size_t i = 0; i < x.size(); i++)
         CHECK(std::abs(gradient[i] / wanted[i] - 1) < 1e-12);
+
+    // What is left of a run is removed by its name alone, and the next one begins at state 0.
+    stops_at = 90;
+    start();
+    CHECK(!sweep.run());
+    stops_at = -1;
     sweep.tag = 2;
+    CHECK(refusal([&] { sweep.run(); }).find("VELOC_Adjoint_discard") != std::string::npos);
+    veloc::adjoint_t other;
+    other.name = "c x";
+    CHECK(refusal([&] { other.discard(); }).find("c x") != std::string::npos);
+    other.name = "cxx";
+    other.discard();
+    computed = 0;
+    start();
+    CHECK(sweep.run());
+    CHECK(computed >= steps - 1);
+    other.discard();
+
     sweep.slots = 0;
     CHECK(refusal([&] { sweep.run(); }).find("slots = 0") != std::string::npos);
     EQUAL(VELOC_Finalize(1), VELOC_SUCCESS);

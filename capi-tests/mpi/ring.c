@@ -16,6 +16,14 @@
  *   own=N        before the first run and after each, so many checkpoints "own" are taken, from version 0 on
  *   stop=RANK:N  this process asks for a stop after N steps, again and again until the end
  *   device=1     the state is in device memory
+ *   bytes=N      the state has so many more, which follow from its number
+ *   narrow=K     the last process has a host buffer of so many KiB
+ *   memory=1     there are no scratch directories
+ *   discard=1    before, what an earlier job has left is refused by a run with another tag, and removed, by
+ *                one process after the other, with reverse=1 by the last one first
+ *   behind=1     each process removes what a failed run has left as soon as that has ended there
+ *   mine=NAME    before, a checkpoint of this name of the last process's own is in the way of a run: it is
+ *                refused, nothing is removed, and the checkpoint is not said to be
  *   differ=1     runs before, for which the last process is asked for something else: none begins
  *
  * State and adjoint are numbers; with a ring, each step takes the number of the process to the left.
@@ -33,7 +41,7 @@
 enum { MOST = 20000 };
 
 static struct {
-    long steps, pace, within, at, stop;
+    long steps, pace, within, at, stop, bytes;
     int lone, stopper, device;
     const char *directory;
 } options;
@@ -43,6 +51,7 @@ static struct {
     int64_t number;
     uint64_t value;
 } state;
+static unsigned char *content; /* of the state */
 static CUdeviceptr on_device;
 static uint64_t gradient;
 static int rank, size;
@@ -155,6 +164,7 @@ static int forward(void *user, int64_t from, int64_t to)
     (void)user;
     fetch();
     EQUAL(state.number, from);
+    CONTENT(content, (size_t)options.bytes, rank, (int)from);
     for (step = from + 1; step <= to; step++) {
         state.value = next(state.value, step);
         if (fault == 'd' && fault_at >= 0 && computed >= fault_at && turned && !drifted) {
@@ -165,6 +175,7 @@ static int forward(void *user, int64_t from, int64_t to)
             return VELOC_FAILURE;
     }
     state.number = to;
+    fill(content, (size_t)options.bytes, rank, (int)to);
     put();
     return VELOC_SUCCESS;
 }
@@ -193,6 +204,7 @@ static int adjoint(void *user, int64_t step)
         change_a_bit(second_state());
     fetch();
     EQUAL(state.number, step - 1);
+    CONTENT(content, (size_t)options.bytes, rank, (int)step - 1);
     if (!turned)
         first = (long)step;
     turned = 1;
@@ -200,6 +212,7 @@ static int adjoint(void *user, int64_t step)
         gradient = 1;
     gradient = back(gradient, state.value, step);
     state.number = -1;
+    fill(content, (size_t)options.bytes, rank, -1);
     put();
     return passed();
 }
@@ -209,6 +222,8 @@ static int protect(void *user)
     void *memory = options.device ? (void *)(uintptr_t)on_device : (void *)&state;
     (void)user;
     OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, memory, 1, sizeof state));
+    if (options.bytes > 0)
+        OK(VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 1, content, (size_t)options.bytes, 1));
     OK(VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, &gradient, 1, sizeof gradient));
     return VELOC_SUCCESS;
 }
@@ -224,6 +239,7 @@ static int run(void)
     int status;
     state.number = 0;
     state.value = first_value();
+    fill(content, (size_t)options.bytes, rank, 0);
     put();
     turned = drifted = 0;
     status = VELOC_Adjoint_run(&what);
@@ -314,6 +330,37 @@ static void differ(void)
     what = good;
 }
 
+/* What an earlier job has left. The processes come to that one after the other, the first or the last first. */
+static void discard(int reverse)
+{
+    int turn;
+    what.tag++;
+    REFUSED(VELOC_Adjoint_run(&what), "of another computation|VELOC_Adjoint_discard");
+    what.tag--;
+    for (turn = 0; turn < size; turn++) {
+        if (rank == (reverse ? size - 1 - turn : turn))
+            OK(VELOC_Adjoint_discard("ring"));
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    OK(VELOC_Adjoint_discard("ring"));
+}
+
+/* A checkpoint of the last process's own under a name of the run's: nobody is sent to where it is refused. */
+static void meet_mine(const char *name)
+{
+    const int last = rank == size - 1;
+    const char *said;
+    if (last)
+        OK(VELOC_Checkpoint(name, 3));
+    REFUSED(VELOC_Adjoint_run(&what), "version 3 is one of the application's own");
+    said = VELOC_Last_error();
+    CHECK(strstr(said, "VELOC_Adjoint_discard removes") == NULL);
+    CHECK(strstr(said, "another name") != NULL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (last)
+        REFUSED(VELOC_Adjoint_discard("ring"), "version 3 is one of the application's own");
+}
+
 /* Checkpoints of the application's own, which all take. */
 static void take_own(long count)
 {
@@ -348,6 +395,8 @@ int main(int argc, char **argv)
     options.within = number(argc, argv, "within", 1000);
     options.lone = number(argc, argv, "lone", 0) != 0;
     options.device = number(argc, argv, "device", 0) != 0;
+    options.bytes = number(argc, argv, "bytes", 0);
+    CHECK((content = malloc((size_t)options.bytes + 1)) != NULL);
     CHECK(sscanf(stop, "%d:%ld", &options.stopper, &options.stop) == 2);
     CHECK(options.steps < MOST);
     what.size = sizeof what;
@@ -362,7 +411,12 @@ int main(int argc, char **argv)
     what.adjoint = adjoint;
     options.directory = option(argc, argv, "dir", ".");
     snprintf(text, sizeof text, "%s/scratch-%d", options.directory, rank);
-    setenv("VELOC_SCRATCH", text, 1);
+    if (!number(argc, argv, "memory", 0))
+        setenv("VELOC_SCRATCH", text, 1);
+    if (rank == size - 1 && number(argc, argv, "narrow", 0) > 0) {
+        snprintf(text, sizeof text, "%ldK", number(argc, argv, "narrow", 0));
+        setenv("VELOC_HOST_CACHE_SIZE", text, 1);
+    }
     if (options.device) {
         cuda_start();
         on_device = device_memory(sizeof state);
@@ -375,9 +429,15 @@ int main(int argc, char **argv)
     take_own(own);
     if (number(argc, argv, "differ", 0))
         differ();
+    if (number(argc, argv, "discard", 0))
+        discard((int)number(argc, argv, "reverse", 0));
+    if (*option(argc, argv, "mine", "") != '\0')
+        meet_mine(option(argc, argv, "mine", ""));
     while (times-- > 0) {
         status = run_with_fault(&seed, kinds, abort);
         failed += status == VELOC_FAILURE;
+        if (status == VELOC_FAILURE && number(argc, argv, "behind", 0))
+            OK(VELOC_Adjoint_discard("ring"));
         take_own(own);
         if (status == VELOC_SUCCESS)
             CHECK(gradient == with_all_states());

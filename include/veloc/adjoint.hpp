@@ -117,6 +117,17 @@ struct adjoint_t {
         return status == VELOC_SUCCESS;
     }
 
+    /**
+     * Removes what run() has left under `name` on this process, of a run that is not to be gone on with:
+     * VELOC_Adjoint_discard, where it is said what. No other member is looked at. Throws std::runtime_error
+     * with the reason if that cannot be.
+     */
+    void discard() const
+    {
+        if (VELOC_Adjoint_discard(name.c_str()) != VELOC_SUCCESS)
+            throw std::runtime_error(VELOC_Last_error());
+    }
+
 private:
     struct call {
         adjoint_t &of;

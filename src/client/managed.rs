@@ -127,7 +127,7 @@ impl Client {
         let _naming = engine.naming.lock();
         let mut versions = engine.catalog.look(|state| state.in_scratch_alone(name));
         versions.retain(|version| {
-            let path = engine.files.scratch_path(name, *version);
+            let path = engine.files.own_path(name, *version);
             path.is_ok_and(|path| matches!(path.try_exists(), Ok(false)))
         });
         engine.catalog.step(|state| {
@@ -199,29 +199,32 @@ impl Client {
         }
     }
 
-    /// Reads the manager's region of a version, and nothing else.
+    /// Reads the manager's region of a version, and nothing else. Whether it has one: one that has none is
+    /// the application's own.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] if it has none, or if its other regions are not those that are protected for the
-    /// name, with the same sizes. Others if there is no good copy.
-    pub fn read_managed(&mut self, name: &str, version: i32) -> Result<()> {
+    /// [`Kind::Invalid`] if its other regions are not those that are protected for the name, with the same
+    /// sizes. Others if there is no good copy.
+    pub fn read_managed(&mut self, name: &str, version: i32) -> Result<bool> {
         self.open_own(name, version)?;
-        let read = match &self.phase {
+        let (is_managed, read) = match &self.phase {
             Phase::Restart { restoring } => match restoring.mark {
-                None => Err(Error::invalid(format!(
-                    "checkpoint \"{name}\" version {version} is one of the application's own"
-                ))),
-                Some(mark) => self
-                    .check_regions(name, &restoring.regions, mark)
-                    .map_err(|error| {
+                None => (false, Ok(())),
+                Some(mark) => {
+                    let checked = self.check_regions(name, &restoring.regions, mark);
+                    let about = |error: Error| {
                         error.within(format!("checkpoint \"{name}\" version {version}"))
-                    })
-                    .and_then(|()| self.recover(&Selection::Some(vec![mark]))),
+                    };
+                    let read = checked
+                        .map_err(about)
+                        .and_then(|()| self.recover(&Selection::Some(vec![mark])));
+                    (true, read)
+                }
             },
-            _ => Ok(()),
+            _ => (true, Ok(())),
         };
         let ended = self.restart_end(false);
-        read.and(ended)
+        read.and(ended).map(|()| is_managed)
     }
 
     /// Whether a checkpoint has the memory that is protected for a name, no less and no more, beside its

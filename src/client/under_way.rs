@@ -32,7 +32,7 @@ impl UnderWay {
 impl Client {
     /// An adjoint computation begins, which stores under these names: of its states, its adjoints, and the
     /// hashes of states.
-    pub fn hold(&mut self, names: [String; 3]) {
+    pub fn hold_names(&mut self, names: [String; 3]) {
         self.under_way = Some(UnderWay { names, is_fixed: false });
     }
 
@@ -43,8 +43,8 @@ impl Client {
         }
     }
 
-    /// It has ended.
-    pub fn let_go(&mut self) {
+    /// It has ended: the names are the application's again.
+    pub fn release_names(&mut self) {
         self.under_way = None;
     }
 

@@ -50,25 +50,27 @@ impl<R: Reach> Sweep<'_, R> {
         Ok(digest.map(|digest| digest.max(1)))
     }
 
-    pub(super) fn store(&mut self, state: u64, slot: u64) -> Result<bool> {
+    pub(super) fn store(&mut self, state: u64, slot: u64) -> Result<()> {
         self.prepare(state)?;
         let version = self.numbers.version(slot);
         if self.failure.is_some() {
-            self.set_aside(state, slot);
+            self.set_aside(state, version);
             return self.pass_over(version);
         }
         match self.take(state, version) {
-            Ok(()) => {}
+            Ok(()) => Ok(()),
             Err(error) if self.meetings.is_none() && state == 0 => {
-                self.store_the_first(version, error)?;
+                self.store_the_first(version, error)
             }
-            Err(error) if self.meetings.is_none() => self.go_on_without(state, error)?,
-            refused => {
-                self.set_aside(state, slot);
-                self.bear(refused)?;
+            Err(error) if self.meetings.is_none() => self.go_on_without(state, error),
+            Err(error) => {
+                let lacked = match self.set_aside(state, version) {
+                    true => self.lack(state, version, error),
+                    false => Err(error),
+                };
+                self.bear(lacked)
             }
         }
-        Ok(false)
     }
 
     /// Looks at the state that the application has, before it is stored.
@@ -82,18 +84,25 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// Has this process count a state that it does not store, as the others store it.
-    fn pass_over(&mut self, version: u64) -> Result<bool> {
+    fn pass_over(&mut self, version: u64) -> Result<()> {
         self.reach.with(|client| {
             client.pass_over(&self.settings.name, version as i32);
-            Ok(false)
+            Ok(())
         })
     }
 
-    /// Keeps a state that cannot be stored for as long as others may need this process.
-    fn set_aside(&mut self, state: u64, slot: u64) {
-        match self.reach.with(|client| client.set_aside(&self.settings.name)) {
-            Ok(aside) => self.asides.keep(slot, state, aside),
-            Err(error) => log::error!("state {state} cannot be kept in memory either: {error}"),
+    /// Keeps a state that cannot be stored for as long as others may need this process. Whether it could.
+    fn set_aside(&mut self, state: u64, version: u64) -> bool {
+        let aside = self.reach.with(|client| client.set_aside(&self.settings.name));
+        match aside {
+            Ok(aside) => {
+                self.asides.keep(version, state, aside);
+                true
+            }
+            Err(error) => {
+                log::error!("state {state} cannot be kept in memory either: {error}");
+                false
+            }
         }
     }
 
@@ -122,19 +131,19 @@ impl<R: Reach> Sweep<'_, R> {
         })
     }
 
-    pub(super) fn restore(&mut self, state: u64, slot: u64) -> Result<bool> {
+    pub(super) fn restore(&mut self, state: u64, slot: u64) -> Result<()> {
+        let version = self.numbers.version(slot);
+        if let Some(aside) = self.asides.get(version, state) {
+            self.reach.with(|client| client.put_back(&self.settings.name, aside))?;
+            self.at = Some(state);
+            return Ok(());
+        }
         if let Some(failure) = &self.failure {
-            if let Some(aside) = self.asides.get(slot, state) {
-                self.reach.with(|client| client.put_back(&self.settings.name, aside))?;
-                self.at = Some(state);
-                return Ok(false);
-            }
-            if self.slots.get(&slot) != Some(&state) {
+            if self.slots.get(&version) != Some(&state) {
                 // There was no memory for it.
                 return Err(failure.clone());
             }
         }
-        let version = self.numbers.version(slot);
         // It is read once more unless the adjoint takes its step from it now.
         let next = (state + 1 < self.fine).then(|| self.place(state));
         let name = &self.settings.name;
@@ -143,7 +152,7 @@ impl<R: Reach> Sweep<'_, R> {
             Ok(()) => {}
             Err(error) if self.meetings.is_none() && is_lost(&error) => {
                 self.compute_again(state, version, error)?;
-                return Ok(false);
+                return Ok(());
             }
             Err(error) => return Err(error),
         }
@@ -164,7 +173,7 @@ impl<R: Reach> Sweep<'_, R> {
                 self.damaged.insert(version as i32);
                 self.remove_damaged();
                 self.compute_again(state, version, damage)?;
-                return Ok(false);
+                return Ok(());
             }
             Some(damage) => {
                 self.damaged.insert(version as i32);
@@ -173,7 +182,7 @@ impl<R: Reach> Sweep<'_, R> {
             }
         }
         self.at = Some(state);
-        Ok(false)
+        Ok(())
     }
 
     pub(super) fn store_adjoint(&mut self) -> Result<()> {

@@ -1,8 +1,8 @@
 //! A run among the others: what it bears until all know, its looks at the time, at which they meet, and its end.
 
 use super::adjoints::Files;
-use super::meetings::Word;
-use super::run::Sweep;
+use super::run::{Next, Sweep};
+use super::word::Word;
 use super::{Outcome, Reach};
 use crate::error::Result;
 
@@ -22,32 +22,45 @@ impl<R: Reach> Sweep<'_, R> {
         }
     }
 
-    /// So many steps were computed. Whether to stop now.
-    pub(super) fn passed(&mut self, steps: u64) -> Result<bool> {
+    /// So many steps were computed. How to go on.
+    pub(super) fn passed(&mut self, steps: u64) -> Result<Next> {
         let Some(look) = self.clock.passed(steps, self.meetings.is_none()) else {
-            return Ok(false);
+            return Ok(Next::On);
         };
         self.hear_setbacks()?;
         let Some(meetings) = &mut self.meetings else {
             self.clock.set(Some(look.interval));
-            return Ok(look.stop);
+            return Ok(if look.stop { Next::Stop } else { Next::On });
         };
         let adjoints = &mut self.adjoints;
         let name = adjoints.name().to_owned();
         let (newest, has) =
             self.reach.with(|client| Ok(adjoints.tell(&Files { client, name: &name })))?;
         let (stop, interval) = (look.stop, look.interval);
-        let word = Word { stop, interval, newest, has, ..Word::default() };
-        let own = self.failure.as_ref().map(|failure| (failure, self.failed_at));
-        let decided = meetings.next(word, own)?;
+        let decided = meetings.hear()?;
+        let stops = decided.as_ref().is_some_and(|decided| decided.stop);
+        let shortage = decided.as_ref().and_then(|decided| decided.shortage);
+        if let Some(shortage) = shortage {
+            self.shortages.hear(shortage, &mut self.asides);
+        }
+        if !stops {
+            let shortage = self.shortages.tell(&self.asides);
+            let word = Word { stop, interval, newest, has, shortage, ..Word::default() };
+            let own = self.failure.as_ref().map(|failure| (failure, self.failed_at));
+            meetings.tell(word, own)?;
+        }
         self.moment = 0;
         self.clock.set(decided.as_ref().map(|decided| decided.interval));
-        let Some(decided) = decided else { return Ok(false) };
+        let Some(decided) = decided else { return Ok(Next::On) };
         let retired = self.reach.with(|client| {
             adjoints.hear(&Files { client, name: &name }, decided.newest, decided.has)
         });
         self.do_without(retired)?;
-        Ok(decided.stop)
+        match (stops, shortage) {
+            (true, _) => Ok(Next::Stop),
+            (false, Some(shortage)) if self.go_on_together(shortage)? => Ok(Next::Anew),
+            (false, _) => Ok(Next::On),
+        }
     }
 
     /// Waits until all processes have come here, unless one has failed.

@@ -15,14 +15,16 @@
 //! | [`replay`] | whether states that are computed again are what they were |
 //! | `verify` | that comparison in a run |
 //! | [`trail`] | the hashes of states, as they stand in the store |
-//! | `aside` | states of a process that cannot store any, until all know |
+//! | `aside` | states of a process that it cannot store, until all know |
 //! | `passed` | states that are not needed any more, where there is no room for others beside them |
 //! | `stop` | where the state goes that the application has at a stop |
 //! | `room` | storing a state, and the room for it |
 //! | `setback` | what a run does that can store no more, or has lost states |
+//! | `shortage` | what the processes of a run do of which one has no room for a state |
 //! | [`clock`] | when to look at the time, and whether to stop |
 //! | `looks` | a run's looks at the time, among the others, and what it bears until all know |
-//! | [`meetings`] | what the processes tell each other: to stop at the same step, to fail together |
+//! | [`meetings`] | where the processes meet: to stop at the same step, to fail together |
+//! | [`word`] | what they tell each other there |
 //!
 //! A slot is a version of the checkpoints of the run's name, so that overwriting it is taking that
 //! version again: at any moment the store has the old state or the new one, whole. Stored adjoints
@@ -39,6 +41,7 @@ pub mod run;
 pub mod settings;
 pub mod survey;
 pub mod trail;
+pub mod word;
 
 mod aside;
 mod consent;
@@ -47,6 +50,7 @@ mod looks;
 mod passed;
 mod room;
 mod setback;
+mod shortage;
 mod start;
 mod stop;
 mod verify;

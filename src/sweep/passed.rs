@@ -13,10 +13,10 @@ impl<R: Reach> Sweep<'_, R> {
         if self.failure.is_some() || !self.slots.contains_key(&version) {
             return Ok(());
         }
+        if self.setbacks.cause.is_some() && (alone || !self.lasting) && !self.is_direct() {
+            self.remove_version(version);
+        }
         if self.lasting {
-            if alone && self.setbacks.cause.is_some() && !self.is_direct() {
-                self.remove_version(version);
-            }
             return Ok(());
         }
         self.slots.remove(&version);
@@ -40,7 +40,7 @@ impl<R: Reach> Sweep<'_, R> {
 
     /// Removes the states that the schedule has done with, from memory and from files, as it was room that
     /// was wanting: to take a version again wants room for both, and what could not be written for want of it
-    /// fills memory. A restart could do with them; alone.
+    /// fills memory. A restart could do with them. Of several processes all do so, or none.
     pub(super) fn remove_passed(&mut self) {
         let needed = self.needed();
         let is_passed = |version: &u64| needed.iter().all(|stored| stored.slot != *version);

@@ -16,6 +16,9 @@ impl<R: Reach> Sweep<'_, R> {
         if self.setbacks.cause.is_some() {
             self.give_way()?;
         }
+        if self.shortages.known {
+            self.remove_passed();
+        }
         self.make_way(version)?;
         let mut taken = self.take_somewhere(state, version);
         // With others a checkpoint is begun once: they count it.
@@ -27,6 +30,10 @@ impl<R: Reach> Sweep<'_, R> {
                 if is_full && !is_direct {
                     self.remove_passed();
                 }
+                if is_full && !self.lasting {
+                    // Memory may have nothing of it, and a file that only this job reads.
+                    self.remove_version(version);
+                }
                 let cleared = is_full && is_direct && self.clear_files(version);
                 taken = self.take_somewhere(state, version);
                 self.setbacks.in_vain |= cleared && taken.is_err();
@@ -34,6 +41,7 @@ impl<R: Reach> Sweep<'_, R> {
         }
         taken?;
         self.slots.insert(version, state);
+        self.asides.drop_version(version);
         Ok(())
     }
 
@@ -57,7 +65,7 @@ impl<R: Reach> Sweep<'_, R> {
         let found = self.states.get();
         // It may be stored once more.
         self.states.set(own.run, own.number, own.hash);
-        read.is_ok() && (found.run, found.number) == (self.run, state)
+        matches!(read, Ok(true)) && (found.run, found.number) == (self.run, state)
     }
 
     /// Whether memory has one of these states, by version.

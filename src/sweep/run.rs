@@ -13,6 +13,7 @@ use super::position::Marker;
 use super::replay::Replay;
 use super::setback::{Setbacks, Slots};
 use super::settings::Settings;
+use super::shortage::Shortages;
 use super::start::{begin, together, Begun};
 use super::trail::Trail;
 use super::{Outcome, Problem, Reach};
@@ -45,7 +46,7 @@ pub fn run(
     });
     // The application's memory may go away when this returns.
     let cleared = reach.with(|client| {
-        client.let_go();
+        client.release_names();
         client.hears_setbacks(false);
         for name in [&settings.name, &hashes] {
             client.choose_parities_from(name, true);
@@ -64,6 +65,17 @@ pub fn run(
 /// are told. Collective, as the beginning of a run. The error.
 pub fn decline(error: Error, reach: &impl Reach) -> Error {
     consent::agree(Err(error.clone()), reach).err().unwrap_or(error)
+}
+
+/// How to go on after some steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// As the schedule says.
+    On,
+    /// There is another schedule.
+    Anew,
+    /// Not at all, for now.
+    Stop,
 }
 
 /// A run under way.
@@ -93,7 +105,7 @@ pub(super) struct Sweep<'a, R> {
     pub(super) failed_at: u64,
     /// Counts what all processes do alike since they have met.
     pub(super) moment: u64,
-    /// States that were to be stored after that.
+    /// States that were to be stored and are not, of which the others do not know yet.
     pub(super) asides: Asides,
     /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
     pub(super) first_place: u64,
@@ -105,6 +117,8 @@ pub(super) struct Sweep<'a, R> {
     pub(super) damaged: BTreeSet<i32>,
     /// What has kept it from storing.
     pub(super) setbacks: Setbacks,
+    /// What it had no room for, with others.
+    pub(super) shortages: Shortages,
     /// The version of the adjoint that it goes on from.
     pub(super) goes_on_from: Option<i32>,
     /// The state that the application has.
@@ -153,6 +167,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
             numbers: Slots::Own(of.slots),
             damaged: BTreeSet::new(),
             setbacks: Setbacks::default(),
+            shortages: Shortages::default(),
             run: common.run,
             goes_on_from: common.adjoint.filter(|_| common.resumes).map(|(version, _)| version),
             at: None,
@@ -236,16 +251,16 @@ impl<'a, R: Reach> Sweep<'a, R> {
     fn go(&mut self) -> Result<Outcome> {
         loop {
             self.moment += 1;
-            let stop = match self.course.next_action()? {
+            let next = match self.course.next_action()? {
                 Action::Advance { from, to } => self.advance(from, to)?,
-                Action::Takeshot { state, slot } => self.store(state, slot)?,
-                Action::Restore { state, slot } => self.restore(state, slot)?,
+                Action::Takeshot { state, slot } => self.store(state, slot).map(|()| Next::On)?,
+                Action::Restore { state, slot } => self.restore(state, slot).map(|()| Next::On)?,
                 Action::Firsturn { step, check } | Action::Youturn { step, check } => {
                     self.turn(step, check)?
                 }
                 Action::Terminate => return Ok(Outcome::Finished),
             };
-            if stop && self.fine > 0 {
+            if next == Next::Stop && self.fine > 0 {
                 if self.failure.is_none() {
                     self.stop()?;
                 }
@@ -254,8 +269,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
         }
     }
 
-    /// Computes states, in pieces between which there is something to look at. Whether to stop.
-    fn advance(&mut self, from: u64, to: u64) -> Result<bool> {
+    /// Computes states, in pieces between which there is something to look at.
+    fn advance(&mut self, from: u64, to: u64) -> Result<Next> {
         let mut at = from;
         while at < to {
             let look = self.replay.as_ref().map_or(u64::MAX, |replay| replay.next_after(at));
@@ -267,14 +282,15 @@ impl<'a, R: Reach> Sweep<'a, R> {
             self.meet(next)?;
             let steps = next - at;
             at = next;
-            if self.passed(steps)? {
-                return Ok(true);
+            match self.passed(steps)? {
+                Next::On => {}
+                next => return Ok(next),
             }
         }
-        Ok(false)
+        Ok(Next::On)
     }
 
-    fn turn(&mut self, step: u64, check: bool) -> Result<bool> {
+    fn turn(&mut self, step: u64, check: bool) -> Result<Next> {
         if step == self.steps {
             let stored = self.store_hashes(step - 1);
             self.do_without(stored)?;

@@ -4,7 +4,8 @@
 //! long as the steps do not become too many.
 //!
 //! With other processes its steps must stay theirs. So it goes on as long as memory has all that the
-//! schedule asks for, and fails with the first state of which that is not so.
+//! schedule asks for. Without room for a state it tells the others, and all go on with fewer
+//! ([`shortage`](super::shortage)); with the first state that is lost it fails.
 
 use super::run::Sweep;
 use super::Reach;
@@ -59,7 +60,18 @@ impl Slots {
         }
     }
 
-    fn count(&self) -> u64 {
+    /// So many of them at the most, or all of these versions and others.
+    pub fn fewer(&self, versions: impl Iterator<Item = u64>, slots: u64) -> Slots {
+        let mut chosen: Vec<u64> = versions.collect();
+        let others = (0..self.count()).map(|slot| self.version(slot));
+        let others: Vec<u64> = others.filter(|version| !chosen.contains(version)).collect();
+        chosen.extend(others);
+        chosen.truncate(slots as usize);
+        Slots::Fewer(chosen)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
         match self {
             Slots::Own(slots) => *slots,
             Slots::Fewer(versions) => versions.len() as u64,
@@ -70,6 +82,19 @@ impl Slots {
 /// Whether an error says that something has no place in memory or in files, or no longer.
 pub(super) fn is_of_the_store(error: &Error) -> bool {
     matches!(error.kind(), Kind::NoRoom | Kind::System)
+}
+
+impl Setbacks {
+    /// Says with how many slots a run goes on: not of each of many, and never of half of what was said.
+    pub(super) fn say_fewer(&mut self, slots: u64, text: &str) {
+        match self.said {
+            Some(said) if 2 * slots > said => log::info!("{text}"),
+            _ => {
+                self.said = Some(slots);
+                log::warn!("{text}; it is said again when these are halved");
+            }
+        }
+    }
 }
 
 impl<R: Reach> Sweep<'_, R> {
@@ -96,9 +121,10 @@ impl<R: Reach> Sweep<'_, R> {
             return Ok(());
         }
         let name = &self.settings.name;
+        let cost = if self.lasting { "; a crash would cost the steps since" } else { "" };
         log::warn!(
             "\"{name}\": {cause}: the run goes on with what it has, and stores nothing there from here \
-             on unless that changes; a crash would cost the steps since"
+             on unless that changes{cost}"
         );
         self.setbacks.cause = Some(cause);
         let gone = self.reach.with(|client| Ok(client.missing(name)))?;
@@ -117,7 +143,7 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// With what has kept the run from storing.
-    fn caused(&self, error: Error) -> Error {
+    pub(super) fn caused(&self, error: Error) -> Error {
         match &self.setbacks.cause {
             Some(cause) if !error.to_string().contains(&cause.to_string()) => {
                 error.followed_by(cause)
@@ -156,9 +182,8 @@ impl<R: Reach> Sweep<'_, R> {
                 needed = self.stored();
             }
             let (planned, slots) = (planned.unwrap_or(0), needed.len() as u64);
-            let bearable = planned.saturating_mul(MOST_TIMES).saturating_add(self.fine.into());
             match self.advances_left(&needed, slots, keeps) {
-                Some(left) if left <= bearable => {}
+                Some(left) if left <= self.bearable(planned) => {}
                 Some(left) => {
                     return Err(self.caused(error).followed_by(format_args!(
                         "with the {slots} states that are stored {left} steps would remain instead of \
@@ -173,16 +198,14 @@ impl<R: Reach> Sweep<'_, R> {
             "\"{name}\": state {state} cannot be stored ({error}): the run goes on with {slots} slots \
              instead of {before}, and computes more steps again"
         );
-        // Not each of many, and never half of what was said.
-        match self.setbacks.said {
-            Some(said) if 2 * slots > said => log::info!("{text}"),
-            _ => {
-                self.setbacks.said = Some(slots);
-                log::warn!("{text}; it is said again when these are halved");
-            }
-        }
+        self.setbacks.say_fewer(slots, &text);
         self.numbers = Slots::Fewer(needed.iter().map(|stored| stored.slot).collect());
         self.go_on_from(&needed, keeps).map_err(|_| self.caused(error))
+    }
+
+    /// How many advances may remain where files alone have states, if it could have been so many.
+    pub(super) fn bearable(&self, planned: u128) -> u128 {
+        planned.saturating_mul(MOST_TIMES).saturating_add(self.fine.into())
     }
 
     /// The states that the store has and the adjoint has not passed, by version.
@@ -195,7 +218,7 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// Advances that remain with these states, in so many slots; `keeps`: with all of them where they are.
-    fn advances_left(&self, states: &[Stored], slots: u64, keeps: bool) -> Option<u128> {
+    pub(super) fn advances_left(&self, states: &[Stored], slots: u64, keeps: bool) -> Option<u128> {
         let (steps, slots) = (self.steps, slots.max(1));
         let plan =
             Plan { steps, slots, resilience: u64::MAX, adjoint: None, rule: Rule::default() };
@@ -256,7 +279,7 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// Goes on with a new schedule for these states, by version; `keeps`: with all of them where they are.
-    fn go_on_from(&mut self, needed: &[Stored], keeps: bool) -> Result<()> {
+    pub(super) fn go_on_from(&mut self, needed: &[Stored], keeps: bool) -> Result<()> {
         let slot = |stored: &Stored| {
             Some(Stored { slot: self.numbers.slot(stored.slot)?, state: stored.state })
         };

@@ -6,7 +6,7 @@ use super::consent;
 use super::position::{Identity, Marker, Role};
 use super::replay::Replay;
 use super::settings::{names_of, Settings};
-use super::survey::{self, Common, Found, Report};
+use super::survey::{self, Common, Found, Report, WAY_OUT};
 use super::trail::Trail;
 use super::{Problem, Reach};
 use crate::adjoint::course::Course;
@@ -23,9 +23,6 @@ pub(super) struct Begun {
     pub(super) common: Common,
     pub(super) replay: Option<Replay>,
 }
-
-/// What to do about a store of another computation.
-const WAY_OUT: &str = "VELOC_Adjoint_discard removes a run that is not to be gone on with";
 
 /// Looks at what there is. All processes come to the same conclusion, or fail together.
 pub(super) fn begin(
@@ -52,7 +49,7 @@ pub(super) fn begin(
             client.manage(&settings.name, states.object())?;
             client.manage(&name_of_adjoints, adjoints.object())?;
             client.manage(&name_of_hashes, hashes.object())?;
-            client.hold(names_of(&settings.name));
+            client.hold_names(names_of(&settings.name));
             Ok(())
         })?;
         problem.protect()?;
@@ -82,10 +79,7 @@ pub(super) fn begin(
             let (states, adjoints) = ((&*settings.name, &states), (&*name_of_adjoints, &adjoints));
             survey::look(client, states, adjoints, (&name_of_hashes, &hashes), &of)
         });
-        let found = found.map_err(|error| match error.kind() {
-            Kind::Invalid => error.followed_by(WAY_OUT),
-            _ => error,
-        })?;
+        let found = found?;
         let hash = match settings.verify {
             true => Some(hash_of(settings, problem, reach, 0)?),
             false => None,

@@ -11,7 +11,7 @@ use crate::adjoint::resume::Survivors;
 use crate::adjoint::schedule::Stored;
 use crate::client::managed::is_lost;
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 /// A state that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,10 +100,14 @@ pub fn look(
             // What an earlier run in this job has said of it holds no more.
             client.expect(name, version, None, false);
             match client.read_managed(name, version) {
-                Ok(()) => {}
+                Ok(true) => {}
+                Ok(false) => return Err(of_the_application(name, version)),
                 Err(error) if is_lost(&error) => {
                     lost.push(format!("\"{name}\" version {version}: {error}"));
                     continue;
+                }
+                Err(error) if error.kind() == Kind::Invalid => {
+                    return Err(error.within(NOT_OURS).followed_by(WAY_OUT));
                 }
                 Err(error) => return Err(error.within(NOT_OURS)),
             }
@@ -115,7 +119,9 @@ pub fn look(
             if client.has_given_up(position.run) {
                 continue;
             }
-            let about = |error: Error| error.within(format!("\"{name}\" version {version}"));
+            let about = |error: Error| {
+                error.within(format!("\"{name}\" version {version}")).followed_by(WAY_OUT)
+            };
             admit(&mut found, version, &position, role, of).map_err(about)?;
             if role == Role::Hashes {
                 found.hashes.push((position.number, read));
@@ -143,6 +149,17 @@ fn without(lost: &[String]) -> Option<String> {
             Some(format!("going on without {all} versions: {named}; and {more} more"))
         }
     }
+}
+
+/// What to do about a store of another computation.
+pub const WAY_OUT: &str = "VELOC_Adjoint_discard removes a run that is not to be gone on with";
+
+/// A checkpoint that is no run's, which [`WAY_OUT`] does not remove.
+fn of_the_application(name: &str, version: i32) -> Error {
+    Error::invalid(format!(
+        "checkpoint \"{name}\" version {version} is one of the application's own, and was left as it is: \
+         VELOC_Adjoint_discard does not remove it either; give the run another name"
+    ))
 }
 
 const NOT_OURS: &str = "the store has something else under this name; it was left as it is";

@@ -68,6 +68,34 @@ fn files_for_fewer_states() {
     }
 }
 
+/// An ephemeral job whose scratch directory becomes full: what is there stays, and the run goes on with as many
+/// slots as there is room for in memory and there. Catches states in files of that job's own that are taken for
+/// lost as soon as another one cannot be written, without which there is no way on; and a word of what a crash
+/// would cost, which costs such a job everything.
+#[test]
+fn a_full_directory_of_an_ephemeral_job() {
+    let plan = "steps=400 bytes=100000 distance=0 adjoint=0 verify=1";
+    for (room, fits) in [(0, 2), (250_000, 4), (350_000, 5), (650_000, 8)] {
+        let job = Job::new(
+            "mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 220K\n",
+        );
+        let ended = Ground::injected(&job, "scratch", room)
+            .under(job.run("sweep", &format!("{plan} slots=12")))
+            .succeed();
+        let (said, computed) = (slots(&ended), ended.figure("computed"));
+        println!("room for {room} bytes: slots {said:?}, {computed} steps");
+        assert_eq!(said.len(), 1, "{}", ended.stderr);
+        assert!((fits..=fits + 1).contains(&said[0]), "{}", ended.stderr);
+        assert_eq!(
+            ended.stderr.matches("No space left on device (os error 28): the run").count(),
+            1
+        );
+        assert!(!ended.stderr.contains("a crash would"), "{}", ended.stderr);
+        let ideal = steps_with(said[0], plan);
+        assert!(computed < ideal + ideal / 4, "{computed}, and not {ideal}: {}", ended.stderr);
+    }
+}
+
 /// Jobs that end after few steps, in a sweep with few slots: each goes on where the one before was, forward
 /// and reverse, so that all together take not one step more than one that is not stopped. Catches a stop that
 /// drops the state that it has when all slots are in use, from which no number of jobs comes to an end.
