@@ -1,10 +1,11 @@
 //! Erasure coding, on a worker of its own: tells the others of the group what is in scratch, makes
 //! the parities that this process keeps, and looks after the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::shared::Shared;
@@ -30,7 +31,13 @@ pub fn encode(shared: &Shared) -> Result<()> {
     };
     // However this ends, nobody waits for it any more.
     let _end = End(node);
-    let mut worker = Worker { shared, node, peers: BTreeMap::new(), offered: BTreeMap::new() };
+    let mut worker = Worker {
+        shared,
+        node,
+        peers: BTreeMap::new(),
+        offered: BTreeMap::new(),
+        said: BTreeSet::new(),
+    };
     for rank in node.acquaintances() {
         // A busy network may lose a call, which must not cost a whole job its protection.
         let called = node.call(rank).or_else(|_| node.call(rank)).or_else(|_| node.call(rank));
@@ -63,6 +70,8 @@ struct Worker<'a> {
     peers: BTreeMap<u32, Peer>,
     /// The files that were announced, and their digests.
     offered: BTreeMap<Key, (Offer, Checksum)>,
+    /// The names of which it was said that a version has no parities.
+    said: BTreeSet<Arc<str>>,
 }
 
 impl Worker<'_> {
@@ -119,12 +128,18 @@ impl Worker<'_> {
         }
     }
 
-    fn failed(&self, (name, version): &Key, error: Error) {
+    /// Says of the first version of each name that it has no parities: states of an adjoint computation that
+    /// follow each other may all be without.
+    fn failed(&mut self, (name, version): &Key, error: Error) {
         self.shared.metrics.encode_failures.fetch_add(1, Ordering::Relaxed);
-        log::warn!(
+        let text = format!(
             "no parities of checkpoint \"{name}\" version {version}, which is therefore not \
              protected from the loss of a scratch directory: {error}"
         );
+        match self.said.insert(name.clone()) {
+            true => log::warn!("{text}; what follows of that name is said with VELOC_LOG=info"),
+            false => log::info!("{text}"),
+        }
     }
 
     /// Tells the others of a file, and serves it from here on.

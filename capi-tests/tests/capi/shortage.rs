@@ -78,3 +78,17 @@ fn what_all_have_is_gone_on_from() {
         assert!(!ended.stderr.contains("MPI_Abort"), "{}", ended.stderr);
     }
 }
+
+/// The same with parities, of which there are none of a state that goes before they are made, nor of one that the
+/// full directory has no room for: that is said once by each process. Catches a word on each state.
+#[test]
+fn states_without_parities_are_said_once() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\nec_interval = 0\n");
+        let Some(run) = ring(mpi, &job, 3, &format!("{PLAN} slots=12 lone=1")) else { continue };
+        let ended = Ground::injected(&job, "scratch-1", 850_000).under(run).succeed();
+        assert!(!said(&ended).is_empty(), "{}", ended.stderr);
+        let without = ended.stderr.matches("no parities of checkpoint \"ring\" version").count();
+        assert!(without <= 3, "{without}: {}", ended.stderr);
+    }
+}
