@@ -56,8 +56,8 @@ pub struct Figures {
     pub advances: u128,
     /// These, and those that are recorded.
     pub forward_evals: u128,
-    /// States that are stored; `None` if that is not known without going through all actions.
-    pub takeshots: Option<u128>,
+    /// States that are stored.
+    pub takeshots: u128,
     /// How often the step that is repeated most is computed without being recorded, at the most.
     pub repetition: u64,
     /// The largest distance between states that are stored in the first sweep, and to the end.
@@ -123,13 +123,7 @@ impl Figures {
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));
         let outlook = match (disk, online) {
-            (None, false) => {
-                let mut outlook = Outlook::of(plan).ok_or_else(|| too_many(plan))?;
-                if outlook.takeshots.is_none() && walk::is_short(problem, outlook.advances) {
-                    outlook.takeshots = walk::measure(problem).takeshots;
-                }
-                outlook
-            }
+            (None, false) => Outlook::of(plan).ok_or_else(|| too_many(plan))?,
             _ => {
                 ensure!(
                     walk::is_short(problem, ideal),

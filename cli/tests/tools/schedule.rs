@@ -123,6 +123,10 @@ fn crashes_of_large_plans() {
         assert!(lost <= 20 * turned, "{lost} of {turned}");
         assert!(count("undisturbed_advances") < count("advances"));
     }
+    // Nothing is stored of the adjoint, and all steps are ahead again: at no more than they take anew.
+    let again = "schedule --steps 1e9 --slots 10 --crash-after 5e8 --json";
+    let found = job.veloc(again).json();
+    assert!(found["restart_advances"].as_u64() <= found["advances"].as_u64(), "{found}");
     let text = job.veloc(&format!("{asked} --crash-after 5")).success();
     assert!(text.contains("steps not recorded from state 1000000, restarted"), "{text}");
     assert!(text.contains("1000000000000  ●") && !text.contains("too long"), "{text}");
@@ -217,6 +221,32 @@ fn other_ways() {
     assert_eq!(advances, [321, 316, 374, 451]);
     let text = job.veloc(asked).success();
     assert!(text.contains("single recovery") && text.contains("lost in reverse"), "{text}");
+    // As many steps as there are, at once, and by any rule. Catches figures that are left out.
+    for rule in ["optimal", "monotone", "shortest"] {
+        let asked =
+            format!("schedule --steps 1e12 --slots 100 --adjoint 1e6 --rule {rule} --compare");
+        let found = job.veloc(&format!("{asked} --json")).json();
+        for way in found["compare"].as_array().unwrap() {
+            let [lost, stored, mean] = ["reverse_most_lost", "takeshots", "reverse_mean_lost"]
+                .map(|name| way[name].as_f64().unwrap());
+            // What was turned since the adjoint was stored, and on the way to it, some times.
+            assert!(mean > 0.0 && mean <= lost && lost < 2e7, "{rule}: {way}");
+            assert!(stored > 1e11, "{rule}: {way}");
+        }
+        assert_eq!(found["takeshots"], found["compare"][0]["takeshots"]);
+    }
+    for (arguments, words) in [
+        (
+            "--steps 1e12 --slots 2",
+            "--compare: with 2 slots a step is repeated up to 1414213 times",
+        ),
+        (
+            "--steps 1e12 --slots 1e6",
+            "--compare: ways are compared for at most 100000 slots, not 1000000",
+        ),
+    ] {
+        job.veloc(&format!("schedule {arguments} --compare")).failure(&[words]);
+    }
 }
 
 /// How long it takes, with failures and without.
