@@ -102,9 +102,13 @@ pub fn estimate(problem: &Problem, times: &Times, state_size: Option<u64>) -> Re
     );
     let plan = &problem.plan;
     let Estimate { undisturbed, expected, failures, adjoints } = Estimate::of(plan, times)
-        .with_context(|| {
-            let steps = plan.steps;
-            format!("--step-time: an estimate is for at most {MOST_STEPS} steps, not {steps}")
+        .with_context(|| match times.mtbf.is_finite() {
+            true => format!(
+                "--mtbf {}: an estimate with failures is for at most {MOST_STEPS} steps, not {}; without \
+                 --mtbf it is for any number",
+                times.mtbf, plan.steps
+            ),
+            false => format!("--step-time: {}", too_many(plan)),
         })?;
     ensure!(
         undisturbed.is_finite(),

@@ -91,9 +91,17 @@ fn large_plans_and_wrong_ones() {
         ("--steps 10 --slots 0", "0 slots"),
         ("--steps 100 --slots 5 --resilience 19", "6 slots would do, or a distance of 20"),
         ("--steps 100 --slots 5 --adjoint 0", "adjoint distance of 0"),
-        ("--steps 1000000000000 --slots 1000000000000", "states are stored in the first sweep"),
+        (
+            "--steps 1e12 --slots 1e12",
+            "--slots 1000000000000: up to 1000000000000 states are stored",
+        ),
+        (
+            "--steps 1 --slots 2 --crash-after 1 --crash-in forward",
+            "a single step is the adjoint's",
+        ),
         ("--steps 100 --slots 5 --crash-after 100", "--crash-after 100"),
         ("--steps 1e12 --slots 100 --online", "--online: there are 96"),
+        ("--steps 1e12 --slots 9 --disk-slots 9", "--disk-slots 9: there are"),
         ("--steps 1e12 --slots 9 --disk-slots 9", "200000000 are possible"),
         ("--steps 1e12 --slots 9 --out plan", "forward steps to draw"),
         (
@@ -285,6 +293,10 @@ fn estimates() {
     ] {
         job.veloc(&format!("schedule --steps 300 --slots 8 {arguments}")).failure(&[words]);
     }
-    let long = "schedule --steps 1000000000 --slots 50 --step-time 1";
-    job.veloc(long).failure(&["at most 20000000 steps"]);
+    // At once, if nothing can fail: 8,620,091,152,461 steps, and three for each that is reversed.
+    let long = "schedule --steps 1e12 --slots 100 --step-time 1";
+    let found = job.veloc(&format!("{long} --json")).json();
+    assert_eq!(found["estimate"]["undisturbed"].as_f64(), Some(8_620_091_152_461.0 + 3e12));
+    job.veloc(&format!("{long} --mtbf 1e9"))
+        .failure(&["--mtbf 1000000000", "at most 20000000 steps"]);
 }
