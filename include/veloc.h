@@ -235,7 +235,7 @@ typedef struct VELOC_Cost {
      */
     int64_t forward_evaluations;
     /**
-     * States that are stored, state 0 among them; -1 if the rule has no closed form for it.
+     * States that are stored, state 0 among them.
      */
     int64_t takeshots;
     /**
@@ -926,8 +926,8 @@ int VELOC_Schedule_create_online(int64_t slots,
 int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
 
 /**
- * Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With more
- * than 4,000 of them, where that can take long to find, at no more than keeping all of them takes.)
+ * Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With
+ * hundreds of them, where that can take long to find, at no more than keeping all of them takes.)
  * In place of the first action. If state 0 is not among them, the application must have it, as at
  * its beginning; it is then stored first, if need be in place of another one. With slots on disk, what is
  * in the others counts as lost, and all states on disk are kept (none without state 0 among them), which

@@ -23,7 +23,9 @@ fn reach(slots: u64, d: u64, r: u64) -> u128 {
     let d_wide = u128::from(d);
     // The pieces with 2 to `whole` slots are not cut short by the bound: the sum of β(k, r - 1) over
     // them is β(whole, r) without its terms for 0 and 1.
-    let (mut whole, mut cut) = (1, slots + 1);
+    // β(k, r - 1) is more than k (r - 1): so many of them are short enough at the most.
+    let short = d.checked_div(r - 1).unwrap_or(slots);
+    let (mut whole, mut cut) = (1, slots.min(short.max(1)) + 1);
     while cut - whole > 1 {
         let middle = whole + (cut - whole) / 2;
         *(if beta(middle, r - 1) <= d_wide { &mut whole } else { &mut cut }) = middle;

@@ -2,8 +2,14 @@
 
 use std::ops::Add;
 
-use super::binomial::{beta, repetitions};
+use super::binomial::{self, beta, repetitions};
 use super::bound;
+
+/// Up to so many repetitions each number of them has a piece of its own.
+const EACH: u64 = 1024;
+
+/// Beyond that as many have one together as make this part of them.
+const TOGETHER: u64 = 128;
 
 /// What it costs to reverse steps. Compared in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +34,12 @@ impl Cost {
         }
         // Not feasible, so that the product is less than l.
         Cost { excess: l - slots * d, advances: bound::advances(l, slots, u64::MAX) }
+    }
+
+    /// What it costs to reverse the `l` steps from one stored state to the next with `slots` slots. What lies
+    /// beyond the resilience distance `d` is excess.
+    pub fn of_piece(l: u64, slots: u64, d: u64) -> Cost {
+        Cost { excess: l.saturating_sub(d), advances: binomial::advances(l, slots) }
     }
 
     /// What it would cost to reverse `l >= 1` steps with `slots` slots, `states >= 1` of which had the best
@@ -75,21 +87,33 @@ pub struct Convex {
 impl Convex {
     /// What it costs to reverse 0 to `most` steps behind a stored state, with `slots` slots, its own
     /// among them. What lies beyond the resilience distance `d` is excess.
+    ///
+    /// With few slots and many steps there are millions of repetition numbers. Those beyond 1024 have a piece
+    /// together with others that are larger by a 128th at the most, at their mean, which is nowhere off by
+    /// more than 1 in 25,000 of the cost: 3 slots come to that with 180 million steps, 2 with 500,000.
     pub fn reversal(most: u64, slots: u64, d: u64) -> Convex {
         let mut pieces = Vec::new();
         let (mut reached, mut r) = (0, 0);
         while reached < most {
+            r += if r > EACH { r / TOGETHER - 1 } else { 0 };
             let end = u64::try_from(beta(slots, r)).unwrap_or(u64::MAX).min(most);
-            let cost = Cost::of_advances(r);
-            let within = end.min(d).max(reached);
-            if within > reached {
-                pieces.push((cost, within - reached));
+            let (mut least, mut dearer) = (r, 0);
+            if r > EACH {
+                let all = binomial::advances(end, slots) - binomial::advances(reached, slots);
+                let count = u128::from(end - reached);
+                // Both are less than 2^64: a step has no more advances than there are steps.
+                (least, dearer) = ((all / count) as u64, (all % count) as u64);
             }
-            if end > within {
-                pieces.push((Cost { excess: 1, ..cost }, end - within));
+            for (cost, length) in [(least, end - reached - dearer), (least + 1, dearer)] {
+                let cost = Cost::of_advances(cost);
+                let within = length.min(d.saturating_sub(reached));
+                pieces.push((cost, within));
+                pieces.push((Cost { excess: 1, ..cost }, length - within));
+                reached += length;
             }
-            (reached, r) = (end, r + 1);
+            r += 1;
         }
+        pieces.retain(|(_, length)| *length > 0);
         pieces.sort_by_key(|(slope, _)| *slope);
         Convex { from: 0, value: Cost::default(), pieces }
     }
@@ -145,7 +169,27 @@ impl Convex {
     /// together.
     pub fn is_nowhere_less(&self, other: &Convex, start: u64) -> bool {
         let corners = self.corners().chain(other.corners()).filter(|state| *state > start);
-        corners.chain([start]).all(|state| self.at(state) >= other.at(state))
+        let mut corners: Vec<u64> = [start].into_iter().chain(corners).collect();
+        // Both are in order already.
+        corners.sort();
+        let (mut mine, mut its) = (self.one_by_one(), other.one_by_one());
+        corners.into_iter().all(|state| mine(state) >= its(state))
+    }
+
+    /// The values at states that ascend from call to call.
+    fn one_by_one(&self) -> impl FnMut(u64) -> Cost + '_ {
+        let (mut pieces, mut begin, mut value) =
+            (self.pieces.iter().peekable(), self.from, self.value);
+        move |state| {
+            while let Some((slope, length)) = pieces.next_if(|(_, length)| begin + length <= state)
+            {
+                (begin, value) = (begin + length, value + slope.times(*length));
+            }
+            match pieces.peek() {
+                Some((slope, _)) => value + slope.times(state - begin),
+                None => value,
+            }
+        }
     }
 
     /// Where pieces end.
@@ -175,5 +219,42 @@ impl Convex {
             }
         }
         (low, whole(low))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a piece for each of millions of repetition numbers, and one that is off by more than is said.
+    #[test]
+    fn a_long_reversal_has_few_pieces() {
+        for (most, slots) in [(1_u64 << 48, 1), (1 << 48, 2), (1 << 48, 3), (1 << 48, 4), (9000, 2)]
+        {
+            let function = Convex::reversal(most, slots, u64::MAX);
+            assert!(function.pieces.len() < 8000, "{most}, {slots}: {}", function.pieces.len());
+            assert!(function.pieces.is_sorted_by_key(|(slope, _)| *slope));
+            for l in (0..48).map(|shift| most >> shift).chain([most - 1, most / 3, most / 7]) {
+                let (found, exact) = (function.at(l).advances, binomial::advances(l, slots));
+                let off = found.abs_diff(exact);
+                assert!(off <= exact / 25_000, "{l} of {most}, {slots}: {found}, {exact}");
+            }
+        }
+    }
+
+    /// Catches a merge of two functions that passes a corner of either.
+    #[test]
+    fn one_that_is_nowhere_less() {
+        for (slots, more) in [(2, 0), (3, 0), (3, 4), (2, 30), (5, 7)] {
+            let one = Convex::reversal(200, slots, 60).moved_from(11);
+            for fewer in 1..=6 {
+                let other = Convex::reversal(200, fewer, u64::MAX).moved_from(11);
+                let other = Convex { value: other.value + Cost::of_advances(more), ..other };
+                for start in [11, 12, 50, 199] {
+                    let is = (start..=200).all(|state| one.at(state) >= other.at(state));
+                    assert_eq!(one.is_nowhere_less(&other, start), is, "{slots}, {fewer}, {start}");
+                }
+            }
+        }
     }
 }

@@ -7,10 +7,11 @@
 //! stretch's beginning. With some of them the way is shorter, others must be computed again; taken
 //! together that changes little, as a simulation with [`super::resume`] shows (in the tests).
 
+use super::outlook::Outlook;
 use super::schedule::{Action, Plan, Schedule};
 use super::upkeep::Threshold;
 
-/// The most steps of a schedule that is gone through: some seconds.
+/// The most steps of a schedule that is gone through, as something can fail: some seconds.
 pub const MOST_STEPS: u64 = 20_000_000;
 
 /// What things take, in seconds.
@@ -82,9 +83,33 @@ impl Sum {
 
 impl Estimate {
     /// Of a plan. If that has no adjoint distance and something can fail, the adjoint is stored where
-    /// it is best; otherwise never. Goes through all actions; `None` if there are more than
-    /// [`MOST_STEPS`] steps.
+    /// it is best; otherwise never. If nothing can fail, it takes time in proportion to the slots; `None` if
+    /// there are more than [`super::outlook::MOST_STATES`] of them. Else all actions are gone through; `None` if there are
+    /// more than [`MOST_STEPS`] steps.
     pub fn of(plan: &Plan, times: &Times) -> Option<Estimate> {
+        if times.mtbf.is_infinite() {
+            return Estimate::undisturbed(plan, times);
+        }
+        Estimate::by_actions(plan, times)
+    }
+
+    /// Where nothing can fail, it does not matter when something is done.
+    fn undisturbed(plan: &Plan, times: &Times) -> Option<Estimate> {
+        let Outlook { advances, takeshots, .. } = Outlook::of(plan)?;
+        let Times { step, turn, write, read, adjoint, .. } = *times;
+        // After the first turn and each so many; but not when the adjoint has come to state 0.
+        let last = plan.steps - 1;
+        let adjoints = plan.adjoint.map_or(0, |a| last / a + u64::from(a > 1 && last > 0));
+        // Each turn but the last is followed by a restore.
+        let undisturbed = advances as f64 * step
+            + plan.steps as f64 * turn
+            + takeshots as f64 * write
+            + last as f64 * read
+            + adjoints as f64 * adjoint;
+        Some(Estimate { undisturbed, expected: undisturbed, failures: 0.0, adjoints })
+    }
+
+    fn by_actions(plan: &Plan, times: &Times) -> Option<Estimate> {
         if plan.steps > MOST_STEPS {
             return None;
         }
@@ -230,24 +255,33 @@ mod tests {
         }
     }
 
+    /// Catches an adjoint, a read or a state that is counted twice or not.
     #[test]
     fn without_failures_it_takes_what_the_actions_take() {
         let times = Times { mtbf: f64::INFINITY, ..TIMES };
-        let plan = plan(100, 5, Some(12));
-        let estimate = Estimate::of(&plan, &times).unwrap();
-        let done = {
-            let mut schedule = Schedule::new(plan);
-            while schedule.next_action() != Action::Terminate {}
-            schedule.done()
-        };
-        let takes = done.advances as f64
-            + 3.5 * 100.0
-            + 0.7 * done.takeshots as f64
-            + 0.4 * 99.0
-            + 2.0 * done.adjoints as f64;
-        // Each turn but the last is followed by a restore.
-        assert!((estimate.undisturbed - takes).abs() < 1e-6, "{} {takes}", estimate.undisturbed);
-        assert_eq!((estimate.expected, estimate.failures), (estimate.undisturbed, 0.0));
-        assert_eq!(estimate.adjoints, done.adjoints);
+        for (rule, _) in Rule::ALL {
+            for (steps, slots) in [(100_u64, 5), (1, 1), (1, 3), (2, 1), (2, 2), (57, 80), (400, 3)]
+            {
+                for adjoint in [None, Some(1), Some(2), Some(12), Some(steps), Some(1000)] {
+                    for resilience in [u64::MAX, steps.div_ceil(slots) + 1] {
+                        let plan = Plan { resilience, rule, ..plan(steps, slots, adjoint) };
+                        let found = Estimate::of(&plan, &times).unwrap();
+                        let walked = Estimate::by_actions(&plan, &times).unwrap();
+                        let (found_time, time) = (found.undisturbed, walked.undisturbed);
+                        assert!(
+                            (found_time / time - 1.0).abs() < 1e-9,
+                            "{plan:?}: {found_time}, {time}"
+                        );
+                        assert_eq!((found.expected, found.failures), (found_time, 0.0));
+                        assert_eq!(found.adjoints, walked.adjoints, "{plan:?}");
+                    }
+                }
+            }
+        }
+        // And as many as there are.
+        let long = plan(1_000_000_000_000, 100, Some(1_000_000));
+        let found = Estimate::of(&long, &times).unwrap();
+        assert!(found.undisturbed > 1e13 && found.adjoints == 1_000_000, "{found:?}");
+        assert_eq!(Estimate::of(&long, &TIMES), None);
     }
 }

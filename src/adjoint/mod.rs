@@ -6,6 +6,7 @@
 //! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
 //! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
 //! that, one after the other, [`leap`] says what they have left at any place without going through them,
+//! [`shots`] how many states they store,
 //! and [`resume`] goes on after a crash with the slots that are left.
 //! After a planned stop there is a state more than slots (`carry`).
 //! [`online`] is for passes whose end is not known, [`levels`] for slots in memory and on disk.
@@ -33,6 +34,7 @@ pub mod resume;
 pub mod revolve;
 pub mod rule;
 pub mod schedule;
+pub mod shots;
 pub mod strategy;
 pub mod unpack;
 pub mod upkeep;

@@ -4,19 +4,19 @@
 //! the rule: its pieces are so short that each is reversed with the least number of advances, by any
 //! rule. So the sum over the pieces of the first sweep is all there is to be known.
 
-use super::binomial::{self, beta, repetitions};
+use super::binomial::{self, repetitions};
 use super::disk::Disk;
 use super::levels::TwoLevel;
-use super::rule::Rule;
 use super::schedule::{Action, Plan};
+use super::shots::takeshots;
 
 /// What a plan will cost if nothing goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// Steps that are computed without being recorded.
     pub advances: u128,
-    /// States that are stored, state 0 among them. `None`: the rule has no closed form for it.
-    pub takeshots: Option<u128>,
+    /// States that are stored, state 0 among them.
+    pub takeshots: u128,
     /// How often the step that is repeated most is computed without being recorded, at the most.
     pub repetition: u64,
     /// The states that are stored before the adjoint begins, ascending.
@@ -65,7 +65,7 @@ impl Outlook {
         });
         Some(Outlook {
             advances: schedule.done().advances,
-            takeshots: Some(schedule.done().takeshots.into()),
+            takeshots: schedule.done().takeshots.into(),
             repetition: times.max().unwrap_or(0) as u64,
             max_gap: max_gap(&first_sweep, plan.steps),
             first_sweep,
@@ -81,7 +81,7 @@ impl Outlook {
         let pieces = pieces(plan);
         let mut outlook = Outlook {
             advances: 0,
-            takeshots: Some(0),
+            takeshots: 0,
             repetition: 0,
             first_sweep: Vec::with_capacity(pieces.len()),
             max_gap: 0,
@@ -97,8 +97,7 @@ impl Outlook {
             outlook.advances += if last { 0 } else { u128::from(length) };
             let (r, _) = repetitions(length, slots);
             outlook.repetition = outlook.repetition.max(r + u64::from(!last));
-            let more = takeshots(plan.rule, length, slots, index > 0 && last);
-            outlook.takeshots = outlook.takeshots.zip(more).map(|(sum, more)| sum + more);
+            outlook.takeshots += takeshots(plan.rule, length, slots, index > 0 && last);
             state += length;
         }
         outlook.max_gap = max_gap(&outlook.first_sweep, plan.steps);
@@ -125,26 +124,11 @@ fn pieces(plan: &Plan) -> Vec<u64> {
     pieces
 }
 
-/// How many states are stored to reverse a piece of `l` steps with `slots` slots, its first among
-/// them.
-///
-/// Source: Griewank, Walther, ACM TOMS 26 (2000), Proposition 2.
-pub(super) fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> Option<u128> {
-    match rule {
-        _ if l == 1 => Some(u128::from(!is_last)),
-        Rule::Optimal | Rule::Resilient => {
-            let (r, _) = repetitions(l, slots);
-            let rest = u128::from(l).saturating_sub(beta(slots, r - 1));
-            Some(rest.max(if slots == 1 { 1 } else { beta(slots - 1, r - 1) }))
-        }
-        Rule::Monotone | Rule::Shortest => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::adjoint::bound::feasible;
+    use crate::adjoint::rule::Rule;
     use crate::adjoint::schedule::{Action, Schedule};
 
     #[test]
@@ -174,9 +158,7 @@ mod tests {
                         let done = schedule.done();
                         assert_eq!(outlook.advances, done.advances, "{plan:?}");
                         assert_eq!(outlook.first_sweep, sweep, "{plan:?}");
-                        if let Some(takeshots) = outlook.takeshots {
-                            assert_eq!(takeshots, u128::from(done.takeshots), "{plan:?}");
-                        }
+                        assert_eq!(outlook.takeshots, u128::from(done.takeshots), "{plan:?}");
                         let most = times.into_iter().max().unwrap_or(0);
                         assert!(outlook.repetition >= most, "{plan:?}, {most}");
                         if resilience == u64::MAX {

@@ -17,8 +17,9 @@
 //! a convex function of `x` for each choice of states (`convex`), and choices that are nowhere
 //! better than another are left out. So are those that could not become better than keeping all states,
 //! even if the states behind them lay where they are of most use: as a rule few are left. Where many are,
-//! which are then about as good, the search ends after a number of looks that grows with the survivors,
-//! and takes the best that it has found, which is never worse than keeping all.
+//! which are then about as good, the search ends after a number of looks that grows with the survivors
+//! up to a limit, and takes the best that it has found, which is never worse than keeping all. Of very many
+//! survivors some of the first are kept, each where it is.
 //!
 //! If too few states are left to keep the resilience distance, it is exceeded by as little as can be.
 
@@ -30,9 +31,16 @@ use super::schedule::{Plan, Schedule, Stored};
 
 /// How many choices are looked at for each state that is left, beside [`FEW`]. Up to some thousands of states
 /// no search comes to that.
-const LOOKS: usize = 2048;
+const LOOKS: usize = 1024;
 /// So many are looked at in any case.
 const FEW: usize = 16_384;
+/// No more are: that takes some seconds.
+const MOST_LOOKS: usize = 1 << 20;
+/// As many are looked at in a short search, of so many states at the most.
+const FEW_LOOKS: usize = 512;
+const FEW_STATES: usize = 256;
+/// Of more states than these the choice is which of the first are kept, which takes no memory for each.
+const MANY: usize = 50_000;
 
 /// What is left after a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +63,15 @@ pub enum Lost {
 /// Goes on with what is left of a computation that had `plan`.
 pub fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
     go_on(plan, survivors, best_chain)
+}
+
+/// The same by a short search, for those who ask what many crashes would cost: it may take somewhat more
+/// advances.
+pub(super) fn resume_soon(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
+    go_on(plan, survivors, |plan, states, fine| match states.len() > FEW_STATES {
+        true => (best_of_the_first(plan, states, fine), 0),
+        false => search(plan, states, fine, FEW_LOOKS),
+    })
 }
 
 /// The same with each state where it is, and none in place of it before the adjoint has passed it.
@@ -158,15 +175,33 @@ struct Choice {
     before: Option<Rc<Choice>>,
 }
 
+/// One by one: of a long chain each would be dropped inside the drop of the next, until the stack is full.
+impl Drop for Choice {
+    fn drop(&mut self) {
+        let mut next = self.before.take();
+        while let Some(mut choice) = next.and_then(Rc::into_inner) {
+            next = choice.before.take();
+        }
+    }
+}
+
 /// The states to keep, as places in `states`, ascending, each with the state to which it is moved; and how
 /// many choices were looked at for that.
 pub(super) fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> (Vec<(usize, u64)>, usize) {
+    match states.len() > MANY {
+        true => (best_of_the_first(plan, states, fine), 0),
+        false => search(plan, states, fine, MOST_LOOKS.min(FEW + LOOKS * states.len())),
+    }
+}
+
+/// The same with at most so many looks.
+fn search(plan: &Plan, states: &[Stored], fine: u64, most: usize) -> (Vec<(usize, u64)>, usize) {
     let (slots, d) = (plan.slots, plan.resilience);
     let longest = states.len().min(usize::try_from(slots).unwrap_or(usize::MAX));
     if longest == 1 {
         return (vec![(0, 0)], 0);
     }
-    let (mut looks, most) = (0, FEW + LOOKS * states.len());
+    let mut looks = 0;
     let first = Rc::new(Choice { cost: Convex::reversal(fine, slots, d), last: 0, before: None });
     let mut best = best_of_all(plan, &states[..longest], fine, &first);
     let mut choices = vec![first];
@@ -241,10 +276,31 @@ fn best_of_all(
         if cost < best.0 {
             best = (cost, to, chain.clone(), last);
         }
-        let cost = moved.followed_by(&Convex::reversal(fine - state, left, d), fine);
-        chain = Rc::new(Choice { cost, last, before: Some(chain) });
+        // The last has nothing behind it; and with one slot each step would be a piece.
+        if last + 1 < states.len() {
+            let cost = moved.followed_by(&Convex::reversal(fine - state, left, d), fine);
+            chain = Rc::new(Choice { cost, last, before: Some(chain) });
+        }
     }
     best
+}
+
+/// As many of the first states as take the fewest advances, each where it is.
+fn best_of_the_first(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
+    let (mut before, mut best) = (Cost::default(), None::<(Cost, usize)>);
+    let slots = usize::try_from(plan.slots).unwrap_or(usize::MAX);
+    for (last, &Stored { state, .. }) in states.iter().enumerate().take(slots) {
+        let left = plan.slots - last as u64;
+        let cost = before + Cost::of_sweep(fine - state, left, plan.resilience);
+        if best.is_none_or(|(least, _)| cost <= least) {
+            best = Some((cost, last));
+        }
+        if let Some(next) = states.get(last + 1) {
+            before = before + Cost::of_piece(next.state - state, left, plan.resilience);
+        }
+    }
+    let kept = best.map_or(1, |(_, last)| last + 1);
+    states[..kept].iter().map(|stored| stored.state).enumerate().collect()
 }
 
 /// Adds a choice, unless one of the others is as good from `state` on; and drops those of them that are

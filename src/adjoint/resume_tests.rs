@@ -1,6 +1,7 @@
 //! Restarts, against a search over everything that can be done.
 
 use super::*;
+use crate::adjoint::leap::Left;
 use crate::adjoint::oracle::{least_advances, Player, Table};
 use crate::adjoint::rule::Rule;
 use crate::adjoint::schedule::Action;
@@ -241,4 +242,59 @@ fn many_slots() {
         while resumed.next_action() != Action::Terminate {}
         assert!(resumed.done().advances <= left.done().advances - before);
     }
+}
+
+/// As many steps as there can be, and nothing stored of the adjoint. Catches a piece of a function for each
+/// step, which takes all memory.
+#[test]
+fn all_steps_again_of_long_plans() {
+    for (steps, slots) in [(1_000_000_000_000, 2), (binomial::MAX_STEPS, 3), (1_000_000_000, 12)] {
+        let plan = plan(steps, slots);
+        for fine in [steps - 1, steps / 2, 1] {
+            let states = Left::at(&plan, fine).states;
+            let survivors = Survivors { states, adjoint: None, at_start: false };
+            let advances = resume(plan, &survivors).unwrap().advances_left();
+            // At the most state 0 alone is of use; and costs are known to 1 in 25,000.
+            let most = binomial::advances(steps, slots) / 25_000 * 25_001;
+            assert!(advances <= most, "{plan:?}, {fine}: {advances}");
+        }
+    }
+}
+
+/// With more states than are searched. Catches a state beyond those that leave slots for what is ahead, and
+/// a cost that is not what comes.
+#[test]
+fn the_best_of_the_first() {
+    let plan = Plan { resilience: 40, ..plan(300, 8) };
+    for fine in [290, 200, 130] {
+        let states = Left::at(&plan, fine).states;
+        let (useful, ..) = sort(&Survivors { states, adjoint: None, at_start: false }, &plan, 300);
+        let kept = best_of_the_first(&plan, &useful, 300);
+        let cost = |count: usize| {
+            let states = useful[..count].iter().map(|stored| stored.state);
+            let ends = states.clone().skip(1).chain([300]);
+            let pieces = states.zip(ends).zip(0..).map(|((from, to), before)| {
+                let (length, left) = (to - from, plan.slots - before);
+                match to == 300 {
+                    true => Cost::of_sweep(length, left, 40),
+                    false => Cost::of_piece(length, left, 40),
+                }
+            });
+            pieces.fold(Cost::default(), |sum, piece| sum + piece)
+        };
+        let least = (1..=useful.len()).map(cost).min();
+        assert_eq!(Some(cost(kept.len())), least, "{fine}");
+        assert!(kept.iter().zip(&useful).all(|((_, to), stored)| *to == stored.state));
+    }
+}
+
+/// Catches a choice that is dropped inside the drop of the next one: the stack has no room for so many.
+#[test]
+fn a_long_chain_is_dropped() {
+    let cost = Convex::reversal(1, 1, u64::MAX);
+    let mut chain = Choice { cost: cost.clone(), last: 0, before: None };
+    for last in 1..1_000_000 {
+        chain = Choice { cost: cost.clone(), last, before: Some(Rc::new(chain)) };
+    }
+    drop(chain);
 }

@@ -33,6 +33,12 @@ impl Rule {
     /// of `c >= 2` that can be used, and stored states may be `d` steps apart. Less than `l`, at most
     /// `d`, and such that what remains can be done: [`bound::feasible`] stays true.
     pub fn first_piece(self, l: u64, c: u64, d: u64) -> u64 {
+        // What the remaining slots cannot cover is the first piece's.
+        let least = u128::from(l).saturating_sub(u128::from(c - 1) * u128::from(d)).max(1) as u64;
+        let most = d.min(l - 1).max(least);
+        if least == most {
+            return most;
+        }
         let free = match self {
             Rule::Optimal if l > d => {
                 let best = bound::first_pieces(l, c, d);
@@ -42,9 +48,7 @@ impl Rule {
             Rule::Monotone => Limits::of(l, c).longest(l),
             Rule::Shortest => Limits::of(l, c).shortest(l),
         };
-        // What the remaining slots cannot cover is the first piece's.
-        let least = u128::from(l).saturating_sub(u128::from(c - 1) * u128::from(d)).max(1);
-        free.clamp(least as u64, d.min(l - 1).max(least as u64))
+        free.clamp(least, most)
     }
 }
 

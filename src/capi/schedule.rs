@@ -47,7 +47,7 @@ pub struct VELOC_Cost {
     pub advances: i64,
     /// All forward steps: these, and those that are recorded.
     pub forward_evaluations: i64,
-    /// States that are stored, state 0 among them; -1 if the rule has no closed form for it.
+    /// States that are stored, state 0 among them.
     pub takeshots: i64,
     /// How often the step that is repeated most is computed without being recorded, at the most.
     pub repetition: i64,
@@ -124,8 +124,8 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
     })
 }
 
-/// Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With more
-/// than 4,000 of them, where that can take long to find, at no more than keeping all of them takes.)
+/// Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With
+/// hundreds of them, where that can take long to find, at no more than keeping all of them takes.)
 /// In place of the first action. If state 0 is not among them, the application must have it, as at
 /// its beginning; it is then stored first, if need be in place of another one. With slots on disk, what is
 /// in the others counts as lost, and all states on disk are kept (none without state 0 among them), which
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn VELOC_Schedule_cost(
         let given = VELOC_Cost {
             advances: fit(outlook.advances),
             forward_evaluations: fit(outlook.advances + u128::from(course.steps())),
-            takeshots: outlook.takeshots.map_or(-1, fit),
+            takeshots: fit(outlook.takeshots),
             repetition: fit(outlook.repetition.into()),
             max_gap: fit(outlook.max_gap.into()),
         };

@@ -2,12 +2,17 @@
 
 use anyhow::{ensure, Context as _, Result};
 use serde::Serialize;
+use veloc_client::adjoint::binomial::repetitions;
 use veloc_client::adjoint::course::too_many;
 use veloc_client::adjoint::estimate::{Estimate, Times, MOST_STEPS};
 use veloc_client::adjoint::outlook::Outlook;
 use veloc_client::adjoint::strategy::{self, Costs, Strategy};
 
 use super::plan::Problem;
+
+/// The most repetitions of a step in plans that are compared: 2 slots have as many with 5e9 steps. Where a
+/// crash leads is found by going through them.
+const MOST_REPEATED: u64 = 100_000;
 
 /// What a way costs. The names are those of the JSON.
 #[derive(Debug, Serialize)]
@@ -19,21 +24,33 @@ pub struct Compared {
     pub distance: Option<u64>,
     /// Forward steps that are not recorded.
     pub advances: u128,
-    /// States that are stored, if that is known.
-    pub takeshots: Option<u128>,
+    /// States that are stored.
+    pub takeshots: u128,
     /// Steps that a failure in the first sweep costs at the most.
     pub first_sweep_most_lost: u64,
     /// The same on the average.
     pub first_sweep_mean_lost: f64,
-    /// Steps that a failure in the reverse sweep costs at the most, at 31 places; `None`: not known, as
-    /// that takes long.
-    pub reverse_most_lost: Option<u128>,
+    /// Steps that a failure in the reverse sweep costs at the most, at 31 places.
+    pub reverse_most_lost: u128,
     /// The same on the average.
-    pub reverse_mean_lost: Option<f64>,
+    pub reverse_mean_lost: f64,
 }
 
 /// All ways.
 pub fn compare(problem: &Problem) -> Result<Vec<Compared>> {
+    let slots = problem.plan.slots.min(problem.plan.steps);
+    ensure!(
+        slots <= strategy::MOST_SLOTS,
+        "--compare: ways are compared for at most {} slots, not {slots}; what crashes cost with more, \
+         --crash-after says one by one",
+        strategy::MOST_SLOTS
+    );
+    let (repeated, _) = repetitions(problem.plan.steps, problem.plan.slots);
+    ensure!(
+        slots == 1 || repeated <= MOST_REPEATED,
+        "--compare: with {slots} slots a step is repeated up to {repeated} times; ways are compared for at \
+         most {MOST_REPEATED}"
+    );
     let outlook = Outlook::of(&problem.plan).ok_or_else(|| too_many(&problem.plan))?;
     Ok(strategy::compare(&problem.plan, &outlook).into_iter().map(Compared::from).collect())
 }
@@ -53,8 +70,8 @@ impl From<Costs> for Compared {
             takeshots: costs.writes,
             first_sweep_most_lost: costs.most_lost,
             first_sweep_mean_lost: costs.mean_lost,
-            reverse_most_lost: costs.reverse_lost.map(|(most, _)| most),
-            reverse_mean_lost: costs.reverse_lost.map(|(_, mean)| mean),
+            reverse_most_lost: costs.reverse_lost.0,
+            reverse_mean_lost: costs.reverse_lost.1,
         }
     }
 }
@@ -85,9 +102,13 @@ pub fn estimate(problem: &Problem, times: &Times, state_size: Option<u64>) -> Re
     );
     let plan = &problem.plan;
     let Estimate { undisturbed, expected, failures, adjoints } = Estimate::of(plan, times)
-        .with_context(|| {
-            let steps = plan.steps;
-            format!("--step-time: an estimate is for at most {MOST_STEPS} steps, not {steps}")
+        .with_context(|| match times.mtbf.is_finite() {
+            true => format!(
+                "--mtbf {}: an estimate with failures is for at most {MOST_STEPS} steps, not {}; without \
+                 --mtbf it is for any number",
+                times.mtbf, plan.steps
+            ),
+            false => format!("--step-time: {}", too_many(plan)),
         })?;
     ensure!(
         undisturbed.is_finite(),

@@ -55,7 +55,8 @@ pub fn draw(problem: &Problem, figures: &Figures) -> Result<String> {
     let plan = &problem.plan;
     ensure!(
         figures.forward_evals <= walk::LONGEST,
-        "--out: there are {} forward steps to draw, one line or more for each, of which {} are possible",
+        "--out: there are {} forward steps to draw, one line or more for each, of which {} are possible; \
+         without --out the plan is drawn on the terminal",
         figures.forward_evals,
         walk::LONGEST
     );

@@ -56,8 +56,8 @@ pub struct Figures {
     pub advances: u128,
     /// These, and those that are recorded.
     pub forward_evals: u128,
-    /// States that are stored; `None` if that is not known without going through all actions.
-    pub takeshots: Option<u128>,
+    /// States that are stored.
+    pub takeshots: u128,
     /// How often the step that is repeated most is computed without being recorded, at the most.
     pub repetition: u64,
     /// The largest distance between states that are stored in the first sweep, and to the end.
@@ -123,19 +123,19 @@ impl Figures {
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));
         let outlook = match (disk, online) {
-            (None, false) => {
-                let mut outlook = Outlook::of(plan).ok_or_else(|| too_many(plan))?;
-                if outlook.takeshots.is_none() && walk::is_short(problem, outlook.advances) {
-                    outlook.takeshots = walk::measure(problem).takeshots;
-                }
-                outlook
-            }
+            (None, false) => Outlook::of(plan)
+                .ok_or_else(|| too_many(plan))
+                .with_context(|| format!("--slots {}", plan.slots))?,
             _ => {
                 ensure!(
                     walk::is_short(problem, ideal),
                     "{}: there are {} forward steps, of which {} are possible: the figures are known \
-                     from its actions alone, which are gone through",
-                    if *online { "--online" } else { "--disk-slots" },
+                     from its actions alone, which are gone through; without it any number of --steps is \
+                     possible",
+                    match disk {
+                        Some(disk) => format!("--disk-slots {}", disk.slots),
+                        None => "--online".to_owned(),
+                    },
                     ideal + u128::from(plan.steps),
                     walk::LONGEST
                 );
@@ -204,13 +204,16 @@ impl Crash {
             ),
             Sweep::Forward => ensure!(
                 (1..=last).contains(&state),
-                "--crash-after {state} --crash-in forward: the forward sweep comes to the states from 1 \
-                 to {last}"
+                "--crash-after {state} --crash-in forward: {}",
+                match last {
+                    0 => "a single step is the adjoint's at once".to_owned(),
+                    _ => format!("the forward sweep comes to the states from 1 to {last}"),
+                }
             ),
         }
         ensure!(
             walk::is_known(problem, outlook.advances),
-            "--crash-after: there are {} forward steps to go through, of which {} are possible",
+            "--crash-after {state}: there are {} forward steps to go through, of which {} are possible",
             outlook.advances + u128::from(plan.steps),
             walk::LONGEST
         );

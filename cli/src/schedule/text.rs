@@ -36,10 +36,7 @@ pub fn show(problem: &Problem, report: &Report) -> String {
     let per_step = figures.forward_evals as f64 / plan.steps as f64;
     row("for each step", format!("{per_step:.2}"));
     row("most repetitions of a step", figures.repetition.to_string());
-    row(
-        "states stored",
-        figures.takeshots.map_or("not counted".into(), |number| number.to_string()),
-    );
+    row("states stored", figures.takeshots.to_string());
     if let Some(transfers) = &figures.transfers {
         row("states written to disk", transfers.disk_writes.to_string());
         row("states read from disk", transfers.disk_reads.to_string());
@@ -115,11 +112,11 @@ fn compared(all: &[Compared]) -> String {
             way.strategy.to_string(),
             or_dash(way.distance.map(|distance| distance.to_string())),
             way.advances.to_string(),
-            or_dash(way.takeshots.map(|number| number.to_string())),
+            way.takeshots.to_string(),
             way.first_sweep_most_lost.to_string(),
             format!("{:.1}", way.first_sweep_mean_lost),
-            or_dash(way.reverse_most_lost.map(|most| most.to_string())),
-            or_dash(way.reverse_mean_lost.map(|mean| format!("{mean:.1}"))),
+            way.reverse_most_lost.to_string(),
+            format!("{:.1}", way.reverse_mean_lost),
         ]);
     }
     table.to_string()

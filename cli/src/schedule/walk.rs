@@ -177,7 +177,7 @@ pub fn measure(problem: &Problem) -> Outlook {
     let gaps = first_sweep.iter().zip(ends).map(|(from, to)| to - from);
     Outlook {
         advances: walker.advances,
-        takeshots: Some(walker.takeshots),
+        takeshots: walker.takeshots,
         repetition: times.max().unwrap_or(0) as u64,
         max_gap: gaps.max().unwrap_or(steps),
         first_sweep,
