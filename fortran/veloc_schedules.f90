@@ -225,8 +225,10 @@ contains
     type(VELOC_Schedule), intent(in) :: schedule
     integer, intent(in) :: rule
     integer, intent(out) :: err
-    ! A number that C's int cannot hold is no rule either.
-    err = c_set_rule(schedule%handle, int(max(min(rule, 99), -1), c_int))
+    ! A number that C's int cannot hold is no rule either: the nearest one that it can is named.
+    integer(c_int64_t) :: nearest
+    nearest = max(min(int(rule, c_int64_t), int(huge(0_c_int), c_int64_t)), -int(huge(0_c_int), c_int64_t))
+    err = c_set_rule(schedule%handle, int(nearest, c_int))
   end subroutine
 
   subroutine VELOC_Schedule_least_distance(schedule, distance, err)

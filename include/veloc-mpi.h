@@ -145,11 +145,13 @@ const char *VELOC_Part_error(void);
  *
  * @param figures where it is written
  * @param size `sizeof(VELOC_Part_figures)`, so that the struct can grow
- * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, or MPI is not running
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, MPI is not running, or several threads may
+ * call it at a time
  *
  * @pre `figures` is null or has room for `size` bytes.
  */
-int VELOC_Part_get_figures(struct VELOC_Part_figures *figures, size_t size);
+int VELOC_Part_get_figures(struct VELOC_Part_figures *figures,
+                           size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

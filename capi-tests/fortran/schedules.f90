@@ -66,6 +66,8 @@ program schedules
   call refused(err, 'slots = -2')
   call VELOC_Schedule_set_rule(schedule, 7, err)
   call refused(err, 'rule 7')
+  call VELOC_Schedule_set_rule(schedule, 2000000000, err)
+  call refused(err, 'rule 2000000000')
   call VELOC_Schedule_create(100_n, 5_n, schedule, err); call ok(err, 'create')
   call VELOC_Schedule_set_resilience_distance(schedule, 19_n, err)
   call refused(err, '95 of the 100 steps')

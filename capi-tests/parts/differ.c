@@ -188,7 +188,7 @@ static const struct {
     {"sent_by_a_sendrecv_replace", sent_by_a_sendrecv_replace,
      "the send of MPI_Sendrecv_replace|peer MPI_PROC_NULL|tag 1|2 elements"},
     {"tag_of_an_iprobe", tag_of_an_iprobe, "MPI_Iprobe|tag 5|tag 6"},
-    {"requests_of_a_waitany", requests_of_a_waitany, "MPI_Waitany|1 requests|2 requests"},
+    {"requests_of_a_waitany", requests_of_a_waitany, "MPI_Waitany|1 request)|2 requests"},
     {"count_of_an_allgatherv", count_of_an_allgatherv, "MPI_Allgatherv|2 elements|3 elements"},
     {"count_of_an_ialltoall", count_of_an_ialltoall, "MPI_Ialltoall|2 elements|3 elements"},
     {"count_of_a_reduce_scatter", count_of_a_reduce_scatter,

@@ -138,12 +138,12 @@ static void diverge(void)
     case 8: /* the receives in another order */
         replay_up_to(id, 2);
         DIVERGES(MPI_Irecv(numbers + 4, 1, MPI_INT, 0, 8, world, requests),
-                 "MPI_Irecv|tag 7|tag 8|4 elements|1 elements");
+                 "MPI_Irecv|tag 7|tag 8|4 elements|1 element of");
         break;
     case 9: /* fewer requests */
         replay_up_to(id, 3);
         DIVERGES(MPI_Waitall(1, requests, MPI_STATUSES_IGNORE),
-                 "MPI_Waitall|1 requests|2 requests");
+                 "MPI_Waitall|1 request)|2 requests");
         break;
     case 10: /* another way to complete them */
         replay_up_to(id, 3);
@@ -162,7 +162,7 @@ static void diverge(void)
     case 13: /* one call too many */
         replay_up_to(id, 5);
         DIVERGES(MPI_Recv(numbers, 1, MPI_INT, 0, 9, world, &status),
-                 "MPI_Recv|peer 0|tag 9|1 elements|the part had ended");
+                 "MPI_Recv|peer 0|tag 9|1 element of|the part had ended");
         break;
     case 14: /* the last call is missing: one that comes behind the end does not get its result */
         replay_up_to(id, 4);

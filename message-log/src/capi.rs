@@ -177,7 +177,8 @@ pub struct VELOC_Part_figures {
 ///
 /// @param figures where it is written
 /// @param size `sizeof(VELOC_Part_figures)`, so that the struct can grow
-/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, or MPI is not running
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, MPI is not running, or several threads may
+/// call it at a time
 ///
 /// # Safety
 /// `figures` is null or has room for `size` bytes.

@@ -9,21 +9,19 @@ use crate::state::State;
 
 /// Says both calls, breaks the replay off and calls the error handler; what the call returns.
 pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int {
-    let text = match &divergence.earlier {
-        Some(earlier) => earlier.clone(),
-        None => {
-            let logged = divergence.logged.as_ref().map_or_else(
-                || "the part had ended".to_owned(),
-                |logged| format!("it was {}", half_or_all(state, logged)),
-            );
-            format!(
-                "the replay of part {} does not do what its first run did: call {} is {}, {logged}",
-                divergence.part,
-                divergence.place + 1,
-                half_or_all(state, called),
-            )
-        }
-    };
+    if let Some(earlier) = &divergence.earlier {
+        return refuse::fail_again(&state.mpi, called.comm, earlier);
+    }
+    let logged = divergence.logged.as_ref().map_or_else(
+        || "the part had ended".to_owned(),
+        |logged| format!("it was {}", half_or_all(state, logged)),
+    );
+    let text = format!(
+        "the replay of part {} does not do what its first run did: call {} is {}, {logged}",
+        divergence.part,
+        divergence.place + 1,
+        half_or_all(state, called),
+    );
     broken(state, called, &text)
 }
 
@@ -87,8 +85,13 @@ pub fn describe(state: &State, shape: &Shape) -> String {
     }
     if shape.size != 0 || shape.count != 0 {
         parts.push(match shape.size {
-            0 => format!("{} requests", shape.count),
-            size => format!("{} elements of {size} bytes", shape.count),
+            0 => {
+                format!("{} {}", shape.count, if shape.count == 1 { "request" } else { "requests" })
+            }
+            size => {
+                let elements = if shape.count == 1 { "element" } else { "elements" };
+                format!("{} {elements} of {size} bytes", shape.count)
+            }
         });
     }
     match parts.is_empty() {

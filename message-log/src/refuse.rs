@@ -42,11 +42,26 @@ fn write(line: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// As [`fail`], for a call that fails as the ones before it do: a text that was the last one is not said
+/// again, as a program that waits in a loop would never stop to be told.
+pub fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
+    let is_last = LAST.try_with(|last| last.borrow().as_bytes() == text.as_bytes());
+    match is_last.unwrap_or(false) {
+        true => call_handler(mpi, comm),
+        false => fail(mpi, comm, text),
+    }
+}
+
 /// Says and keeps why a call of MPI's fails, and calls the communicator's error handler, which may
 /// end the job; what the call returns if it does not.
 pub fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
     say(mpi, text);
     keep(text);
+    call_handler(mpi, comm)
+}
+
+/// Calls the communicator's error handler; what the call returns.
+fn call_handler(mpi: &Mpi, comm: usize) -> c_int {
     let comm = if comm == 0 || comm == mpi.comm_null { mpi.comm_world } else { comm };
     let code = mpi.numbers.err_other;
     // SAFETY: a communicator that the application passed or that is always there.

@@ -136,7 +136,8 @@ pub unsafe extern "C" fn VELOC_Set_stream(stream: *mut c_void) -> c_int {
 /// The reason of the calling thread's last failed call, in English, with the thing and the value.
 ///
 /// @return a string, empty if no call of this thread has failed; valid until the thread's next
-///         failing call; never NULL
+///         failing call; never NULL. Ask in a statement of its own: beside another call in one list of
+///         arguments, C may evaluate this one first.
 ///
 /// Source: an addition of this library.
 #[no_mangle]

@@ -209,6 +209,12 @@ impl Parts {
     /// An error that says what is open instead.
     fn not_innermost(&self, what: &str, id: i32) -> Fault {
         let inner = match (self.open.last(), self.innermost()) {
+            (Some(Open::Record(_)), Some(inner)) if inner == id => {
+                return Fault::Text(format!("part {id} {what} but is recorded, not replayed"));
+            }
+            (Some(Open::Replay(..)), Some(inner)) if inner == id => {
+                return Fault::Text(format!("part {id} {what} but is replayed, not recorded"));
+            }
             (Some(Open::Record(_)), Some(id)) => format!("part {id} is, and it is recorded"),
             (Some(Open::Replay(..)), Some(id)) => format!("part {id} is, and it is replayed"),
             _ => "none is".to_owned(),

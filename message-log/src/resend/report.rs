@@ -73,13 +73,40 @@ impl fmt::Display for Subject {
     }
 }
 
+/// Why it is not known of all messages of a part which streams they are of, or as which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The part began in another process, of which this one goes on.
+    Resumed,
+    /// Some are of communicators of which both ends have no number.
+    Unknown,
+    /// Something that came before has made the counts wrong.
+    Miscounted,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Doubt::Resumed => "goes on inside it from a checkpoint",
+            Doubt::Unknown => {
+                "has sent or received messages in it that cannot be counted: those of an \
+                 intercommunicator, or of a communicator that was made without a word to this library"
+            }
+            Doubt::Miscounted => {
+                "has had messages that cannot be counted, in it or before: cancelled ones, calls that have \
+                 failed, receives that were given up, or ones for which there was no memory"
+            }
+        })
+    }
+}
+
 /// What one process tells of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many entries there would be.
     pub needed: u64,
-    /// All messages of the part belong to streams that both ends know.
-    pub is_known: bool,
+    /// Why its messages of the part are not all known to both ends, if they are not.
+    pub doubt: Option<Doubt>,
     /// How many verdicts the process had heard; where it goes on, how many were settled.
     pub heard: u64,
     /// The entries; none if there would be too many.
@@ -96,6 +123,14 @@ const NOTHING: u64 = 0;
 const PART: u64 = 1;
 const RESUMED: u64 = 2;
 
+/// Doubts, or none, by their numbers.
+const DOUBTS: [Option<Doubt>; 4] =
+    [None, Some(Doubt::Resumed), Some(Doubt::Unknown), Some(Doubt::Miscounted)];
+
+fn doubt(doubt: Option<Doubt>) -> u64 {
+    DOUBTS.iter().zip(0..).find(|(other, _)| **other == doubt).map_or(0, |(_, number)| number)
+}
+
 /// Numbers of a report with room for so many entries.
 pub const fn words(room: usize) -> usize {
     HEAD + room * ENTRY
@@ -110,7 +145,7 @@ impl Report {
             Subject::Resumed(Origin { run, borders, begun }) => (RESUMED, [run, borders, begun]),
             Subject::Nothing => (NOTHING, [0; 3]),
         };
-        words.extend([self.needed, u64::from(self.is_known) | kind << 1, self.heard]);
+        words.extend([self.needed, self::doubt(self.doubt) | kind << 2, self.heard]);
         words.extend(of);
         for entry in self.entries.iter().take(room) {
             let kind = match entry.kind {
@@ -138,7 +173,7 @@ impl Report {
         let [needed, flags, heard, first, second, third, ..] = *words else {
             return (Report::default(), Subject::Nothing);
         };
-        let of = match flags >> 1 {
+        let of = match flags >> 2 {
             PART => Subject::Part { id: first as u32 as i32, nth: second },
             RESUMED => Subject::Resumed(Origin { run: first, borders: second, begun: third }),
             _ => Subject::Nothing,
@@ -162,6 +197,7 @@ impl Report {
             other: words[6],
         };
         let entries = words[HEAD..].chunks_exact(ENTRY).take(count).map(entry).collect();
-        (Report { needed, is_known: flags & 1 != 0, heard, entries }, of)
+        let doubt = DOUBTS[(flags & 3) as usize];
+        (Report { needed, doubt, heard, entries }, of)
     }
 }

@@ -119,12 +119,10 @@ impl Survey {
                 reports[rank].0.needed
             ));
         }
-        if let Some(rank) = reports.iter().position(|(report, _)| !report.is_known) {
-            return Verdict::Logged(format!(
-                "process {rank} has sent or received messages that cannot be counted: those of an \
-                 intercommunicator, cancelled ones, receives that were given up, or those of a part \
-                 inside which it goes on"
-            ));
+        let doubts =
+            (0_u32..).zip(reports).filter_map(|(rank, (report, _))| Some((rank, report.doubt?)));
+        if let Some((rank, doubt)) = { doubts }.next() {
+            return Verdict::Logged(format!("process {rank} {doubt}"));
         }
         match self.loose_end() {
             Some(why) => Verdict::Logged(why),

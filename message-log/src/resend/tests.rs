@@ -505,7 +505,7 @@ fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
 
 #[test]
 fn parts_that_do_not_match_are_said() {
-    let report = || Report { is_known: true, ..Report::default() };
+    let report = Report::default;
     let judge = |other| Survey::default().judge(&[(report(), PART), (report(), other)]);
     let said = |other, words: &[&str]| match judge(other) {
         Verdict::Misused(why) => assert!(words.iter().all(|word| why.contains(word)), "{why}"),
@@ -533,7 +533,7 @@ fn a_send_that_is_given_up_is_logged_and_no_later_one() {
         }
         let report = streams.end(mark, ROOM);
         let entry = report.entries[0];
-        assert!(report.is_known && report.entries.len() == 1);
+        assert!(report.doubt.is_none() && report.entries.len() == 1);
         (entry.begin..entry.end, entry.untidy, entry.reach)
     };
     assert_eq!(part(false), (0..1, false, 1));

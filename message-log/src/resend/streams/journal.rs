@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::counters::{Counter, Counts, NOWHERE};
 use super::{Order, Stream, Streams};
 use crate::memory::{self, NoMemory};
-use crate::resend::report::{Entry, Kind, Report};
+use crate::resend::report::{Doubt, Entry, Kind, Report};
 
 /// Which table a change is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,9 @@ pub(super) struct Change {
     /// The message is not to be sent again, if it was not posted after this ticket.
     pub(super) posted: Order,
 }
+
+/// So many messages of unknown streams stand for a part that began in another process.
+const REOPENED: u64 = u64::MAX;
 
 /// Where a part began.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +77,7 @@ impl Streams {
     /// A part is open that began in another process, of which this one goes on: nobody can know what
     /// its messages were, so that they are all kept.
     pub fn reopen(&mut self) -> Mark {
-        Mark { unknown: u64::MAX, ..self.begin() }
+        Mark { unknown: REOPENED, ..self.begin() }
     }
 
     /// Whether a part is open whose messages may be sent again.
@@ -97,11 +100,8 @@ impl Streams {
             self.is_miscounted = true;
             Vec::new()
         });
-        let mut report = Report {
-            needed: entries.len() as u64,
-            is_known: self.unknown == mark.unknown && !self.is_miscounted(),
-            ..Report::default()
-        };
+        let mut report =
+            Report { needed: entries.len() as u64, doubt: self.doubt(mark), ..Report::default() };
         if entries.len() <= room {
             for (table, place, entry) in entries {
                 self.told(table, place);
@@ -110,6 +110,15 @@ impl Streams {
         }
         self.forget();
         report
+    }
+
+    /// Why nobody can know what became of the messages of the part that began there.
+    fn doubt(&self, mark: Mark) -> Option<Doubt> {
+        match mark.unknown {
+            REOPENED => Some(Doubt::Resumed),
+            _ if self.is_miscounted() => Some(Doubt::Miscounted),
+            unknown => (unknown != self.unknown).then_some(Doubt::Unknown),
+        }
     }
 
     /// What has changed in a part, and what has changed outside it and nobody knows yet.
