@@ -107,8 +107,9 @@ int VELOC_Part_end(int id);
  *
  * @param id the part
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
- * has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, have
- * called `MPI_Finalize`, or go on from another checkpoint. A run that cannot be replayed stays until `VELOC_Part_free`.
+ * has received; or, with `VELOC_PART_RESEND`, other processes have ended or replay another part instead,
+ * have called `MPI_Finalize`, or go on from another checkpoint; where that is known later, a call inside the
+ * replay fails that waits for a message of theirs. A run that cannot be replayed stays until `VELOC_Part_free`.
  */
 int VELOC_Part_replay_begin(int id);
 

@@ -114,15 +114,17 @@ static void run_turn(MPI_Request *late)
     MPI(MPI_Startall(2, halo));
     MPI(MPI_Waitall(2, halo, MPI_STATUSES_IGNORE));
     MPI(MPI_Allreduce(&own, &s->sum, 1, MPI_DOUBLE, MPI_SUM, pair));
+    /* Of this turn: a process may be ahead, and have sent the next one's answer. */
     if (rank == 0) {
         for (i = 1; i < ranks; i++) {
-            MPI(MPI_Recv(&s->answer, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &status));
+            MPI(MPI_Recv(&s->answer, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 5 + s->turn, MPI_COMM_WORLD,
+                         &status));
             see(&status.MPI_SOURCE, sizeof status.MPI_SOURCE);
             /* Whichever comes first, to the same result. */
             s->field[ALL - status.MPI_SOURCE] += s->answer / 8;
         }
     } else {
-        MPI(MPI_Send(&own, 1, MPI_DOUBLE, 0, 5, MPI_COMM_WORLD));
+        MPI(MPI_Send(&own, 1, MPI_DOUBLE, 0, 5 + s->turn, MPI_COMM_WORLD));
     }
     s->field[0] = s->field[0] / 2 + s->halo[0] / 4 + s->sum / 8;
     for (i = 1; i < ALL; i++)

@@ -99,6 +99,72 @@ static void open_at_the_end(void)
         part_begin(1, VELOC_PART_RESEND);
 }
 
+/* More than goes on its way before it is received. */
+enum { LONG = 100000 };
+
+static double sent[LONG], got[LONG];
+
+/* Each sends to the next one. What failed. */
+static int ring(void)
+{
+    int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+    MPI_Request request;
+    if (MPI_Irecv(got, LONG, MPI_DOUBLE, previous, 3, MPI_COMM_WORLD, &request) != MPI_SUCCESS ||
+        MPI_Send(sent, LONG, MPI_DOUBLE, next, 3, MPI_COMM_WORLD) != MPI_SUCCESS)
+        return 1;
+    return MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+}
+
+static void rings(void)
+{
+    for (int id = 1; id <= 3; id++) {
+        part_begin(id, VELOC_PART_RESEND);
+        EQUAL(ring(), 0);
+        part_end(id);
+    }
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+}
+
+/* The replay begins and fails, or fails to begin. */
+static void fails(int id, const char *words)
+{
+    if (VELOC_Part_replay_begin(id) == VELOC_SUCCESS)
+        CHECK(ring() != 0);
+    check_words(__FILE__, __LINE__, "the replay", words);
+    for (id = 3; id >= 1; id--)
+        PART(VELOC_Part_free(id));
+}
+
+/* The last process does not replay. */
+static void replayed_by_some(void)
+{
+    rings();
+    if (rank < ranks - 1) {
+        fails(3, "replays part 3|MPI_Finalize");
+        EMPTY_LOG();
+    }
+}
+
+/* The last process replays another part. */
+static void another_replayed(void)
+{
+    rings();
+    fails(rank == ranks - 1 ? 2 : 3, "replays part 2|replays part 3");
+    EMPTY_LOG();
+}
+
+/* The last process has another part before it replays. */
+static void another_before(void)
+{
+    rings();
+    if (rank == ranks - 1)
+        part(9);
+    fails(3, "ended part 9|replays part 3");
+    if (rank == ranks - 1)
+        PART(VELOC_Part_free(9));
+    EMPTY_LOG();
+}
+
 int main(int argc, char **argv)
 {
     const char *wanted;
@@ -116,6 +182,12 @@ int main(int argc, char **argv)
         all_given_up();
     else if (strcmp(wanted, "open") == 0)
         open_at_the_end();
+    else if (strcmp(wanted, "replayed_by_some") == 0)
+        replayed_by_some();
+    else if (strcmp(wanted, "another_replayed") == 0)
+        another_replayed();
+    else if (strcmp(wanted, "another_before") == 0)
+        another_before();
     else
         failed(__FILE__, __LINE__, "the case", wanted);
     return end_program();

@@ -11,6 +11,7 @@ use crate::divergence;
 use crate::memory::NoMemory;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
+use crate::resend::borders::Border;
 use crate::state::{self, State};
 
 /// The call did what it says; as in `veloc/defs.h`.
@@ -92,8 +93,9 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
-/// has received; or, with `VELOC_PART_RESEND`, other processes have ended another part instead, have
-/// called `MPI_Finalize`, or go on from another checkpoint. A run that cannot be replayed stays until `VELOC_Part_free`.
+/// has received; or, with `VELOC_PART_RESEND`, other processes have ended or replay another part instead,
+/// have called `MPI_Finalize`, or go on from another checkpoint; where that is known later, a call inside the
+/// replay fails that waits for a message of theirs. A run that cannot be replayed stays until `VELOC_Part_free`.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
@@ -103,7 +105,20 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
                 resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
             resend.hear(&state.mpi, &mut state.parts, waits);
         }
-        state.parts.replay_begin(id)
+        let flags = state.parts.flags_of_replay(id);
+        if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
+            // What becomes of its messages may never be known, or they may never come again.
+            if resend.awaits_parts() || state.parts.is_closed(id) {
+                if let Some(text) = resend.borders.look(&state.mpi) {
+                    return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
+                }
+            }
+        }
+        state.parts.replay_begin(id)?;
+        if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
+            resend.borders.tell(&state.mpi, Border::Replay(id));
+        }
+        Ok(())
     })
 }
 

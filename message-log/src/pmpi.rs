@@ -152,9 +152,6 @@ functions! {
     /// The same for everybody, of what everybody has.
     iallreduce = c"PMPI_Iallreduce"
         (from: Ptr, to: Ptr, count: c_int, datatype: Handle, op: Handle, comm: Handle, request: Ptr);
-    /// Sends.
-    send = c"PMPI_Send"
-        (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle);
     /// Begins to send.
     isend = c"PMPI_Isend"
         (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr);
@@ -168,6 +165,11 @@ functions! {
     wait = c"PMPI_Wait" (request: Ptr, status: Ptr);
     /// Whether a request is done.
     test = c"PMPI_Test" (request: Ptr, flag: *mut c_int, status: Ptr);
+    /// Whether there is a message.
+    iprobe = c"PMPI_Iprobe"
+        (source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: Ptr);
+    /// Asks for the end of a request.
+    cancel = c"PMPI_Cancel" (request: Ptr);
     /// Whether a request is done, which stays.
     request_get_status = c"PMPI_Request_get_status"
         (request: Handle, flag: *mut c_int, status: Ptr);

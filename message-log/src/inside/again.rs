@@ -1,13 +1,16 @@
 //! What a replay does to send and receive messages again that are counted.
 
 use std::ffi::c_int;
+use std::time::Instant;
 
 use super::p2p::Message;
+use super::SUCCESS;
 use crate::log::{Position, Shape};
 use crate::parts::Source;
 use crate::pmpi::{self, Handle, Ptr};
 use crate::refuse;
 use crate::resend::closed::Route;
+use crate::resend::exchange::PATIENCE;
 use crate::state::State;
 use crate::target::{Block, Target};
 
@@ -101,11 +104,9 @@ impl State {
     /// # Safety
     /// The message is what the application passed.
     pub unsafe fn send_again(&mut self, message: &Message, route: Route) -> c_int {
-        self.count_again(message);
-        let Message { buf, count, datatype, .. } = *message;
-        let Route { peer, tag } = route;
         // SAFETY: by the caller's promise.
-        unsafe { pmpi::send(buf, count as c_int, datatype, peer, tag, self.travels()) }
+        let request = unsafe { self.begin_again(message, route, true) };
+        self.wait_again(request, true)
     }
 
     /// Receives a message again.
@@ -113,21 +114,51 @@ impl State {
     /// # Safety
     /// The message is what the application passed.
     pub unsafe fn recv_again(&mut self, message: &Message, route: Route) -> c_int {
-        let Message { buf, count, datatype, .. } = *message;
-        let Route { peer, tag } = route;
-        let ignored = self.mpi.numbers.status_ignore as Ptr;
         // SAFETY: by the caller's promise.
-        unsafe { pmpi::recv(buf, count as c_int, datatype, peer, tag, self.travels(), ignored) }
+        let request = unsafe { self.begin_again(message, route, false) };
+        self.wait_again(request, false)
     }
 
-    /// Waits until a message was sent or received again.
-    pub fn wait_again(&mut self, request: Handle) -> c_int {
-        let mut handle = 0usize;
+    /// Waits until a message was sent or received again. If the other processes do something else than to
+    /// replay the part, that may never be: then the replay is broken off.
+    pub fn wait_again(&mut self, request: Handle, sends: bool) -> c_int {
+        let (mut handle, mut flag) = (0usize, 0);
         let at = (&raw mut handle).cast();
-        // SAFETY: a request of `begin_again`, waited for once; room for the widest handle.
-        unsafe {
-            self.mpi.write_handle(at, request);
-            pmpi::wait(at, self.mpi.numbers.status_ignore as Ptr)
+        // SAFETY: room for the widest handle.
+        unsafe { self.mpi.write_handle(at, request) };
+        let since = Instant::now();
+        loop {
+            // SAFETY: a request of `begin_again`, or none any more.
+            let code = unsafe { pmpi::test(at, &mut flag, self.mpi.numbers.status_ignore as Ptr) };
+            if flag != 0 || code != SUCCESS {
+                return code;
+            }
+            let Some(resend) = &mut self.resend else { return SUCCESS };
+            if let Some(text) = resend.borders.look(&self.mpi) {
+                let text = text.to_owned();
+                // SAFETY: as above; nobody waits for it any more.
+                unsafe {
+                    if !sends {
+                        pmpi::cancel(at);
+                    }
+                    pmpi::request_free(at);
+                }
+                self.parts.break_off(&text);
+                return refuse::fail(&self.mpi, 0, &text);
+            }
+            if !resend.borders.is_wait_said && since.elapsed() > PATIENCE {
+                resend.borders.is_wait_said = true;
+                let part = self.parts.replay_at().map_or(0, |(part, _)| part);
+                let why = match resend.borders.is_ahead() {
+                    true => "not all processes have come to it",
+                    false => "all processes have begun it",
+                };
+                let does = if sends { "send" } else { "receive" };
+                let text =
+                    format!("the replay of part {part} waits to {does} a message again: {why}");
+                refuse::say(&self.mpi, &format!("{text} (VELOC_PART_RESEND)"));
+            }
+            std::thread::yield_now();
         }
     }
 

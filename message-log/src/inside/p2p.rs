@@ -286,7 +286,7 @@ pub unsafe fn sendrecv(
         // SAFETY: as above.
         let code = unsafe { self::received(state, shape, received, arrival, status, real) };
         state.has_sent(link, false, code);
-        match again.map(|request| state.wait_again(request)) {
+        match again.map(|request| state.wait_again(request, true)) {
             Some(failed) if failed != SUCCESS => failed,
             _ => code,
         }

@@ -102,6 +102,11 @@ impl Parts {
         self.chosen(id).0.is_some_and(|instance| instance.closed.is_some())
     }
 
+    /// The flags of the run that a replay of this part would be of; 0 if there is none.
+    pub fn flags_of_replay(&self, id: i32) -> i32 {
+        self.chosen(id).0.map_or(0, |instance| instance.flags)
+    }
+
     /// Whether an open replay sends messages again.
     pub fn replays_closed(&self) -> bool {
         let is_closed = |number| self.instance(number).is_some_and(|one| one.closed.is_some());

@@ -18,7 +18,7 @@ use crate::pmpi;
 use crate::refuse;
 
 /// After so long a wait for others is said.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The processes, and how they tell each other something.
 #[derive(Clone, Copy, Debug)]
@@ -68,37 +68,47 @@ impl Pending {
     }
 }
 
-/// The least of one number of each process.
+/// The least of each of `N` numbers that each process tells.
 #[derive(Debug)]
-pub struct Least {
+pub struct Least<const N: usize = 1> {
     /// What is sent and what is received.
-    words: Box<[i64; 2]>,
+    words: Box<[[i64; N]; 2]>,
     pending: Pending,
 }
 
-impl Least {
-    /// Tells this process's number. Collective, but waits for nobody.
-    pub fn begin(mpi: &Mpi, comm: usize, own: i64) -> Least {
-        let mut words = Box::new([own, 0]);
+impl<const N: usize> Least<N> {
+    /// Tells this process's numbers. Collective, but waits for nobody.
+    pub fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Least<N> {
+        let mut words = Box::new([own, [0; N]]);
         let mut request = 0usize;
         let [from, to] = &mut *words;
-        let (from, to) = ((from as *mut i64).cast(), (to as *mut i64).cast());
-        // SAFETY: both words live until the request is done, on the heap, where they do not move; room
+        let (from, to) = (from.as_mut_ptr().cast(), to.as_mut_ptr().cast());
+        // SAFETY: all words live until the request is done, on the heap, where they do not move; room
         // for the widest handle.
         let pending = unsafe {
             let at = (&raw mut request).cast();
-            let code = pmpi::iallreduce(from, to, 1, mpi.int64, mpi.min, comm, at);
+            let code = pmpi::iallreduce(from, to, N as c_int, mpi.int64, mpi.min, comm, at);
             Pending::new(mpi, code, &mut request)
         };
         Least { words, pending }
     }
 
+    /// Whether those of all are there, or cannot come.
+    pub fn is_done(&mut self, mpi: &Mpi) -> bool {
+        self.pending.is_done(mpi)
+    }
+
+    /// The least, which are there. `None` if MPI could not tell them.
+    pub fn result(&self) -> Option<[i64; N]> {
+        (!self.pending.has_failed).then_some(self.words[1])
+    }
+
     /// Waits for those of all. `None` if MPI could not tell them.
-    pub fn wait(mut self, mpi: &Mpi) -> Option<i64> {
-        while !self.pending.is_done(mpi) {
+    pub fn wait(mut self, mpi: &Mpi) -> Option<[i64; N]> {
+        while !self.is_done(mpi) {
             std::thread::yield_now();
         }
-        (!self.pending.has_failed).then_some(self.words[1])
+        self.result()
     }
 }
 
@@ -132,7 +142,7 @@ impl Exchange {
         of: Subject,
         (instance, number): (u64, u64),
     ) -> Exchange {
-        let news = Least::begin(mpi, channel.comm, REPORT);
+        let news = Least::begin(mpi, channel.comm, [REPORT]);
         let exchange = Exchange::gather(mpi, channel, report, of, (instance, number));
         Exchange { news: Some(news), ..exchange }
     }
@@ -141,8 +151,8 @@ impl Exchange {
     /// or have one to tell; then they get this one's.
     pub fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
         let nothing = Report::default();
-        let least = Least::begin(mpi, channel.comm, NO_REPORT).wait(mpi);
-        (least == Some(REPORT)).then(|| {
+        let least = Least::begin(mpi, channel.comm, [NO_REPORT]).wait(mpi);
+        (least == Some([REPORT])).then(|| {
             Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, u64::MAX))
         })
     }
@@ -172,16 +182,24 @@ impl Exchange {
 
     /// Whether all reports are there, or cannot come.
     pub fn is_done(&mut self, mpi: &Mpi) -> bool {
-        let has_news = self.news.as_mut().is_none_or(|news| news.pending.is_done(mpi));
+        let has_news = self.news.as_mut().is_none_or(|news| news.is_done(mpi));
         // They are made in this order, and MPI may go on with each only when it is asked for.
         has_news && self.pending.is_done(mpi)
     }
 
-    /// Waits until all reports are there, or cannot come. If that takes long, it is said, if anybody is
-    /// to be told.
-    pub fn wait(&mut self, mpi: &Mpi, mut is_said: bool) {
+    /// Waits until all reports are there, or cannot come; or until `is_in_vain`. If that takes long, it is
+    /// said, if anybody is to be told. Whether they are there.
+    pub fn wait(
+        &mut self,
+        mpi: &Mpi,
+        mut is_said: bool,
+        mut is_in_vain: impl FnMut() -> bool,
+    ) -> bool {
         let since = Instant::now();
         while !self.is_done(mpi) {
+            if is_in_vain() {
+                return false;
+            }
             if is_said && since.elapsed() > PATIENCE {
                 is_said = false;
                 let of = self.of;
@@ -190,6 +208,7 @@ impl Exchange {
             }
             std::thread::yield_now();
         }
+        true
     }
 
     /// The reports, which are there, and what they are of.

@@ -8,6 +8,7 @@
 //! | [`survey`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
 //! | [`comms`] | which communicator is which, for all processes |
 //! | [`exchange`] | the reports on their way |
+//! | [`borders`] | whether all processes end and replay the same parts |
 //! | [`verdicts`] | which of what follows all processes have heard |
 //! | `kept` | why nothing of a part is sent again |
 //! | [`closed`] | which messages of a part this process sends and receives again |
@@ -15,6 +16,7 @@
 //! The first four and `verdicts` are without MPI. What calls do with all this stands in
 //! `inside/counted.rs` and `inside/again.rs`.
 
+pub mod borders;
 pub mod closed;
 pub mod comms;
 pub mod exchange;
@@ -40,6 +42,7 @@ use crate::parts::Parts;
 use crate::pmpi;
 use crate::refuse;
 use crate::store;
+use borders::{Border, Borders};
 use closed::Closed;
 use comms::Comms;
 use exchange::{Channel, Exchange, Least};
@@ -61,6 +64,8 @@ pub const MOST: usize = 2047;
 pub struct Resend {
     /// All processes, on a copy of `MPI_COMM_WORLD`.
     pub channel: Channel,
+    /// Which ends and replays of parts the processes have come to.
+    pub borders: Borders,
     /// The application's communicators.
     pub comms: Comms,
     /// Its messages, counted.
@@ -106,26 +111,20 @@ impl Resend {
         if processes < 2 || room == 0 {
             return None;
         }
-        let mut comm = 0usize;
-        let at = (&raw mut comm).cast();
-        // SAFETY: room for the widest handle; every process comes here from its MPI_Init.
-        let comm = unsafe {
-            if pmpi::comm_dup(mpi.comm_world, at) != crate::inside::SUCCESS {
-                return None;
-            }
-            mpi.read_handle(at)
-        };
+        let comm = copy_of_world(mpi)?;
         // One number for all, by which the checkpoints of this run are known.
         let drawn = (store::draw()[0] >> 1) as i64;
-        let run = Least::begin(mpi, comm, drawn).wait(mpi)?;
+        let [run] = Least::begin(mpi, comm, [drawn]).wait(mpi)?;
         let channel = Channel { comm, processes, room };
-        Some(Resend::of(channel, Comms::new(mpi), run as u64))
+        let borders = Borders::new(copy_of_world(mpi)?, mpi.rank);
+        Some(Resend::of(channel, borders, Comms::new(mpi), run as u64))
     }
 
     /// Before anything was sent.
-    fn of(channel: Channel, comms: Comms, run: u64) -> Resend {
+    fn of(channel: Channel, borders: Borders, comms: Comms, run: u64) -> Resend {
         Resend {
             channel,
+            borders,
             comms,
             streams: Streams::default(),
             matched: HashMap::default(),
@@ -144,6 +143,7 @@ impl Resend {
         let (report, of, number) = self.report(id, mark);
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
         self.under_way.push_back(exchange);
+        self.borders.tell(mpi, Border::End(id));
     }
 
     /// Tells the others what this process goes on from, if it does and they have not been told: before
@@ -173,12 +173,15 @@ impl Resend {
         self.under_way.iter().any(|exchange| matches!(exchange.of, Subject::Part { .. }))
     }
 
-    /// Takes the verdicts that are there; all of them, if this process waits for them.
+    /// Takes the verdicts that are there; all of them, if this process waits for them, unless the processes
+    /// are known to have done different things.
     pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
         while let Some(first) = self.under_way.front_mut() {
-            if waits {
-                first.wait(mpi, true);
-            } else if !first.is_done(mpi) {
+            let is_there = match waits {
+                true => first.wait(mpi, true, || self.borders.look(mpi).is_some()),
+                false => first.is_done(mpi),
+            };
+            if !is_there {
                 return;
             }
             let Some(exchange) = self.under_way.pop_front() else { return };
@@ -246,20 +249,37 @@ impl Resend {
     /// MPI is about to end: the others are told that there is nothing more to wait for, until all have
     /// come to that.
     pub fn finish(&mut self, mpi: &Mpi) {
+        // First of all: who waits in a replay for this process does so no more.
+        self.borders.tell(mpi, Border::Finalize);
         self.tell_origin(mpi);
         while let Some(exchange) = Exchange::end(mpi, &self.channel) {
             self.under_way.push_back(exchange);
         }
         for mut exchange in self.under_way.drain(..) {
-            exchange.wait(mpi, false);
+            exchange.wait(mpi, false, || false);
         }
-        let mut comm = 0usize;
-        let at = (&raw mut comm).cast();
-        // SAFETY: a communicator of ours, and room for the widest handle.
-        unsafe {
-            mpi.write_handle(at, self.channel.comm);
-            pmpi::comm_free(at);
+        self.borders.finish(mpi, self.channel.comm);
+        for comm in [self.channel.comm, self.borders.comm()] {
+            let mut handle = 0usize;
+            let at = (&raw mut handle).cast();
+            // SAFETY: a communicator of ours, and room for the widest handle.
+            unsafe {
+                mpi.write_handle(at, comm);
+                pmpi::comm_free(at);
+            }
         }
+    }
+}
+
+/// A communicator of all processes for this library alone. Collective, from `MPI_Init`. `None` if MPI could
+/// make none.
+fn copy_of_world(mpi: &Mpi) -> Option<usize> {
+    let mut comm = 0usize;
+    let at = (&raw mut comm).cast();
+    // SAFETY: room for the widest handle; every process comes here.
+    unsafe {
+        let code = pmpi::comm_dup(mpi.comm_world, at);
+        (code == crate::inside::SUCCESS).then(|| mpi.read_handle(at))
     }
 }
 

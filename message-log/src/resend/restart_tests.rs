@@ -138,7 +138,8 @@ struct Job {
 }
 
 fn resend(run: u64) -> Resend {
-    Resend::of(Channel { comm: 0, processes: 3, room: ROOM }, Comms::default(), run)
+    let channel = Channel { comm: 0, processes: 3, room: ROOM };
+    Resend::of(channel, Borders::new(0, 0), Comms::default(), run)
 }
 
 impl Process {

@@ -9,6 +9,7 @@ use crate::log::{Item, Position, Shape};
 use crate::memory;
 use crate::state::State;
 use crate::status::Status;
+use crate::target::Target;
 
 /// # Safety
 /// As for [`complete`](super::complete).
@@ -143,7 +144,7 @@ unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: 
         }
     }
     for (n, handle, again, target) in coming {
-        let code = state.wait_again(again);
+        let code = state.wait_again(again, matches!(target, Target::Nothing));
         if code != SUCCESS {
             return code;
         }
