@@ -105,17 +105,19 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
                 resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
             resend.hear(&state.mpi, &mut state.parts, waits);
         }
+        // Alike on all processes, as they have heard the same.
+        let is_closed = state.parts.is_closed(id);
         let flags = state.parts.flags_of_replay(id);
         if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
             // What becomes of its messages may never be known, or they may never come again.
-            if resend.awaits_parts() || state.parts.is_closed(id) {
+            if resend.awaits_parts() || is_closed {
                 if let Some(text) = resend.borders.look(&state.mpi) {
                     return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
                 }
             }
         }
         state.parts.replay_begin(id)?;
-        if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
+        if let Some(resend) = state.resend.as_mut().filter(|_| is_closed) {
             resend.borders.tell(&state.mpi, Border::Replay(id));
         }
         Ok(())

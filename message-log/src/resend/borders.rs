@@ -1,8 +1,8 @@
 //! Whether all processes end and replay the same parts whose messages may be sent again, in the same order.
 //!
 //! A replay that sends messages again waits for the other ends. If another process replays another part
-//! instead, or none any more, these never come. So each process tells all others of each such end and replay,
-//! without waiting for anybody, and who waits in a replay looks whether all have told the same: two numbers
+//! instead, or none any more, these never come. So each process tells all others of each end of such a part and
+//! each replay in which messages are sent again, without waiting for anybody, and who waits in a replay looks whether all have told the same: two numbers
 //! of each process, of which the least and the greatest are found.
 
 use std::collections::VecDeque;
