@@ -34,6 +34,10 @@ impl State {
     pub fn manage(&mut self, manages: bool) {
         self.manages = manages;
         self.setback = None;
+        if manages {
+            // Of what an earlier one had under way when it ended.
+            self.failures.retain(|(id, _)| id.is_none());
+        }
     }
 
     /// The oldest failure of something managed that was not heard of. Later ones are not kept beside it.

@@ -51,4 +51,8 @@ fn who_manages_checkpoints_hears_of_their_failures() {
     fails(&mut world, 6, true);
     world.state.withdraw(NAME, 6);
     assert_eq!(world.state.take_failure(), None);
+    // Neither is what has failed behind one run of the next one, which tries again what it needs.
+    fails(&mut world, 7, true);
+    world.state.manage(true);
+    assert_eq!(world.state.take_failure(), None);
 }
