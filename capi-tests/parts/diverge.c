@@ -2,8 +2,9 @@
  * Replays that do something else than the first run. Each must say what was called and what was
  * logged, must leave the application's memory alone, and must go on failing until it is given up.
  *
- * diverge [case=fatal]
+ * diverge [case=fatal] [case=poll]
  *   fatal   with the error handler that MPI begins with: the job ends
+ *   poll    a program that does not look at what its calls return, and polls on
  */
 #include "parts.h"
 
@@ -259,6 +260,18 @@ static void brackets(void)
     EMPTY_LOG();
 }
 
+static void poll_on(void)
+{
+    int flag, i;
+    first_run(id);
+    if (rank == 1) {
+        replay_begin(id);
+        for (i = 0; i < 100; i++)
+            CHECK(MPI_Iprobe(0, 5, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+    }
+    PART(VELOC_Part_free(id));
+}
+
 int main(int argc, char **argv)
 {
     begin_program(&argc, &argv);
@@ -278,6 +291,10 @@ int main(int argc, char **argv)
     MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     MPI(MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN));
     MPI(MPI_Comm_set_errhandler(named, MPI_ERRORS_RETURN));
+    if (strcmp(option(argc, argv, "case", ""), "poll") == 0) {
+        poll_on();
+        return end_program();
+    }
     for (which = 0; which <= 18; which++) {
         first_run(id);
         in_turns(diverge);

@@ -25,6 +25,16 @@ fn a_divergence_ends_the_job() {
     ends_the_job("diverge", &["MPI_Recv", "peer 0", "tag 5", "tag 6", "3 elements", "part 3"]);
 }
 
+/// Catches a text that is said as often as a program polls.
+#[test]
+fn a_divergence_is_said_once() {
+    for mpi in &EVERY_MPI {
+        let Some(run) = run(mpi, Library::Preloaded, 2, "diverge", "case=poll") else { continue };
+        let said = run.succeed().stderr;
+        assert_eq!(said.matches("does not do what its first run did").count(), 1, "{said}");
+    }
+}
+
 /// Catches calls that would go wrong silently.
 #[test]
 fn refusals() {
