@@ -96,6 +96,8 @@ void all()
     EQUAL(play(on_disk, slots, -1), with_disk.advances);
     CHECK(slots.count(8) == 1 && slots.rbegin()->first == 8);
     EQUAL(schedule_t(350000, 52).least_distance(), 20020);
+    schedule_t set = schedule_t(100, 5).set_rule(VELOC_RULE_MONOTONE).set_resilience_distance(40);
+    EQUAL(set.cost().max_gap <= 40, true);
 }
 
 } // namespace

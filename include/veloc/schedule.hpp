@@ -26,7 +26,12 @@
 
 namespace veloc {
 
-/** A schedule, which is freed with its owner. One that was moved from can be assigned to or ended. */
+/**
+ * A schedule, which is freed with its owner. One that was moved from can be assigned to or ended. What sets
+ * something gives the schedule again, one without a name to be moved from:
+ *
+ *     veloc::schedule_t schedule = veloc::schedule_t(steps, slots).set_rule(VELOC_RULE_MONOTONE);
+ */
 class schedule_t {
 public:
     /** As VELOC_Schedule_create. */
@@ -78,41 +83,63 @@ public:
     }
 
     /** As VELOC_Schedule_set_rule: one of VELOC_RULE_*. */
-    schedule_t &set_rule(int rule) { return done(VELOC_Schedule_set_rule(handle_, rule)); }
+    schedule_t &set_rule(int rule) & { return done(VELOC_Schedule_set_rule(handle_, rule)); }
+    schedule_t &&set_rule(int rule) && { return std::move(set_rule(rule)); }
 
     /** As VELOC_Schedule_set_resilience_distance. */
-    schedule_t &set_resilience_distance(std::int64_t distance)
+    schedule_t &set_resilience_distance(std::int64_t distance) &
     {
         return done(VELOC_Schedule_set_resilience_distance(handle_, distance));
     }
+    schedule_t &&set_resilience_distance(std::int64_t distance) &&
+    {
+        return std::move(set_resilience_distance(distance));
+    }
 
     /** As VELOC_Schedule_set_adjoint_distance. */
-    schedule_t &set_adjoint_distance(std::int64_t distance)
+    schedule_t &set_adjoint_distance(std::int64_t distance) &
     {
         return done(VELOC_Schedule_set_adjoint_distance(handle_, distance));
     }
+    schedule_t &&set_adjoint_distance(std::int64_t distance) &&
+    {
+        return std::move(set_adjoint_distance(distance));
+    }
 
     /** As VELOC_Schedule_set_failures, in forward steps. */
-    schedule_t &set_failures(double mtbf, double write_cost, double turn_cost)
+    schedule_t &set_failures(double mtbf, double write_cost, double turn_cost) &
     {
         return done(VELOC_Schedule_set_failures(handle_, mtbf, write_cost, turn_cost));
     }
+    schedule_t &&set_failures(double mtbf, double write_cost, double turn_cost) &&
+    {
+        return std::move(set_failures(mtbf, write_cost, turn_cost));
+    }
 
     /** As VELOC_Schedule_set_disk, with costs in forward steps. */
-    schedule_t &set_disk(std::int64_t slots, double write, double read)
+    schedule_t &set_disk(std::int64_t slots, double write, double read) &
     {
         return done(VELOC_Schedule_set_disk(handle_, slots, write, read));
     }
+    schedule_t &&set_disk(std::int64_t slots, double write, double read) &&
+    {
+        return std::move(set_disk(slots, write, read));
+    }
 
     /** As VELOC_Schedule_resume: the state in each slot, -1 for none; the state of the adjoint. */
-    schedule_t &resume(const std::vector<std::int64_t> &states, std::int64_t adjoint = -1)
+    schedule_t &resume(const std::vector<std::int64_t> &states, std::int64_t adjoint = -1) &
     {
         const auto slots = static_cast<std::int64_t>(states.size());
         return done(VELOC_Schedule_resume(handle_, states.data(), slots, adjoint));
     }
+    schedule_t &&resume(const std::vector<std::int64_t> &states, std::int64_t adjoint = -1) &&
+    {
+        return std::move(resume(states, adjoint));
+    }
 
     /** As VELOC_Schedule_end: the state that was reached is the last one. */
-    schedule_t &end() { return done(VELOC_Schedule_end(handle_)); }
+    schedule_t &end() & { return done(VELOC_Schedule_end(handle_)); }
+    schedule_t &&end() && { return std::move(end()); }
 
     /** As VELOC_Schedule_next. */
     VELOC_Action next()
