@@ -193,6 +193,15 @@ int PMPI_Wait(MPI_Request *request, MPI_Status *status)
     return code;
 }
 
+int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    MPI_Request before = *request;
+    int code = REAL(Test)(request, flag, status);
+    if (*flag)
+        ends(before);
+    return code;
+}
+
 int PMPI_Waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
 {
     MPI_Request before[MOST];
@@ -287,6 +296,7 @@ ALSO(Recv);
 ALSO(Irecv);
 ALSO(Recv_init);
 ALSO(Wait);
+ALSO(Test);
 ALSO(Waitany);
 ALSO(Waitall);
 ALSO(Request_free);
