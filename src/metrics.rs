@@ -151,10 +151,14 @@ impl Metrics {
     /// Counts the application's waiting for `cause` since `since`, here and in the trace, which
     /// therefore agree to the nanosecond.
     pub fn waited(&self, cause: Cause, since: Instant) {
+        self.waited_for(cause, since, since.elapsed());
+    }
+
+    /// The same of an interval that is over.
+    pub fn waited_for(&self, cause: Cause, since: Instant, time: Duration) {
         if background::is_here() {
             return;
         }
-        let time = since.elapsed();
         self.blocked(cause).add(0, time);
         self.trace.blocked(cause, since, time);
     }

@@ -3,11 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use crate::client::{message_chunks, Client, Selection};
 use crate::error::{Error, Kind, Result};
+use crate::platform::origin::Origin;
 use crate::sync::Mutex;
 
 /// The process's client. Every call takes the lock for its duration.
@@ -15,7 +16,7 @@ static CLIENT: std::sync::LazyLock<Mutex<Option<Client>>> =
     std::sync::LazyLock::new(|| Mutex::new(None));
 
 /// The process that has the client: a forked child has only a copy of its memory, without workers.
-static OWNER: AtomicU32 = AtomicU32::new(0);
+static OWNER: OnceLock<Origin> = OnceLock::new();
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
@@ -73,14 +74,13 @@ pub(super) fn last_error() -> *const c_char {
 
 /// An error in a process that was forked from the one that initialised the library.
 fn check_owner() -> Result<()> {
-    let owner = OWNER.load(Ordering::Acquire);
-    let own = std::process::id();
-    if owner == 0 || owner == own {
+    let Some(owner) = OWNER.get().filter(|owner| !owner.is_here()) else {
         return Ok(());
-    }
+    };
     Err(Error::invalid(format!(
-        "process {own} was forked from process {owner}, which initialised the library; only that \
-         one can use it"
+        "process {} was forked from process {}, which initialised the library; only that one can use it",
+        std::process::id(),
+        owner.process()
     )))
 }
 
@@ -142,7 +142,7 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
         return Err(Error::invalid("the library was initialised already, and not yet finalized"));
     }
     *client = Some(start()?);
-    OWNER.store(std::process::id(), Ordering::Release);
+    OWNER.get_or_init(Origin::here);
     AT_EXIT.call_once(|| {
         // SAFETY: the function is in this library, which is never unloaded.
         if unsafe { libc::atexit(at_exit) } != 0 {

@@ -1,7 +1,7 @@
 //! What the application has protected: ranges of memory, and objects that it writes itself.
 
 use std::cell::{Cell, LazyCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::callbacks::Object;
@@ -130,7 +130,8 @@ pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
 #[derive(Debug, Default)]
 pub struct Regions {
     common: Group,
-    private: HashMap<String, Group>,
+    /// Few names have any.
+    private: BTreeMap<String, Group>,
 }
 
 impl Regions {

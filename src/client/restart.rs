@@ -272,8 +272,8 @@ impl Client {
                 |error: Error| error.within(about(format!("reading region {}", region.id)));
             zeros(region.size).map_err(reading)
         };
+        let log = self.messages_of(&restoring.name, selection);
         for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
-            let log = self.messages_of(&restoring.name, selection);
             if log.is_some() && is_chunk(region.id) {
                 continue;
             }

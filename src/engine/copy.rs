@@ -4,7 +4,7 @@
 //! Whatever happens, no copy is running any more when `copy` returns; if that cannot be
 //! known, the checkpoint's room is never given to another.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::gate::Closed;
 use super::place::Place;
@@ -59,8 +59,9 @@ impl Shared {
         if !runs.iter().any(on_device) {
             let since = Instant::now();
             let copied = self.copy_by_processor(way, runs);
-            self.metrics.waited(Cause::Copy, since);
-            return copied;
+            let time = since.elapsed();
+            self.metrics.waited_for(Cause::Copy, since, time);
+            return copied.map(|()| self.count(way, runs, (since, time), true));
         }
         if way == Way::In {
             // As for copies of the processor: it is what the driver copies by where pages are not
@@ -72,22 +73,28 @@ impl Shared {
         let since = Instant::now();
         let queued =
             runs.iter().filter(|run| !run.by_processor()).try_for_each(|run| queue.add(way, run));
-        let copied = queued.and_then(|()| self.copy_by_processor(way, runs));
+        let copied = queued.and_then(|()| self.copy_and_count(way, runs));
         let finished = queue.finish();
         self.metrics.waited(Cause::Copy, since);
         finished.and(copied)?;
-        self.count(way, runs, since, false);
+        self.count(way, runs, (since, since.elapsed()), false);
         Ok(())
     }
 
-    /// The same of those runs that the processor copies.
-    pub(super) fn copy_by_processor(&self, way: Way, runs: &[Run]) -> Result<()> {
+    /// The same of those runs that the processor copies, which are counted.
+    pub(super) fn copy_and_count(&self, way: Way, runs: &[Run]) -> Result<()> {
+        let since = Instant::now();
+        self.copy_by_processor(way, runs)?;
+        self.count(way, runs, (since, since.elapsed()), true);
+        Ok(())
+    }
+
+    fn copy_by_processor(&self, way: Way, runs: &[Run]) -> Result<()> {
         let own: Vec<&Run> = runs.iter().filter(|run| run.by_processor()).collect();
         if own.is_empty() {
             return Ok(());
         }
         let host = self.host()?;
-        let since = Instant::now();
         match way {
             Way::Out => own.iter().for_each(|run| copy_run(host, way, run)),
             Way::In => {
@@ -105,12 +112,12 @@ impl Shared {
                 self.flushed(flushing, own.iter().map(|run| run.bytes()).sum(), untouched);
             }
         }
-        self.count(way, runs, since, true);
         Ok(())
     }
 
-    fn count(&self, way: Way, runs: &[Run], since: Instant, by_processor: bool) {
-        let time = since.elapsed();
+    /// Counts what was copied from a moment on, and the time that it took.
+    fn count(&self, way: Way, runs: &[Run], took: (Instant, Duration), by_processor: bool) {
+        let (since, time) = took;
         for tier in [Tier::Device, Tier::Host] {
             let counted = |run: &&Run| run.tier == tier && run.by_processor() == by_processor;
             let bytes: u64 = runs.iter().filter(counted).map(Run::bytes).sum();

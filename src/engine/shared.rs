@@ -199,7 +199,10 @@ impl Shared {
 
     /// Whether a checkpoint that is taken now is to be copied to persistent (`persistent_interval`).
     pub fn is_to_persist(&self) -> bool {
-        self.interval.lock().passes(self.started.elapsed())
+        let mut interval = self.interval.lock();
+        // The clock is not looked at for each checkpoint of those that do not depend on it.
+        let now = interval.depends_on_time().then(|| self.started.elapsed());
+        interval.passes(now.unwrap_or_default())
     }
 
     /// Whether that depends on when it is taken.

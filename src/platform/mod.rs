@@ -12,6 +12,7 @@ pub mod memory;
 pub mod mounts;
 pub mod network;
 pub mod numa;
+pub mod origin;
 pub mod shared;
 pub mod socket;
 pub mod times;

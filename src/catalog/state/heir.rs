@@ -16,9 +16,8 @@ impl State {
 
     /// Brings the ledger in line with an entry.
     pub(super) fn note(&mut self, id: Id) {
-        let (Some(ledger), Some(entry)) = (&mut self.ledger, self.entries.get_mut(&id)) else {
-            return;
-        };
+        let Some(ledger) = &mut self.ledger else { return };
+        let Some(entry) = self.entries.get_mut(&id) else { return };
         let wanted = standing(entry);
         match (entry.noted, wanted.is_of_use()) {
             (None, false) => {}

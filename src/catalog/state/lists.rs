@@ -9,11 +9,30 @@ use crate::catalog::entry::{
 use crate::policy::evict::{self, Resident};
 
 impl State {
-    /// Takes an entry off every list. Needed before a change of a key that the lists are sorted by.
+    /// Takes an entry off every list.
     pub(super) fn delist(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id) {
             let now = std::mem::take(&mut entry.lists);
             self.relist(id, now, Lists::default());
+        }
+    }
+
+    /// Changes what some lists are sorted by (when the entry was consumed, and when it is read), and takes
+    /// it off those. They are brought in line afterwards, by [`reindex`](Self::reindex).
+    pub(super) fn rekey(&mut self, id: Id, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        let now = entry.lists;
+        let unsorted = Lists { flush: false, to_device: false, to_host: false, ..now };
+        if now != unsorted {
+            entry.lists = unsorted;
+            self.relist(id, now, unsorted);
+        }
+        // Also where it stays in its lists: what is read later gives way to what is read sooner.
+        self.changes += 1;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            change(entry);
         }
     }
 
@@ -48,6 +67,9 @@ impl State {
         if let Some(&hint) = entry.hints.first() {
             put(&mut self.hinted_to_device, (hint, id), now.to_device, wanted.to_device);
             put(&mut self.hinted_to_host, (hint, id), now.to_host, wanted.to_host);
+        }
+        if (now.to_device, now.to_host) == (wanted.to_device, wanted.to_host) {
+            return;
         }
         if let Some(versions) = self.names.get_mut(&entry.name) {
             put(&mut versions.to_device, entry.version, now.to_device, wanted.to_device);

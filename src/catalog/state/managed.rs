@@ -26,14 +26,13 @@ impl State {
         if self.entries.get(&id).is_none_or(|entry| entry.life == Life::Dropped) {
             return;
         }
-        self.delist(id);
-        if let Some(entry) = self.entries.get_mut(&id) {
+        self.rekey(id, |entry| {
             entry.hints.clear();
             entry.hints.extend(place);
             if place.is_some() {
                 entry.consumed = None;
             }
-        }
+        });
         self.reindex(id);
         if reads {
             self.reading = None;

@@ -103,13 +103,12 @@ impl State {
             if success {
                 self.next_consumed += 1;
                 self.counts.restores += u64::from(!entry.passing);
-                self.delist(id);
-                if let Some(entry) = self.entries.get_mut(&id) {
+                self.rekey(id, |entry| {
                     if !entry.hints.is_empty() {
                         entry.hints.remove(0);
                     }
                     entry.consumed = entry.hints.is_empty().then_some(consumed);
-                }
+                });
             }
         }
         self.settle(id);

@@ -17,11 +17,10 @@ impl State {
     pub fn hint(&mut self, id: Id) {
         let position = self.next_hint;
         self.next_hint += 1;
-        self.delist(id);
-        if let Some(entry) = self.entries.get_mut(&id) {
+        self.rekey(id, |entry| {
             entry.hints.push(position);
             entry.consumed = None;
-        }
+        });
         self.reindex(id);
     }
 

@@ -37,6 +37,8 @@ impl Computation {
         Computation { state: 42, adjoint: 0, rounds }
     }
 
+    /// The same code for both, not one copy of it for each, of which one may be placed better.
+    #[inline(never)]
     fn step(&self, number: i64) -> u64 {
         let mut state = self.state ^ number as u64;
         for _ in 0..self.rounds.max(1) {
@@ -81,6 +83,7 @@ unsafe extern "C" fn adjoint(user: *mut c_void, step: i64) -> c_int {
 }
 
 /// Seconds that the library takes, and the adjoint.
+#[inline(never)]
 fn driven(rounds: u32) -> Result<(f64, u64)> {
     let mut computation = Computation::new(rounds);
     let user = &raw mut computation;
