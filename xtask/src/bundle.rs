@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, folder, link, read};
+use crate::files::{copy, copy_folder, folder, link, read, write};
 use crate::notices;
 use crate::project::{output, root, run, target_directory};
 use crate::stage::{build, stage, Profile};
@@ -29,6 +29,9 @@ const DOCUMENTS: [(&str, &str); 7] = [
 /// The C library that everything in a bundle has to do with, as its README says.
 const GLIBC: (u32, u32) = (2, 35);
 
+/// Stands in a bundle that is being made: one that is interrupted is replaced by the next, too.
+const UNFINISHED: &str = "unfinished-bundle";
+
 /// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of what was there.
 pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     let out = match out {
@@ -36,6 +39,8 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
         None => target_directory()?.join("gpu-bundle"),
     };
     clear(&out)?;
+    let unfinished = out.join(UNFINISHED);
+    write(&unfinished, "")?;
     let stage = stage(Profile::Release)?;
     for (package, program) in [("rtm", "rtm"), ("veloc-cli", "veloc")] {
         let built = build(&[package], Profile::Release)?;
@@ -77,6 +82,7 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
             out.display()
         )));
     }
+    fs::remove_file(&unfinished).when(|| format!("removing {}", unfinished.display()))?;
     Ok(out)
 }
 
@@ -153,7 +159,8 @@ fn clear(out: &Path) -> Result<()> {
         return Ok(());
     }
     let empty = fs::read_dir(out).when(what)?.next().is_none();
-    if !empty && !out.join("run.sh").is_file() {
+    let is_bundle = ["run.sh", UNFINISHED].iter().any(|file| out.join(file).is_file());
+    if !empty && !is_bundle {
         return Err(Error::new(format!("{} is there, and is no bundle", out.display())));
     }
     fs::remove_dir_all(out).when(what)
@@ -211,7 +218,6 @@ fn size(folder: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::write;
     use crate::links::linked_files;
 
     #[test]
@@ -222,9 +228,12 @@ mod tests {
         write(&out.join("precious"), "x").unwrap();
         let error = clear(&out).unwrap_err();
         assert!(error.to_string().contains("is no bundle"), "{error}");
-        write(&out.join("run.sh"), "x").unwrap();
-        clear(&out).unwrap();
-        assert!(!out.exists());
+        for file in ["run.sh", UNFINISHED] {
+            write(&out.join("precious"), "x").unwrap();
+            write(&out.join(file), "x").unwrap();
+            clear(&out).unwrap();
+            assert!(!out.exists());
+        }
     }
 
     #[test]
