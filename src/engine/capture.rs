@@ -7,19 +7,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
-use super::file_room::Coming;
 use super::loan::{Loan, Release};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
 use crate::background;
-use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
-use crate::catalog::state::{Destination, PersistJob, Reserve, Short, State, WaitFor, Writer};
+use crate::catalog::entry::{Id, Part, Region, Tier};
+use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
-use crate::platform::files::SizeLimitOutlived;
-use crate::tier::files::Written;
 use crate::tier::space::{cut, Extent};
 
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
@@ -142,42 +139,7 @@ impl Shared {
                 open.under_way = false;
                 Ok(())
             }
-            Some(spool) => {
-                let since = Instant::now();
-                let _outlived = SizeLimitOutlived::begin();
-                let complete = self.complete_spool(spool, &open, persist);
-                let naming = self.naming.lock();
-                let published = complete.and_then(|(tier, file)| {
-                    let (name, version) = (&open.name, open.version);
-                    let published = match tier {
-                        FileTier::Scratch => self.files.publish(&file, name, version),
-                        FileTier::Persistent => self.publish_straight(&file, name, version, None),
-                    };
-                    match published {
-                        Ok(()) => Ok(tier),
-                        Err(error) => {
-                            file.discard();
-                            Err(error)
-                        }
-                    }
-                });
-                let tier = published?;
-                let regions = std::mem::take(&mut open.regions);
-                if tier == FileTier::Persistent {
-                    self.catalog.step(|state| state.commit_persistent(open.id, regions, None));
-                    open.under_way = false;
-                    self.arrived(tier, &open.name, open.version, open.id);
-                    self.metrics.waited(Cause::File, since);
-                    return Ok(());
-                }
-                let own = self.commit_file(open.id, regions, None, persist);
-                open.under_way = false;
-                self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
-                drop(naming);
-                let result = self.wait_persistent(open.id, own);
-                self.metrics.waited(Cause::File, since);
-                result
-            }
+            Some(spool) => self.commit_spool(spool, open, persist),
         }
     }
 
@@ -348,120 +310,6 @@ impl Shared {
         });
         count(&mut waiting);
         got?
-    }
-
-    pub(super) fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {
-        let since = Instant::now();
-        let _outlived = SizeLimitOutlived::begin();
-        let result = self.spool(open, places);
-        self.metrics.waited(Cause::File, since);
-        result
-    }
-
-    /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
-    fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
-        let bytes = places.iter().map(|place| place.len).sum();
-        let name = open.name.clone();
-        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
-        let mut spool = match open.spool.take() {
-            Some(spool) => spool,
-            None => {
-                let captured = open.regions.iter().map(|region| (region.id, region.size));
-                let now = places.iter().map(|place| (place.id, place.len));
-                let expected: Vec<_> = captured.chain(now).collect();
-                self.end_loan(open)?;
-                let start = |tier| {
-                    let (name, expected) = (&open.name, expected.clone());
-                    let spool = Spool::create(self, tier, name, open.version, expected)?;
-                    let mut spool = Box::new(spool);
-                    match self.spool_memory(open.id, &open.regions, &mut spool) {
-                        Ok(()) => Ok(spool),
-                        Err(error) => {
-                            spool.discard();
-                            Err(error)
-                        }
-                    }
-                };
-                let waits = self.waits_for(FileTier::Scratch);
-                let started = self.with_room(coming, waits, || start(FileTier::Scratch));
-                match started {
-                    Err(error) => {
-                        self.may_go_past_scratch(open.id, &mut open.persist, &error)?;
-                        self.make_room(FileTier::Persistent, &open.name);
-                        self.past_scratch(error, || start(FileTier::Persistent))?
-                    }
-                    Ok(started) => started,
-                }
-            }
-        };
-        let mut places = places.to_vec();
-        places.sort_by_key(|place| place.id);
-        let mut result = match spool.tier() {
-            FileTier::Scratch => {
-                let waits = self.waits_for(FileTier::Scratch);
-                self.with_room(coming, waits, || self.spool_places(&mut spool, &places))
-            }
-            FileTier::Persistent => self.spool_places(&mut spool, &places),
-        };
-        if let (Err(error), FileTier::Scratch) = (&result, spool.tier()) {
-            let error = error.clone();
-            let may = self.may_go_past_scratch(open.id, &mut open.persist, &error);
-            result = may.and_then(|()| {
-                self.make_room(FileTier::Persistent, &open.name);
-                self.past_scratch(error, || {
-                    spool.go_past_scratch(self, &open.name, open.version)?;
-                    self.spool_places(&mut spool, &places)
-                })
-            });
-        }
-        open.spool = Some(spool);
-        result?;
-        open.regions.extend(places.iter().map(|place| Region {
-            id: place.id,
-            size: place.len,
-            part: place.part(),
-            offset: 0,
-        }));
-        Ok(())
-    }
-
-    /// Completes the file of a checkpoint, in scratch or past it.
-    fn complete_spool(
-        &self,
-        mut spool: Box<Spool>,
-        open: &Open,
-        persist: bool,
-    ) -> Result<(FileTier, Written)> {
-        let mut completed = spool.complete(self);
-        if let (Err(error), FileTier::Scratch) = (&completed, spool.tier()) {
-            let error = error.clone();
-            let may = self.may_go_past_scratch(open.id, &mut Some(persist), &error);
-            completed = may.and_then(|()| {
-                self.make_room(FileTier::Persistent, &open.name);
-                self.past_scratch(error, || {
-                    spool.go_past_scratch(self, &open.name, open.version)?;
-                    spool.complete(self)
-                })
-            });
-        }
-        match completed {
-            Ok(()) => Ok((spool.tier(), spool.finish())),
-            Err(error) => {
-                spool.discard();
-                Err(error)
-            }
-        }
-    }
-
-    /// How the application waits for room in a tier of files. Nobody else does on its behalf.
-    pub(super) fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
-        move |short| {
-            if background::is_here() {
-                return false;
-            }
-            let room = |state: &mut State| state.await_room_in(tier, Writer::Application, short);
-            self.catalog.wait(room).unwrap_or(false)
-        }
     }
 }
 

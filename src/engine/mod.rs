@@ -52,5 +52,6 @@ mod lifecycle;
 mod prune;
 mod refuge;
 mod routed;
+mod streamed;
 
 pub use lifecycle::Engine;
