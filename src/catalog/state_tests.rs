@@ -28,6 +28,8 @@ enum Step {
     Begin,
     End(usize, bool),
     Restore(i32),
+    /// The same, and where it is read next.
+    RestoreExpecting(i32, Option<u64>),
     Hint(i32),
     Expect(i32, Option<u64>, bool),
     Start,
@@ -49,6 +51,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => Just(Step::Begin),
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
         4 => (0..12i32).prop_map(Step::Restore),
+        2 => (0..12i32, prop::option::of(0..20u64))
+            .prop_map(|(v, next)| Step::RestoreExpecting(v, next)),
         2 => (0..12i32).prop_map(Step::Hint),
         2 => (0..12i32, prop::option::of(0..20u64), any::<bool>())
             .prop_map(|(v, place, reads)| Step::Expect(v, place, reads)),
@@ -104,6 +108,11 @@ proptest! {
                 Step::Begin => drop(world.begin_jobs()),
                 Step::End(which, fails) => world.end_job(which, fails),
                 Step::Restore(version) => world.restore(version),
+                Step::RestoreExpecting(version, next) => {
+                    world.restore_and(version, |state, id| {
+                        state.end_restore_expecting(id, true, next);
+                    });
+                }
                 Step::Hint(version) => {
                     if let Some(id) = world.state.find(NAME, version) {
                         world.state.hint(id);

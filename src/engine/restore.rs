@@ -192,10 +192,7 @@ impl Shared {
     /// be read again.
     pub fn end_restore_expecting(&self, restoring: Restoring, success: bool, next: Option<u64>) {
         if let Owner::Own(id) = restoring.owner {
-            self.catalog.step(|state| {
-                state.end_restore(id, success);
-                state.expect(id, next, true);
-            });
+            self.catalog.step(|state| state.end_restore_expecting(id, success, next));
         }
         self.pace.call_ends();
     }

@@ -23,8 +23,20 @@ impl State {
     /// read otherwise. `None`: it will not be read. Where the application reads, as `reads` says,
     /// fetching goes on, and nothing is expected but what has a place.
     pub fn expect(&mut self, id: Id, place: Option<u64>, reads: bool) {
-        if self.entries.get(&id).is_none_or(|entry| entry.life == Life::Dropped) {
+        if !self.set_place(id, place) {
             return;
+        }
+        self.reindex(id);
+        if reads {
+            self.goes_by_places();
+        }
+    }
+
+    /// Sets the place at which a checkpoint will be read. Whether it is there; if so, the lists have to be
+    /// brought in line.
+    pub(super) fn set_place(&mut self, id: Id, place: Option<u64>) -> bool {
+        if self.entries.get(&id).is_none_or(|entry| entry.life == Life::Dropped) {
+            return false;
         }
         self.rekey(id, |entry| {
             entry.hints.clear();
@@ -33,11 +45,13 @@ impl State {
                 entry.consumed = None;
             }
         });
-        self.reindex(id);
-        if reads {
-            self.reading = None;
-            self.start_fetching();
-        }
+        true
+    }
+
+    /// Fetching goes on, and nothing is expected but what has a place.
+    pub(super) fn goes_by_places(&mut self) {
+        self.reading = None;
+        self.start_fetching();
     }
 
     /// Says which region of a checkpoint under way is its mark.

@@ -96,6 +96,21 @@ impl State {
     /// Ends a restore. After a successful one the checkpoint counts as consumed, unless a hint
     /// says that it will be read again.
     pub fn end_restore(&mut self, id: Id, success: bool) {
+        self.has_restored(id, success);
+        self.settle(id);
+    }
+
+    /// The same, and [`expect`](Self::expect) with the next place at which it will be read.
+    pub fn end_restore_expecting(&mut self, id: Id, success: bool, next: Option<u64>) {
+        self.has_restored(id, success);
+        let expects = self.set_place(id, next);
+        self.settle(id);
+        if expects {
+            self.goes_by_places();
+        }
+    }
+
+    fn has_restored(&mut self, id: Id, success: bool) {
         let consumed = self.next_consumed;
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy -= 1;
@@ -111,6 +126,5 @@ impl State {
                 });
             }
         }
-        self.settle(id);
     }
 }

@@ -223,6 +223,11 @@ impl World {
 
     /// Restores a version. What the catalog still has must be what was captured.
     pub(super) fn restore(&mut self, version: i32) {
+        self.restore_and(version, |state, id| state.end_restore(id, true));
+    }
+
+    /// Restores a version; `end` is how that ends.
+    pub(super) fn restore_and(&mut self, version: i32, end: impl FnOnce(&mut State, Id)) {
         let Some(id) = self.state.find(NAME, version) else {
             if self.expected.contains_key(&version) && !self.cleaned.contains(&version) {
                 // Only an ephemeral job without files may have given it up, and only if consumed.
@@ -239,7 +244,7 @@ impl World {
             let found = self.read(id, region, version);
             assert_eq!(found, self.expected[&version][&region.id], "version {version}");
         }
-        self.state.end_restore(id, true);
+        end(&mut self.state, id);
     }
 
     pub(super) fn read(&mut self, id: Id, region: &Region, version: i32) -> Vec<u8> {
