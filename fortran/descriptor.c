@@ -67,7 +67,7 @@ static int protect(int64_t long_id, const CFI_cdesc_t *array, const char *name)
         return VELOC_Fortran_refuse_number("id", long_id);
     why = range(array, &count);
     if (why)
-        return refuse("VELOC_Mem_protect", id, why);
+        return refuse(name[0] ? "VELOC_Region_protect" : "VELOC_Mem_protect", id, why);
     return VELOC_Fortran_protect(id, array->base_addr, count, (int64_t)array->elem_len, name);
 }
 

@@ -307,7 +307,8 @@ module veloc
     integer(c_int64_t) :: resilience_distance = 0
     ! After how many of its steps the adjoint is stored; 0: as the resilience distance.
     integer(c_int64_t) :: adjoint_distance = 0
-    ! Where states are stored: one of VELOC_RULE_* of veloc.h, 0 for the least number of steps.
+    ! Where states are stored: one of VELOC_RULE_* of the module veloc_schedules, 0 for the least number of
+    ! steps.
     integer :: rule = 0
     ! VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
     integer :: flags = VELOC_DEFAULT

@@ -31,7 +31,8 @@ pub unsafe extern "C" fn VELOC_Init_fortran(comm: c_int, cfg_file: *const c_char
     })
 }
 
-/// `VELOC_Mem_protect`, or `VELOC_Region_protect` if the name has letters.
+/// `VELOC_Mem_protect`, or `VELOC_Region_protect` if the name has characters. The module passes a blank for
+/// a name of blanks.
 ///
 /// # Safety
 /// `name` is a string that ends with NUL.
@@ -43,11 +44,17 @@ pub unsafe extern "C" fn VELOC_Fortran_protect(
     base_size: i64,
     name: *const c_char,
 ) -> c_int {
-    status("VELOC_Mem_protect", || {
-        // SAFETY: the caller's promise.
-        let name = unsafe { string("name", name) }?;
+    // SAFETY: the caller's promise.
+    let name = unsafe { string("name", name) };
+    let call = match name {
+        Ok("") => "VELOC_Mem_protect",
+        _ => "VELOC_Region_protect",
+    };
+    status(call, || {
+        let name = name?;
         let (count, base_size) = (size(id, "count", count)?, size(id, "base_size", base_size)?);
-        let group = (!name.is_empty()).then_some(name);
+        // A name of blanks has none left behind it, and is no name.
+        let group = (!name.is_empty()).then(|| name.trim_end_matches(' '));
         with_client(|client| {
             client.protect(group, id, Memory::new(id, address as u64, count, base_size)?)
         })

@@ -70,6 +70,7 @@ program faulty
   call error_has('VELOC_Part_end: ')
   call VELOC_Part_begin(7, 4, err)
   call equal(err, -1, 'unknown flags')
+  call error_has('flags 4; VELOC_PART_RESEND (1) and')
   call VELOC_Part_replay_begin(7, err)
   call equal(err, -1, 'the replay of what is not logged')
   call error_has('VELOC_Part_replay_begin: ')

@@ -14,7 +14,10 @@ impl Parts {
     /// Flags that are none, or there is no memory.
     pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
         if flags & !(RESEND | KEEP) != 0 {
-            return Err(Fault::Text(format!("part {id} begins with unknown flags: {flags:#x}")));
+            return Err(Fault::Text(format!(
+                "part {id} begins with the flags {flags}; VELOC_PART_RESEND ({RESEND}) and VELOC_PART_KEEP \
+                 ({KEEP}) exist"
+            )));
         }
         self.can_repeat = false;
         let number = self.numbers;
