@@ -105,9 +105,8 @@ fn another_state_0_is_refused_by_its_hash() {
     }
 }
 
-/// In one job, where memory alone has the states, or files; states in device memory as well. Catches a
-/// comparison that takes state 0 for read, so that an ephemeral job gives it up, and device memory that is
-/// not looked at, or left as it is in the store.
+/// In one job, where memory alone has the states, or files; states in device memory as well. Catches device
+/// memory that is not looked at, or left as it is in the store.
 #[test]
 fn wherever_states_are() {
     let memory = "gpu_cache_size = 4M\nhost_cache_size = 4M\n";
