@@ -319,7 +319,8 @@ module veloc
     procedure(VELOC_Adjoint_protects), pointer, nopass :: protect => null()
     procedure(VELOC_Adjoint_forwards), pointer, nopass :: forward => null()
     procedure(VELOC_Adjoint_reverses), pointer, nopass :: adjoint => null()
-    ! For VELOC_VERIFY_REPLAY; without one, the memory of the state is hashed.
+    ! For VELOC_VERIFY_REPLAY, and to compare state 0 when a run goes on; without one, the memory of the
+    ! state is hashed, or compared.
     procedure(VELOC_Adjoint_hashes), pointer, nopass :: hash => null()
     ! The mean time between failures, and how long it takes to store the adjoint, and to record and
     ! reverse a step; in forward steps. If they are given, the adjoint is stored where the work that a

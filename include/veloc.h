@@ -328,8 +328,9 @@ typedef struct VELOC_Adjoint {
      */
     int (*adjoint)(void *user, int64_t step);
     /**
-     * A hash of the state that the application has, for VELOC_VERIFY_REPLAY. NULL: the protected
-     * memory of the state, which must be the host's, is hashed (SHA-256).
+     * A hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare state 0 when a run
+     * goes on. The same function each time. NULL: the protected memory of the state, which must be the host's,
+     * is hashed (SHA-256) for the former, and compared for the latter.
      */
     int (*hash)(void *user, uint64_t *hash);
     /**
@@ -1223,7 +1224,9 @@ int64_t VELOC_Adjust(int64_t steps);
  * one with as many processes, it goes on from what is left, at the least number of steps. Collective
  * under MPI: all processes are given the same, but for `user` and the callbacks.
  *
- * The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
+ * The application has state 0 when it calls this, the same each time: going on from a store that has state 0,
+ * the two are compared. By `hash`, if it is given, and another state is refused; else byte by byte, in host
+ * and in device memory, and a warning says which bytes differ. When it is finished, the adjoint is in the memory
  * protected for it, and the store is as if there had been no run, or a warning says what could not be
  * removed; before that, what is stored stays, whatever `max_versions` and `scratch_versions` say. What
  * VELOC_Region_protect had for the two names is not protected afterwards.
@@ -1237,7 +1240,8 @@ int64_t VELOC_Adjust(int64_t steps);
  * @param what  the computation
  * @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
  *         called, everything that was computed is in its files, and the same call goes on from there;
- *         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback
+ *         VELOC_FAILURE: an argument is wrong, the store is of another computation or, by `hash`, of
+ *         another state 0 (then it is as it was, and so is the state), a callback
  *         failed, a state was not the same again (VELOC_Last_error names the step), or the store
  *         failed so that there is no way on: that states do not come into their files is said in a
  *         warning, and the run goes on with those that it has; the store has what it had. What

@@ -61,7 +61,7 @@ struct adjoint_t {
     std::function<void()> protect;
     std::function<void(std::int64_t from, std::int64_t to)> forward;
     std::function<void(std::int64_t step)> adjoint;
-    /** Without one, the library hashes the memory of the state. */
+    /** Without one, the library hashes the memory of the state, or compares it (see VELOC_Adjoint). */
     std::function<std::uint64_t()> hash;
 
     /**

@@ -70,8 +70,9 @@ pub struct VELOC_Adjoint {
     /// the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it begins the
     /// adjoint before that. The state may be anything then.
     pub adjoint: Option<unsafe extern "C" fn(user: *mut c_void, step: i64) -> c_int>,
-    /// A hash of the state that the application has, for VELOC_VERIFY_REPLAY. NULL: the protected
-    /// memory of the state, which must be the host's, is hashed (SHA-256).
+    /// A hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare state 0 when a run
+    /// goes on. The same function each time. NULL: the protected memory of the state, which must be the host's,
+    /// is hashed (SHA-256) for the former, and compared for the latter.
     pub hash: Option<unsafe extern "C" fn(user: *mut c_void, hash: *mut u64) -> c_int>,
     /// The mean time between failures. Not 0: the adjoint is stored where the work that a failure would
     /// cost outweighs the write, as by VELOC_Schedule_set_failures, and not every so many steps. This
@@ -93,7 +94,9 @@ const NO_SIZE: usize = 4096;
 /// one with as many processes, it goes on from what is left, at the least number of steps. Collective
 /// under MPI: all processes are given the same, but for `user` and the callbacks.
 ///
-/// The application has state 0 when it calls this. When it is finished, the adjoint is in the memory
+/// The application has state 0 when it calls this, the same each time: going on from a store that has state 0,
+/// the two are compared. By `hash`, if it is given, and another state is refused; else byte by byte, in host
+/// and in device memory, and a warning says which bytes differ. When it is finished, the adjoint is in the memory
 /// protected for it, and the store is as if there had been no run, or a warning says what could not be
 /// removed; before that, what is stored stays, whatever `max_versions` and `scratch_versions` say. What
 /// VELOC_Region_protect had for the two names is not protected afterwards.
@@ -107,7 +110,8 @@ const NO_SIZE: usize = 4096;
 /// @param what  the computation
 /// @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
 ///         called, everything that was computed is in its files, and the same call goes on from there;
-///         VELOC_FAILURE: an argument is wrong, the store is of another computation, a callback
+///         VELOC_FAILURE: an argument is wrong, the store is of another computation or, by `hash`, of
+///         another state 0 (then it is as it was, and so is the state), a callback
 ///         failed, a state was not the same again (VELOC_Last_error names the step), or the store
 ///         failed so that there is no way on: that states do not come into their files is said in a
 ///         warning, and the run goes on with those that it has; the store has what it had. What

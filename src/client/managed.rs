@@ -48,6 +48,11 @@ impl Client {
         self.comm.as_ref().map_or(Ok(1), |comm| comm.size().map(u64::from))
     }
 
+    /// This process's number among them.
+    pub fn rank(&self) -> Result<u64> {
+        self.comm.as_ref().map_or(Ok(0), |comm| comm.rank().map(u64::from))
+    }
+
     /// Has the checkpoints of a name consist of this object and of what is protected for it from
     /// here on.
     pub fn manage(&mut self, name: &str, marker: Arc<dyn Object>) -> Result<()> {

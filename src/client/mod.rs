@@ -6,6 +6,7 @@
 
 pub mod aside;
 pub mod callbacks;
+pub mod compare;
 pub mod managed;
 pub mod message_chunks;
 pub mod messages;

@@ -8,6 +8,7 @@
 //! | `aside` | the application's | between application memory and memory that is in no tier |
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
+//! | `piece` | the application's | the nearest copy to memory that is in no tier, piece by piece |
 //! | [`loan`] | a worker | what the application lends, to the host buffer |
 //! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
 //! | [`transfer`] | workers | device cache to host buffer and back |
@@ -49,6 +50,7 @@ mod buffer;
 mod direct;
 mod end;
 mod lifecycle;
+mod piece;
 mod prune;
 mod refuge;
 mod routed;

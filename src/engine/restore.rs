@@ -44,11 +44,11 @@ pub struct Restoring {
 }
 
 /// Keeps a copy in memory where it is until this is dropped.
-struct Reading<'a> {
-    shared: &'a Shared,
-    id: Id,
-    part: Part,
-    tier: Tier,
+pub(super) struct Reading<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) id: Id,
+    pub(super) part: Part,
+    pub(super) tier: Tier,
 }
 
 impl Drop for Reading<'_> {
@@ -233,6 +233,20 @@ impl Shared {
         part: Part,
         wanted: &[(&Region, &Place)],
     ) -> Result<()> {
+        match self.acquire(id, part)? {
+            Acquire::Memory(source) => {
+                let _reading = Reading { shared: self, id, part, tier: source.tier };
+                self.copy_out(id, &source, wanted)
+            }
+            Acquire::File => self.read_file(restoring, wanted),
+            Acquire::Wait | Acquire::Lost => {
+                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
+            }
+        }
+    }
+
+    /// The nearest copy of a part, once it is complete.
+    pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
         let mut since = None;
         let acquired = self.catalog.wait(|state| match state.acquire(id, part) {
             Acquire::Wait => {
@@ -244,16 +258,7 @@ impl Shared {
         if let Some(since) = since {
             self.metrics.waited(Cause::Fetch, since);
         }
-        match acquired? {
-            Acquire::Memory(source) => {
-                let _reading = Reading { shared: self, id, part, tier: source.tier };
-                self.copy_out(id, &source, wanted)
-            }
-            Acquire::File => self.read_file(restoring, wanted),
-            Acquire::Wait | Acquire::Lost => {
-                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
-            }
-        }
+        acquired
     }
 
     /// From a memory tier to the application. The catalog keeps the source.
@@ -309,7 +314,12 @@ impl Shared {
 
     /// Where a region's bytes go. Memory that `overlaps` that of other regions is nobody's alone: it
     /// is not read into directly.
-    fn target<'a>(&'a self, region: &Region, place: &Place, overlaps: bool) -> Target<'a> {
+    pub(super) fn target<'a>(
+        &'a self,
+        region: &Region,
+        place: &Place,
+        overlaps: bool,
+    ) -> Target<'a> {
         let address = place.address;
         match place.kind {
             Pointer::Host { .. } if region.size == 0 => Target::Memory(&mut []),

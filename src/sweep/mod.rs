@@ -9,6 +9,7 @@
 //! | [`position`] | what stands with each state, so that a restart needs nothing but the store |
 //! | [`survey`] | what the store has when a run starts, and what all processes have of it |
 //! | `start` | what is protected and found when a run begins, all processes alike |
+//! | `first` | whether a restart has the state 0 of the job that it goes on from |
 //! | [`run`] | action by action, to the end or to a stop |
 //! | `keep` | what is stored and restored in between |
 //! | [`adjoints`] | stored adjoints: which is the newest that all have, and which may go |
@@ -45,6 +46,7 @@ pub mod word;
 
 mod aside;
 mod consent;
+mod first;
 mod keep;
 mod looks;
 mod passed;

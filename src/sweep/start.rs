@@ -3,10 +3,11 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use super::consent;
+use super::first;
 use super::position::{Identity, Marker, Role};
 use super::replay::Replay;
 use super::settings::{names_of, Settings};
-use super::survey::{self, Common, Found, Report, WAY_OUT};
+use super::survey::{self, Common, Found, Report};
 use super::trail::Trail;
 use super::{Problem, Reach};
 use crate::adjoint::course::Course;
@@ -86,10 +87,7 @@ pub(super) fn begin(
         };
         let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
         if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
-            return Err(Error::invalid(format!(
-                "the state at the call has the hash {now:#018x}, and state 0 in the store \
-                 {stored:#018x}: the store is of another computation, and was left as it is; {WAY_OUT}"
-            )));
+            return Err(first::refusal(settings, now, stored, ""));
         }
         let mut replay = settings.verify.then(|| Replay::new(of.steps));
         if let Some(replay) = &mut replay {
@@ -107,6 +105,7 @@ pub(super) fn begin(
     let (mut course, found, mut replay) = own?;
     let common = survey::common(&reports)?;
     if common.resumes {
+        first::compare(settings, problem, reach, &found, &common)?;
         course.resume_stopped(&common.survivors)?;
         if let Some(replay) = &mut replay {
             found.hashes.iter().for_each(|(first, hashes)| replay.learn(*first, hashes));

@@ -11,6 +11,7 @@ mod counts;
 mod cxx;
 mod device;
 mod discard;
+mod edited;
 mod ends;
 mod erasure;
 mod failing;

@@ -1,0 +1,188 @@
+//! Adjoint computations that are called again with another state 0 than the first job had, as of a model that
+//! was changed and has the same tag. What is checked in the processes stands in `programs/edited.c`.
+
+use capi_tests::backends::wait_for_backends;
+use capi_tests::job::{files, names, Job};
+use capi_tests::program::mpi_program;
+use capi_tests::run::{Ended, Run};
+
+use crate::mpi::{Mpi, MPICH, OPEN_MPI};
+
+const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
+const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
+
+/// What the library says beside its errors, which the programs look at themselves, and what the software
+/// device is.
+fn said(ended: &Ended) -> Vec<&str> {
+    let of_others =
+        |line: &&str| !line.starts_with("[ERROR]") && !line.contains("software stand-in");
+    ended.stderr.lines().filter(of_others).collect()
+}
+
+/// What is said where bytes differ, once; nothing else is.
+fn warned(ended: &Ended, words: &[&str]) {
+    assert_eq!(said(ended).len(), 1, "{}", ended.stderr);
+    let all = ["\"edited\" (tag 7)", "is not state 0 of the store", "VELOC_Adjoint_discard"];
+    for word in words.iter().chain(&all) {
+        assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr);
+    }
+}
+
+/// The run has gone on, without a word.
+fn silent(ended: &Ended) {
+    assert!(said(ended).is_empty(), "{}", ended.stderr);
+    assert!(ended.stdout.contains("right, went on\n"), "{}", ended.stdout);
+}
+
+/// A job of which a run was killed, in the first sweep or in the reverse one.
+fn killed(configuration: &str, plan: &str) -> Job {
+    let job = Job::new(configuration);
+    let ended = job.run("edited", plan).end();
+    assert!(!ended.status.success() && ended.stderr.is_empty(), "{}", ended.stderr);
+    wait_for_backends(&job);
+    assert!(names(&job.scratch()).contains(&"edited-0-0.dat".to_owned()));
+    job
+}
+
+/// Bytes differ: the run goes on, and says so. Catches a restart from the store of another model of which
+/// nobody hears, and a warning where nothing differs.
+#[test]
+fn another_state_0_is_said() {
+    for configuration in [SYNC, ASYNC] {
+        for die in [35, 80] {
+            let plan = format!("die={die}");
+            let ended = killed(configuration, &plan).run("edited", "edit=1").succeed();
+            let text = "1 of the 16 bytes of region 0 differ, the first is byte 8;";
+            warned(&ended, &[text]);
+            assert!(ended.stdout.contains("wrong, went on\n"), "{}", ended.stdout);
+            let both = killed(configuration, &plan).run("edited", "edit=1 noise=3").succeed();
+            warned(
+                &both,
+                &[text, "; 1 of the 100 bytes of region 1 differ, the first is byte 99;"],
+            );
+            silent(&killed(configuration, &plan).run("edited", "").succeed());
+        }
+    }
+}
+
+/// More bytes than are compared at a time. Catches a place that is counted from where a piece begins, and a
+/// rest that is not looked at.
+#[test]
+fn bytes_are_counted_from_the_beginning_of_their_region() {
+    let plan = "steps=6 bytes=40000001";
+    let job = killed(SYNC, &format!("{plan} die=5"));
+    let ended = job.run("edited", &format!("{plan} noise=200")).succeed();
+    warned(&ended, &["1 of the 40000001 bytes of region 1 differ, the first is byte 40000000;"]);
+}
+
+/// With a hash of the application's: another state is refused, and neither the store nor the state is changed
+/// by that; bytes that it leaves out are no matter. Whether the first job has stored the hash, another one,
+/// or none. Catches a state that is left in the application's memory for the comparison, a hash of the
+/// library's that is taken for one of the application's, and a run that begins anew with the state of the
+/// store.
+#[test]
+fn another_state_0_is_refused_by_its_hash() {
+    for first in ["", "hash=1", "verify=1", "verify=1 hash=1"] {
+        for second in ["hash=1", "verify=1 hash=1"] {
+            // What was hashed by other means is refused where replays are verified, as it always was.
+            let strange = first == "verify=1" && second != "hash=1";
+            let job = killed(SYNC, &format!("die=80 {first}"));
+            let before = files(&job.scratch());
+            let words = match strange {
+                true => "tag_7|0x000000000000002c|left_as_it_is",
+                false => "tag_7|0x000000000000002c|0x000000000000002a|left_as_it_is|another_name",
+            };
+            let refused = format!("{second} edit=2 noise=1 expect={words}|VELOC");
+            assert!(said(&job.run("edited", &refused).succeed()).is_empty());
+            assert!(before == files(&job.scratch()), "{first}, {second}");
+            if !strange {
+                silent(&job.run("edited", &format!("{second} noise=1")).succeed());
+            }
+            let job = killed(SYNC, &format!("die=80 {first}"));
+            job.run("edited", &format!("{refused} discard=1")).succeed();
+            assert_eq!(names(&job.scratch()), [""; 0]);
+        }
+    }
+}
+
+/// In one job, where memory alone has the states, or files; states in device memory as well. Catches device
+/// memory that is not looked at, or left as it is in the store.
+#[test]
+fn wherever_states_are() {
+    let memory = "gpu_cache_size = 4M\nhost_cache_size = 4M\n";
+    let ephemeral = format!("mode = async\nephemeral = true\n{memory}");
+    for configuration in [ephemeral, format!("{ASYNC}{memory}"), SYNC.to_owned()] {
+        for device in [false, true] {
+            let run = |plan: &str| {
+                let job = Job::new(&configuration);
+                let plan = format!("bytes=10000 device={} {plan}", u8::from(device));
+                let run = job.run("edited", &plan);
+                if device { run.with_device() } else { run }.succeed()
+            };
+            for once in [35, 80] {
+                silent(&run(&format!("once={once}")));
+                silent(&run(&format!("once={once} noise=1 hash=1")));
+                let ended = run(&format!("once={once} noise=1"));
+                warned(
+                    &ended,
+                    &["1 of the 10000 bytes of region 1 differ, the first is byte 9999;"],
+                );
+                assert!(ended.stdout.contains("right, went on\n"), "{}", ended.stdout);
+                let words = "0x000000000000002b|0x000000000000002a";
+                run(&format!("once={once} edit=1 noise=1 hash=1 expect={words} discard=1"));
+            }
+        }
+    }
+}
+
+/// A file that is lost when it is to be compared: the run goes on as far as it can do without, and the next call
+/// has state 0. Catches a restart that fails for the comparison.
+#[test]
+fn a_state_0_that_cannot_be_read() {
+    let job = killed(SYNC, "die=80");
+    let words = "state_0|cannot_be_computed_again";
+    let plan = format!("hash=1 lose=DIR/scratch/edited-0-0.dat expect={words}");
+    let ended = job.run("edited", &plan).succeed();
+    let text = "state 0 of the store cannot be compared with the state at the call: ";
+    assert_eq!(ended.stderr.matches(text).count(), 1, "{}", ended.stderr);
+    let ended = job.run("edited", "hash=1").succeed();
+    assert!(ended.stdout.contains("right\n") && ended.stderr.is_empty(), "{}", ended.stderr);
+}
+
+/// A run of several processes, if this MPI is installed.
+fn of_two(mpi: &Mpi, job: &Job, plan: &str) -> Option<Run> {
+    let run = mpi.start(2)?.arg(mpi_program(mpi.compiler, "edited.c"));
+    Some(run.arg(job.path("veloc.cfg")).args(plan))
+}
+
+/// One process of two has another state 0, or both have: all are refused, or one speaks for all. Catches a
+/// process that goes on alone, or is waited for, and as many warnings as there are processes.
+#[test]
+fn of_several_processes() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let run = |plan: &str| {
+            let job = Job::new(SYNC);
+            let killed = of_two(mpi, &job, "die=80")?.end();
+            assert!(!killed.status.success());
+            let before = files(&job.scratch());
+            let ended = of_two(mpi, &job, plan)?.succeed();
+            Some((ended, before == files(&job.scratch())))
+        };
+        let Some((same, _)) = run("") else { continue };
+        assert_eq!(same.stdout.matches("right, went on\n").count(), 2, "{}", same.stdout);
+        assert!(!same.stderr.contains("state 0"), "{}", same.stderr);
+        for (plan, who) in [("edit=2 on=1", "process 1: "), ("edit=2", "process 0, and 1 more: ")] {
+            let (ended, _) = run(plan).unwrap();
+            let lines: Vec<&str> =
+                ended.stderr.lines().filter(|line| line.contains("state 0")).collect();
+            assert_eq!(lines.len(), 1, "{}", ended.stderr);
+            assert!(lines[0].contains(who) && lines[0].contains("of region 0"), "{}", lines[0]);
+        }
+        let words = "tag_7|0x000000000000002d|0x000000000000002b|left_as_it_is";
+        let (_, unchanged) = run(&format!("hash=1 edit=2 on=1 expect={words}")).unwrap();
+        assert!(unchanged);
+        run(&format!("hash=1 edit=2 on=1 expect={words} discard=1")).unwrap();
+        let (silent, _) = run("hash=1 noise=2 on=1").unwrap();
+        assert!(!silent.stderr.contains("state 0"), "{}", silent.stderr);
+    }
+}
