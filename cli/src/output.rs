@@ -1,7 +1,7 @@
 //! What the tools print: tables for people, JSON for programs, and progress for whoever waits at a
 //! terminal. Nothing is coloured.
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -23,9 +23,16 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes what a tool has found as JSON to standard output.
+/// Writes what a tool has found as JSON to standard output, as it is made: that can be hundreds of megabytes.
 pub fn print_json(found: &impl Serialize) -> Result<()> {
-    print(&(serde_json::to_string_pretty(found)? + "\n"))
+    let mut output = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
+    let written = serde_json::to_writer_pretty(&mut output, found).map_err(std::io::Error::from);
+    match written.and_then(|()| writeln!(output)).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("standard output")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A number of things: `1 copy`, `2 copies`.

@@ -36,16 +36,23 @@ pub fn repetitions(l: u64, c: u64) -> (u64, u128) {
     if range >= l {
         return (r, range);
     }
-    // So many are needed with few slots alone, and there β takes few factors.
-    let (mut below, mut enough) = (r, 2 * r);
-    while beta(c, enough) < l {
-        (below, enough) = (enough, 2 * enough);
+    // So many are needed with few slots alone, and there β takes few factors. Their geometric mean is about
+    // that of the first and the last.
+    let factorial = (1..=c).fold(1.0, |product, i| product * i as f64);
+    let mean = (l as f64 * factorial).powf(1.0 / c as f64);
+    let mut r = r.max((mean - (c + 1) as f64 / 2.0) as u64);
+    let mut range = beta(c, r);
+    while range < l {
+        r += 1;
+        range = beta(c, r);
     }
-    while enough - below > 1 {
-        let middle = below + (enough - below) / 2;
-        *(if beta(c, middle) < l { &mut below } else { &mut enough }) = middle;
+    loop {
+        let fewer = beta(c, r - 1);
+        if fewer < l {
+            return (r, range);
+        }
+        (r, range) = (r - 1, fewer);
     }
-    (enough, beta(c, enough))
 }
 
 /// The least number of advances (forward steps that are not recorded) in which the adjoint of `l`

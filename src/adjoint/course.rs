@@ -6,10 +6,12 @@ use super::carry;
 use super::disk::{Disk, MAX_COST, UNIT};
 use super::levels::TwoLevel;
 use super::online::Online;
-use super::outlook::{Outlook, MOST_ACTIONS, MOST_STATES};
+use super::outlook::{Outlook, MOST_ACTIONS};
+use super::refusal::{both, check_rule, refusal, too_many, wrong_slots};
 use super::resume::{keep, resume, Lost, Survivors};
 use super::rule::Rule;
 use super::schedule::{Action, Plan, Schedule, Stored, Unfit};
+use super::sums::MOST_PAIRS;
 use super::upkeep::Threshold;
 use crate::error::{Error, Kind, Result};
 
@@ -69,10 +71,8 @@ impl Course {
     /// How many steps stored states may be apart.
     pub fn set_resilience(&mut self, distance: i64) -> Result<()> {
         self.check_known("a resilience distance")?;
-        if self.disk.is_some() {
-            return Err(Error::invalid(
-                "slots on disk and a resilience distance exclude each other",
-            ));
+        if let Some(Disk { slots, .. }) = self.disk {
+            return Err(both(slots, distance));
         }
         self.set(distance, "resilience", |plan, distance| plan.resilience = distance)
     }
@@ -114,9 +114,7 @@ impl Course {
         self.check_settings("disk")?;
         self.check_known("disk")?;
         if self.plan.resilience < u64::MAX {
-            return Err(Error::invalid(
-                "a resilience distance and slots on disk exclude each other",
-            ));
+            return Err(both(slots, self.plan.resilience));
         }
         let Some(slots) = u64::try_from(slots).ok().filter(|n| (1..=MAX_STEPS).contains(n)) else {
             return Err(Error::invalid(format!(
@@ -319,9 +317,9 @@ impl Course {
         match self.disk {
             Some(disk) => Outlook::of_levels(&self.plan, disk).ok_or_else(|| {
                 Error::invalid(format!(
-                    "{} steps with slots on disk: figures are for schedules of at most \
-                     {MOST_ACTIONS} actions",
-                    self.plan.steps
+                    "{} steps with {} slots on disk: figures are for {MOST_PAIRS} stretches that are not alike, \
+                     or {MOST_ACTIONS} actions, at the most",
+                    self.plan.steps, disk.slots
                 ))
             }),
             None => Outlook::of(&self.plan).ok_or_else(|| too_many(&self.plan)),
@@ -344,47 +342,6 @@ fn plan(steps: u64, slots: i64) -> Plan {
         adjoint: None,
         rule: Rule::default(),
     }
-}
-
-fn wrong_slots(slots: i64) -> Error {
-    Error::invalid(format!("slots = {slots}: 1 to {MAX_STEPS} are possible"))
-}
-
-/// A plan with more states in the first sweep than are looked at.
-pub fn too_many(plan: &Plan) -> Error {
-    let states = plan.slots.min(plan.steps);
-    Error::invalid(format!(
-        "up to {states} states are stored in the first sweep; figures are for {MOST_STATES} at the most"
-    ))
-}
-
-/// Whether states can be stored by a rule beside slots on disk, for which there is the optimal one alone.
-pub fn check_rule(rule: Rule, disk: Option<Disk>) -> Result<()> {
-    let name = Rule::ALL.iter().find(|(known, _)| *known == rule).map_or("", |(_, name)| name);
-    match disk {
-        Some(Disk { slots, .. }) if rule != Rule::Optimal => Err(Error::invalid(format!(
-            "the rule {name} and {slots} slots on disk exclude each other: where states are stored in \
-             memory and on disk follows what both cost"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// What is wrong with a plan, in words.
-pub fn refusal(plan: &Plan, unfit: Unfit) -> Error {
-    let Plan { steps, slots, resilience, .. } = *plan;
-    Error::invalid(match unfit {
-        Unfit::Steps(steps) => format!("{steps} steps: 1 to {MAX_STEPS} are possible"),
-        Unfit::Slots(slots) => format!("{slots} slots: 1 to {MAX_STEPS} are possible"),
-        Unfit::Resilience => "a resilience distance of 0: it is 1 or more".to_string(),
-        Unfit::Adjoint => "an adjoint distance of 0: it is 1 or more".to_string(),
-        Unfit::TooFewSlots(needed) => format!(
-            "a resilience distance of {resilience} steps: {slots} slots hold states for {} of the \
-             {steps} steps; {needed} slots would do, or a distance of {}",
-            slots.saturating_mul(resilience),
-            steps.div_ceil(slots)
-        ),
-    })
 }
 
 #[cfg(test)]

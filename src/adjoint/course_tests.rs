@@ -39,7 +39,8 @@ fn what_excludes_each_other_is_refused() {
         assert!(message(course.set_disk(slots, write, read)).contains(words));
     }
     course.set_disk(3, 2.0, 0.0004).unwrap();
-    assert!(message(course.set_resilience(30)).contains("disk"));
+    let words = "3 slots on disk and a resilience distance of 30 steps exclude each other";
+    assert!(message(course.set_resilience(30)).contains(words));
     assert!(message(course.set_failures(0.0, 1.0, 1.0)).contains("mtbf = 0: it is a finite"));
     assert!(message(course.set_failures(1.0, f64::INFINITY, 1.0)).contains("write_cost = inf"));
     assert!(message(course.set_failures(1.0, 1.0, f64::NAN)).contains("turn_cost = NaN"));
@@ -50,7 +51,7 @@ fn what_excludes_each_other_is_refused() {
     assert!(message(course.end()).contains("known: 100"));
     let mut course = Course::new(100, 5).unwrap();
     course.set_resilience(30).unwrap();
-    assert!(message(course.set_disk(3, 1.0, 1.0)).contains("exclude"));
+    assert!(message(course.set_disk(3, 1.0, 1.0)).contains(words));
 }
 
 /// Catches a rule that is dropped without a word, in either order, and the optimal one refused.

@@ -8,11 +8,13 @@
 //! together that changes little, as a simulation with [`super::resume`] shows (in the tests).
 
 use super::outlook::Outlook;
-use super::schedule::{Action, Plan, Schedule};
-use super::upkeep::Threshold;
+use super::schedule::{Done, Plan};
+use super::stretches::{go_through, Stretch, Visitor};
+use super::upkeep::{Threshold, Upkeep};
 
-/// The most steps of a schedule that is gone through, as something can fail: some seconds.
-pub const MOST_STEPS: u64 = 20_000_000;
+/// The most stretches of a plan that are looked at, as something can fail: some seconds. 20 million steps have
+/// no more.
+pub const MOST_STRETCHES: u64 = 40_000_000;
 
 /// What things take, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +40,12 @@ impl Times {
     pub fn threshold(&self) -> Threshold {
         let Times { step, turn, adjoint, mtbf, .. } = *self;
         Threshold::new(adjoint / step, mtbf / step, turn / step)
+    }
+
+    /// The same, if a plan says nothing of it, and it is of use.
+    fn threshold_for(&self, plan: &Plan) -> Option<Threshold> {
+        let is_asked = plan.adjoint.is_none() && self.mtbf.is_finite() && self.adjoint > 0.0;
+        is_asked.then(|| self.threshold())
     }
 }
 
@@ -84,13 +92,14 @@ impl Sum {
 impl Estimate {
     /// Of a plan. If that has no adjoint distance and something can fail, the adjoint is stored where
     /// it is best; otherwise never. If nothing can fail, it takes time in proportion to the slots; `None` if
-    /// there are more than [`super::outlook::MOST_STATES`] of them. Else all actions are gone through; `None` if there are
-    /// more than [`MOST_STEPS`] steps.
+    /// there are more than [`super::outlook::MOST_STATES`] of them. Else it is looked for where the adjoint is
+    /// stored, in time in proportion to how often that is; `None` if more than [`MOST_STRETCHES`] stretches
+    /// would be looked at.
     pub fn of(plan: &Plan, times: &Times) -> Option<Estimate> {
         if times.mtbf.is_infinite() {
             return Estimate::undisturbed(plan, times);
         }
-        Estimate::by_actions(plan, times)
+        Estimate::with_failures(plan, times, MOST_STRETCHES)
     }
 
     /// Where nothing can fail, it does not matter when something is done.
@@ -109,179 +118,94 @@ impl Estimate {
         Some(Estimate { undisturbed, expected: undisturbed, failures: 0.0, adjoints })
     }
 
-    fn by_actions(plan: &Plan, times: &Times) -> Option<Estimate> {
-        if plan.steps > MOST_STEPS {
+    fn with_failures(plan: &Plan, times: &Times, most: u64) -> Option<Estimate> {
+        let mut work = Work {
+            plan,
+            times,
+            sum: Sum::default(),
+            done: Done::default(),
+            upkeep: Upkeep { threshold: times.threshold_for(plan), since: None },
+        };
+        if !go_through(plan, &mut work, most) {
             return None;
         }
-        let threshold = Some(times.threshold())
-            .filter(|_| plan.adjoint.is_none() && times.mtbf.is_finite() && times.adjoint > 0.0);
-        let mut schedule = Schedule::new(*plan);
-        if let Some(threshold) = threshold {
-            schedule.store_adjoint_by_work(threshold);
-        }
-        let mut sum = Sum::default();
-        loop {
-            match schedule.next_action() {
-                Action::Advance { from, to } => sum.open += (to - from) as f64 * times.step,
-                Action::Takeshot { .. } => {
-                    sum.open += times.write;
-                    if schedule.fine() == plan.steps {
-                        sum.close(times);
-                    }
-                }
-                Action::Restore { .. } => sum.open += times.read,
-                Action::Firsturn { check, .. } | Action::Youturn { check, .. } => {
-                    sum.open += times.turn;
-                    if check {
-                        sum.open += times.adjoint;
-                        sum.adjoints += 1;
-                        sum.close(times);
-                    }
-                }
-                Action::Terminate => break,
+        work.sum.close(times);
+        Some(work.sum.estimate(times))
+    }
+}
+
+/// Goes through a plan, and enters the stretches in which the adjoint is stored.
+struct Work<'a> {
+    plan: &'a Plan,
+    times: &'a Times,
+    sum: Sum,
+    done: Done,
+    upkeep: Upkeep,
+}
+
+impl Work<'_> {
+    /// The advances before the next turn, if `top` is restored for it.
+    fn ahead(fine: u64, top: Option<u64>) -> u64 {
+        fine.saturating_sub(top.unwrap_or(0) + 1)
+    }
+}
+
+impl Visitor for Work<'_> {
+    fn enters(&mut self, stretch: &Stretch, top: Option<u64>) -> bool {
+        let Work { plan, times, .. } = *self;
+        let (turns, advances) = (stretch.steps(), stretch.advances());
+        let mut done = self.done;
+        (done.turns, done.advances) = (done.turns + turns, done.advances + advances);
+        let is_due = match self.upkeep.threshold {
+            // What would be lost grows from turn to turn. The end is no place to store it; those before may be.
+            Some(_) if stretch.low == 0 => turns > 1,
+            Some(_) => {
+                let place = (stretch.low, plan.steps);
+                let mut upkeep = self.upkeep;
+                upkeep.is_due(plan.adjoint, place, done, Work::ahead(stretch.low, top))
             }
+            None => plan.adjoint.is_some_and(|every| {
+                let last = (plan.steps - stretch.low.max(1)) / every * every;
+                stretch.end > 1 && last > plan.steps - stretch.end
+            }),
+        };
+        if is_due {
+            return true;
         }
-        sum.close(times);
-        Some(sum.estimate(times))
+        self.done = done;
+        self.sum.open += advances as f64 * times.step + turns as f64 * (times.turn + times.read);
+        if times.write > 0.0 {
+            self.sum.open += stretch.takeshots(plan) as f64 * times.write;
+        }
+        false
+    }
+
+    fn advances(&mut self, from: u64, to: u64) {
+        self.done.advances += u128::from(to - from);
+        self.sum.open += (to - from) as f64 * self.times.step;
+    }
+
+    fn stores(&mut self, _: u64) {
+        self.sum.open += self.times.write;
+        if self.done.turns == 0 {
+            self.sum.close(self.times);
+        }
+    }
+
+    fn turns(&mut self, step: u64, top: Option<u64>) {
+        self.done.turns += 1;
+        // Each but the first begins with a state that is read.
+        self.sum.open += self.times.turn;
+        self.sum.open += if step < self.plan.steps { self.times.read } else { 0.0 };
+        let (place, ahead) = ((step - 1, self.plan.steps), Work::ahead(step - 1, top));
+        if self.upkeep.is_due(self.plan.adjoint, place, self.done, ahead) {
+            self.sum.open += self.times.adjoint;
+            self.sum.adjoints += 1;
+            self.sum.close(self.times);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::adjoint::resume::{resume, Survivors};
-    use crate::adjoint::rule::Rule;
-    use crate::adjoint::schedule::Stored;
-    use std::collections::HashMap;
-
-    const TIMES: Times = Times {
-        step: 1.0,
-        turn: 3.5,
-        write: 0.7,
-        read: 0.4,
-        adjoint: 2.0,
-        restart: 5.0,
-        mtbf: 400.0,
-    };
-
-    fn plan(steps: u64, slots: u64, adjoint: Option<u64>) -> Plan {
-        Plan { steps, slots, resilience: u64::MAX, adjoint, rule: Rule::Optimal }
-    }
-
-    /// A number between 0 and 1.
-    fn random(seed: &mut u64) -> f64 {
-        *seed =
-            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((*seed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// One computation with failures at random: how long it takes, and how many there were.
-    fn simulate(
-        plan: Plan,
-        threshold: Option<Threshold>,
-        times: &Times,
-        seed: &mut u64,
-    ) -> (f64, f64) {
-        let mut slots = HashMap::new();
-        let (mut adjoint, mut now, mut failures) = (None, 0.0, 0.0);
-        let mut schedule = Schedule::new(plan);
-        let mut until = -times.mtbf * random(seed).ln();
-        loop {
-            if let Some(threshold) = threshold {
-                schedule.store_adjoint_by_work(threshold);
-            }
-            let failed = loop {
-                let action = schedule.next_action();
-                let takes = match action {
-                    Action::Advance { from, to } => (to - from) as f64 * times.step,
-                    Action::Takeshot { .. } => times.write,
-                    Action::Restore { .. } => times.read,
-                    Action::Firsturn { check, .. } | Action::Youturn { check, .. } => {
-                        times.turn + if check { times.adjoint } else { 0.0 }
-                    }
-                    Action::Terminate => break false,
-                };
-                if takes > until {
-                    break true;
-                }
-                (now, until) = (now + takes, until - takes);
-                match action {
-                    Action::Takeshot { state, slot } => {
-                        slots.insert(slot, state);
-                    }
-                    Action::Firsturn { step, check: true }
-                    | Action::Youturn { step, check: true } => adjoint = Some(step - 1),
-                    _ => {}
-                }
-            };
-            if !failed {
-                return (now, failures);
-            }
-            now += until + times.restart;
-            until = -times.mtbf * random(seed).ln();
-            failures += 1.0;
-            let states = slots.iter().map(|(&slot, &state)| Stored { state, slot });
-            let survivors = Survivors { states: states.collect(), adjoint, at_start: true };
-            schedule = resume(plan, &survivors).unwrap();
-        }
-    }
-
-    /// Catches an estimate that forgets something that takes time, or takes it to be lost where it is
-    /// not.
-    #[test]
-    fn a_simulation_takes_as_long() {
-        let mut seed = 7;
-        for (steps, slots, adjoint, mtbf) in [
-            (200, 5, Some(10), 400.0),
-            (200, 5, None, 400.0),
-            (300, 8, Some(30), 1500.0),
-            (300, 8, None, 250.0),
-            (150, 3, None, 2000.0),
-        ] {
-            let (plan, times) = (plan(steps, slots, adjoint), Times { mtbf, ..TIMES });
-            let estimate = Estimate::of(&plan, &times).unwrap();
-            let threshold = adjoint.is_none().then(|| times.threshold());
-            let runs = 3000;
-            let (mut sum, mut failures) = (0.0, 0.0);
-            for _ in 0..runs {
-                let (time, failed) = simulate(plan, threshold, &times, &mut seed);
-                (sum, failures) = (sum + time, failures + failed);
-            }
-            let (mean, failures) = (sum / f64::from(runs), failures / f64::from(runs));
-            let off = [estimate.expected / mean, estimate.failures / failures];
-            // Of 3000 runs the mean is known to 1 %.
-            let is_near = |off: &f64| (0.95..1.05).contains(off);
-            assert!(off.iter().all(is_near), "{plan:?}, {mtbf}: {off:?}");
-        }
-    }
-
-    /// Catches an adjoint, a read or a state that is counted twice or not.
-    #[test]
-    fn without_failures_it_takes_what_the_actions_take() {
-        let times = Times { mtbf: f64::INFINITY, ..TIMES };
-        for (rule, _) in Rule::ALL {
-            for (steps, slots) in [(100_u64, 5), (1, 1), (1, 3), (2, 1), (2, 2), (57, 80), (400, 3)]
-            {
-                for adjoint in [None, Some(1), Some(2), Some(12), Some(steps), Some(1000)] {
-                    for resilience in [u64::MAX, steps.div_ceil(slots) + 1] {
-                        let plan = Plan { resilience, rule, ..plan(steps, slots, adjoint) };
-                        let found = Estimate::of(&plan, &times).unwrap();
-                        let walked = Estimate::by_actions(&plan, &times).unwrap();
-                        let (found_time, time) = (found.undisturbed, walked.undisturbed);
-                        assert!(
-                            (found_time / time - 1.0).abs() < 1e-9,
-                            "{plan:?}: {found_time}, {time}"
-                        );
-                        assert_eq!((found.expected, found.failures), (found_time, 0.0));
-                        assert_eq!(found.adjoints, walked.adjoints, "{plan:?}");
-                    }
-                }
-            }
-        }
-        // And as many as there are.
-        let long = plan(1_000_000_000_000, 100, Some(1_000_000));
-        let found = Estimate::of(&long, &times).unwrap();
-        assert!(found.undisturbed > 1e13 && found.adjoints == 1_000_000, "{found:?}");
-        assert_eq!(Estimate::of(&long, &TIMES), None);
-    }
-}
+#[path = "estimate_tests.rs"]
+mod tests;

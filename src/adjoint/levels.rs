@@ -52,6 +52,10 @@ impl TwoLevel {
 
     /// Goes on after a crash with what is left on disk; the application has state 0 if that is not
     /// there. What was in memory is lost.
+    ///
+    /// Without state 0 on disk nothing of what is there is used, and the way begins anew: the other states lie
+    /// where a way with state 0 wanted them, and to keep them would take slots from one that stores state 0
+    /// again. So where one is left that would save most of the way to it, that is not gone.
     pub fn resumed(plan: Plan, disk: Disk, states: &[Stored], fine: u64) -> TwoLevel {
         let slots = plan.slots..plan.slots.saturating_add(disk.slots);
         let mut on_disk: Vec<Stored> = states

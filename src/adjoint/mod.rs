@@ -6,12 +6,12 @@
 //! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
 //! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
 //! that, one after the other, [`leap`] says what they have left at any place without going through them,
-//! [`shots`] how many states they store,
+//! [`shots`] how many states they store, [`stretches`] goes through those of them that one wants to see,
 //! and [`resume`] goes on after a crash with the slots that are left.
 //! After a planned stop there is a state more than slots (`carry`).
-//! [`online`] is for passes whose end is not known, [`levels`] for slots in memory and on disk.
-//! [`upkeep`] says when the adjoint is stored, [`outlook`], [`strategy`] and [`estimate`] what it costs,
-//! and [`course`] is all of it as applications have it, [`pack`] as bytes.
+//! [`online`] is for passes whose end is not known (`loss` says which state is given up, `pass` leaps in them), [`levels`] for slots in memory and on disk.
+//! [`upkeep`] says when the adjoint is stored, [`outlook`], [`sums`], [`strategy`] and [`estimate`] what it costs,
+//! and [`course`] is all of it as applications have it, [`refusal`] what is wrong with it, [`pack`] as bytes.
 //!
 //! Nothing here knows what a state is, where it is stored, or what time it is.
 //!
@@ -27,15 +27,20 @@ pub mod disk;
 pub mod estimate;
 pub mod leap;
 pub mod levels;
+mod loss;
 pub mod online;
 pub mod outlook;
 pub mod pack;
+mod pass;
+pub mod refusal;
 pub mod resume;
 pub mod revolve;
 pub mod rule;
 pub mod schedule;
 pub mod shots;
 pub mod strategy;
+pub mod stretches;
+pub mod sums;
 pub mod unpack;
 pub mod upkeep;
 

@@ -21,26 +21,30 @@
 //! advances.
 
 use super::binomial::{advances, beta, repetitions};
+use super::loss::Losses;
 use super::rule::Rule;
 use super::schedule::{Action, Plan, Schedule, Stored};
-
-/// Of how many states, the last ones, it is found out what their loss would cost.
-const LOOKED_AT: usize = 64;
 
 /// A pass that has not come to its end.
 #[derive(Clone, Debug)]
 pub struct Online {
-    slots: u64,
+    pub(super) slots: u64,
     /// Ascending, each in a slot of its own; state 0 comes first.
-    stored: Vec<Stored>,
+    pub(super) stored: Vec<Stored>,
+    /// Slots that have no state, below one that has, descending.
+    free: Vec<u64>,
+    /// Slots from here on have none.
+    unused: u64,
     /// The state that the application has; `None`: it must restore one.
     pub(super) at: Option<u64>,
     /// Whether it is decided whether that state is stored.
     pub(super) decided: bool,
     /// The repetition number that the pieces keep.
-    repetition: u64,
+    pub(super) repetition: u64,
     /// The stored states that are kept until that number grows, without state 0.
-    fixed: Vec<u64>,
+    pub(super) fixed: Vec<u64>,
+    /// What is known of the loss of stored states.
+    pub(super) losses: Losses,
 }
 
 impl Online {
@@ -49,10 +53,13 @@ impl Online {
         Online {
             slots,
             stored: Vec::new(),
+            free: Vec::new(),
+            unused: 0,
             at: Some(0),
             decided: false,
             repetition: 1,
             fixed: Vec::new(),
+            losses: Losses::default(),
         }
     }
 
@@ -100,7 +107,12 @@ impl Online {
         let repetition = repetitions(decided + 2, slots).0;
         let (fixed, last) = (Vec::new(), stored.last().map_or(0, |last| last.state));
         let is_decided = at.is_none_or(|at| at == decided);
-        let mut online = Online { slots, stored, at, decided: is_decided, repetition, fixed };
+        let used = used_slots(&stored);
+        let unused = used.last().map_or(0, |slot| slot + 1);
+        let free = (0..unused).rev().filter(|slot| used.binary_search(slot).is_err()).collect();
+        let (decided, losses) = (is_decided, Losses::default());
+        let mut online =
+            Online { slots, stored, free, unused, at, decided, repetition, fixed, losses };
         // Those that are lost are passed over.
         for place in 1..slots {
             let state = online.fixed_state(place);
@@ -165,11 +177,9 @@ impl Online {
         let steps = self.at.filter(|steps| *steps > 0)?;
         let (slots, resilience, rule) = (self.slots, u64::MAX, Rule::Optimal);
         let plan = Plan { steps, slots, resilience, adjoint, rule };
-        let used = self.used_slots();
-        let unused = used.last().map_or(0, |slot| slot + 1);
-        let holes = (0..unused).rev().filter(|slot| used.binary_search(slot).is_err());
-        let free = holes.map(|slot| Stored { state: u64::MAX, slot }).collect();
-        Some(Schedule::resumed(plan, self.stored.clone(), Vec::new(), free, unused, steps))
+        let free = self.free.iter().map(|&slot| Stored { state: u64::MAX, slot }).collect();
+        let (stored, unused) = (self.stored.clone(), self.unused);
+        Some(Schedule::resumed(plan, stored, Vec::new(), free, unused, steps))
     }
 
     /// Whether states are stored, but not state 0, which the application has.
@@ -177,18 +187,12 @@ impl Online {
         self.stored.first().is_some_and(|first| first.state > 0)
     }
 
-    /// The slots in use, ascending.
-    fn used_slots(&self) -> Vec<u64> {
-        let mut used: Vec<u64> = self.stored.iter().map(|stored| stored.slot).collect();
-        used.sort_unstable();
-        used
-    }
-
-    /// The lowest slot that has no state.
-    fn lowest_free(&self) -> u64 {
-        let used = self.used_slots();
-        let free = used.iter().zip(0..).find(|(slot, place)| **slot != *place);
-        free.map_or(used.len() as u64, |(_, place)| place)
+    /// The lowest slot that has no state; it gets one.
+    fn lowest_free(&mut self) -> u64 {
+        self.free.pop().unwrap_or_else(|| {
+            self.unused += 1;
+            self.unused - 1
+        })
     }
 
     /// The slot in which `state` is stored; that of another, if none is free, which is given up.
@@ -219,55 +223,27 @@ impl Online {
         beta(self.slots, self.repetition) - beta(self.slots - place, self.repetition)
     }
 
-    fn is_next_fixed(&self, state: u64) -> bool {
-        let place = self.fixed.len() as u64 + 1;
-        place < self.slots && self.fixed_state(place) == u128::from(state)
+    pub(super) fn is_next_fixed(&self, state: u64) -> bool {
+        self.next_fixed() == Some(u128::from(state))
     }
 
-    /// The same, as long as the repetition number stays what it is.
-    fn given_up_within_repetition(&self, state: u64) -> Option<usize> {
-        let count = self.stored.len();
-        // The stored states, this one, and where the pass would end next.
-        let place = |i: usize| match self.stored.get(i) {
-            Some(stored) => stored.state,
-            None => state + (i - count) as u64,
-        };
-        let cost = |length: u64, slots: u64| if slots == 0 { 0 } else { advances(length, slots) };
-        let r = u128::from(self.repetition - 1);
-        let kept = self.is_next_fixed(state);
-        let mut fixed = self.fixed.iter().rev().peekable();
-        // β(slots, r), from 0 slots on.
-        let mut range = 1_u128;
-        // The least of what giving up one costs, and what the pieces behind it cost less, as each has
-        // one slot more then. All less than MAX_STEPS squared.
-        let (mut best, mut behind) = (None::<(i128, usize)>, 0_i128);
-        for (looked, i) in (1..=count).rev().enumerate() {
-            let slots = (count - i + 1) as u64;
-            range = range.saturating_mul(u128::from(slots) + r) / u128::from(slots);
-            let (from, middle, to) = (place(i - 1), place(i), place(i + 1));
-            // Some may have been lost in a crash.
-            while fixed.next_if(|state| **state > middle).is_some() {}
-            let is_fixed = i == count && kept || fixed.next_if_eq(&&middle).is_some();
-            let fits = !is_fixed && u128::from(to - from) <= range;
-            if looked >= LOOKED_AT {
-                match best {
-                    Some((_, place)) => return Some(place),
-                    None if fits => return Some(i),
-                    None => continue,
-                }
-            }
-            let parts = cost(middle - from, slots) + cost(to - middle, slots - 1);
-            if fits {
-                let more = cost(to - from, slots) as i128 - parts as i128 + behind;
-                // Of equals the last, which may be the one that is not stored yet.
-                if best.is_none_or(|(least, _)| more < least) {
-                    best = Some((more, i));
-                }
-            }
-            behind += cost(to - middle, slots) as i128 - cost(to - middle, slots - 1) as i128;
-        }
-        best.map(|(_, place)| place)
+    /// The next state that will be kept until the repetition number grows.
+    pub(super) fn next_fixed(&self) -> Option<u128> {
+        let place = self.fixed.len() as u64 + 1;
+        (place < self.slots).then(|| self.fixed_state(place))
     }
+
+    /// Whether a stored state is kept until the repetition number grows.
+    pub(super) fn is_fixed(&self, state: u64) -> bool {
+        self.fixed.binary_search(&state).is_ok()
+    }
+}
+
+/// The slots in use, ascending.
+fn used_slots(stored: &[Stored]) -> Vec<u64> {
+    let mut used: Vec<u64> = stored.iter().map(|stored| stored.slot).collect();
+    used.sort_unstable();
+    used
 }
 
 /// The place of the one of `states` whose loss makes the pass the least dearer if it ended behind the last:

@@ -6,9 +6,11 @@
 
 use super::binomial::{self, repetitions};
 use super::disk::Disk;
-use super::levels::TwoLevel;
+use super::online::Online;
+use super::rule::Rule;
 use super::schedule::{Action, Plan};
 use super::shots::takeshots;
+use super::sums;
 
 /// What a plan will cost if nothing goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,48 +30,49 @@ pub struct Outlook {
 /// The most states of a first sweep that are looked at, for 160 MB.
 pub const MOST_STATES: u64 = 10_000_000;
 
-/// The most actions of a schedule with two levels that are gone through.
+/// The most actions of a schedule with two levels that are gone through, and the most states that a pass stores
+/// whose end is not known.
 pub const MOST_ACTIONS: u64 = 20_000_000;
 
 impl Outlook {
-    /// The same with slots on disk beside those of the plan. Goes through the actions; `None` if there
-    /// are more than [`MOST_ACTIONS`].
+    /// The same with slots on disk beside those of the plan. Takes time in proportion to the stretches that are
+    /// not alike; `None` if there are more than a million of them, and more actions than [`MOST_ACTIONS`].
     pub fn of_levels(plan: &Plan, disk: Disk) -> Option<Outlook> {
-        // Each step is reversed by an action of its own.
-        if plan.steps > MOST_ACTIONS {
+        sums::of_levels(plan, disk).map(|(outlook, _)| outlook)
+    }
+
+    /// With the states of a first sweep, and nothing else.
+    pub(super) fn with(first_sweep: Vec<u64>, steps: u64) -> Outlook {
+        let max_gap = max_gap(&first_sweep, steps);
+        Outlook { advances: 0, takeshots: 0, repetition: 0, first_sweep, max_gap }
+    }
+
+    /// Of a pass of so many steps whose end is not known, with the way back. Takes time in proportion to the
+    /// states that the pass stores; `None` if these are more than [`MOST_ACTIONS`].
+    pub fn of_pass(steps: u64, slots: u64) -> Option<Outlook> {
+        // There is one at least at each so many steps, but for one slot.
+        if steps / (repetitions(steps + 1, slots).0 + 1) > MOST_ACTIONS {
             return None;
         }
-        let mut schedule = TwoLevel::new(*plan, disk);
-        // How many more or fewer advances begin than end at each state.
-        let mut more = vec![0_i64; plan.steps as usize + 1];
-        let mut first_sweep = Vec::new();
-        for action in (&mut schedule).take(MOST_ACTIONS as usize) {
-            match action {
-                Action::Advance { from, to } => {
-                    more[from as usize] += 1;
-                    more[to as usize] -= 1;
-                }
-                Action::Takeshot { state, .. } => first_sweep.push(state),
-                _ => {}
+        let (mut online, mut shots) = (Online::new(slots), 0);
+        while online.at() != Some(steps) {
+            shots += u64::from(matches!(online.leap(steps), Action::Takeshot { .. }));
+            if shots > MOST_ACTIONS {
+                return None;
             }
         }
-        if schedule.fine() > 0 {
-            return None;
+        let back = online.end(None)?;
+        let first_sweep: Vec<u64> = online.stored().iter().map(|stored| stored.state).collect();
+        let ends = first_sweep.iter().skip(1).chain([&steps]);
+        let lengths = first_sweep.iter().zip(ends).map(|(from, to)| to - from);
+        let advances = u128::from(steps) + back.advances_left();
+        let (mut repetition, mut all_shots) = (0, u128::from(shots));
+        for (length, slots) in lengths.zip((1..=slots).rev()) {
+            repetition = repetition.max(1 + repetitions(length, slots).0);
+            all_shots += takeshots(Rule::Optimal, length, slots, false) - 1;
         }
-        // Later states come before the last of the first sweep.
-        let ascending = first_sweep.windows(2).take_while(|pair| pair[0] < pair[1]).count();
-        first_sweep.truncate(ascending + 1);
-        let times = more.iter().scan(0, |times, more| {
-            *times += more;
-            Some(*times)
-        });
-        Some(Outlook {
-            advances: schedule.done().advances,
-            takeshots: schedule.done().takeshots.into(),
-            repetition: times.max().unwrap_or(0) as u64,
-            max_gap: max_gap(&first_sweep, plan.steps),
-            first_sweep,
-        })
+        let outlook = Outlook::with(first_sweep.clone(), steps);
+        Some(Outlook { advances, takeshots: all_shots, repetition, ..outlook })
     }
 
     /// For a plan that [`Plan::check`] accepts. Takes time and memory in proportion to the states of
@@ -128,8 +131,47 @@ fn pieces(plan: &Plan) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::adjoint::bound::feasible;
-    use crate::adjoint::rule::Rule;
-    use crate::adjoint::schedule::{Action, Schedule};
+    use crate::adjoint::schedule::Schedule;
+    use std::collections::BTreeSet;
+
+    /// Each pass and its way back, action by action. Catches a state that is counted twice, and a piece with the
+    /// slots of another.
+    #[test]
+    fn the_outlook_of_a_pass_is_what_comes() {
+        for slots in 1..=9 {
+            for steps in (1..=60).chain([200, 333]) {
+                let outlook = Outlook::of_pass(steps, slots).unwrap();
+                let mut online = Online::new(slots);
+                let (mut advances, mut takeshots, mut states) = (0, 0, BTreeSet::new());
+                while online.at() != Some(steps) {
+                    takeshots +=
+                        u128::from(matches!(online.next_action(), Action::Takeshot { .. }));
+                }
+                states.extend(online.stored().iter().map(|stored| stored.state));
+                let mut times = vec![1; steps as usize];
+                for action in online.end(None).unwrap() {
+                    match action {
+                        Action::Takeshot { .. } => takeshots += 1,
+                        Action::Advance { from, to } => {
+                            (from..to).for_each(|step| times[step as usize] += 1);
+                        }
+                        _ => {}
+                    }
+                }
+                times.iter().for_each(|times| advances += u128::from(*times));
+                let case = format!("{steps} steps, {slots} slots");
+                assert_eq!((outlook.advances, outlook.takeshots), (advances, takeshots), "{case}");
+                assert_eq!(Some(outlook.repetition), times.into_iter().max(), "{case}");
+                assert!(outlook.first_sweep.iter().eq(states.iter()), "{case}");
+            }
+        }
+        // And where there are few states to store, or few to give up.
+        for (steps, slots) in [(1_000_000_000_000, 1), (2_000_000_000, 2), (100_000, 1_000_000)] {
+            assert!(Outlook::of_pass(steps, slots).is_some());
+        }
+        // Refused before the way is gone.
+        assert_eq!(Outlook::of_pass(1_000_000_000_000, 100), None);
+    }
 
     #[test]
     fn the_outlook_is_what_comes() {

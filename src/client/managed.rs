@@ -242,10 +242,13 @@ impl Client {
             let Protected::Memory(memory) = region else { continue };
             let has = match size(id) {
                 Some(size) if size == memory.len => continue,
-                Some(size) => format!("{size} bytes of region {id}, and"),
-                None => format!("no region {id}, of which"),
+                Some(size) => format!("{size} bytes of region {id}"),
+                None => format!("no region {id}"),
             };
-            return Err(Error::invalid(format!("it has {has} {} are protected", memory.len)));
+            return Err(Error::invalid(format!(
+                "it has {has}, for which {} bytes are protected",
+                memory.len
+            )));
         }
         match of_memory().find(|region| protected.get(region.id).is_none()) {
             None => Ok(()),

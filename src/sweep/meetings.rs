@@ -129,6 +129,7 @@ impl Meetings {
     pub fn end(mut self, own: Own<'_>, rounds: [u64; 2]) -> Ended {
         let patience = patience(self.longest, self.last.elapsed());
         let parted = own.map(|(error, moment)| self.part(error, moment, rounds, patience));
+        let failure = own.map_or_else(String::new, |(error, _)| error.to_string());
         match parted {
             None | Some(Ok(Some(_))) => {
                 if let Err(error) = self.comm.free() {
@@ -137,9 +138,10 @@ impl Meetings {
             }
             Some(Ok(None)) => log::warn!(
                 "the other processes of the adjoint computation have not all come to {} within {:.0} s: if \
-                 they wait for this one, end the job (MPI_Abort)",
-                if self.failed.is_some() { "their end" } else { "know that it has failed" },
-                patience.as_secs_f64()
+                 they wait for process {}, end the job (MPI_Abort); the failure: {failure}",
+                if self.failed.is_some() { "their end" } else { "know of a failure" },
+                patience.as_secs_f64(),
+                self.rank
             ),
             Some(Err(ref error)) => log::warn!("the others may not know of a failure: {error}"),
         }

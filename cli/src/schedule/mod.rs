@@ -43,7 +43,8 @@ pub struct Schedule {
     /// Compare with other ways to be safe from failures
     #[arg(long, conflicts_with_all = ["online", "disk_slots"])]
     compare: bool,
-    /// Draw the plan, to STEM.svg and STEM.png; at most 2e8 forward steps in all
+    /// Draw the plan, to STEM.svg and STEM.png; with --online and --disk-slots at
+    /// most 2e8 forward steps in all
     #[arg(long, value_name = "STEM")]
     out: Option<PathBuf>,
     /// Print JSON

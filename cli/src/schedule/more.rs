@@ -3,9 +3,9 @@
 use anyhow::{ensure, Context as _, Result};
 use serde::Serialize;
 use veloc_client::adjoint::binomial::repetitions;
-use veloc_client::adjoint::course::too_many;
-use veloc_client::adjoint::estimate::{Estimate, Times, MOST_STEPS};
+use veloc_client::adjoint::estimate::{Estimate, Times, MOST_STRETCHES};
 use veloc_client::adjoint::outlook::Outlook;
+use veloc_client::adjoint::refusal::too_many;
 use veloc_client::adjoint::strategy::{self, Costs, Strategy};
 
 use super::plan::Problem;
@@ -104,9 +104,10 @@ pub fn estimate(problem: &Problem, times: &Times, state_size: Option<u64>) -> Re
     let Estimate { undisturbed, expected, failures, adjoints } = Estimate::of(plan, times)
         .with_context(|| match times.mtbf.is_finite() {
             true => format!(
-                "--mtbf {}: an estimate with failures is for at most {MOST_STEPS} steps, not {}; without \
-                 --mtbf it is for any number",
-                times.mtbf, plan.steps
+                "--mtbf {}: with {} steps and {} slots more than {MOST_STRETCHES} stretches would be looked at \
+                 for where the adjoint is stored; it is stored less often with a larger --adjoint, or a larger \
+                 --adjoint-time, and without --mtbf any number of steps is possible",
+                times.mtbf, plan.steps, plan.slots
             ),
             false => format!("--step-time: {}", too_many(plan)),
         })?;

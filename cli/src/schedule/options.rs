@@ -4,9 +4,9 @@ use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use veloc_client::adjoint::binomial::MAX_STEPS;
-use veloc_client::adjoint::course::{check_rule, refusal};
 use veloc_client::adjoint::disk::{Disk, MAX_COST, UNIT};
 use veloc_client::adjoint::estimate::Times;
+use veloc_client::adjoint::refusal::{check_rule, refusal};
 use veloc_client::adjoint::rule;
 use veloc_client::adjoint::schedule::Plan;
 
@@ -91,12 +91,11 @@ pub struct Options {
     /// Where states are stored
     #[arg(long, value_enum, default_value = "optimal")]
     rule: Rule,
-    /// The number of steps is not known before the pass ends; at most 2e8 forward steps in all, which are
+    /// The number of steps is not known before the pass ends, which stores at most 2e7 states; these are
     /// gone through
     #[arg(long, conflicts_with_all = ["resilience", "disk_slots"])]
     online: bool,
-    /// States that disk can have at a time, beside those in memory; at most 2e8 forward steps in all, which
-    /// are gone through
+    /// States that disk can have at a time, beside those in memory
     #[arg(long, value_name = "N", value_parser = steps, conflicts_with = "resilience")]
     disk_slots: Option<u64>,
     /// How long a write to disk takes, in forward steps

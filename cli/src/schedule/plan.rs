@@ -5,14 +5,15 @@ use clap::ValueEnum;
 use serde::Serialize;
 use veloc_client::adjoint::binomial::advances;
 use veloc_client::adjoint::bound::least_free;
-use veloc_client::adjoint::course::too_many;
 use veloc_client::adjoint::disk::{Disk, UNIT};
-use veloc_client::adjoint::levels::TwoLevel;
+use veloc_client::adjoint::levels::{self, TwoLevel};
 use veloc_client::adjoint::online::Online;
-use veloc_client::adjoint::outlook::Outlook;
+use veloc_client::adjoint::outlook::{Outlook, MOST_ACTIONS};
+use veloc_client::adjoint::refusal::too_many;
 use veloc_client::adjoint::resume::{resume, Survivors};
 use veloc_client::adjoint::rule;
 use veloc_client::adjoint::schedule::{Action, Plan, Stored};
+use veloc_client::adjoint::sums::{self, MOST_PAIRS};
 
 use super::walk::{self, Walker, Way};
 
@@ -122,24 +123,31 @@ impl Figures {
         let Problem { plan, disk, online } = problem;
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));
-        let outlook = match (disk, online) {
-            (None, false) => Outlook::of(plan)
-                .ok_or_else(|| too_many(plan))
-                .with_context(|| format!("--slots {}", plan.slots))?,
-            _ => {
-                ensure!(
-                    walk::is_short(problem, ideal),
-                    "{}: there are {} forward steps, of which {} are possible: the figures are known \
-                     from its actions alone, which are gone through; without it any number of --steps is \
-                     possible",
-                    match disk {
-                        Some(disk) => format!("--disk-slots {}", disk.slots),
-                        None => "--online".to_owned(),
-                    },
-                    ideal + u128::from(plan.steps),
-                    walk::LONGEST
-                );
-                walk::measure(problem)
+        let (outlook, transfers) = match (disk, online) {
+            (None, false) => {
+                let outlook = Outlook::of(plan).ok_or_else(|| too_many(plan));
+                (outlook.with_context(|| format!("--slots {}", plan.slots))?, None)
+            }
+            (None, true) => {
+                let outlook = Outlook::of_pass(plan.steps, plan.slots).with_context(|| {
+                    format!(
+                        "--online: more than {MOST_ACTIONS} of {} states are stored in the pass, each of which \
+                         is looked at; fewer --steps are possible, or fewer --slots",
+                        plan.steps
+                    )
+                })?;
+                (outlook, None)
+            }
+            (Some(disk), _) => {
+                let (outlook, done) = sums::of_levels(plan, *disk).with_context(|| {
+                    format!(
+                        "--disk-slots {}: {} steps have more than {MOST_PAIRS} stretches that are not alike; \
+                         fewer slots are possible",
+                        disk.slots, plan.steps
+                    )
+                })?;
+                let transfers = Transfers::of(outlook.advances, done, disk);
+                (outlook, Some(transfers))
             }
         };
         let crash = crash.map(|(sweep, state)| Crash::at(problem, &outlook, sweep, state));
@@ -155,7 +163,7 @@ impl Figures {
             least_resilience: (!online && disk.is_none())
                 .then(|| least_free(plan.steps, plan.slots)),
             ideal_advances: (*online || disk.is_some()).then_some(ideal),
-            transfers: disk.map(|disk| Transfers::of(plan, disk)),
+            transfers,
             crash,
         })
     }
@@ -181,14 +189,14 @@ impl From<&Problem> for Asked {
 }
 
 impl Transfers {
-    fn of(plan: &Plan, disk: Disk) -> Transfers {
-        let mut schedule = TwoLevel::new(*plan, disk);
-        while schedule.next_action() != Action::Terminate {}
-        let done = schedule.transfers();
+    fn of(advances: u128, done: levels::Transfers, disk: &Disk) -> Transfers {
+        let parts = advances * u128::from(UNIT)
+            + u128::from(done.writes) * u128::from(disk.write)
+            + u128::from(done.reads) * u128::from(disk.read);
         Transfers {
             disk_writes: done.writes,
             disk_reads: done.reads,
-            cost: schedule.cost() as f64 / UNIT as f64,
+            cost: parts as f64 / UNIT as f64,
         }
     }
 }
@@ -212,7 +220,7 @@ impl Crash {
             ),
         }
         ensure!(
-            walk::is_known(problem, outlook.advances),
+            walk::is_known(problem, sweep, outlook.advances),
             "--crash-after {state}: there are {} forward steps to go through, of which {} are possible",
             outlook.advances + u128::from(plan.steps),
             walk::LONGEST

@@ -17,6 +17,9 @@ const WIDTH: usize = 72;
 /// Lines of the picture, at most.
 const LINES: u64 = 25;
 
+/// States that are looked at for the picture, at most: with many slots it has fewer lines.
+const STATES: u64 = 2_000_000;
+
 /// Actions that are gone through for the picture, at most.
 const ACTIONS: u64 = 10_000_000;
 
@@ -130,7 +133,8 @@ fn picture(problem: &Problem, text: &mut String) {
         "{:>15}  states 0 to {}: ● stored, ○ not needed any more, ◀ adjoint",
         "adjoint", plan.steps
     );
-    let stride = plan.steps.div_ceil(LINES - 1).max(1);
+    let lines = (STATES / plan.slots.min(plan.steps)).clamp(3, LINES - 1);
+    let stride = plan.steps.div_ceil(lines).max(1);
     if problem.is_plain() {
         let mut steps = vec![1];
         steps.extend(

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use veloc_client::adjoint::leap::Left;
 use veloc_client::adjoint::levels::TwoLevel;
 use veloc_client::adjoint::online::Online;
-use veloc_client::adjoint::outlook::Outlook;
 use veloc_client::adjoint::schedule::{Action, Schedule, Stored};
 
-use super::plan::Problem;
+use super::plan::{Problem, Sweep};
 
 /// The longest way that is gone, in forward steps: some seconds, as there are no more actions than
 /// that.
@@ -20,9 +19,10 @@ pub fn is_short(problem: &Problem, advances: u128) -> bool {
 }
 
 /// The same, or it need not be gone: where a way of slots that are all alike, and of a known end, comes to is
-/// known without its actions.
-pub fn is_known(problem: &Problem, advances: u128) -> bool {
-    problem.is_plain() || is_short(problem, advances)
+/// known without its actions, and so it is in a pass.
+pub fn is_known(problem: &Problem, sweep: Sweep, advances: u128) -> bool {
+    let is_pass = problem.online && sweep == Sweep::Forward;
+    problem.is_plain() || is_pass || is_short(problem, advances)
 }
 
 /// A schedule of any kind.
@@ -47,7 +47,7 @@ impl Way {
         }
     }
 
-    /// The next action.
+    /// The next action; of a pass, with all steps in one before which nothing can be stored.
     pub fn next_action(&mut self) -> Action {
         if let Way::Open(online, end, adjoint) = self {
             if online.at() == Some(*end) {
@@ -59,7 +59,7 @@ impl Way {
         match self {
             Way::Known(schedule) => schedule.next_action(),
             Way::Levels(schedule) => schedule.next_action(),
-            Way::Open(online, ..) => online.next_action(),
+            Way::Open(online, end, _) => online.leap(*end),
         }
     }
 }
@@ -75,15 +75,13 @@ pub struct Walker {
     pub fine: u64,
     /// Steps that were not recorded.
     pub advances: u128,
-    /// States that were stored.
-    pub takeshots: u128,
 }
 
 impl Walker {
     /// At the beginning of a way whose adjoint is at `fine`.
     pub fn new(way: Way, fine: u64) -> Walker {
         let slots = BTreeMap::new();
-        Walker { way, slots, adjoint: None, fine, advances: 0, takeshots: 0 }
+        Walker { way, slots, adjoint: None, fine, advances: 0 }
     }
 
     /// Does the next action.
@@ -92,7 +90,6 @@ impl Walker {
         match action {
             Action::Advance { from, to } => self.advances += u128::from(to - from),
             Action::Takeshot { state, slot } => {
-                self.takeshots += 1;
                 self.slots.insert(slot, state);
             }
             Action::Firsturn { step, check } | Action::Youturn { step, check } => {
@@ -132,54 +129,21 @@ impl Walker {
         }
     }
 
-    /// Counts the steps to the end: at once, if all slots are alike.
+    /// Counts the steps to the end: at once, if all slots are alike, and the end is known by then.
     pub fn go_to_the_end(&mut self) {
-        match &self.way {
-            Way::Known(schedule) => self.advances += schedule.advances_left(),
-            _ => while self.step() != Action::Terminate {},
+        loop {
+            if let Way::Known(schedule) = &self.way {
+                self.advances += schedule.advances_left();
+                return;
+            }
+            if self.step() == Action::Terminate {
+                return;
+            }
         }
     }
 
     /// What was stored in each slot last.
     pub fn slots(&self) -> Vec<Stored> {
         self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
-    }
-}
-
-/// Goes the whole way, and gives what it costs; for ways that are [`is_short`].
-pub fn measure(problem: &Problem) -> Outlook {
-    let steps = problem.plan.steps;
-    let mut walker = Walker::new(Way::new(problem), steps);
-    // How many more advances begin than end at each state.
-    let mut more = vec![0_i64; steps as usize + 1];
-    let mut first_sweep = Vec::new();
-    loop {
-        match walker.step() {
-            Action::Advance { from, to } => {
-                more[from as usize] += 1;
-                more[to as usize] -= 1;
-            }
-            Action::Firsturn { .. } => {
-                // What lies beyond was needed no more.
-                first_sweep = walker.slots().iter().map(|stored| stored.state).collect();
-                first_sweep.sort_unstable();
-                first_sweep.dedup();
-            }
-            Action::Terminate => break,
-            _ => {}
-        }
-    }
-    let times = more.iter().scan(0, |times, more| {
-        *times += more;
-        Some(*times)
-    });
-    let ends = first_sweep.iter().skip(1).chain([&steps]);
-    let gaps = first_sweep.iter().zip(ends).map(|(from, to)| to - from);
-    Outlook {
-        advances: walker.advances,
-        takeshots: walker.takeshots,
-        repetition: times.max().unwrap_or(0) as u64,
-        max_gap: gaps.max().unwrap_or(steps),
-        first_sweep,
     }
 }

@@ -1,0 +1,124 @@
+//! What it costs to give up a stored state of a pass whose end is not known.
+
+use super::binomial::advances;
+use super::online::Online;
+
+/// Of how many states, the last ones, it is found out what their loss would cost.
+const LOOKED_AT: usize = 64;
+
+/// What is known of states between two others, so that it need not be found at each step: by a state's place in
+/// the row of those that are stored.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Losses(Vec<Option<Loss>>);
+
+/// The loss of a state between two others.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    /// The three states, the slots for the piece before the state, and the repetition number of the pass.
+    of: [u64; 5],
+    /// Whether what is between the others would be no longer than such a piece can be.
+    fits: bool,
+    /// The advances more for the piece.
+    more: i128,
+    /// The advances less for what lies behind the state if one before it is given up, as it has a slot more then.
+    behind: i128,
+}
+
+impl Loss {
+    /// `range` is how long the piece can be.
+    fn new(of: [u64; 5], range: u128) -> Loss {
+        let [from, middle, to, slots, _] = of;
+        let cost = |length: u64, slots: u64| match slots {
+            0 => 0,
+            _ => advances(length, slots) as i128,
+        };
+        // All less than MAX_STEPS squared.
+        let (before, fewer) = (cost(middle - from, slots), cost(to - middle, slots - 1));
+        Loss {
+            of,
+            fits: u128::from(to - from) <= range,
+            more: cost(to - from, slots) - before - fewer,
+            behind: cost(to - middle, slots) - fewer,
+        }
+    }
+}
+
+impl Losses {
+    fn of(&mut self, place: usize, of: [u64; 5]) -> Loss {
+        self.0.resize(LOOKED_AT, None);
+        match &mut self.0[place % LOOKED_AT] {
+            Some(known) if known.of == of => *known,
+            other => {
+                let [_, _, _, slots, repetition] = of;
+                *other.insert(Loss::new(of, range(slots, repetition)))
+            }
+        }
+    }
+}
+
+/// How many steps the piece behind a stored state can have, with so many slots, its own among them.
+fn range(slots: u64, repetition: u64) -> u128 {
+    super::binomial::beta(slots, repetition - 1)
+}
+
+impl Online {
+    /// The place of the stored state that is given up for `state` as long as the repetition number stays what it
+    /// is; one beyond the last stands for `state` itself. `None`: it must grow.
+    pub(super) fn given_up_within_repetition(&mut self, state: u64) -> Option<usize> {
+        let count = self.stored.len();
+        let kept = self.is_next_fixed(state);
+        // The least of what giving up one costs, and what the pieces behind it cost less.
+        let (mut best, mut behind) = (None::<(i128, usize)>, 0);
+        for (looked, i) in (1..=count).rev().enumerate() {
+            let is_fixed = if i == count { kept } else { self.is_fixed(self.stored[i].state) };
+            if looked >= LOOKED_AT {
+                if let Some((_, place)) = best {
+                    return Some(place);
+                }
+                if !is_fixed && self.loss(i, state).fits {
+                    return Some(i);
+                }
+                continue;
+            }
+            let loss = self.loss(i, state);
+            // Of equals the last, which may be the one that is not stored yet.
+            let more = loss.more + behind;
+            if loss.fits && !is_fixed && best.is_none_or(|(least, _)| more < least) {
+                best = Some((more, i));
+            }
+            behind += loss.behind;
+        }
+        best.map(|(_, place)| place)
+    }
+
+    /// What it costs to give up the cheapest of the stored states that are looked at, but the last one, without
+    /// what depends on where the pass is.
+    pub(super) fn cheapest_other(&mut self) -> Option<i128> {
+        let (mut behind, mut best) = (0, None::<i128>);
+        for i in (1..self.stored.len() - 1).rev().take(LOOKED_AT - 2) {
+            let loss = self.loss(i, u64::MAX);
+            if loss.fits && !self.is_fixed(self.stored[i].state) {
+                let more = loss.more + behind;
+                best = Some(best.map_or(more, |least| least.min(more)));
+            }
+            behind += loss.behind;
+        }
+        best
+    }
+
+    /// The loss of the stored state number `i`, with the pass at `state`, which is stored or lost behind them.
+    fn loss(&mut self, i: usize, state: u64) -> Loss {
+        let count = self.stored.len();
+        // The stored states, this one, and where the pass would end next.
+        let place = |i: usize| match self.stored.get(i) {
+            Some(stored) => stored.state,
+            None => state + (i - count) as u64,
+        };
+        let slots = (count - i + 1) as u64;
+        let of = [place(i - 1), place(i), place(i + 1), slots, self.repetition];
+        match i + 1 < count {
+            true => self.losses.of(i, of),
+            false => Loss::new(of, range(slots, self.repetition)),
+        }
+    }
+}
