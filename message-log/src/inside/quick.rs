@@ -178,15 +178,15 @@ unsafe fn begin(
     };
     // SAFETY: by the caller's promise.
     unsafe { state::look_at(prepare) }?;
-    // SAFETY: by the caller's promise, MPI has written a handle there if it has returned this.
     let quick = |state: &mut State, code| {
+        // SAFETY: by the caller's promise, MPI has written a handle there if it has returned this.
         code == SUCCESS && unsafe { state.has_begun_quickly(way, stream, request) }
     };
     let slow = move |state: &mut State, code| {
         let plain = state.requests.about_to_begin().copied();
         let Some(plain) = plain.filter(|_| code == SUCCESS) else { return state.miscounts() };
         let counted = state.counts(way, stream);
-        // SAFETY: as above.
+        // SAFETY: by the caller's promise, as above.
         let handle = unsafe { state.mpi.read_handle(request) };
         state.begun_plain(handle, Plain { counted, ..plain });
     };
