@@ -43,6 +43,12 @@ impl Function {
         }
     }
 
+    /// Its address, if it was looked for before; null otherwise.
+    #[inline(always)]
+    pub fn found(&self) -> *mut c_void {
+        self.at.load(Ordering::Relaxed)
+    }
+
     #[cold]
     fn find(&self) -> *mut c_void {
         // What comes behind this library in the search order, so that this is MPI's, even if another

@@ -5,17 +5,21 @@
 use std::ffi::c_int;
 
 use crate::inside::completion::{complete, Completion, Kind};
-use crate::inside::{requests, At};
+use crate::inside::{quick, requests, At};
 use crate::pmpi::{Handle, Ptr};
 
 /// `flag`, `outcount`, `index` or `indices`.
 type Ints = *mut c_int;
 
 exports! {
-    fn MPI_Wait(request: Ptr, status: Ptr) |at, call, real(status)| {
+    fn MPI_Wait(request: Ptr, status: Ptr)
+    quickly |_call, real| quick::wait(request, real);
+    |at, call, real(status)| {
         complete(at, &Completion::new(call, Kind::One, request, 1, status), real)
     };
-    fn MPI_Test(request: Ptr, flag: Ints, status: Ptr) |at, call, real(status)| {
+    fn MPI_Test(request: Ptr, flag: Ints, status: Ptr)
+    quickly |_call, real| quick::wait(request, real);
+    |at, call, real(status)| {
         let of = Completion::new(call, Kind::One, request, 1, status);
         complete(at, &Completion { flag, ..of }, real)
     };

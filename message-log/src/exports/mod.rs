@@ -8,7 +8,8 @@
 ///
 /// `|at, call, real| ...` is what is done in and outside parts, as `at` says: `call` is the
 /// function's name, and `real()` passes the call on as it is. With `real(status)` it takes another
-/// value for that argument, which is a pointer. `inside |call, real| ...` is what is done inside
+/// value for that argument, which is a pointer. What stands behind `quickly` is tried first outside parts: it
+/// passes the call on and says what that returned, or does nothing and says `None`. `inside |call, real| ...` is what is done inside
 /// parts, where outside the call is passed on.
 macro_rules! exports {
     () => {};
@@ -43,6 +44,45 @@ macro_rules! exports {
                     $body
                 }
             } }
+        } }
+        exports! { $($rest)* }
+    };
+    (
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?)
+            quickly |$quick_call:ident, $quick_real:ident| $quick:expr;
+            |$at:ident, $call:ident, $real:ident $(($own:ident))?| $body:expr;
+        $($rest:tt)*
+    ) => {
+        exports! { @symbol $name($($arg: $type),*) {
+            // What is not as usual is a function of its own: otherwise none of it costs anything.
+            #[inline(never)]
+            #[allow(clippy::too_many_arguments)] // As MPI has it.
+            unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
+                exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
+                    let Some($at) = crate::state::at() else { return $real($($own)?) };
+                    // SAFETY: the application's own arguments, as MPI says of the function.
+                    #[allow(unused_unsafe)] // Not all calls need it.
+                    unsafe {
+                        $body
+                    }
+                } }
+            }
+            if crate::state::is_outside() {
+                // SAFETY: as where calls are passed on.
+                let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
+                    unsafe { std::mem::transmute(FUNCTION.found()) };
+                if let Some(function) = function {
+                    let $quick_call = crate::log::Call(stringify!($name));
+                    // SAFETY: the application's own call, passed on.
+                    let $quick_real = move || unsafe { function($($arg),*) };
+                    // SAFETY: no part is open; the application's own arguments.
+                    if let Some(code) = unsafe { $quick } {
+                        return code;
+                    }
+                }
+            }
+            // SAFETY: this function's own arguments.
+            unsafe { otherwise($($arg),*) }
         } }
         exports! { $($rest)* }
     };

@@ -4,8 +4,9 @@
 
 use std::ffi::c_int;
 
-use crate::inside::nonblocking;
+use crate::inside::counted::is_buffered;
 use crate::inside::p2p::{self, Message};
+use crate::inside::{nonblocking, quick};
 use crate::pmpi::{Handle, Ptr};
 
 /// Defines the calls with counts of one width.
@@ -22,7 +23,10 @@ macro_rules! messages {
             $(
                 fn $send(
                     buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-                ) |at, call, real| {
+                ) quickly |call, real| {
+                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    quick::send(&message, is_buffered(call.0), real)
+                }; |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     p2p::send(at, call, &message, real)
                 };
@@ -31,7 +35,10 @@ macro_rules! messages {
                 fn $isend(
                     buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
                     request: Ptr,
-                ) |at, call, real| {
+                ) quickly |call, real| {
+                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    quick::isend(call, &message, is_buffered(call.0), request, real)
+                }; |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     nonblocking::send(at, call, &message, request, real)
                 };
@@ -40,14 +47,19 @@ macro_rules! messages {
             fn $recv(
                 buf: Ptr, count: $count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
                 status: Ptr,
-            ) |at, call, real(status)| {
+            ) quickly |_call, real| {
+                quick::recv(&Message::new(buf, count, datatype, source, tag, comm), real)
+            }; |at, call, real(status)| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 p2p::recv(at, call, &message, status, real)
             };
             fn $irecv(
                 buf: Ptr, count: $count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
                 request: Ptr,
-            ) |at, call, real| {
+            ) quickly |call, real| {
+                let message = Message::new(buf, count, datatype, source, tag, comm);
+                quick::irecv(call, &message, request, real)
+            }; |at, call, real| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 nonblocking::recv(at, call, &message, request, real)
             };

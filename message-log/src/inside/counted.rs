@@ -7,7 +7,7 @@ use super::SUCCESS;
 use crate::log::Call;
 use crate::pmpi::Handle;
 use crate::resend::comms::Place;
-use crate::resend::streams::{Link, Pattern, Stream, Ticket};
+use crate::resend::streams::{Link, Pattern, Ticket};
 use crate::state::State;
 use crate::status::Status;
 
@@ -57,67 +57,63 @@ impl Counted {
     }
 }
 
+/// The event of a receive that was posted outside parts.
+const NO_EVENT: u64 = u64::MAX;
+
 /// A receive that was posted.
 #[derive(Clone, Copy, Debug)]
 pub struct Posted {
     ticket: Ticket,
+    /// The number of the event that posted it, or [`NO_EVENT`].
+    event: u64,
+    /// If it names no stream: where it was posted.
     group: Place,
-    /// The number of the event that posted it, if that is logged.
-    event: Option<u64>,
     /// Its place among the requests of that event.
-    nth: usize,
+    nth: u32,
     /// It can be received again, as far as the kind of call goes.
     again: bool,
 }
 
 impl Posted {
+    /// Outside parts, where nothing is received again: one that names its stream.
+    #[inline(always)]
+    pub fn of(ticket: Ticket) -> Posted {
+        Posted { ticket, event: NO_EVENT, group: Place::default(), nth: 0, again: false }
+    }
+
+    /// What names it among those that were posted.
+    #[inline(always)]
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
     /// By the `nth` of the requests that the call has started.
     pub fn by(self, nth: usize) -> Posted {
-        Posted { nth, ..self }
+        Posted { nth: nth as u32, ..self }
     }
 }
 
 /// Whether a call is one whose completion says nothing of the receiver. Its message is not sent again,
 /// as that could wait for the receiver, and the part's first run did not.
+#[inline(always)]
 pub fn is_buffered(call: &str) -> bool {
     call.starts_with("MPI_Bsend") || call.starts_with("MPI_Ibsend")
 }
 
 impl State {
-    /// The group of a communicator, by which messages are counted. `None` if nothing is counted,
-    /// or not on this one.
-    #[inline]
-    fn group(&mut self, comm: Handle) -> Option<Place> {
-        let resend = self.resend.as_mut()?;
-        let group = resend.comms.get(self.mpi.abi.truncate(comm));
-        if group.is_none() {
-            resend.streams.unknown();
-        }
-        group
-    }
-
     /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
-    #[inline(always)]
+    #[inline]
     pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
-        self.resend.as_ref()?;
-        if message.peer == self.mpi.numbers.proc_null {
-            return None;
-        }
-        let place = self.group(message.comm)?;
+        let place = self.outgoing(message)?;
         let own = self.mpi.rank as u32;
-        let resend = self.resend.as_mut()?;
-        let group = resend.comms.group(place);
-        let Some(peer) = group.process(message.peer) else {
-            resend.streams.unknown();
-            return None;
-        };
-        let again = again && peer != own && message.count <= i64::from(c_int::MAX);
-        let stream = Stream { comm: group.number, peer, tag: message.tag };
-        Some(resend.streams.sent(stream, again))
+        let streams = &mut self.resend.as_mut()?.streams;
+        let again =
+            again && streams.receiver(place) != own && message.count <= i64::from(c_int::MAX);
+        Some(streams.sent_at(place, again))
     }
 
     /// A non-blocking call sends a message: what its request counts.
-    #[inline(always)]
+    #[inline]
     pub fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
         let is_buffered = is_buffered(call.0);
         match self.sends(message, !is_buffered) {
@@ -127,7 +123,7 @@ impl State {
     }
 
     /// A non-blocking call receives a message: what its request counts.
-    #[inline(always)]
+    #[inline]
     pub fn counts_receive(&mut self, message: &Message) -> Counted {
         self.posts(message, true).map_or(Counted::Nothing, Counted::Receive)
     }
@@ -144,32 +140,48 @@ impl State {
     }
 
     /// A receive is posted.
-    #[inline(always)]
+    #[inline]
     pub fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
+        // Outside parts the next event is of another call.
+        let event = match self.parts.is_any_open() {
+            true => self.parts.next_event(),
+            false => NO_EVENT,
+        };
+        let Some(place) = self.incoming(message) else {
+            return self.posts_any(message, event, again);
+        };
+        let own = self.mpi.rank as u32;
+        let streams = &mut self.resend.as_mut()?.streams;
+        let again = again && streams.sender(place) != own && message.count <= i64::from(c_int::MAX);
+        let ticket = streams.posted_at(place);
+        Some(Posted { ticket, event, again, ..Posted::of(ticket) })
+    }
+
+    /// A receive is posted that names no stream that is known.
+    #[inline(never)]
+    fn posts_any(&mut self, message: &Message, event: u64, again: bool) -> Option<Posted> {
         self.resend.as_ref()?;
-        let numbers = self.mpi.numbers;
-        if message.peer == numbers.proc_null {
+        if message.peer == self.mpi.numbers.proc_null || !self.is_any(message) {
             return None;
         }
-        // Outside parts the next event is of another call.
-        let event = self.parts.is_any_open().then(|| self.parts.next_event());
-        let place = self.group(message.comm)?;
+        let numbers = self.mpi.numbers;
+        let group = self.group(message.comm)?;
         let resend = self.resend.as_mut()?;
-        let group = resend.comms.group(place);
+        let processes = resend.comms.group(group);
         let peer = match message.peer {
             any if any == numbers.any_source => None,
-            peer => Some(group.process(peer)?),
+            peer => Some(processes.process(peer)?),
         };
         let tag = (message.tag != numbers.any_tag).then_some(message.tag);
-        let ticket = resend.streams.posted(Pattern { comm: group.number, peer, tag });
+        let ticket = resend.streams.posted(Pattern { comm: processes.number, peer, tag });
         let is_own = peer == Some(self.mpi.rank as u32);
         let again = again && !is_own && message.count <= i64::from(c_int::MAX);
-        Some(Posted { ticket, group: place, event, nth: 0, again })
+        Some(Posted { group, event, again, ..Posted::of(ticket) })
     }
 
     /// A posted receive is done, with this status, which is looked at if the receive does not name a
     /// stream.
-    #[inline(always)]
+    #[inline]
     pub fn arrives(&mut self, posted: &Posted, status: Option<&Status>) -> Option<Link> {
         let (mut stream, mut again) = (None, posted.again);
         if posted.ticket.is_any() {
@@ -182,39 +194,24 @@ impl State {
             return None;
         };
         let link = streams.is_any_open().then_some(link)?;
-        if let Some(event) = posted.event.filter(|_| posted.again) {
-            self.parts.link(event, posted.nth, link);
+        if posted.again && posted.event != NO_EVENT {
+            self.parts.link(posted.event, posted.nth as usize, link);
         }
         Some(link)
-    }
-
-    /// Whether a receive that is posted and done in one call may take messages of several streams.
-    #[inline]
-    pub fn is_any(&self, message: &Message) -> bool {
-        message.peer == self.mpi.numbers.any_source || message.tag == self.mpi.numbers.any_tag
     }
 
     /// A receive that was posted in the same call is done, with this status, which is looked at if
     /// the receive does not name a stream.
     #[inline]
     pub fn arrives_at_once(&mut self, message: &Message, status: Option<&Status>) -> Option<Link> {
-        self.resend.as_ref()?;
-        if message.peer == self.mpi.numbers.proc_null {
-            return None;
-        }
-        let place = self.group(message.comm)?;
-        let stream = match self.is_any(message) {
-            true => self.stream_of(place, status?)?,
-            false => {
-                let group = self.resend.as_ref()?.comms.group(place);
-                let peer = group.process(message.peer)?;
-                Stream { comm: group.number, peer, tag: message.tag }
-            }
+        let place = match self.is_any(message) {
+            true => self.incoming_of(message, status)?,
+            false => self.incoming(message)?,
         };
         let own = self.mpi.rank as u32;
-        let again = stream.peer != own && message.count <= i64::from(c_int::MAX);
         let streams = &mut self.resend.as_mut()?.streams;
-        let link = streams.received_at_once(stream, again);
+        let again = streams.sender(place) != own && message.count <= i64::from(c_int::MAX);
+        let link = streams.received_at_once_at(place, again);
         streams.is_any_open().then_some(link)
     }
 
@@ -262,12 +259,6 @@ impl State {
         link.filter(|_| streams.is_any_open())
     }
 
-    fn stream_of(&self, place: Place, status: &Status) -> Option<Stream> {
-        let group = self.resend.as_ref()?.comms.group(place);
-        let peer = group.process(status.source(&self.mpi))?;
-        Some(Stream { comm: group.number, peer, tag: status.tag(&self.mpi) })
-    }
-
     /// Something was done to messages that makes their counts wrong.
     pub fn miscounts(&mut self) {
         if let Some(resend) = &mut self.resend {
@@ -294,7 +285,7 @@ impl State {
     }
 
     /// What a request counts when it is done, with this status and as this code says.
-    #[inline(always)]
+    #[inline]
     pub fn is_done(
         &mut self,
         counted: &Counted,

@@ -17,8 +17,10 @@ pub mod p2p;
 pub mod persistent;
 pub mod plan;
 pub mod probe;
+pub mod quick;
 pub mod requests;
 pub mod starting;
+pub mod streams;
 
 use std::ffi::c_int;
 

@@ -16,7 +16,6 @@ use crate::target::Target;
 ///
 /// # Safety
 /// `request` is the call's.
-#[inline(always)]
 pub unsafe fn send(
     at: At,
     call: Call,
@@ -27,8 +26,10 @@ pub unsafe fn send(
     if at == At::Outside {
         let body = |state: &mut State| {
             let counted = state.counts_send(call, message);
+            let code = real();
             // SAFETY: by the caller's promise.
-            unsafe { state.starting_outside(call, message, counted, false, request, real) }
+            unsafe { state.started_outside(code, call, message, counted, false, request) };
+            code
         };
         // SAFETY: no part is open.
         return unsafe { outside(body) };
@@ -70,7 +71,6 @@ unsafe fn send_inside(
 ///
 /// # Safety
 /// `request` is the call's.
-#[inline(always)]
 pub unsafe fn recv(
     at: At,
     call: Call,
@@ -82,8 +82,10 @@ pub unsafe fn recv(
         let body = |state: &mut State| {
             let counted = state.counts_receive(message);
             let is_message = message.peer != state.mpi.numbers.proc_null;
+            let code = real();
             // SAFETY: by the caller's promise.
-            unsafe { state.starting_outside(call, message, counted, is_message, request, real) }
+            unsafe { state.started_outside(code, call, message, counted, is_message, request) };
+            code
         };
         // SAFETY: no part is open.
         return unsafe { outside(body) };

@@ -81,7 +81,6 @@ impl Message {
 ///
 /// # Safety
 /// As MPI says of the call.
-#[inline(always)]
 pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
     if at == At::Inside {
         // SAFETY: by the caller's promise.
@@ -110,7 +109,6 @@ unsafe fn send_inside(call: Call, message: Message, real: impl FnOnce() -> c_int
 }
 
 /// A send that is real, and counted.
-#[inline(always)]
 fn sent(
     state: &mut State,
     call: Call,
@@ -140,7 +138,6 @@ unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c
 ///
 /// # Safety
 /// As MPI says of the call.
-#[inline(always)]
 pub unsafe fn recv(
     at: At,
     call: Call,
@@ -211,7 +208,6 @@ pub(super) unsafe fn received(
 ///
 /// # Safety
 /// As for [`recv`].
-#[inline(always)]
 unsafe fn received_outside(
     state: &mut State,
     message: &Message,

@@ -7,7 +7,6 @@ use super::p2p::Message;
 use super::SUCCESS;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
-use crate::memory::NoMemory;
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Plain, Request};
@@ -16,64 +15,27 @@ use crate::state::State;
 use crate::target::Target;
 
 impl State {
-    /// A send or a receive that begins outside parts, and has to be known when it is done.
+    /// A call outside parts that begins a send or a receive has returned with this code.
     ///
     /// # Safety
     /// `request` is the call's.
-    #[inline(always)]
-    pub(super) unsafe fn starting_outside(
+    pub(super) unsafe fn started_outside(
         &mut self,
-        call: Call,
-        message: &Message,
-        counted: Counted,
-        receives: bool,
-        request: Ptr,
-        real: impl FnOnce() -> c_int,
-    ) -> c_int {
-        let code = real();
-        if code == SUCCESS {
-            // SAFETY: by the caller's promise, MPI has written a handle there.
-            unsafe { self.begun_outside(call, message, counted, receives, request) };
-        } else {
-            self.miscounts();
-        }
-        code
-    }
-
-    /// A real call has begun a request outside parts.
-    ///
-    /// # Safety
-    /// A handle is at `request`.
-    #[inline(always)]
-    unsafe fn begun_outside(
-        &mut self,
+        code: c_int,
         call: Call,
         message: &Message,
         counted: Counted,
         receives: bool,
         request: Ptr,
     ) {
-        // SAFETY: by the caller's promise.
-        let handle = unsafe { self.mpi.read_handle(request) };
-        let plain = Plain {
-            call,
-            comm: self.mpi.abi.truncate(message.comm),
-            place: request as usize,
-            receives,
-            buf: message.buf as usize,
-            count: message.count,
-            datatype: self.mpi.abi.truncate(message.datatype),
-            counted,
-        };
-        match self.requests.insert_plain(handle, plain) {
-            // Its send was done when it began: only such requests share a handle.
-            Ok(Some(before @ Counted::Send { .. })) => {
-                self.is_done(&before, None, false);
-            }
-            Ok(_) => {}
-            // A part in which it is completed cannot be replayed.
-            Err(NoMemory) => self.miscounts(),
+        if code != SUCCESS {
+            return self.miscounts();
         }
+        // SAFETY: by the caller's promise, MPI has written a handle there.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        let mut plain = Plain { counted, ..Plain::default() };
+        plain.note(&self.mpi, call, message, receives, request);
+        self.begun_plain(handle, plain);
     }
 
     /// A non-blocking receive. One of no process receives nothing.

@@ -10,7 +10,7 @@ use crate::status::Status;
 use crate::target::Target;
 
 /// An MPI function, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Call(pub &'static str);
 
 /// What a call was asked to do, as far as a replay compares it. What a call does not have is at its

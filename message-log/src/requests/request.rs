@@ -1,8 +1,10 @@
 //! One request: what began it, where it receives, and whether MPI knows it.
 
 use crate::inside::counted::Counted;
+use crate::inside::p2p::Message;
 use crate::log::{Call, Shape};
-use crate::pmpi::Handle;
+use crate::mpi::Mpi;
+use crate::pmpi::{Handle, Ptr};
 use crate::target::Target;
 
 /// Whether MPI knows a request.
@@ -95,7 +97,7 @@ impl Request {
 }
 
 /// A send or a receive that has begun outside parts: as much as is needed if it ends inside one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Plain {
     /// The call that began it.
     pub call: Call,
@@ -116,6 +118,18 @@ pub struct Plain {
 }
 
 impl Plain {
+    /// What a call begins, but for what that counts; `receives`: there is a message that it receives.
+    #[inline(always)]
+    pub fn note(&mut self, mpi: &Mpi, call: Call, message: &Message, receives: bool, request: Ptr) {
+        self.call = call;
+        self.comm = mpi.abi.truncate(message.comm);
+        self.place = request as usize;
+        self.receives = receives;
+        self.buf = message.buf as usize;
+        self.count = message.count;
+        self.datatype = mpi.abi.truncate(message.datatype);
+    }
+
     pub(super) fn known(&self) -> Request {
         let Plain { call, comm, place, receives, buf, count, datatype, counted } = *self;
         let target =

@@ -52,7 +52,11 @@ proptest! {
                         datatype: 2,
                         counted,
                     };
-                    table.insert_plain(handle, plain).unwrap();
+                    // As a call that has begun, where that has a handle of its own.
+                    let about = table.about_to_begin().map(|about| *about = plain);
+                    if about.and_then(|()| table.has_begun(handle).map(|_| ())).is_none() {
+                        table.insert_plain(handle, plain).unwrap();
+                    }
                     model.insert(handle, (number, true));
                 }
                 3 => {

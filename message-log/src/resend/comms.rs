@@ -7,6 +7,7 @@ use std::ffi::c_int;
 use std::hash::{BuildHasherDefault, Hasher as _};
 use std::rc::Rc;
 
+use super::shortcuts::Shortcuts;
 use super::spread::Spread;
 use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
@@ -31,7 +32,7 @@ impl Group {
 
 /// Where a group stands: it stays there when its communicator is freed, as messages may be under
 /// way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(u32);
 
 /// All that are known.
@@ -40,6 +41,10 @@ pub struct Comms {
     known: HashMap<usize, Place, BuildHasherDefault<Spread>>,
     /// The one that was asked for last.
     last: Option<(usize, Place)>,
+    /// Of streams to others, by the arguments of calls.
+    pub outgoing: Shortcuts,
+    /// Of streams from others.
+    pub incoming: Shortcuts,
     groups: Vec<Group>,
     /// By the digest of their processes: those, and how many communicators they had.
     made: HashMap<u64, (Rc<[u32]>, u64)>,
@@ -97,15 +102,21 @@ impl Comms {
         let (world, before) = self.made.entry(digest.finish()).or_insert((world, 0));
         digest.write_u64(*before);
         *before += 1;
-        self.last = None;
         self.known.insert(handle, Place(self.groups.len() as u32));
         self.groups.push(Group { number: digest.finish(), world: Rc::clone(world) });
+        self.handles_change();
     }
 
     /// A communicator was freed.
     pub fn forget(&mut self, handle: usize) {
-        self.last = None;
+        self.handles_change();
         self.known.remove(&handle);
+    }
+
+    fn handles_change(&mut self) {
+        self.last = None;
+        self.outgoing.clear();
+        self.incoming.clear();
     }
 }
 

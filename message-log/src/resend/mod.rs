@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`streams`] | what this process has sent and received, counted |
 //! | `table` | where each stream stands |
+//! | [`shortcuts`] | which stream a call names |
 //! | [`report`] | what it tells the others of a part at its end |
 //! | [`survey`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
 //! | [`comms`] | which communicator is which, for all processes |
@@ -24,6 +25,7 @@ mod kept;
 pub mod report;
 #[cfg(test)]
 mod restart_tests;
+pub mod shortcuts;
 mod spread;
 pub mod streams;
 pub mod survey;

@@ -29,11 +29,10 @@ const ALIKE: c_int = c_int::MIN;
 ///
 /// # Safety
 /// As MPI says of the call.
-#[inline(always)]
 pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     if at == At::Outside {
         // SAFETY: no part is open; and by the caller's promise.
-        return unsafe { super::outside(|state| outside::complete(state, call, real)) };
+        return unsafe { super::outside(|state| outside::complete(state, *call, real)) };
     }
     // SAFETY: by the caller's promise.
     unsafe { complete_inside(*call, real) }

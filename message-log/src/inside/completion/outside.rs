@@ -5,12 +5,11 @@
 use std::ffi::c_int;
 
 use super::places::{self, Handles, Statuses};
-use super::{Completion, Kind};
-use crate::inside::counted::Counted;
+use super::Completion;
 use crate::inside::SUCCESS;
 use crate::memory::NoMemory;
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Place};
+use crate::requests::Life;
 use crate::state::State;
 use crate::status::Status;
 
@@ -18,68 +17,14 @@ use crate::status::Status;
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-#[inline(always)]
 pub(super) unsafe fn complete(
     state: &mut State,
-    call: &Completion,
+    call: Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     if state.requests.is_empty() {
         return real(call.statuses);
     }
-    // SAFETY: by the caller's promise.
-    unsafe {
-        match plain_one(state, call) {
-            Some((place, counted)) => plain_outside(state, call, place, &counted, real),
-            None => all_outside(state, *call, real),
-        }
-    }
-}
-
-/// The only request of a call, if it is plain, and counted without a status.
-///
-/// # Safety
-/// As for [`complete`].
-#[inline(always)]
-unsafe fn plain_one(state: &State, call: &Completion) -> Option<(Place, Counted)> {
-    if call.kind != Kind::One {
-        return None;
-    }
-    // SAFETY: by the caller's promise.
-    let (place, counted) = state.requests.plain(unsafe { state.mpi.read_handle(call.requests) })?;
-    (!counted.needs_status()).then_some((place, *counted))
-}
-
-/// # Safety
-/// As for [`complete`].
-#[inline(always)]
-unsafe fn plain_outside(
-    state: &mut State,
-    call: &Completion,
-    place: Place,
-    counted: &Counted,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    let code = real(call.statuses);
-    // SAFETY: by the caller's promise.
-    let is_gone = unsafe { state.mpi.read_handle(call.requests) } == state.mpi.request_null;
-    if is_gone {
-        state.requests.remove_at(place);
-    }
-    if is_gone || code != SUCCESS {
-        state.is_done(counted, None, code != SUCCESS);
-    }
-    code
-}
-
-/// # Safety
-/// As for [`complete`].
-#[inline(never)]
-unsafe fn all_outside(
-    state: &mut State,
-    call: Completion,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
     let call = &call;
     // SAFETY: by the caller's promise.
     let Ok(before) = (unsafe { Handles::read(state, call) }) else {

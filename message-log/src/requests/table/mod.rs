@@ -1,64 +1,98 @@
-//! Requests by their handles: a table with open addressing (`slots`).
+//! Requests by their handles: a table with open addressing (`slots`), in which a request outside parts costs a
+//! few nanoseconds. What is known of one stands in a slot, which stays where it is.
 
+mod alike;
+mod plain;
 mod slots;
 
-use super::{Life, Plain, Request};
-use crate::inside::counted::Counted;
+use super::{Plain, Request};
 use crate::log::{Call, Shape};
 use crate::memory::{self, NoMemory};
 use crate::target::Target;
 
-#[derive(Debug, Default)]
-enum Slot {
-    #[default]
-    Free,
-    Plain(Plain),
-    Known(Box<Known>),
-}
+pub use plain::Place;
+
+/// No slot.
+const NO_SLOT: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Known {
+    handle: usize,
     request: Request,
     /// Others with the same handle, later ones behind.
     more: Vec<Request>,
 }
 
-/// A handle, 0 where there is none, and what it is of.
-#[derive(Debug, Default)]
+impl Known {
+    fn new(handle: usize, request: Request) -> Known {
+        Known { handle, request, more: Vec::new() }
+    }
+}
+
+/// A handle, 0 where there is none, and where stands what it is of.
+#[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     handle: usize,
-    slot: Slot,
+    slot: u32,
+}
+
+/// What a handle is of, or nothing.
+#[derive(Debug, Default)]
+struct Slot {
+    /// What is known of a request that is not plain.
+    known: Option<Box<Known>>,
+    /// A plain request, where nothing else is known of one.
+    plain: Plain,
+    /// The next one that is free, if this one is.
+    next: u32,
 }
 
 fn no_request() -> Request {
     Request::new(Shape::new(Call("")), Target::Nothing, false)
 }
 
-/// Where a plain request stands, until another one is added or removed.
-#[derive(Clone, Copy, Debug)]
-pub struct Place(usize);
-
-/// By handle: a table with open addressing, in which a request outside parts costs a few
-/// nanoseconds.
-#[derive(Debug, Default)]
+/// By handle.
+#[derive(Debug)]
 pub struct Requests {
-    /// No library has 0 for a request. As many places as a power of two, at most half of them taken
-    /// while there is memory, and one free at least; or none at all.
+    /// No library has 0 for a request. As many places as a power of two, of which half can be taken; or
+    /// none at all.
     entries: Vec<Entry>,
-    taken: usize,
-    /// How many of them are plain.
+    /// One less than there are, or 0.
+    mask: usize,
+    /// Half as many as there are places.
+    slots: Vec<Slot>,
+    /// The first slot that is free.
+    free: u32,
+    /// How many places have a plain request.
     plain: usize,
+    /// How many have one that is not plain.
+    known: usize,
     /// There was no memory for one.
     has_overlooked: bool,
     /// For one that is about to begin.
     spare: Option<Box<Known>>,
 }
 
+impl Default for Requests {
+    fn default() -> Requests {
+        Requests {
+            entries: Vec::new(),
+            mask: 0,
+            slots: Vec::new(),
+            free: NO_SLOT,
+            plain: 0,
+            known: 0,
+            has_overlooked: false,
+            spare: None,
+        }
+    }
+}
+
 impl Requests {
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.taken == 0
+        self.plain + self.known == 0
     }
 
     /// Whether some request is unknown, since there was no memory for it.
@@ -75,7 +109,7 @@ impl Requests {
     pub fn reserve(&mut self) -> Result<(), NoMemory> {
         self.room_for_one()?;
         if self.spare.is_none() {
-            self.spare = Some(memory::boxed(Known { request: no_request(), more: Vec::new() })?);
+            self.spare = Some(memory::boxed(Known::new(0, no_request()))?);
         }
         Ok(())
     }
@@ -88,76 +122,47 @@ impl Requests {
         request
     }
 
-    /// A request has begun outside parts. What had its handle before is gone, unseen: what that
-    /// counts, if it was plain.
-    ///
-    /// # Errors
-    /// There is no memory: the request is not known, as [`has_overlooked`](Self::has_overlooked) says
-    /// from then on.
-    #[inline(always)]
-    pub fn insert_plain(
-        &mut self,
-        handle: usize,
-        plain: Plain,
-    ) -> Result<Option<Counted>, NoMemory> {
-        let place = self.place_for(handle)?;
-        let slot = &mut self.entries[place].slot;
-        let before = match slot {
-            Slot::Free => None,
-            Slot::Plain(before) => Some(before.counted),
-            Slot::Known(_) => return self.insert_beside(place, plain),
-        };
-        *slot = Slot::Plain(plain);
-        self.plain += usize::from(before.is_none());
-        Ok(before)
-    }
-
-    /// One whose handle another one has, or has had.
-    #[cold]
-    fn insert_beside(&mut self, place: usize, plain: Plain) -> Result<Option<Counted>, NoMemory> {
-        let slot = &mut self.entries[place].slot;
-        if let Slot::Known(known) = slot {
-            if !plain.receives && !known.request.is_unique() {
-                let more = memory::push(&mut known.more, plain.known());
-                return more.map(|()| None).map_err(|none| self.overlook_at(place, none));
-            }
-        }
-        *slot = Slot::Plain(plain);
-        self.plain += 1;
-        Ok(None)
-    }
-
     /// A request has begun or was made.
     ///
     /// # Errors
     /// As of [`insert_plain`](Self::insert_plain).
     pub fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
         let place = self.place_for(handle)?;
+        if self.entries[place].handle == 0 {
+            return self.insert_new(place, handle, request);
+        }
         self.know(place).map_err(|none| self.overlook_at(place, none))?;
-        match &mut self.entries[place].slot {
-            Slot::Known(known) if !request.is_unique() && !known.request.is_unique() => {
+        if let Some(known) = &mut self.slot_mut(place).known {
+            if !request.is_unique() && !known.request.is_unique() {
                 let more = memory::push(&mut known.more, request);
-                more.map_err(|none| self.overlook_at(place, none))
+                return more.map_err(|none| self.overlook_at(place, none));
             }
             // What had this handle before is gone, unseen.
-            slot => {
-                let known = Known { request, more: Vec::new() };
-                let boxed = match self.spare.take() {
-                    Some(mut spare) => {
-                        *spare = known;
-                        Ok(spare)
-                    }
-                    None => memory::boxed(known),
-                };
-                match boxed {
-                    Ok(known) => {
-                        *slot = Slot::Known(known);
-                        Ok(())
-                    }
-                    Err(none) => Err(self.overlook_at(place, none)),
-                }
-            }
+            known.request = request;
+            known.more.clear();
         }
+        Ok(())
+    }
+
+    fn insert_new(
+        &mut self,
+        place: usize,
+        handle: usize,
+        request: Request,
+    ) -> Result<(), NoMemory> {
+        let known = match self.spare.take() {
+            Some(mut spare) => {
+                (spare.handle, spare.request) = (handle, request);
+                spare.more.clear();
+                spare
+            }
+            None => memory::boxed(Known::new(handle, request))
+                .inspect_err(|_| self.has_overlooked = true)?,
+        };
+        self.take_slot(place, handle);
+        self.slot_mut(place).known = Some(known);
+        self.known += 1;
+        Ok(())
     }
 
     /// There is no memory for a request of this place: none of those that share the handle is known,
@@ -165,80 +170,69 @@ impl Requests {
     #[cold]
     fn overlook_at(&mut self, place: usize, none: NoMemory) -> NoMemory {
         self.has_overlooked = true;
-        self.plain -= usize::from(matches!(self.entries[place].slot, Slot::Plain(_)));
-        self.close(place);
+        match self.slot(place).known {
+            Some(_) => self.known -= 1,
+            None => self.plain -= 1,
+        }
+        self.close(place, self.entries[place].slot);
         none
     }
 
-    /// A plain request, and what it counts.
+    fn slot(&self, place: usize) -> &Slot {
+        &self.slots[self.entries[place].slot as usize]
+    }
+
+    fn slot_mut(&mut self, place: usize) -> &mut Slot {
+        &mut self.slots[self.entries[place].slot as usize]
+    }
+
+    /// The place of a handle that is known.
     #[inline]
-    pub fn plain(&self, handle: usize) -> Option<(Place, &Counted)> {
-        if self.plain == 0 {
+    fn place(&self, handle: usize) -> Option<usize> {
+        if self.entries.is_empty() {
             return None;
         }
         let place = self.find(handle);
-        match &self.entries[place].slot {
-            Slot::Plain(plain) => Some((Place(place), &plain.counted)),
-            Slot::Free | Slot::Known(_) => None,
-        }
-    }
-
-    /// A plain request is gone.
-    #[inline(always)]
-    pub fn remove_at(&mut self, place: Place) {
-        if let Slot::Plain(_) = self.entries[place.0].slot {
-            self.plain -= 1;
-            self.close(place.0);
-        }
+        (self.entries[place].handle != 0).then_some(place)
     }
 
     /// Whether the status is needed to count a request when it is done.
     pub fn needs_status(&self, handle: usize) -> bool {
-        if self.taken == 0 {
-            return false;
-        }
-        match &self.entries[self.find(handle)].slot {
-            Slot::Free => false,
-            Slot::Plain(plain) => plain.counted.needs_status(),
-            Slot::Known(known) => known.request.cancelled || known.request.counted.needs_status(),
+        let Some(place) = self.place(handle) else { return false };
+        match &self.slot(place).known {
+            Some(known) => known.request.cancelled || known.request.counted.needs_status(),
+            None => self.slot(place).plain.counted.needs_status(),
         }
     }
 
     /// The request with this handle, unless it is plain.
     pub fn get(&self, handle: usize) -> Option<&Request> {
-        if self.taken == 0 {
-            return None;
-        }
-        match &self.entries[self.find(handle)].slot {
-            Slot::Known(known) => Some(&known.request),
-            Slot::Free | Slot::Plain(_) => None,
-        }
+        let place = self.place(handle)?;
+        self.slot(place).known.as_ref().map(|known| &known.request)
     }
 
     /// The request with this handle. If it is plain, and there is no memory to note more of it, it is
     /// not known from then on.
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
-        if self.taken == 0 {
-            return None;
-        }
-        let place = self.find(handle);
+        let place = self.place(handle)?;
         if self.plain > 0 {
             self.know(place).map_err(|none| self.overlook_at(place, none)).ok()?;
         }
-        match &mut self.entries[place].slot {
-            Slot::Known(known) => Some(&mut known.request),
-            Slot::Free | Slot::Plain(_) => None,
-        }
+        self.slot_mut(place).known.as_mut().map(|known| &mut known.request)
+    }
+
+    fn known_mut(&mut self, handle: usize) -> Option<&mut Known> {
+        let place = self.place(handle)?;
+        self.slot_mut(place).known.as_deref_mut()
     }
 
     /// The request is gone whose handle the application had at this place.
     pub fn remove(&mut self, handle: usize, at: usize) -> Option<Request> {
-        if self.taken == 0 {
-            return None;
-        }
-        let place = self.find(handle);
-        match &mut self.entries[place].slot {
-            Slot::Known(known) if !known.more.is_empty() => {
+        let place = self.place(handle)?;
+        let slot = self.slot_mut(place);
+        let plain = slot.plain;
+        match &mut slot.known {
+            Some(known) if !known.more.is_empty() => {
                 let mut others = known.more.iter();
                 let other = match known.request.place == at {
                     true => None,
@@ -250,50 +244,18 @@ impl Requests {
                 let next = known.more.remove(0);
                 Some(std::mem::replace(&mut known.request, next))
             }
-            slot => match std::mem::take(slot) {
-                Slot::Known(known) => {
-                    self.close(place);
-                    Some(self.retired(known))
-                }
-                Slot::Plain(plain) => {
-                    self.plain -= 1;
-                    self.close(place);
-                    Some(plain.known())
-                }
-                Slot::Free => None,
-            },
-        }
-    }
-
-    /// Where a request receives that has this handle too and is done as well, which the caller sees to
-    /// from now on; and what began it.
-    pub fn take_alike(&mut self, handle: usize) -> Option<(u64, Target)> {
-        if self.taken == 0 {
-            return None;
-        }
-        let place = self.find(handle);
-        let Slot::Known(known) = &mut self.entries[place].slot else { return None };
-        if known.request.is_unique() {
-            return None;
-        }
-        let mut all = std::iter::once(&mut known.request).chain(&mut known.more);
-        let request = all.find(|request| !matches!(request.target, Target::Nothing))?;
-        Some((request.began, std::mem::take(&mut request.target)))
-    }
-
-    /// The target of what a replay has begun with this number, if it is not a message: then its
-    /// handle may be another's.
-    pub fn target_alike(&self, began: u64) -> Option<&Target> {
-        self.entries.iter().find_map(|entry| match &entry.slot {
-            Slot::Known(known)
-                if known.request.began == began
-                    && !known.request.is_message
-                    && matches!(known.request.life, Life::Replayed(_)) =>
-            {
-                Some(&known.request.target)
+            None => {
+                self.plain -= 1;
+                self.close(place, self.entries[place].slot);
+                Some(plain.known())
             }
-            _ => None,
-        })
+            known => {
+                let known = known.take()?;
+                self.known -= 1;
+                self.close(place, self.entries[place].slot);
+                Some(self.retired(known))
+            }
+        }
     }
 
     /// A part begins: none is plain any more.
@@ -304,33 +266,29 @@ impl Requests {
         let mut places = 0..self.entries.len();
         while self.plain > 0 {
             let Some(place) = places.next() else { break };
-            self.know(place)?;
+            if self.entries[place].handle != 0 {
+                self.know(place)?;
+            }
         }
         Ok(())
     }
 
     /// All that are not plain.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
-        self.entries.iter_mut().flat_map(|entry| {
-            let known = match &mut entry.slot {
-                Slot::Known(known) => Some(known),
-                Slot::Free | Slot::Plain(_) => None,
-            };
-            let handle = entry.handle;
-            known
-                .into_iter()
-                .flat_map(|known| std::iter::once(&mut known.request).chain(&mut known.more))
-                .map(move |request| (handle, request))
+        let all = self.slots.iter_mut().filter_map(|slot| slot.known.as_deref_mut());
+        all.flat_map(|Known { handle, request, more }| {
+            std::iter::once(request).chain(more).map(|request| (*handle, request))
         })
     }
 
-    /// More is noted of a request, if it is plain.
+    /// More is noted of the request at a place, if it is plain.
     fn know(&mut self, place: usize) -> Result<(), NoMemory> {
-        let slot = &mut self.entries[place].slot;
-        if let Slot::Plain(plain) = slot {
-            let known = memory::boxed(Known { request: plain.known(), more: Vec::new() })?;
-            *slot = Slot::Known(known);
+        let handle = self.entries[place].handle;
+        let slot = self.slot_mut(place);
+        if slot.known.is_none() {
+            slot.known = Some(memory::boxed(Known::new(handle, slot.plain.known()))?);
             self.plain -= 1;
+            self.known += 1;
         }
         Ok(())
     }

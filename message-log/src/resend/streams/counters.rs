@@ -1,7 +1,6 @@
 //! The counts of each stream and of each communicator's collective calls, found by their keys.
 
-use std::collections::VecDeque;
-
+use super::waiting::Waiting;
 use super::Order;
 use crate::memory::{self, NoMemory};
 use crate::resend::table::{Index, Key};
@@ -28,7 +27,7 @@ pub(super) struct Counter<K> {
     /// When the receive of the last message that has come was posted.
     pub(super) last: Order,
     /// The receives that name the stream and have received nothing yet, in order.
-    pub(super) waiting: VecDeque<Order>,
+    pub(super) waiting: Waiting,
     /// The others have not been told of the counts.
     pub(super) changed: bool,
     /// The last report that has looked at it.
@@ -43,7 +42,7 @@ impl<K> Counter<K> {
             open: 0,
             reach: 0,
             last: 0,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             changed: false,
             seen: 0,
         }

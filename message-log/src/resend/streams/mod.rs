@@ -14,12 +14,16 @@
 //! | `stream` | a stream, one message of it, and which messages a receive takes |
 //! | `counters` | the counts, found by stream |
 //! | `receives` | receives and their order |
+//! | `waiting` | those that have received nothing yet |
+//! | `quick` | what of all this is left outside parts |
 //! | `journal` | changes since a part began, and what its end tells the others |
 
 mod counters;
 mod journal;
+mod quick;
 mod receives;
 mod stream;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -53,9 +57,14 @@ pub struct Streams {
 
 impl Streams {
     /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
-    #[inline(always)]
     pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
+        self.sent_at(place, again)
+    }
+
+    /// As [`sent`](Self::sent), of the stream at a place.
+    #[inline(always)]
+    pub fn sent_at(&mut self, place: u32, again: bool) -> Link {
         let counter = self.outgoing.at_mut(place);
         let before = counter.counts;
         counter.counts.messages += 1;
@@ -67,7 +76,7 @@ impl Streams {
     }
 
     /// The send of a message is completed. `buffered`: that says nothing of its receiver.
-    #[inline]
+    #[inline(always)]
     pub fn send_done(&mut self, link: Link, buffered: bool) {
         let place = link.stream;
         let counter = self.outgoing.at_mut(place);
@@ -122,5 +131,17 @@ impl Streams {
     /// The place of a stream to another process.
     pub fn outgoing(&mut self, stream: Stream) -> u32 {
         self.outgoing.place(stream)
+    }
+
+    /// The process that the stream at a place goes to.
+    #[inline]
+    pub fn receiver(&self, place: u32) -> u32 {
+        self.outgoing.at(place).key.peer
+    }
+
+    /// The process that the stream at a place comes from.
+    #[inline]
+    pub fn sender(&self, place: u32) -> u32 {
+        self.incoming.at(place).key.peer
     }
 }

@@ -6,9 +6,9 @@ use super::{Link, Order, Pattern, Stream, Streams};
 /// A receive that was posted.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
-    order: Order,
+    pub(super) order: Order,
     /// The place of its stream, or [`ANY`].
-    place: u32,
+    pub(super) place: u32,
 }
 
 impl Ticket {
@@ -24,18 +24,19 @@ const ANY: u32 = u32::MAX;
 
 impl Streams {
     /// A receive is posted.
-    #[inline(always)]
     pub fn posted(&mut self, pattern: Pattern) -> Ticket {
-        self.tickets += 1;
-        let order = self.tickets;
         let Some(stream) = pattern.stream() else { return self.posted_for_any(pattern) };
         let place = self.incoming.place(stream);
+        self.posted_at(place)
+    }
+
+    /// A receive is posted that names the stream at a place.
+    #[inline(always)]
+    pub fn posted_at(&mut self, place: u32) -> Ticket {
+        self.tickets += 1;
+        let order = self.tickets;
         let counter = self.incoming.at_mut(place);
-        if counter.waiting.try_reserve(1).is_ok() {
-            counter.waiting.push_back(order);
-        } else {
-            self.is_miscounted = true;
-        }
+        self.is_miscounted |= counter.waiting.push(order).is_err();
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
@@ -45,6 +46,7 @@ impl Streams {
 
     #[cold]
     fn posted_for_any(&mut self, pattern: Pattern) -> Ticket {
+        self.tickets += 1;
         if self.waiting.try_reserve(1).is_ok() {
             self.waiting.push_back((self.tickets, pattern));
         } else {
@@ -74,10 +76,16 @@ impl Streams {
 
     /// A receive that was posted in the same call has got a message. `again`: it can be received
     /// again, as far as the kind of call goes.
-    #[inline]
     pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
+        let place = self.incoming.place(stream);
+        self.received_at_once_at(place, again)
+    }
+
+    /// As [`received_at_once`](Self::received_at_once), of the stream at a place.
+    #[inline(always)]
+    pub fn received_at_once_at(&mut self, place: u32, again: bool) -> Link {
         self.tickets += 1;
-        let (order, place) = (self.tickets, self.incoming.place(stream));
+        let order = self.tickets;
         self.arrived(order, place, self.waits_before(place, order), false, again)
     }
 
@@ -114,11 +122,7 @@ impl Streams {
     /// How many receives that name a stream were posted before another and wait still.
     #[inline]
     fn waits_before(&self, place: u32, order: Order) -> u64 {
-        let waiting = &self.incoming.at(place).waiting;
-        if waiting.is_empty() {
-            return 0;
-        }
-        waiting.partition_point(|&other| other < order) as u64
+        self.incoming.at(place).waiting.before(order)
     }
 
     /// A receive that names its stream is done: how many of these were posted before it and wait
@@ -127,15 +131,11 @@ impl Streams {
     fn no_longer_waits(&mut self, ticket: Ticket) -> (u64, bool) {
         let waiting = &mut self.incoming.at_mut(ticket.place).waiting;
         // Most are done in their order.
-        if waiting.front() == Some(&ticket.order) {
-            waiting.pop_front();
+        if waiting.is_first(ticket.order) {
+            waiting.pop();
             return (0, true);
         }
-        let at = waiting.binary_search(&ticket.order);
-        if let Ok(at) = at {
-            waiting.remove(at);
-        }
-        (at.unwrap_or_else(|at| at) as u64, at.is_ok())
+        (waiting.before(ticket.order), waiting.remove(ticket.order))
     }
 
     /// A message of the stream at `place` has come. Of the receives that name the stream,

@@ -6,6 +6,8 @@
 //! attributes, error handlers) see [`BUSY`] and are passed on. If such a function does not return but
 //! jumps out of the call (`left`), the state is not used any more.
 
+mod outside;
+
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -26,6 +28,8 @@ use crate::resend::Resend;
 use crate::stand_ins::StandIns;
 use crate::store::Store;
 use crate::types::Types;
+
+pub use outside::{look_at, outside, passing};
 
 /// Nothing is known yet: MPI may not be initialised.
 pub const UNKNOWN: u8 = 0;
@@ -280,30 +284,6 @@ fn fail(text: &str) -> c_int {
     let code = refuse::fail_without_state(text);
     PHASE.store(before, Ordering::Relaxed);
     code
-}
-
-/// Runs a call of MPI's outside parts on the state: as [`call`], without a look at what the caller has
-/// looked at.
-///
-/// # Safety
-/// The phase is [`OUTSIDE`].
-#[inline(always)]
-pub unsafe fn outside(body: impl FnOnce(&mut State) -> c_int) -> c_int {
-    begin_busy();
-    // SAFETY: as in `with`, which has put the state there before the phase became OUTSIDE.
-    let state = unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() };
-    match guard::caught(|| completely(state, body)) {
-        Ok(code) => {
-            // No part begins inside a call.
-            PHASE.store(OUTSIDE, Ordering::Relaxed);
-            code
-        }
-        Err(panic) => {
-            let text = panic.text();
-            give_up(state, &text);
-            fail(&text)
-        }
-    }
 }
 
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.

@@ -1,0 +1,261 @@
+//! What most calls outside parts are: sends and receives on streams that were used lately, and waits for one
+//! request. Nothing else is looked at here; a call that is otherwise is not made, and takes the long way.
+//!
+//! Before a call is passed on its stream is looked up, and what has to be known of its request is put where
+//! it will stand; afterwards they are counted. None of this panics.
+
+use std::ffi::c_int;
+
+use super::counted::{Counted, Posted};
+use super::p2p::Message;
+use super::SUCCESS;
+use crate::log::Call;
+use crate::memory::NoMemory;
+use crate::pmpi::Ptr;
+use crate::requests::{Place, Plain};
+use crate::resend::shortcuts::NOBODY;
+use crate::resend::Resend;
+use crate::state::{self, State};
+
+/// What a request does.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Send { is_buffered: bool },
+    Receive,
+}
+
+/// A send that is done when it returns; `None`: it was not called.
+///
+/// # Safety
+/// No part is open.
+#[inline(always)]
+pub unsafe fn send(
+    message: &Message,
+    is_buffered: bool,
+    real: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    // SAFETY: by the caller's promise.
+    let stream = unsafe { state::look_at(|state| outgoing(state, message)) }?;
+    let quick = |state: &mut State, code| match &mut state.resend {
+        Some(resend) if stream != NOBODY => {
+            code == SUCCESS && resend.streams.sent_quickly(stream, is_buffered)
+        }
+        _ => true,
+    };
+    let slow = move |state: &mut State, code| {
+        let link = state.resend.as_mut().map(|resend| resend.streams.sent_at(stream, false));
+        state.has_sent(link, is_buffered, code);
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::passing(real, quick, slow) })
+}
+
+/// A receive that is done when it returns; `None`: it was not called.
+///
+/// # Safety
+/// No part is open.
+#[inline(always)]
+pub unsafe fn recv(message: &Message, real: impl FnOnce() -> c_int) -> Option<c_int> {
+    // SAFETY: by the caller's promise.
+    let stream = unsafe { state::look_at(|state| incoming(state, message)) }?;
+    let quick = |state: &mut State, code| match &mut state.resend {
+        Some(resend) if stream != NOBODY => {
+            code == SUCCESS && resend.streams.received_at_once_quickly(stream)
+        }
+        _ => code == SUCCESS,
+    };
+    let slow = move |state: &mut State, code| match &mut state.resend {
+        Some(resend) if code == SUCCESS => drop(resend.streams.received_at_once_at(stream, false)),
+        _ => state.miscounts(),
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::passing(real, quick, slow) })
+}
+
+/// A call that begins to send; `None`: it was not called.
+///
+/// # Safety
+/// No part is open; `request` is the call's.
+#[inline(always)]
+pub unsafe fn isend(
+    call: Call,
+    message: &Message,
+    is_buffered: bool,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let stream = state::look_at(|state| outgoing(state, message))?;
+        begin(call, message, Way::Send { is_buffered }, stream, request, real)
+    }
+}
+
+/// A call that begins to receive; `None`: it was not called.
+///
+/// # Safety
+/// No part is open; `request` is the call's.
+#[inline(always)]
+pub unsafe fn irecv(
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let stream = state::look_at(|state| incoming(state, message))?;
+        begin(call, message, Way::Receive, stream, request, real)
+    }
+}
+
+/// A call that completes one request; `None`: it was not called.
+///
+/// # Safety
+/// No part is open; `request` is the call's.
+#[inline(always)]
+pub unsafe fn wait(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_int> {
+    // SAFETY: by the caller's promise, a handle is there before the call and after it.
+    let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
+    let place = |state: &mut State| {
+        let (place, counted) = state.requests.plain(handle(state))?;
+        (!counted.needs_status()).then_some(place)
+    };
+    // SAFETY: by the caller's promise.
+    let place = unsafe { state::look_at(place) }?;
+    let is_gone = move |state: &State| handle(state) == state.mpi.request_null;
+    let quick =
+        |state: &mut State, code| code == SUCCESS && (!is_gone(state) || state.ends_quickly(place));
+    let slow = move |state: &mut State, code| {
+        let counted = state.requests.counted_at(place).copied().unwrap_or_default();
+        let is_gone = is_gone(state);
+        if is_gone {
+            state.requests.remove_at(place);
+        }
+        if is_gone || code != SUCCESS {
+            state.is_done(&counted, None, code != SUCCESS);
+        }
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::passing(real, quick, slow) })
+}
+
+/// The stream that a message is sent on.
+#[inline(always)]
+fn outgoing(state: &State, message: &Message) -> Option<u32> {
+    let Some(resend) = &state.resend else { return Some(NOBODY) };
+    let Message { comm, peer, tag, .. } = *message;
+    resend.comms.outgoing.get(comm, peer, tag)
+}
+
+/// The stream that a receive names.
+#[inline(always)]
+fn incoming(state: &State, message: &Message) -> Option<u32> {
+    let Some(resend) = &state.resend else { return Some(NOBODY) };
+    let Message { comm, peer, tag, .. } = *message;
+    resend.comms.incoming.get(comm, peer, tag)
+}
+
+/// # Safety
+/// No part is open; `request` is the call's.
+#[inline(always)]
+unsafe fn begin(
+    call: Call,
+    message: &Message,
+    way: Way,
+    stream: u32,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    let prepare = |state: &mut State| {
+        let receives = match way {
+            Way::Send { .. } => false,
+            Way::Receive => stream != NOBODY || message.peer != state.mpi.numbers.proc_null,
+        };
+        let plain = state.requests.about_to_begin()?;
+        plain.note(&state.mpi, call, message, receives, request);
+        Some(())
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { state::look_at(prepare) }?;
+    let quick = |state: &mut State, code| {
+        // SAFETY: by the caller's promise, MPI has written a handle there if it has returned this.
+        code == SUCCESS && unsafe { state.has_begun_quickly(way, stream, request) }
+    };
+    let slow = move |state: &mut State, code| {
+        let plain = state.requests.about_to_begin().copied();
+        let Some(plain) = plain.filter(|_| code == SUCCESS) else { return state.miscounts() };
+        let counted = state.counts(way, stream);
+        // SAFETY: by the caller's promise, as above.
+        let handle = unsafe { state.mpi.read_handle(request) };
+        state.begun_plain(handle, Plain { counted, ..plain });
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::passing(real, quick, slow) })
+}
+
+impl State {
+    /// # Safety
+    /// A handle is at `request`.
+    #[inline(always)]
+    unsafe fn has_begun_quickly(&mut self, way: Way, stream: u32, request: Ptr) -> bool {
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        let Some(plain) = self.requests.has_begun(handle) else { return false };
+        plain.counted = counts(&mut self.resend, way, stream);
+        true
+    }
+
+    fn counts(&mut self, way: Way, stream: u32) -> Counted {
+        counts(&mut self.resend, way, stream)
+    }
+
+    /// A plain request has begun.
+    pub(super) fn begun_plain(&mut self, handle: usize, plain: Plain) {
+        match self.requests.insert_plain(handle, plain) {
+            // Its send was done when it began: only such requests share a handle.
+            Ok(Some(before @ Counted::Send { .. })) => {
+                self.is_done(&before, None, false);
+            }
+            Ok(_) => {}
+            // A part in which it is completed cannot be replayed.
+            Err(NoMemory) => self.miscounts(),
+        }
+    }
+
+    /// The plain request at a place is done and gone.
+    #[inline(always)]
+    fn ends_quickly(&mut self, place: Place) -> bool {
+        let Some(counted) = self.requests.counted_at(place) else { return false };
+        if let (Some(resend), Counted::Receive(posted)) = (&mut self.resend, counted) {
+            if !resend.streams.received_quickly(posted.ticket()) {
+                return false;
+            }
+        } else if let (Some(resend), Counted::Send { link, is_buffered }) =
+            (&mut self.resend, counted)
+        {
+            resend.streams.send_done(*link, *is_buffered);
+        }
+        self.requests.remove_at(place);
+        true
+    }
+}
+
+/// What a request counts when it is done: it has begun on this stream.
+#[inline(always)]
+fn counts(resend: &mut Option<Resend>, way: Way, stream: u32) -> Counted {
+    match resend {
+        Some(resend) if stream != NOBODY => match way {
+            Way::Send { is_buffered } => {
+                Counted::Send { link: resend.streams.sent_at(stream, false), is_buffered }
+            }
+            Way::Receive => {
+                let ticket = resend.streams.posted_quickly(stream);
+                Counted::Receive(Posted::of(
+                    ticket.unwrap_or_else(|| resend.streams.posted_at(stream)),
+                ))
+            }
+        },
+        _ => Counted::Nothing,
+    }
+}

@@ -1,0 +1,32 @@
+//! Requests that share a handle, and are done with one of them.
+
+use super::Requests;
+use crate::requests::Life;
+use crate::target::Target;
+
+impl Requests {
+    /// Where a request receives that has this handle too and is done as well, which the caller sees to
+    /// from now on; and what began it.
+    pub fn take_alike(&mut self, handle: usize) -> Option<(u64, Target)> {
+        let known = self.known_mut(handle)?;
+        if known.request.is_unique() {
+            return None;
+        }
+        let mut all = std::iter::once(&mut known.request).chain(&mut known.more);
+        let request = all.find(|request| !matches!(request.target, Target::Nothing))?;
+        Some((request.began, std::mem::take(&mut request.target)))
+    }
+
+    /// The target of what a replay has begun with this number, if it is not a message: then its
+    /// handle may be another's.
+    pub fn target_alike(&self, began: u64) -> Option<&Target> {
+        let all = self.slots.iter().filter_map(|slot| slot.known.as_ref());
+        let requests = all.map(|known| &known.request);
+        let mut alike = requests.filter(|request| {
+            request.began == began
+                && !request.is_message
+                && matches!(request.life, Life::Replayed(_))
+        });
+        alike.next().map(|request| &request.target)
+    }
+}

@@ -1,0 +1,106 @@
+//! Plain requests: begun outside parts, and mostly gone before one begins.
+
+use super::{Entry, Requests};
+use crate::inside::counted::Counted;
+use crate::memory::{self, NoMemory};
+use crate::requests::Plain;
+
+/// Where a plain request stands, until another one is added or removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    entry: usize,
+    slot: u32,
+}
+
+impl Requests {
+    /// Room for a plain request that is about to begin, if there is some without a word with the system. As
+    /// soon as it [has begun](Self::has_begun), it is known.
+    #[inline(always)]
+    pub fn about_to_begin(&mut self) -> Option<&mut Plain> {
+        self.slots.get_mut(self.free as usize).map(|slot| &mut slot.plain)
+    }
+
+    /// A plain request has begun that was [about to](Self::about_to_begin), with this handle. `None`, and it is
+    /// not known, if another one has that.
+    #[inline(always)]
+    pub fn has_begun(&mut self, handle: usize) -> Option<&mut Plain> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let (place, slot) = (self.find(handle), self.free);
+        let entry = self.entries.get_mut(place).filter(|entry| entry.handle == 0)?;
+        let at = self.slots.get_mut(slot as usize)?;
+        *entry = Entry { handle, slot };
+        self.free = at.next;
+        self.plain += 1;
+        Some(&mut at.plain)
+    }
+
+    /// A request has begun outside parts. What had its handle before is gone, unseen: what that
+    /// counts, if it was plain.
+    ///
+    /// # Errors
+    /// There is no memory: the request is not known, as [`has_overlooked`](Self::has_overlooked) says
+    /// from then on.
+    pub fn insert_plain(
+        &mut self,
+        handle: usize,
+        plain: Plain,
+    ) -> Result<Option<Counted>, NoMemory> {
+        let place = self.place_for(handle)?;
+        if self.entries[place].handle == 0 {
+            self.take_slot(place, handle);
+            self.slot_mut(place).plain = plain;
+            self.plain += 1;
+            return Ok(None);
+        }
+        let slot = self.slot_mut(place);
+        if slot.known.is_none() {
+            return Ok(Some(std::mem::replace(&mut slot.plain, plain).counted));
+        }
+        self.insert_beside(place, plain)
+    }
+
+    /// One whose handle another one has, or has had.
+    #[cold]
+    fn insert_beside(&mut self, place: usize, plain: Plain) -> Result<Option<Counted>, NoMemory> {
+        let slot = self.slot_mut(place);
+        if let Some(known) = &mut slot.known {
+            if !plain.receives && !known.request.is_unique() {
+                let more = memory::push(&mut known.more, plain.known());
+                return more.map(|()| None).map_err(|none| self.overlook_at(place, none));
+            }
+        }
+        slot.known = None;
+        slot.plain = plain;
+        self.known -= 1;
+        self.plain += 1;
+        Ok(None)
+    }
+
+    /// A plain request, and what it counts.
+    #[inline(always)]
+    pub fn plain(&self, handle: usize) -> Option<(Place, &Counted)> {
+        if self.plain == 0 {
+            return None;
+        }
+        let place = self.find(handle);
+        let entry = self.entries.get(place).filter(|entry| entry.handle != 0)?;
+        let slot = self.slots.get(entry.slot as usize)?;
+        let place = Place { entry: place, slot: entry.slot };
+        slot.known.is_none().then_some((place, &slot.plain.counted))
+    }
+
+    /// What the plain request at a place counts.
+    #[inline(always)]
+    pub fn counted_at(&self, place: Place) -> Option<&Counted> {
+        self.slots.get(place.slot as usize).map(|slot| &slot.plain.counted)
+    }
+
+    /// A plain request is gone.
+    #[inline(always)]
+    pub fn remove_at(&mut self, place: Place) {
+        self.plain -= 1;
+        self.close(place.entry, place.slot);
+    }
+}

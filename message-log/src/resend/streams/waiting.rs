@@ -1,0 +1,110 @@
+//! The receives that name a stream and have received nothing yet, in the order in which they were posted.
+
+use std::collections::VecDeque;
+
+use super::Order;
+use crate::memory::NoMemory;
+
+/// Mostly one at a time, which needs no queue.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// 0 if there is none, as the first receive of a process has 1.
+    first: Order,
+    others: VecDeque<Order>,
+}
+
+impl Waiting {
+    /// A receive is posted.
+    ///
+    /// # Errors
+    /// There is no memory.
+    #[inline(always)]
+    pub(super) fn push(&mut self, order: Order) -> Result<(), NoMemory> {
+        if self.first != 0 {
+            return self.push_behind(order);
+        }
+        self.first = order;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn push_behind(&mut self, order: Order) -> Result<(), NoMemory> {
+        self.others.try_reserve(1)?;
+        self.others.push_back(order);
+        Ok(())
+    }
+
+    /// Whether none waits.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == 0
+    }
+
+    /// How many were posted before another and wait still.
+    #[inline(always)]
+    pub(super) fn before(&self, order: Order) -> u64 {
+        match self.first == 0 || self.first >= order {
+            true => 0,
+            false => 1 + self.others.partition_point(|&other| other < order) as u64,
+        }
+    }
+
+    /// Whether this one was posted first of those that wait.
+    #[inline(always)]
+    pub(super) fn is_first(&self, order: Order) -> bool {
+        self.first == order
+    }
+
+    /// The first one is done. There is one.
+    #[inline(always)]
+    pub(super) fn pop(&mut self) {
+        self.first = match self.others.is_empty() {
+            true => 0,
+            false => self.second(),
+        };
+    }
+
+    #[inline(never)]
+    fn second(&mut self) -> Order {
+        self.others.pop_front().unwrap_or(0)
+    }
+
+    /// One is done: whether it waited.
+    pub(super) fn remove(&mut self, order: Order) -> bool {
+        if self.first == order {
+            self.pop();
+            return true;
+        }
+        let at = self.others.binary_search(&order);
+        if let Ok(at) = at {
+            self.others.remove(at);
+        }
+        at.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches orders that are lost or forgotten where the first one leaves the place beside the queue.
+    #[test]
+    fn is_a_sorted_list() {
+        let (mut waiting, mut model) = (Waiting::default(), Vec::new());
+        for order in 1..=200 {
+            waiting.push(order).unwrap();
+            model.push(order);
+            for done in [(order * 7) % 13 + order / 2, order.saturating_sub(3 * (order % 5))] {
+                let at = model.iter().position(|&other| other == done);
+                assert_eq!(waiting.remove(done), at.is_some(), "{done} of {model:?}");
+                at.map(|at| model.remove(at));
+            }
+            assert_eq!(waiting.is_empty(), model.is_empty());
+            assert!(model.first().is_none_or(|&first| waiting.is_first(first)));
+            for other in 1..=order + 1 {
+                let before = model.iter().filter(|&&one| one < other).count() as u64;
+                assert_eq!(waiting.before(other), before, "{other} of {model:?}");
+            }
+        }
+    }
+}
