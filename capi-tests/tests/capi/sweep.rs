@@ -472,8 +472,8 @@ fn stores_of_others() {
         ("adjoint=-1", "=_-1:_it_is_0"),
         ("rule=9", "rule_9"),
         // Less or more memory than the store has, whose rest nobody would have restored.
-        ("bytes=8", "16_bytes_of_region_5|24_are_protected|left_as_it_is"),
-        ("second=1", "no_region_6|9_are_protected|left_as_it_is"),
+        ("bytes=8", "16_bytes_of_region_5|24_bytes_are_protected|left_as_it_is"),
+        ("second=1", "no_region_6|9_bytes_are_protected|left_as_it_is"),
     ] {
         job.run("sweep", &format!("{other} expect={text}")).succeed();
         assert!(before == [files(&job.scratch()), files(&job.persistent())], "{other}");
@@ -482,7 +482,7 @@ fn stores_of_others() {
     job.run("sweep", "second=1 bytes=8 fail=150 expect=returned_-1").succeed();
     let before = files(&job.scratch());
     for (other, text) in [
-        ("second=1", "24_bytes_of_region_5|16_are_protected"),
+        ("second=1", "24_bytes_of_region_5|16_bytes_are_protected"),
         ("bytes=8", "9_bytes_of_region_6|no_memory_is_protected"),
     ] {
         job.run("sweep", &format!("{other} expect={text}|left_as_it_is")).succeed();
