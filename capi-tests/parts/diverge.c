@@ -238,7 +238,7 @@ static void brackets(void)
     REFUSED(VELOC_Part_replay_begin(1), "part 1");
     REFUSED(VELOC_Part_replay_end(1), "part 1|innermost");
     REFUSED(VELOC_Part_free(1), "part 1");
-    REFUSED(VELOC_Part_begin(1, 64), "part 1|0x40");
+    REFUSED(VELOC_Part_begin(1, 64), "part 1|the flags 64;");
     REFUSED(VELOC_Part_get_figures(NULL, sizeof(VELOC_Part_figures)), "figures");
     part_begin(1, 0);
     part_begin(2, 0);
