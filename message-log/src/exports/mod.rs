@@ -8,9 +8,9 @@
 ///
 /// `|at, call, real| ...` is what is done in and outside parts, as `at` says: `call` is the
 /// function's name, and `real()` passes the call on as it is. With `real(status)` it takes another
-/// value for that argument, which is a pointer. What stands behind `quickly` is tried first outside parts: it
-/// passes the call on and says what that returned, or does nothing and says `None`. `inside |call, real| ...` is what is done inside
-/// parts, where outside the call is passed on.
+/// value for that argument, which is a pointer. What stands behind `quickly` is tried first outside
+/// parts: it passes the call on and says what that returned, or does nothing and says `None`.
+/// `inside |call, real| ...` is what is done inside parts, where outside the call is passed on.
 macro_rules! exports {
     () => {};
     (
