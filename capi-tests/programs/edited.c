@@ -20,13 +20,13 @@
  */
 #include "cuda.h"
 
+#include "chain.h"
+
 #include <signal.h>
 #include <unistd.h>
 #ifdef CHECK_WITH_MPI
 #include <mpi.h>
 #endif
-
-enum { MOST = 1000 };
 
 static struct {
     int64_t number;
@@ -38,29 +38,6 @@ static uint64_t gradient, first_value;
 static long steps, bytes, computed, die = -1, fail = -1, began = -1;
 static const char *lose;
 static int device;
-
-static uint64_t next(uint64_t value, int64_t step)
-{
-    return (value ^ (uint64_t)step) * 6364136223846793005u + 1442695040888963407u;
-}
-
-static uint64_t back(uint64_t adjoint, uint64_t value, int64_t step)
-{
-    return (adjoint + value * 31u) * 2862933555777941757u + (uint64_t)step;
-}
-
-static uint64_t with_all_states(void)
-{
-    static uint64_t values[MOST];
-    uint64_t adjoint = 1;
-    int64_t step;
-    values[0] = first_value;
-    for (step = 1; step < steps; step++)
-        values[step] = next(values[step - 1], step);
-    for (step = steps; step > 0; step--)
-        adjoint = back(adjoint, values[step - 1], step);
-    return adjoint;
-}
 
 static int passed(void)
 {
@@ -156,7 +133,7 @@ int main(int argc, char **argv)
     edit = on == rank ? number(argc, argv, "edit", 0) : 0;
     noise = (int)(on == rank ? number(argc, argv, "noise", 0) : 0);
     lose = option(argc, argv, "lose", NULL);
-    CHECK(steps < MOST && bytes > 0);
+    CHECK(bytes > 0);
     what.size = sizeof what;
     what.name = "edited";
     what.steps = steps;
@@ -205,11 +182,11 @@ int main(int argc, char **argv)
             MPI_Barrier(MPI_COMM_WORLD);
 #endif
             OK(VELOC_Adjoint_run(&what));
-            CHECK(gradient == with_all_states());
+            CHECK(gradient == with_all_states(first_value, steps));
         }
     } else {
         OK(status);
-        printf("%s%s\n", gradient == with_all_states() ? "right" : "wrong",
+        printf("%s%s\n", gradient == with_all_states(first_value, steps) ? "right" : "wrong",
                began > 0 ? ", went on" : "");
     }
     OK(VELOC_Finalize(1));
