@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -87,6 +88,31 @@ static long room(void)
     return left > 0 ? left : 0;
 }
 
+/* Keeps all other writers of the directory away, those of other processes too: between the count of the
+ * room and the write, another one would take the same room. -1 where `file` is none of the directory. */
+static int others_out(int file)
+{
+    int directory = -1;
+    if (concerns_file(file))
+        directory = open(getenv("FAULTS_IN"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0)
+        while (flock(directory, LOCK_EX) != 0 && errno == EINTR)
+            continue;
+    return directory;
+}
+
+/* Lets them in again; leaves errno as it is. Not by closing alone: a child that was forked in between has
+ * the directory open as well. */
+static void others_in(int directory)
+{
+    int found = errno;
+    if (directory >= 0) {
+        flock(directory, LOCK_UN);
+        close(directory);
+    }
+    errno = found;
+}
+
 /* How many of `length` bytes at `offset` of a file can be written, as a file system would write them;
  * -1, with errno, for none. */
 static ssize_t allowed(int file, size_t length, off_t offset)
@@ -130,15 +156,21 @@ int statvfs(const char *path, struct statvfs *found)
 ssize_t write(int file, const void *bytes, size_t length)
 {
     NEXT(write);
+    int directory = others_out(file);
     ssize_t most = allowed(file, length, lseek(file, 0, SEEK_CUR));
-    return most < 0 ? -1 : next(file, bytes, (size_t)most);
+    ssize_t result = most < 0 ? -1 : next(file, bytes, (size_t)most);
+    others_in(directory);
+    return result;
 }
 
 ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t offset)
 {
     NEXT(pwrite64);
+    int directory = others_out(file);
     ssize_t most = allowed(file, length, offset);
-    return most < 0 ? -1 : next(file, bytes, (size_t)most, offset);
+    ssize_t result = most < 0 ? -1 : next(file, bytes, (size_t)most, offset);
+    others_in(directory);
+    return result;
 }
 
 ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *into, size_t length,
@@ -146,15 +178,19 @@ ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *into, size_t len
 {
     NEXT(copy_file_range);
     struct stat stat;
-    ssize_t most;
+    ssize_t most, result;
+    int directory;
     /* Behind the end of the source there is nothing to be written. */
     if (at == NULL && into == NULL && fstat(from, &stat) == 0) {
         off_t left = stat.st_size - lseek(from, 0, SEEK_CUR);
         if ((off_t)length > left)
             length = (size_t)(left > 0 ? left : 0);
     }
+    directory = others_out(to);
     most = allowed(to, length, into == NULL ? lseek(to, 0, SEEK_CUR) : *into);
-    return most < 0 ? -1 : next(from, at, to, into, (size_t)most, flags);
+    result = most < 0 ? -1 : next(from, at, to, into, (size_t)most, flags);
+    others_in(directory);
+    return result;
 }
 
 int open64(const char *path, int flags, ...)
