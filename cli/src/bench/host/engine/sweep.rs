@@ -15,14 +15,23 @@ use super::tell;
 use super::versions::processor_seconds;
 use crate::bench::host::{Figure, Goal};
 
-/// Steps of the forward sweep.
-const STEPS: i64 = 2000;
-/// Slots: each step is computed about four times.
-const SLOTS: i64 = 20;
-/// The most that a run may take beside the loop, with steps that take as long as [`TAKES`].
+/// A run: each step is computed about four times.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Steps of the forward sweep.
+    steps: i64,
+    slots: i64,
+}
+
+/// How long a step takes, about, in seconds, of what is timed.
+const KINDS: [(&str, f64, Size); 2] = [
+    ("100 us", 100e-6, MANY),
+    // What a step of a model takes that stores as often as this library is made for.
+    ("1 ms", 1e-3, Size { steps: 300, slots: 9 }),
+];
+const MANY: Size = Size { steps: 2000, slots: 20 };
+/// The most that a run may take beside the loop.
 const MOST: f64 = 1.02;
-/// How long a step takes, about, in seconds.
-const TAKES: f64 = 100e-6;
 
 /// A computation: a state and an adjoint of one number each, so that keeping them costs nothing.
 struct Computation {
@@ -85,14 +94,14 @@ unsafe extern "C" fn adjoint(user: *mut c_void, step: i64) -> c_int {
 
 /// Seconds that the library takes, and the adjoint.
 #[inline(never)]
-fn driven(rounds: u32) -> Result<(f64, u64)> {
+fn driven(size: Size, rounds: u32) -> Result<(f64, u64)> {
     let mut computation = Computation::new(rounds);
     let user = &raw mut computation;
     let what = VELOC_Adjoint {
         size: size_of::<VELOC_Adjoint>(),
         name: NAME.as_ptr(),
-        steps: STEPS,
-        slots: SLOTS,
+        steps: size.steps,
+        slots: size.slots,
         resilience_distance: 0,
         adjoint_distance: 0,
         rule: VELOC_RULE_OPTIMAL,
@@ -115,13 +124,13 @@ fn driven(rounds: u32) -> Result<(f64, u64)> {
 }
 
 /// Seconds that a loop takes, and the adjoint.
-fn looped(rounds: u32) -> Result<(f64, u64)> {
+fn looped(size: Size, rounds: u32) -> Result<(f64, u64)> {
     let mut computation = Computation::new(rounds);
-    let mut slots = vec![0_u64; SLOTS as usize];
+    let mut slots = vec![0_u64; size.slots as usize];
     let since = Instant::now();
     let mut schedule = ptr::null_mut();
     // SAFETY: there is room for the pointer.
-    check(unsafe { VELOC_Schedule_create(STEPS, SLOTS, &mut schedule) })?;
+    check(unsafe { VELOC_Schedule_create(size.steps, size.slots, &mut schedule) })?;
     loop {
         let mut action = VELOC_Action { kind: VELOC_ACTION_ERROR, from: 0, to: 0, slot: -1 };
         // SAFETY: it is a schedule, and there is room for an action.
@@ -139,7 +148,7 @@ fn looped(rounds: u32) -> Result<(f64, u64)> {
     Ok((since.elapsed().as_secs_f64(), computation.adjoint))
 }
 
-/// Both take turns; the second figure is of steps that take no time, on the application's thread.
+/// Both take turns. The last figure is of steps that take no time, on the application's thread.
 pub fn run(repeats: u32) -> Result<()> {
     let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 16M\n")?;
     job.until_touched()?;
@@ -147,25 +156,40 @@ pub fn run(repeats: u32) -> Result<()> {
     const TRIED: u32 = 10_000_000;
     black_box(Computation::new(TRIED).step(1));
     let a_round = since.elapsed().as_secs_f64() / f64::from(TRIED);
-    let rounds = (TAKES / a_round) as u32;
-    let (mut ratios, mut own) = (Vec::new(), Vec::new());
-    for _ in 0..repeats {
-        // There and back, so that a machine that becomes slower meanwhile is no matter.
-        let all = [looped(rounds)?, driven(rounds)?, driven(rounds)?, looped(rounds)?];
-        let [(first, wanted), (second, found), (third, again), (fourth, _)] = all;
-        if found != wanted || again != wanted {
-            bail!("the adjoint is {found} and {again}, not {wanted}");
+    for (takes, seconds, size) in KINDS {
+        let rounds = (seconds / a_round) as u32;
+        let mut ratios = Vec::new();
+        for _ in 0..repeats {
+            ratios.push(ratio(size, rounds)?);
         }
-        ratios.push((second + third) / (first + fourth));
-        let since = processor_seconds();
-        looped(1)?;
-        let between = processor_seconds();
-        driven(1)?;
-        let (least, all) = (between - since, processor_seconds() - between);
-        own.push(1e6 * (all - least) / STEPS as f64);
+        let what = format!("an adjoint run beside a loop over its schedule, steps of {takes}");
+        tell(&Figure::new(what, "x", ratios).with_goal(Goal::AtMost(MOST)))?;
     }
-    let what = "an adjoint run beside a loop over its schedule, steps of 100 us";
-    tell(&Figure::new(what, "x", ratios).with_goal(Goal::AtMost(MOST)))?;
+    let mut own = Vec::new();
+    for _ in 0..repeats {
+        let since = processor_seconds();
+        looped(MANY, 1)?;
+        let between = processor_seconds();
+        driven(MANY, 1)?;
+        let (least, all) = (between - since, processor_seconds() - between);
+        own.push(1e6 * (all - least) / MANY.steps as f64);
+    }
     let what = "processor time of an adjoint run beside that loop, for each step reversed";
     tell(&Figure::new(what, "us", own))
+}
+
+/// How long a run takes beside the loop: there and back, so that a machine that becomes slower meanwhile is
+/// no matter.
+fn ratio(size: Size, rounds: u32) -> Result<f64> {
+    let all = [
+        looped(size, rounds)?,
+        driven(size, rounds)?,
+        driven(size, rounds)?,
+        looped(size, rounds)?,
+    ];
+    let [(first, wanted), (second, found), (third, again), (fourth, _)] = all;
+    if found != wanted || again != wanted {
+        bail!("the adjoint is {found} and {again}, not {wanted}");
+    }
+    Ok((second + third) / (first + fourth))
 }
