@@ -135,7 +135,7 @@ fn hash_in_place(
 }
 
 /// That the store is of another computation, by the hashes of the state at the call and of state 0 there.
-/// `or` it is something else.
+/// `or`: what else it may be.
 pub(super) fn refusal(settings: &Settings, now: u64, stored: u64, or: &str) -> Error {
     let Settings { name, tag, .. } = settings;
     Error::invalid(format!(

@@ -87,7 +87,12 @@ pub(super) fn begin(
         };
         let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
         if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
-            return Err(first::refusal(settings, now, stored, ""));
+            return Err(first::refusal(
+                settings,
+                now,
+                stored,
+                ", or it was hashed by another function",
+            ));
         }
         let mut replay = settings.verify.then(|| Replay::new(of.steps));
         if let Some(replay) = &mut replay {
