@@ -13,6 +13,7 @@
  *   slow=MS    each step takes so many milliseconds
  *   fail=N     the callback fails after N steps
  *   unhashed=N the callback that hashes fails after N steps
+ *   unsteady=N the callback that hashes gives another hash each time, after N steps
  *   drift=N    step N gives another state each time
  *   drifted=1  it gives the same wrong one each time
  *   gone=N     after N steps the directory scratch=PATH is removed; every 10 steps from then on all
@@ -48,7 +49,7 @@
 
 static struct {
     long steps, bytes, second, id, stop, fail, drift, drifted, misuse;
-    long gone, full, own, wait, at, ahead, unhashed;
+    long gone, full, own, wait, at, ahead, unhashed, unsteady;
     const char *scratch, *shell;
     int device;
 } options;
@@ -58,6 +59,7 @@ static unsigned char *memory; /* the state on the host: its number, its value, a
 static char second[9];
 static CUdeviceptr on_device;
 static uint64_t adjoint_value;
+static uint64_t hashes; /* that were not what they should be */
 static long computed, drifts, began = -1;
 static struct timespec slow; /* what each step takes */
 
@@ -240,6 +242,8 @@ static int hash(void *user, uint64_t *word)
     CHECK(user == &options);
     fetch();
     memcpy(word, memory + 8, 8);
+    if (options.unsteady >= 0 && computed >= options.unsteady)
+        *word += ++hashes;
     return computed == options.unhashed ? VELOC_FAILURE : VELOC_SUCCESS;
 }
 
@@ -389,6 +393,7 @@ int main(int argc, char **argv)
     options.wait = number(argc, argv, "wait", -1);
     options.at = number(argc, argv, "at", -1);
     options.unhashed = number(argc, argv, "unhashed", -1);
+    options.unsteady = number(argc, argv, "unsteady", -1);
     options.ahead = number(argc, argv, "ahead", 0);
     options.scratch = option(argc, argv, "scratch", NULL);
     options.shell = option(argc, argv, "shell", "");

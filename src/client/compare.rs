@@ -128,6 +128,36 @@ impl Difference {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+
+    /// Catches a look, of either kind, that counts as a read: what is in memory alone would be given up for the
+    /// next checkpoint, and the order in which versions will be read would lose one.
+    #[test]
+    fn what_was_looked_at_stays_where_it_is() {
+        const LEN: usize = 300 << 10;
+        // Room for two versions, and no files.
+        let text = "mode = async\nephemeral = true\nhost_cache_size = 800K\n";
+        let looks: [fn(&mut Client); 2] = [
+            |client| assert_eq!(client.differences("x", 1).unwrap(), []),
+            |client| client.restore_for_a_look("x", 1).unwrap(),
+        ];
+        for look in looks {
+            let mut state = vec![1_u8; LEN];
+            let (config, _) = Config::from_text(text, |_| None).unwrap();
+            let mut client = Client::start_single(config, 0).unwrap();
+            let memory = Memory::new(4, state.as_mut_ptr() as u64, LEN, 1).unwrap();
+            client.protect(None, 4, memory).unwrap();
+            client.checkpoint("x", 1).unwrap();
+            look(&mut client);
+            assert_eq!(client.engine.catalog.look(|state| state.counts()).restores, 0);
+            client.checkpoint("x", 2).unwrap();
+            let full = client.checkpoint("x", 3).unwrap_err();
+            assert_eq!(full.kind(), crate::error::Kind::NoRoom, "{full}");
+            // Once it was read in earnest it makes room.
+            client.restart("x", 1, None).unwrap();
+            client.checkpoint("x", 3).unwrap();
+        }
+    }
 
     /// Catches a byte that is counted from where its piece begins, and a first one that a later piece replaces.
     #[test]

@@ -167,7 +167,7 @@ impl<R: Reach> Sweep<'_, R> {
             ));
         }
         let hash = self.hash(state)?;
-        match self.damage(state, version, hash, stored.hash) {
+        match self.damage(state, version, hash, stored.hash)? {
             None => self.compare(state, hash)?,
             Some(damage) if self.meetings.is_none() => {
                 self.damaged.insert(version as i32);

@@ -93,9 +93,37 @@ impl Replay {
     }
 }
 
+/// That a state had two hashes with nothing between them: by the application's callback, or by the library's.
+pub fn unsteady_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Error {
+    let (kind, why) = match is_callback {
+        true => (Kind::Invalid, "the callback `hash` must give the same for the same bytes"),
+        false => (
+            Kind::Corrupt,
+            "its memory has changed although no step was under way (does another thread write to it?)",
+        ),
+    };
+    Error::new(
+        kind,
+        format!(
+            "state {state}: hashed twice in a row it gave {one:#018x} and {other:#018x}: {why}"
+        ),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches a text that blames the steps, or a callback that there is not.
+    #[test]
+    fn a_hash_that_is_none_is_told_by_who_has_made_it() {
+        let text = unsteady_hash(7, 1, 0x2f, true).to_string();
+        let words = "state 7: hashed twice in a row it gave 0x0000000000000001 and 0x000000000000002f: the \
+                     callback `hash` must give the same";
+        assert!(text.starts_with(words) && !text.contains("step"), "{text}");
+        let text = unsteady_hash(7, 1, 2, false).to_string();
+        assert!(text.contains("memory has changed") && !text.contains("callback"), "{text}");
+    }
 
     #[test]
     fn the_first_state_that_differs_is_named() {

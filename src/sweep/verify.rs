@@ -1,5 +1,6 @@
 //! Whether a run's states are what they were, where replays are verified.
 
+use super::replay::unsteady_hash;
 use super::run::Sweep;
 use super::start::hash_of;
 use super::Reach;
@@ -23,27 +24,35 @@ impl<R: Reach> Sweep<'_, R> {
 
     /// What is wrong with a state that was restored from a version, if its hash says so: it is another than
     /// when it was stored or, if it was stored without one, than when it was computed.
+    ///
+    /// # Errors
+    /// The hash is no hash of the state; the callback's.
     pub(super) fn damage(
-        &self,
+        &mut self,
         state: u64,
         version: u64,
         hash: Option<u64>,
         stored: Option<u64>,
-    ) -> Option<Error> {
-        let hash = hash?;
-        let (before, when) = match stored {
-            Some(stored) => (stored, "stored"),
-            None => (self.replay.as_ref()?.known(state)?, "computed"),
+    ) -> Result<Option<Error>> {
+        let Some(hash) = hash else { return Ok(None) };
+        let known = || Some((self.replay.as_ref()?.known(state)?, "computed"));
+        let Some((before, when)) = stored.map(|stored| (stored, "stored")).or_else(known) else {
+            return Ok(None);
         };
-        (before != hash).then(|| {
-            Error::new(
-                Kind::Corrupt,
-                format!(
-                    "state {state} has the hash {hash:#018x} after it was restored from slot \
-                     {version}, and had {before:#018x} when it was {when}: it was damaged there"
-                ),
-            )
-        })
+        if before == hash {
+            return Ok(None);
+        }
+        if let Some(unsteady) = self.unsteady(state, hash)? {
+            // What was restored may be as it was.
+            return self.bear(Err(unsteady)).map(|()| None);
+        }
+        Ok(Some(Error::new(
+            Kind::Corrupt,
+            format!(
+                "state {state} has the hash {hash:#018x} after it was restored from slot \
+                 {version}, and had {before:#018x} when it was {when}: it was damaged there"
+            ),
+        )))
     }
 
     /// Removes what was found to be damaged: a later run would come to it again.
@@ -58,13 +67,26 @@ impl<R: Reach> Sweep<'_, R> {
         }
     }
 
+    /// Compares a hash of the state that the application has with that of the first time. Where they differ it is
+    /// hashed again, with nothing between: of what is at fault, the steps or the hash, that tells.
     pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
-        match (&mut self.replay, hash) {
-            (Some(replay), Some(hash)) => {
-                let met = replay.meet(state, hash);
-                self.bear(met)
-            }
-            _ => Ok(()),
+        let (Some(replay), Some(hash)) = (&mut self.replay, hash) else { return Ok(()) };
+        if self.failure.is_some() {
+            // It may be that of this hash.
+            return Ok(());
         }
+        let Err(differs) = replay.meet(state, hash) else { return Ok(()) };
+        let error = self.unsteady(state, hash)?.unwrap_or(differs);
+        self.bear(Err(error))
+    }
+
+    /// What is wrong if the state that the application has, which has just been hashed, has another hash now.
+    fn unsteady(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
+        let given = self.problem.hash(state)?.map(|hash| hash.max(1));
+        let again = match given {
+            Some(again) => again,
+            None => hash_of(self.settings, self.problem, self.reach, state)?,
+        };
+        Ok((again != hash).then(|| unsteady_hash(state, hash, again, given.is_some())))
     }
 }

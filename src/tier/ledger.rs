@@ -10,7 +10,7 @@
 //! file, which is known later than the rest, has room beside the state that says so.
 
 use std::borrow::Cow;
-use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,21 +18,14 @@ use super::files::Place;
 use super::space::Extent;
 use crate::catalog::entry::{Id, Region};
 use crate::error::{Error, Kind, Result};
-use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
+
+mod words;
+
+use words::{Link, Words, CONTENT, FIRST};
 
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
 const MAGIC: u64 = 0x0004_0063_6f6c_6576;
-/// Words of a slot: its state, its link, a place, and content.
-const SLOT: usize = 32;
-/// The first word of the place, in the first slot of a record.
-const PLACE: usize = 2;
-/// The first word of content in a slot.
-const FIRST: usize = 5;
-/// Words of content in a slot.
-const CONTENT: usize = SLOT - FIRST;
-/// Words before the first slot: the magic, and how many slots were ever used.
-const HEAD: usize = SLOT;
 
 /// One checkpoint, as its heir needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,231 +245,6 @@ pub fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
     Ok(found)
 }
 
-/// The second word of a slot: where the content goes on, and how many bytes of it are here.
-struct Link {
-    next: Option<u32>,
-    len: u32,
-}
-
-impl Link {
-    fn word(&self) -> u64 {
-        u64::from(self.next.map_or(0, |next| next + 1)) << 32 | u64::from(self.len)
-    }
-
-    fn of(word: u64) -> Link {
-        Link { next: ((word >> 32) as u32).checked_sub(1), len: word as u32 }
-    }
-}
-
-/// Shared memory as words, each of which is written and read as a whole.
-#[derive(Debug)]
-struct Words {
-    mapping: Mapping,
-    len: usize,
-    /// After so many stores the process is killed, as far as the memory shows.
-    #[cfg(test)]
-    left: AtomicU64,
-}
-
-impl Words {
-    fn map(memory: &SharedMemory) -> Result<Words> {
-        let mapping = Mapping::of(memory)?;
-        let len = memory.len() as usize / 8;
-        if len < HEAD + SLOT {
-            return Err(Error::invalid(format!("{} bytes are no ledger", memory.len())));
-        }
-        Ok(Words {
-            mapping,
-            len,
-            #[cfg(test)]
-            left: AtomicU64::new(u64::MAX),
-        })
-    }
-
-    fn get(&self, at: usize) -> &AtomicU64 {
-        let first = self.mapping.base().as_ptr().cast::<AtomicU64>();
-        // SAFETY: the mapping has that many words, is aligned for any type and lives as long as
-        // `self`; everybody who uses the memory uses it as atomic words.
-        let words = unsafe { std::slice::from_raw_parts(first, self.len) };
-        &words[at]
-    }
-
-    fn slot(&self, index: u32, word: usize) -> &AtomicU64 {
-        self.get(HEAD + index as usize * SLOT + word)
-    }
-
-    /// The way of every store.
-    fn store(&self, to: &AtomicU64, word: u64, ordering: Ordering) {
-        #[cfg(test)]
-        if self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
-            .is_err()
-        {
-            return;
-        }
-        to.store(word, ordering);
-    }
-
-    /// Stores what counts once a state says so.
-    fn put(&self, index: u32, at: usize, word: u64) {
-        self.store(self.slot(index, at), word, Ordering::Relaxed);
-    }
-
-    fn put_place(&self, index: u32, place: &Place) {
-        let Place { offset, ranks, job, attempt } = *place;
-        self.put(index, PLACE, offset);
-        self.put(index, PLACE + 1, u64::from(ranks) << 32 | u64::from(job));
-        self.put(index, PLACE + 2, attempt);
-    }
-
-    fn place(&self, index: u32) -> Place {
-        let word = |at: usize| self.slot(index, PLACE + at).load(Ordering::Relaxed);
-        let numbers = word(1);
-        Place {
-            offset: word(0),
-            ranks: (numbers >> 32) as u32,
-            job: numbers as u32,
-            attempt: word(2),
-        }
-    }
-
-    fn slots(&self) -> u32 {
-        ((self.len - HEAD) / SLOT).min(u32::MAX as usize - 1) as u32
-    }
-
-    fn record(&self, head: u32, used: u32) -> Result<Record<'static>> {
-        let corrupt = |text: &str| Error::new(Kind::Corrupt, format!("slot {head}: {text}"));
-        let mut bytes = Vec::new();
-        let mut next = Some(head);
-        // Links of what has no content may go round in a circle.
-        let mut steps = 0;
-        while let Some(index) = next {
-            steps += 1;
-            let link = Link::of(self.slot(index, 1).load(Ordering::Relaxed));
-            let len = link.len as usize;
-            if index >= used || len > CONTENT * 8 || steps > used {
-                return Err(corrupt("its links lead nowhere"));
-            }
-            for at in 0..len.div_ceil(8) {
-                let word = self.slot(index, FIRST + at).load(Ordering::Relaxed).to_le_bytes();
-                bytes.extend_from_slice(&word[..(len - at * 8).min(8)]);
-            }
-            next = link.next.filter(|&next| next < used);
-        }
-        postcard::from_bytes::<Record<'static>>(&bytes).map_err(|e| corrupt(&e.to_string()))
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::catalog::entry::Part;
-    use proptest::prelude::*;
-
-    fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
-        let region =
-            |i| Region { id: i as i32 - 3, size: 7 * i as u64, part: Part::Host, offset: 1 };
-        let extent = |i| Extent { offset: 512 * i as u64, len: 512 };
-        Record {
-            id,
-            name: format!("wave.{id}").into(),
-            version: id as i32,
-            routed: id.is_multiple_of(2).then(|| Cow::from("/a/b")),
-            place: id.is_multiple_of(3).then_some(Place {
-                offset: id,
-                ranks: 3,
-                job: 7,
-                attempt: id,
-            }),
-            regions: (0..regions).map(region).collect(),
-            mark: id.is_multiple_of(5).then_some(-3),
-            parts: [(0, Cow::from(vec![])), (99, (0..extents).map(extent).collect())],
-        }
-    }
-
-    const HELD: Standing =
-        Standing { in_host: true, in_scratch: false, persist: true, doomed: false, placed: false };
-
-    fn held(record: &Record<'_>) -> Standing {
-        Standing { placed: record.place.is_some(), ..HELD }
-    }
-
-    #[test]
-    fn what_is_written_is_read_in_the_order_of_age() {
-        let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
-        let mut ledger = Ledger::new(&memory).unwrap();
-        let placed = held(&record(9, 1, 1));
-        let young = ledger.put(&record(9, 1, 1), placed).unwrap();
-        ledger.put(&record(4, 500, 70), Standing { doomed: true, ..HELD }).unwrap();
-        let found = read(&memory).unwrap();
-        assert_eq!(
-            found,
-            [(record(4, 500, 70), Standing { doomed: true, ..HELD }), (record(9, 1, 1), placed)]
-        );
-        let now = Standing { in_host: false, in_scratch: true, ..placed };
-        ledger.set(young, now, None);
-        assert_eq!(read(&memory).unwrap()[1], (record(9, 1, 1), now));
-        ledger.remove(young);
-        assert_eq!(read(&memory).unwrap().len(), 1);
-    }
-
-    /// Catches a record that counts before it is whole: what is left by a writer that ends before
-    /// it stores the state must not be read.
-    #[test]
-    fn a_record_without_a_state_does_not_count() {
-        let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
-        let mut ledger = Ledger::new(&memory).unwrap();
-        let slot = ledger.put(&record(1, 100, 1), HELD).unwrap();
-        ledger.words.slot(slot.0, 0).store(0, Ordering::Relaxed);
-        assert_eq!(read(&memory).unwrap(), []);
-    }
-
-    #[test]
-    fn room_is_used_again_and_may_run_out() {
-        let memory = SharedMemory::create("ledger", 16 << 10).unwrap();
-        let mut ledger = Ledger::new(&memory).unwrap();
-        for id in 0..1000 {
-            let record = record(id, 60, 3);
-            let slot = ledger.put(&record, held(&record)).unwrap();
-            ledger.remove(slot);
-        }
-        let kept = ledger.put(&record(1, 60, 3), HELD).unwrap();
-        assert_eq!(ledger.put(&record(2, 5000, 3), HELD), None);
-        assert_eq!(read(&memory).unwrap(), [(record(1, 60, 3), HELD)]);
-        ledger.remove(kept);
-        assert!(ledger.put(&record(2, 60, 3), HELD).is_some());
-    }
-
-    #[test]
-    fn other_memory_is_no_ledger() {
-        assert!(read(&SharedMemory::create("x", 1 << 20).unwrap()).is_err());
-        assert!(read(&SharedMemory::create("x", 64).unwrap()).is_err());
-    }
-
-    /// Catches a backend that follows links for ever, so that the next job waits for it.
-    #[test]
-    fn links_in_a_circle_lead_nowhere() {
-        let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
-        let mut ledger = Ledger::new(&memory).unwrap();
-        let slot = ledger.put(&record(1, 1, 1), HELD).unwrap();
-        let circle = Link { next: Some(slot.0), len: 0 };
-        ledger.words.slot(slot.0, 1).store(circle.word(), Ordering::Relaxed);
-        assert_eq!(read(&memory).unwrap(), []);
-    }
-
-    proptest! {
-        /// A backend must survive whatever a dying client has left.
-        #[test]
-        fn any_bytes_are_answered(words in prop::collection::vec((0..400usize, any::<u64>()), 1..40)) {
-            let memory = SharedMemory::create("ledger", 4 << 10).unwrap();
-            let mut ledger = Ledger::new(&memory).unwrap();
-            ledger.put(&record(1, 20, 3), HELD).unwrap();
-            ledger.put(&record(2, 1, 3), HELD).unwrap();
-            for (at, word) in words {
-                ledger.words.get(1 + at).store(word, Ordering::Relaxed);
-            }
-            let _ = read(&memory);
-        }
-    }
-}
+#[path = "ledger_tests.rs"]
+mod tests;

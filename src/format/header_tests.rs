@@ -1,0 +1,165 @@
+//! Headers, as bytes and in files: those that are, and what is none.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Written down by hand from the description of the format.
+const GOLDEN: [u8; 8 + 3 * 12] = [
+    3, 0, 0, 0, 0, 0, 0, 0, // three regions
+    0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0, 0, 0, 0, 0, // id -1, 5 bytes
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // id 0, no bytes
+    0x02, 0x01, 0, 0, 0x34, 0x12, 0, 0, 0, 0, 0, 0, // id 258, 4660 bytes
+];
+const GOLDEN_FILE: u64 = 44 + 5 + 4660;
+
+#[test]
+fn golden_bytes() {
+    let header = Header::new(vec![(258, 4660), (-1, 5), (0, 0)]).unwrap();
+    assert_eq!(header.encode(), GOLDEN);
+    assert_eq!(header.encoded_len(), 44);
+    assert_eq!(header.file_len(), GOLDEN_FILE);
+
+    let decoded = Header::decode(&GOLDEN, GOLDEN_FILE).unwrap();
+    assert_eq!(
+        decoded.regions(),
+        [
+            Region { id: -1, size: 5, offset: 44 },
+            Region { id: 0, size: 0, offset: 49 },
+            Region { id: 258, size: 4660, offset: 49 },
+        ]
+    );
+    assert!(header.places().eq(decoded.regions().iter().copied()));
+    assert_eq!(decoded.region(258).map(|r| r.offset), Some(49));
+    assert_eq!(decoded.region(1), None);
+}
+
+#[test]
+fn no_regions() {
+    let header = Header::new(vec![]).unwrap();
+    assert_eq!(header.encode(), [0; 8]);
+    assert_eq!(Header::decode(&[0; 8], 8).unwrap().regions(), []);
+}
+
+#[test]
+fn headers_that_cannot_be() {
+    assert!(Header::new(vec![(7, 1), (7, 1)]).is_err());
+    assert!(Header::new(vec![(1, u64::MAX), (2, u64::MAX)]).is_err());
+    assert!(Header::new(vec![(1, i64::MAX as u64)]).is_err());
+    assert!(Header::new(vec![(1, i64::MAX as u64 - 20)]).is_ok());
+}
+
+fn bytes(count: u64, entries: &[(i32, u64)]) -> Vec<u8> {
+    let mut bytes = count.to_le_bytes().to_vec();
+    for (id, size) in entries {
+        bytes.extend(id.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn hostile_bytes_are_refused() {
+    for (prefix, file_len, part) in [
+        (vec![], 0, "header alone"),
+        (vec![0; 7], 7, "header alone"),
+        (bytes(1 << 60, &[]), 1 << 40, "counts 1152921504606846976"),
+        (bytes(u64::MAX, &[]), u64::MAX, "counts 18446744073709551615"),
+        (bytes(2, &[(1, 4)]), 24, "room for"),
+        (bytes(2, &[(1, 4)]), 100, "at hand"),
+        (bytes(1, &[(1, 4)]), 23, "beyond the file"),
+        (bytes(1, &[(1, 4)]), 25, "end at byte 24"),
+        (bytes(1, &[(1, u64::MAX)]), 20, "beyond the file"),
+        (bytes(2, &[(1, u64::MAX - 31), (2, 32)]), 32, "beyond the file"),
+        (bytes(2, &[(1, 4), (1, 4)]), 40, "after region 1"),
+        (bytes(2, &[(2, 4), (1, 4)]), 40, "after region 2"),
+        (bytes(0, &[]), 9, "end at byte 8"),
+    ] {
+        let error = Header::decode(&prefix, file_len).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(error.to_string().contains(part), "{error} lacks {part:?}");
+    }
+}
+
+fn regions() -> impl Strategy<Value = Vec<(i32, u64)>> {
+    prop::collection::btree_map(any::<i32>(), 0..1u64 << 40, 0..20)
+        .prop_map(|map| map.into_iter().collect())
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded(regions in regions(), payload in 0..64usize) {
+        let header = Header::new(regions.clone()).unwrap();
+        let mut prefix = header.encode();
+        prop_assert_eq!(prefix.len(), encoded_len(regions.len()));
+        prop_assert_eq!(
+            Header::declared_len(&prefix[..8], header.file_len()).unwrap(),
+            prefix.len()
+        );
+        // A prefix may go on into the regions' bytes.
+        prefix.resize(prefix.len() + payload, 0xa5);
+        let decoded = Header::decode(&prefix, header.file_len()).unwrap();
+        prop_assert_eq!(decoded.header(), header.clone());
+        let mut offset = header.encoded_len() as u64;
+        for region in decoded.regions() {
+            prop_assert_eq!(region.offset, offset);
+            prop_assert_eq!(decoded.region(region.id), Some(region));
+            offset += region.size;
+        }
+        prop_assert_eq!(offset, header.file_len());
+    }
+
+    #[test]
+    fn another_length_is_refused(regions in regions(), other in any::<u64>()) {
+        let header = Header::new(regions).unwrap();
+        prop_assume!(other != header.file_len());
+        prop_assert!(Header::decode(&header.encode(), other).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_answered(
+        prefix in prop::collection::vec(any::<u8>(), 0..64),
+        count in 0..4u64,
+        file_len in any::<u64>(),
+    ) {
+        let _ = Header::decode(&prefix, file_len);
+        let mut small = count.to_le_bytes().to_vec();
+        small.extend(prefix);
+        if let Ok(decoded) = Header::decode(&small, file_len) {
+            let end = decoded.regions().last().map_or(8, |r| r.offset + r.size);
+            prop_assert_eq!(end, file_len);
+        }
+    }
+}
+
+#[test]
+fn headers_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x-agg-1.dat");
+    let one = Header::new(vec![(3, 6)]).unwrap();
+    // More regions than one block has.
+    let many: Vec<_> = (0..2 * BLOCK as i32 / 12).map(|id| (id, 0)).collect();
+    let many = Header::new(many).unwrap();
+    let mut bytes = [&one.encode()[..], b"sixsix"].concat();
+    let end = bytes.len() as u64;
+    bytes.extend(many.encode());
+    std::fs::write(&path, &bytes).unwrap();
+    let file = files::open(&path).unwrap();
+    let first = Header::read(&file, 0..end, &path).unwrap();
+    assert_eq!(first.regions(), [Region { id: 3, size: 6, offset: 20 }]);
+    let rest = end..bytes.len() as u64;
+    assert_eq!(Header::read(&file, rest.clone(), &path).unwrap().header(), many);
+    for part in [0..end + 1, 1..end, rest.start..rest.end - 1, 0..0, rest.start..rest.end + 1] {
+        let error = Header::read(&file, part.clone(), &path).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "{part:?}");
+        assert!(error.to_string().contains("x-agg-1.dat"), "{error}");
+    }
+}
+
+#[test]
+fn part_of_a_header_can_be_told_from_noise() {
+    let header = Header::new(vec![(-3, 10), (4, 20)]).unwrap().encode();
+    assert!(Header::check_prefix(&header, 62).is_ok());
+    assert!(Header::check_prefix(&header[..20], 62).is_ok());
+    let noise: Vec<u8> = (0..200u8).map(|i| i.wrapping_mul(37)).collect();
+    assert!(Header::check_prefix(&noise, 200).is_err());
+}

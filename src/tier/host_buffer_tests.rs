@@ -1,0 +1,147 @@
+//! Touching, copies and registrations, one beside the other.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::*;
+
+const U: u64 = TOUCH_UNIT;
+
+fn buffer(units: u64) -> HostBuffer {
+    HostBuffer::reserve(units * U, 2 * U, false).unwrap()
+}
+
+#[test]
+fn touching_goes_up_and_passes_over_what_was_written() {
+    let buffer = buffer(4);
+    assert_eq!(buffer.claim(), Some(0..U));
+    buffer.written(&[Extent { offset: U / 2, len: 2 * U }]);
+    assert_eq!(buffer.touched_bytes(), U, "only the unit that is wholly covered counts");
+    assert_eq!(buffer.claim(), Some(2 * U..3 * U));
+    assert_eq!(buffer.untouched(&[Extent { offset: 0, len: 3 * U }]), 2 * U);
+    assert_eq!(buffer.claim(), Some(3 * U..4 * U));
+    assert_eq!(buffer.claim(), None);
+}
+
+#[test]
+fn touching_keeps_what_is_there() {
+    let buffer = buffer(1);
+    // SAFETY: within the mapping; no other thread.
+    unsafe { buffer.address(0).write(7) };
+    let unit = buffer.claim().unwrap();
+    buffer.touch(&unit, TouchMethod::Write(4096)).unwrap();
+    // SAFETY: within the mapping; no other thread.
+    assert_eq!(unsafe { buffer.address(0).read() }, 7);
+    assert_eq!(buffer.touched_bytes(), U);
+}
+
+/// Catches touching that holds the lock of the address space: threads of the application that
+/// map memory (for the heap, for a thread's stack) then wait for whole units. Counts what such a
+/// thread gets done while units are touched in either way; a machine that is busy slows both.
+#[test]
+fn memory_can_be_mapped_while_a_unit_is_touched() {
+    if !faults_without_the_lock() || memory::commits_strictly() {
+        eprintln!("not tested: this kernel touches no page without the lock");
+        return;
+    }
+    let mapped = AtomicU64::new(0);
+    let done = AtomicBool::new(false);
+    let while_touching = |method| {
+        let buffer = buffer(16);
+        let before = mapped.load(Ordering::Relaxed);
+        while let Some(unit) = buffer.claim() {
+            buffer.touch(&unit, method).unwrap();
+        }
+        mapped.load(Ordering::Relaxed) - before
+    };
+    let (mut populating, mut touching) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // Now and then, as an application does: in a row it would keep the lock itself.
+                std::thread::sleep(Duration::from_micros(100));
+                drop(Mapping::reserve(1).unwrap());
+                mapped.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for round in 0..32 {
+            populating += while_touching(TouchMethod::Populate);
+            touching += while_touching(TouchMethod::here());
+            if round >= 3 && touching > 4 * populating {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(touching > 4 * populating, "{touching} against {populating}");
+}
+
+/// Whether page faults need no lock of the whole address space: Linux 6.4 and newer.
+fn faults_without_the_lock() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(4_u32))
+}
+
+/// Catches pages that nobody makes any more: the copy that was to make them has failed, and those
+/// who touch have gone.
+#[test]
+fn touching_waits_for_copies_that_may_fail() {
+    let buffer = buffer(2);
+    let all = [Extent { offset: 0, len: 2 * U }];
+    buffer.writing(&all);
+    std::thread::scope(|scope| {
+        let touching = scope.spawn(|| buffer.claim());
+        buffer.not_written(&all);
+        assert_eq!(touching.join().unwrap(), Some(0..U));
+    });
+    buffer.writing(&all);
+    std::thread::scope(|scope| {
+        let touching = scope.spawn(|| buffer.claim());
+        buffer.written(&all);
+        assert_eq!(touching.join().unwrap(), None);
+    });
+}
+
+/// Catches a registrar that waits for a copy that nobody can wait for, and whoever waits for the
+/// registrar.
+#[test]
+fn a_stranded_copy_keeps_nobody_waiting() {
+    let buffer = buffer(2);
+    let lease = buffer.lease(0);
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| buffer.close(0));
+        while buffer.try_lease(0).is_some() {
+            std::thread::yield_now();
+        }
+        lease.strand();
+        assert!(closing.join().unwrap().is_none(), "nothing is to be registered");
+    });
+    assert!(buffer.try_lease(0).is_some());
+}
+
+#[test]
+fn a_chunk_closes_only_when_its_last_copy_is_done() {
+    let buffer = buffer(4);
+    while let Some(unit) = buffer.claim() {
+        buffer.touch(&unit, TouchMethod::Populate).unwrap();
+    }
+    let chunk = buffer.next_registration(Pin::Serial).unwrap();
+    assert_eq!(chunk, 0);
+    let lease = buffer.lease(0);
+    let closed = std::thread::scope(|scope| {
+        let closing = scope.spawn(|| buffer.close(0));
+        while buffer.try_lease(0).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(!closing.is_finished(), "a lease is still held");
+        drop(lease);
+        closing.join().unwrap().unwrap()
+    });
+    assert!(buffer.try_lease(0).is_none());
+    assert!(buffer.try_lease(2 * U).is_some());
+    closed.settle(true);
+    assert_eq!(buffer.registered_bytes(), 2 * U);
+    assert!(buffer.try_lease(0).is_some());
+    assert_eq!(buffer.next_registration(Pin::Serial), Some(1));
+}
