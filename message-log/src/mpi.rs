@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use mpi_abi::{Abi, Constant, Library, Numbers, StatusLayout};
 
 use crate::pmpi::{self, Ptr};
+use crate::status::Status;
 
 /// Whether MPI can be called: between its beginning and its end.
 pub fn is_running() -> bool {
@@ -54,6 +55,8 @@ pub struct Mpi {
     pub min: usize,
     /// This process in `MPI_COMM_WORLD`.
     pub rank: c_int,
+    /// Where a status has the bytes received, if it is known: see [`Status::bytes_at`].
+    pub bytes_at: Option<usize>,
 }
 
 impl Mpi {
@@ -92,7 +95,7 @@ impl Mpi {
         let mut rank = 0;
         // SAFETY: an integer of ours, and a communicator that is always there.
         unsafe { pmpi::comm_rank(comm_world, &mut rank) };
-        Ok(Mpi {
+        let mut mpi = Mpi {
             abi,
             numbers,
             status: abi.status(),
@@ -107,7 +110,10 @@ impl Mpi {
             int64: handle(handles.int64)?,
             min: handle(handles.min)?,
             rank,
-        })
+            bytes_at: None,
+        };
+        mpi.bytes_at = Status::bytes_at(&mpi);
+        Ok(mpi)
     }
 
     /// Reads a handle.

@@ -227,6 +227,10 @@ functions! {
         (from: Ptr, size: c_int, at: *mut c_int, to: Ptr, count: c_int, datatype: Handle, comm: Handle);
     /// How many basic elements a status says were received.
     get_elements_x = c"PMPI_Get_elements_x" (status: Ptr, datatype: Handle, count: *mut i64);
+    /// Has a status say how many basic elements were received.
+    status_set_elements_x = c"PMPI_Status_set_elements_x" (status: Ptr, datatype: Handle, count: i64);
+    /// Has a status say whether the request was cancelled.
+    status_set_cancelled = c"PMPI_Status_set_cancelled" (status: Ptr, flag: c_int);
     /// Whether a status says that the request was cancelled.
     test_cancelled = c"PMPI_Test_cancelled" (status: Ptr, flag: *mut c_int);
     /// Begins a generalized request.

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use mpi_abi::StatusLayout;
 
+use crate::inside::SUCCESS;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 
@@ -28,11 +29,18 @@ impl Status {
     ///
     /// # Safety
     /// There is one.
+    #[inline(always)]
     pub unsafe fn read(mpi: &Mpi, from: Ptr) -> Status {
         let mut status = Status::default();
+        let (from, to) = (from.cast::<u8>(), status.0.as_mut_ptr());
+        // Lengths that are known are copied on the spot.
         // SAFETY: by the caller's promise, and no longer than the longest.
         unsafe {
-            std::ptr::copy_nonoverlapping(from.cast(), status.0.as_mut_ptr(), mpi.status.size)
+            match mpi.status.size {
+                20 => std::ptr::copy_nonoverlapping(from, to, 20),
+                24 => std::ptr::copy_nonoverlapping(from, to, 24),
+                size => std::ptr::copy_nonoverlapping(from, to, size),
+            }
         };
         status
     }
@@ -99,7 +107,44 @@ impl Status {
     }
 
     /// Bytes received.
+    #[inline]
     pub fn bytes(&self, mpi: &Mpi) -> i64 {
+        if let Some(at) = mpi.bytes_at {
+            let bytes = self.long(at);
+            // What is more is beside other things.
+            if bytes <= u64::from(u32::MAX) {
+                return bytes as i64;
+            }
+        }
+        self.bytes_said(mpi)
+    }
+
+    /// The place of the bytes received, as long as they are fewer than 2^32 and the request was not
+    /// cancelled: where the library's status is laid out as it is known to be. `None`: only its function can
+    /// say them.
+    pub fn bytes_at(mpi: &Mpi) -> Option<usize> {
+        let at = mpi.status.bytes?;
+        let is_there = |bytes: i64| {
+            let mut status = Status::default();
+            // SAFETY: room for the longest status, and a type that is always there.
+            let code = unsafe {
+                pmpi::status_set_cancelled(status.as_mut_ptr(), 0);
+                pmpi::status_set_elements_x(status.as_mut_ptr(), mpi.byte, bytes)
+            };
+            code == SUCCESS && status.long(at) == bytes as u64 && status.bytes_said(mpi) == bytes
+        };
+        [0, 8, 0x1234_5678, 0xfedc_ba98].into_iter().all(is_there).then_some(at)
+    }
+
+    #[inline(always)]
+    fn long(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_ne_bytes(bytes)
+    }
+
+    #[inline(never)]
+    fn bytes_said(&self, mpi: &Mpi) -> i64 {
         let (mut copy, mut bytes) = (*self, 0);
         // SAFETY: a status that the library wrote, and a number of ours.
         unsafe { pmpi::get_elements_x(copy.as_mut_ptr(), mpi.byte, &mut bytes) };

@@ -199,12 +199,22 @@ fn succeeded(call: &str, code: c_int) -> Result<(), String> {
     }
 }
 
+/// How many types are found at once: a power of two. A program has few.
+const RECENT: usize = 8;
+
+/// Where a type stands among those.
+#[inline(always)]
+fn slot(handle: usize) -> usize {
+    let spread = (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (spread >> (u64::BITS - RECENT.trailing_zeros())) as usize
+}
+
 /// The types that were used lately.
 #[derive(Debug, Default)]
 pub struct Types {
     /// `MPI_DATATYPE_NULL`.
     null: usize,
-    last: Option<Rc<Datatype>>,
+    recent: [Option<Rc<Datatype>>; RECENT],
     known: HashMap<usize, Rc<Datatype>>,
     /// How many instances of parts had begun when a type was made.
     made: HashMap<usize, u64>,
@@ -216,12 +226,16 @@ impl Types {
         Types { null: mpi.datatype_null, ..Types::default() }
     }
 
+    /// What is known of a type that was used lately, and of no other since in the same place.
+    #[inline(always)]
+    pub fn recent(&self, handle: usize) -> Option<&Rc<Datatype>> {
+        self.recent[slot(handle)].as_ref().filter(|recent| recent.handle == handle)
+    }
+
     /// What is known of a type.
     pub fn get(&mut self, handle: usize) -> Rc<Datatype> {
-        if let Some(last) = &self.last {
-            if last.handle == handle {
-                return Rc::clone(last);
-            }
+        if let Some(recent) = self.recent(handle) {
+            return Rc::clone(recent);
         }
         let look = || match handle == self.null {
             true => Rc::new(Datatype::none(handle)),
@@ -232,7 +246,7 @@ impl Types {
             // Without memory to note another one it is looked at each time.
             Err(_) => self.known.get(&handle).cloned().unwrap_or_else(look),
         };
-        self.last = Some(Rc::clone(&found));
+        self.recent[slot(handle)] = Some(Rc::clone(&found));
         found
     }
 
@@ -265,8 +279,8 @@ impl Types {
 
     /// The application frees the type: its handle may become another's.
     pub fn forget(&mut self, handle: usize) {
-        if self.last.as_ref().is_some_and(|last| last.handle == handle) {
-            self.last = None;
+        if self.recent(handle).is_some() {
+            self.recent[slot(handle)] = None;
         }
         self.known.remove(&handle);
     }
@@ -290,6 +304,27 @@ mod tests {
             Ok(())
         })?;
         Ok(pieces)
+    }
+
+    /// Catches types that are taken for others in the same place, and such as outlive their handle.
+    #[test]
+    fn types_that_were_used_lately_are_found() {
+        let mut types = Types { null: 1, ..Types::default() };
+        let made = |handle| Rc::new(Datatype::none(handle));
+        let handles = || (1..=40).map(|n| n << 4);
+        types.known.extend(handles().map(|handle| (handle, made(handle))));
+        for handle in handles() {
+            assert_eq!(types.get(handle).handle, handle);
+            assert!(types.recent(handle).is_some_and(|recent| recent.handle == handle));
+        }
+        let found: Vec<usize> =
+            handles().filter(|handle| types.recent(*handle).is_some()).collect();
+        assert!((2..=RECENT).contains(&found.len()), "{found:?}");
+        types.forget(found[0]);
+        assert!(types.recent(found[0]).is_none() && !types.known.contains_key(&found[0]));
+        assert!(types.recent(found[1]).is_some());
+        types.clear();
+        assert!(handles().all(|handle| types.recent(handle).is_none()));
     }
 
     /// Catches lengths that do not fit their type: MPI would take them for negative, or for others.

@@ -78,6 +78,9 @@ pub struct StatusLayout {
     pub tag: usize,
     /// Offset of `MPI_ERROR`.
     pub error: usize,
+    /// Offset of the number of bytes received, 64 bits, if its upper half is 0: there MPICH marks requests that
+    /// were cancelled. `None` where the layout is the library's own affair.
+    pub bytes: Option<usize>,
 }
 
 impl StatusLayout {
@@ -209,9 +212,9 @@ impl Abi {
     /// Where the fields of a status are.
     pub const fn status(self) -> StatusLayout {
         match self {
-            Abi::OpenMpi => StatusLayout { size: 24, source: 0, tag: 4, error: 8 },
-            Abi::Mpich => StatusLayout { size: 20, source: 8, tag: 12, error: 16 },
-            Abi::Standard => StatusLayout { size: 32, source: 0, tag: 4, error: 8 },
+            Abi::OpenMpi => StatusLayout { size: 24, source: 0, tag: 4, error: 8, bytes: Some(16) },
+            Abi::Mpich => StatusLayout { size: 20, source: 8, tag: 12, error: 16, bytes: Some(0) },
+            Abi::Standard => StatusLayout { size: 32, source: 0, tag: 4, error: 8, bytes: None },
         }
     }
 }

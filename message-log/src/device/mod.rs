@@ -39,6 +39,12 @@ pub struct Buffer {
     ordinal: c_int,
 }
 
+/// Whether a buffer may be in memory of a device.
+#[inline(always)]
+pub fn is_there() -> bool {
+    driver::get().is_some()
+}
+
 /// The buffer of `len` bytes at an address, if the host cannot touch it. Managed memory it can.
 ///
 /// # Errors

@@ -9,7 +9,8 @@
 /// `|at, call, real| ...` is what is done in and outside parts, as `at` says: `call` is the
 /// function's name, and `real()` passes the call on as it is. With `real(status)` it takes another
 /// value for that argument, which is a pointer. What stands behind `quickly` is tried first outside
-/// parts: it passes the call on and says what that returned, or does nothing and says `None`.
+/// parts: it passes the call on and says what that returned, or does nothing and says `None`; what
+/// stands behind `recorded` is the same for calls inside parts.
 /// `inside |call, real| ...` is what is done inside parts, where outside the call is passed on.
 macro_rules! exports {
     () => {};
@@ -50,6 +51,7 @@ macro_rules! exports {
     (
         fn $name:ident($($arg:ident: $type:ty),* $(,)?)
             quickly |$quick_call:ident, $quick_real:ident| $quick:expr;
+            recorded |$noted_call:ident, $noted_real:ident $(($noted_own:ident))?| $noted:expr;
             |$at:ident, $call:ident, $real:ident $(($own:ident))?| $body:expr;
         $($rest:tt)*
     ) => {
@@ -67,6 +69,29 @@ macro_rules! exports {
                     }
                 } }
             }
+            // As usual, but inside a part that is recorded.
+            #[inline(never)]
+            #[allow(clippy::too_many_arguments)] // As MPI has it.
+            unsafe extern "C" fn noted($($arg: $type),*) -> std::ffi::c_int {
+                // SAFETY: as where calls are passed on.
+                let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
+                    unsafe { std::mem::transmute(FUNCTION.found()) };
+                if let Some(function) = function {
+                    let $noted_call = crate::log::Call(stringify!($name));
+                    // SAFETY: the application's own call, passed on, with a place of ours for what it
+                    // ignores.
+                    let $noted_real =
+                        move |$($noted_own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
+                    // SAFETY: a part is open; the application's own arguments.
+                    #[allow(unused_unsafe)] // Not all calls need it.
+                    let noted: Option<std::ffi::c_int> = unsafe { $noted };
+                    if let Some(code) = noted {
+                        return code;
+                    }
+                }
+                // SAFETY: this function's own arguments.
+                unsafe { otherwise($($arg),*) }
+            }
             if crate::state::is_outside() {
                 // SAFETY: as where calls are passed on.
                 let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
@@ -80,6 +105,9 @@ macro_rules! exports {
                         return code;
                     }
                 }
+            } else if crate::state::is_in_part() {
+                // SAFETY: this function's own arguments.
+                return unsafe { noted($($arg),*) };
             }
             // SAFETY: this function's own arguments.
             unsafe { otherwise($($arg),*) }

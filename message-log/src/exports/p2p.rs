@@ -6,7 +6,7 @@ use std::ffi::c_int;
 
 use crate::inside::counted::is_buffered;
 use crate::inside::p2p::{self, Message};
-use crate::inside::{nonblocking, quick};
+use crate::inside::{nonblocking, quick, recorded};
 use crate::pmpi::{Handle, Ptr};
 
 /// Defines the calls with counts of one width.
@@ -26,6 +26,9 @@ macro_rules! messages {
                 ) quickly |call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     quick::send(&message, is_buffered(call.0), real)
+                }; recorded |call, real| {
+                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    recorded::send(call, &message, is_buffered(call.0), real)
                 }; |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     p2p::send(at, call, &message, real)
@@ -38,6 +41,9 @@ macro_rules! messages {
                 ) quickly |call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     quick::isend(call, &message, is_buffered(call.0), request, real)
+                }; recorded |call, real| {
+                    let message = Message::new(buf, count, datatype, dest, tag, comm);
+                    recorded::isend(call, &message, is_buffered(call.0), request, real)
                 }; |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     nonblocking::send(at, call, &message, request, real)
@@ -49,6 +55,9 @@ macro_rules! messages {
                 status: Ptr,
             ) quickly |_call, real| {
                 quick::recv(&Message::new(buf, count, datatype, source, tag, comm), real)
+            }; recorded |call, real(status)| {
+                let message = Message::new(buf, count, datatype, source, tag, comm);
+                recorded::recv(call, &message, status, real)
             }; |at, call, real(status)| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 p2p::recv(at, call, &message, status, real)
@@ -59,6 +68,9 @@ macro_rules! messages {
             ) quickly |call, real| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 quick::irecv(call, &message, request, real)
+            }; recorded |call, real| {
+                let message = Message::new(buf, count, datatype, source, tag, comm);
+                recorded::irecv(call, &message, request, real)
             }; |at, call, real| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 nonblocking::recv(at, call, &message, request, real)

@@ -81,6 +81,13 @@ impl Posted {
         Posted { ticket, event: NO_EVENT, group: Place::default(), nth: 0, again: false }
     }
 
+    /// By the event with this number, which posts nothing else: one that names its stream. `again`: it can be
+    /// received again.
+    #[inline(always)]
+    pub fn at(ticket: Ticket, event: u64, again: bool) -> Posted {
+        Posted { event, again, ..Posted::of(ticket) }
+    }
+
     /// What names it among those that were posted.
     #[inline(always)]
     pub fn ticket(&self) -> Ticket {
@@ -154,7 +161,7 @@ impl State {
         let streams = &mut self.resend.as_mut()?.streams;
         let again = again && streams.sender(place) != own && message.count <= i64::from(c_int::MAX);
         let ticket = streams.posted_at(place);
-        Some(Posted { ticket, event, again, ..Posted::of(ticket) })
+        Some(Posted::at(ticket, event, again))
     }
 
     /// A receive is posted that names no stream that is known.

@@ -18,6 +18,7 @@ pub mod persistent;
 pub mod plan;
 pub mod probe;
 pub mod quick;
+pub mod recorded;
 pub mod requests;
 pub mod starting;
 pub mod streams;
@@ -54,14 +55,20 @@ pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
             state.goes_on();
         }
         let code = body(state);
-        if state.lost.is_some() {
-            return has_lost(state).unwrap_or(code);
-        }
-        if state.arena.is_due() {
-            state.look_ahead();
-        }
-        code
+        settled(state, code)
     })
+}
+
+/// The end of a call that has come to this code: what it returns.
+#[inline(always)]
+pub fn settled(state: &mut State, code: c_int) -> c_int {
+    if state.lost.is_some() {
+        return has_lost(state).unwrap_or(code);
+    }
+    if state.arena.is_due() {
+        state.look_ahead();
+    }
+    code
 }
 
 pub use crate::state::outside;

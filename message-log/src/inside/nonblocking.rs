@@ -47,24 +47,36 @@ unsafe fn send_inside(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    with(|state| {
-        let message = &message;
-        let shape = message.shape(call, state);
-        if let Err(code) = state.reserve(call, shape.comm, 1) {
-            return code;
-        }
-        let route = state.sends_again(&shape);
-        let counted = match state.source() {
-            Source::Mpi => state.counts_send(call, message),
-            Source::Log => Counted::Nothing,
-        };
-        // SAFETY: by the caller's promise.
-        unsafe {
-            let code = state.starting(shape, Target::Nothing, false, counted, request, real);
-            state.goes_again(code, message, route, true, request);
-            code
-        }
-    })
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { sending_inside(state, call, &message, request, real) })
+}
+
+/// A non-blocking send inside parts.
+///
+/// # Safety
+/// As for [`send`].
+pub(super) unsafe fn sending_inside(
+    state: &mut State,
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    let shape = message.shape(call, state);
+    if let Err(code) = state.reserve(call, shape.comm, 1) {
+        return code;
+    }
+    let route = state.sends_again(&shape);
+    let counted = match state.source() {
+        Source::Mpi => state.counts_send(call, message),
+        Source::Log => Counted::Nothing,
+    };
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let code = state.starting(shape, Target::Nothing, false, counted, request, real);
+        state.goes_again(code, message, route, true, request);
+        code
+    }
 }
 
 /// A non-blocking receive. Outside parts: it may be waited for inside one.
@@ -103,25 +115,37 @@ unsafe fn recv_inside(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    with(|state| {
-        let message = &message;
-        let is_message = message.peer != state.mpi.numbers.proc_null;
-        let shape = message.shape(call, state);
-        if let Err(code) = state.reserve(call, shape.comm, 1) {
-            return code;
-        }
-        let route = state.posts_again(&shape);
-        let counted = match state.source() {
-            Source::Mpi => state.counts_receive(message),
-            Source::Log => Counted::Nothing,
-        };
-        // SAFETY: by the caller's promise.
-        unsafe {
-            let code = state.receiving_later(shape, message, is_message, counted, request, real);
-            state.goes_again(code, message, route, false, request);
-            code
-        }
-    })
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { receiving_inside(state, call, &message, request, real) })
+}
+
+/// A non-blocking receive inside parts.
+///
+/// # Safety
+/// As for [`recv`].
+pub(super) unsafe fn receiving_inside(
+    state: &mut State,
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    let is_message = message.peer != state.mpi.numbers.proc_null;
+    let shape = message.shape(call, state);
+    if let Err(code) = state.reserve(call, shape.comm, 1) {
+        return code;
+    }
+    let route = state.posts_again(&shape);
+    let counted = match state.source() {
+        Source::Mpi => state.counts_receive(message),
+        Source::Log => Counted::Nothing,
+    };
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let code = state.receiving_later(shape, message, is_message, counted, request, real);
+        state.goes_again(code, message, route, false, request);
+        code
+    }
 }
 
 /// A send and a receive in one, which are two events: one for the shape of each. How much has come

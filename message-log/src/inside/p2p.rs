@@ -94,18 +94,28 @@ pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() ->
 /// As for [`send`].
 #[inline(never)]
 unsafe fn send_inside(call: Call, message: Message, real: impl FnOnce() -> c_int) -> c_int {
-    let message = &message;
     with(|state| {
-        let shape = message.shape(call, state);
         if state.source() == Source::Log {
+            let shape = message.shape(call, state);
             // SAFETY: by the caller's promise.
-            return unsafe { send_replayed(state, shape, message) };
+            return unsafe { send_replayed(state, shape, &message) };
         }
-        let (code, link) = sent(state, call, message, real);
-        let link = state.linked(link);
-        state.record(shape, Outcome { links: link.into(), ..Outcome::of(code) });
-        code
+        sent_inside(state, call, &message, real)
     })
+}
+
+/// A send inside parts that are recorded.
+pub(super) fn sent_inside(
+    state: &mut State,
+    call: Call,
+    message: &Message,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    let shape = message.shape(call, state);
+    let (code, link) = sent(state, call, message, real);
+    let link = state.linked(link);
+    state.record(shape, Outcome { links: link.into(), ..Outcome::of(code) });
+    code
 }
 
 /// A send that is real, and counted.
@@ -162,11 +172,24 @@ unsafe fn recv_inside(
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    with(|state| {
-        let shape = message.shape(call, state);
-        // SAFETY: by the caller's promise.
-        unsafe { received(state, shape, &message, Arrival::Message(&message), status, real) }
-    })
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { received_inside(state, call, &message, status, real) })
+}
+
+/// A receive inside parts.
+///
+/// # Safety
+/// As for [`recv`].
+pub(super) unsafe fn received_inside(
+    state: &mut State,
+    call: Call,
+    message: &Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let shape = message.shape(call, state);
+    // SAFETY: by the caller's promise.
+    unsafe { received(state, shape, message, Arrival::Message(message), status, real) }
 }
 
 /// A receive inside parts that is done when it returns.

@@ -81,21 +81,8 @@ pub unsafe fn start(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     if at == At::Outside {
-        let body = |state: &mut State| {
-            let code = real();
-            // SAFETY: by the caller's promise.
-            unsafe {
-                if code == SUCCESS {
-                    state.started(requests, count, 0);
-                    state.count_started(requests, count, Links::None);
-                } else {
-                    state.not_started(requests, count);
-                }
-            }
-            code
-        };
-        // SAFETY: no part is open.
-        return unsafe { outside(body) };
+        // SAFETY: no part is open; by the caller's promise.
+        return unsafe { outside(|state| has_started(state, requests, count, real())) };
     }
     with(|state| {
         let mut shape = Shape::of_requests(call, i64::from(count));
@@ -167,6 +154,28 @@ pub unsafe fn start(
             },
         }
     })
+}
+
+/// Outside parts MPI has returned this from a call that starts requests, and so does the call.
+///
+/// # Safety
+/// So many handles are at `requests`.
+pub(super) unsafe fn has_started(
+    state: &mut State,
+    requests: Ptr,
+    count: c_int,
+    code: c_int,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        if code == SUCCESS {
+            state.started(requests, count, 0);
+            state.count_started(requests, count, Links::None);
+        } else {
+            state.not_started(requests, count);
+        }
+    }
+    code
 }
 
 /// The places of requests that are started in one call, if there are several: each is an event of its own

@@ -24,7 +24,7 @@ pub use event::{Call, Event, Item, Items, Links, Outcome, Shape};
 pub use keeper::Keeper;
 pub use limit::{available, Limit};
 pub use mapping::Mapping;
-pub use payload::{Chunk, Payload, Source, Window};
+pub use payload::{Chunk, Payload, Source, Window, INLINE};
 
 use crate::memory::NoMemory;
 use crate::resend::closed::Closed;
@@ -121,6 +121,28 @@ impl Log {
         Ok(())
     }
 
+    /// Whether there is room for one event more without a word with the system.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.events.len() < self.events.capacity()
+    }
+
+    /// Adds an event that `owners` parts need, and for which there [is room](Self::has_room). Whether it could.
+    #[inline(always)]
+    pub fn push_in_room(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> bool {
+        if !self.has_room() {
+            // Dropped, it would have to be somewhere, and could not be made in its place.
+            std::mem::forget(outcome);
+            return false;
+        }
+        let number = self.next;
+        self.next += 1;
+        self.figures.bytes += outcome.bytes();
+        self.figures.peak = self.figures.peak.max(self.figures.bytes);
+        self.events.push_back(Event { number, shape, outcome, owners, repeats: 1 });
+        true
+    }
+
     /// Room for so many events more, which can be added without failing.
     ///
     /// # Errors
@@ -132,12 +154,31 @@ impl Log {
     /// Counts one more of the last event instead of adding an equal one. Whether it could: only
     /// results without a request and without a payload are equal. The caller sees to it that no
     /// part has begun or ended since.
+    #[inline(always)]
     pub fn repeat(&mut self, shape: &Shape, outcome: &Outcome) -> bool {
         match self.events.back_mut() {
             // Most differ in what they gave, and only few in their names' first letters.
             Some(last)
                 if last.outcome.is_same_nothing(outcome)
                     && last.shape == *shape
+                    && last.repeats < u32::MAX =>
+            {
+                last.repeats += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// As [`repeat`](Self::repeat), of a call that has succeeded and gave nothing.
+    #[inline(always)]
+    pub fn repeat_nothing(&mut self, shape: Shape) -> bool {
+        match self.events.back_mut() {
+            Some(last)
+                if last.outcome.is_nothing()
+                    && (last.outcome.code, last.outcome.number, last.outcome.index)
+                        == (0, 0, 0)
+                    && last.shape == shape
                     && last.repeats < u32::MAX =>
             {
                 last.repeats += 1;
@@ -233,8 +274,10 @@ impl Log {
             }
             change(event);
             if event.owners == 0 {
-                freed += event.outcome.bytes();
-                event.outcome.items = Items::None;
+                if !matches!(event.outcome.items, Items::None) {
+                    freed += event.outcome.bytes();
+                    event.outcome.items = Items::None;
+                }
                 continue;
             }
             let owners = event.owners;

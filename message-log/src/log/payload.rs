@@ -228,6 +228,31 @@ impl Payload {
         }
     }
 
+    /// These bytes, if they need no chunk.
+    ///
+    /// # Safety
+    /// So many bytes are there.
+    #[inline(always)]
+    pub unsafe fn copied(from: *const u8, len: usize) -> Option<Payload> {
+        if len > INLINE {
+            return None;
+        }
+        if len == 0 {
+            return Some(Payload::default());
+        }
+        let mut bytes = [0; INLINE];
+        // Lengths that are known are copied on the spot.
+        // SAFETY: by the caller's promise, and there is room for as many.
+        unsafe {
+            match len {
+                8 => std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), 8),
+                4 => std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), 4),
+                len => std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len),
+            }
+        };
+        Some(Payload(Place::Inline { len: len as u8, bytes }))
+    }
+
     /// Part of a chunk, which is this payload's alone.
     pub fn part(chunk: &Rc<Chunk>, at: usize, len: usize) -> Payload {
         chunk.live.set(chunk.live.get() + len);
@@ -235,6 +260,7 @@ impl Payload {
     }
 
     /// How many bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Place::Nothing => 0,

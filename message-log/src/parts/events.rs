@@ -5,6 +5,14 @@ use crate::log::{Event, Outcome, Position, Shape};
 use crate::memory::NoMemory;
 
 impl Parts {
+    /// Whether all open parts are recorded and can be replayed, and there is room for one event more
+    /// without a word with the system.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        let is_recorded = |open: &Open| matches!(open, Open::Record(_));
+        !self.has_lost && self.log.has_room() && self.open.iter().all(is_recorded)
+    }
+
     /// Logs what a real call gave.
     ///
     /// # Errors
@@ -20,6 +28,22 @@ impl Parts {
         self.log.push(shape, outcome, owners)?;
         self.can_repeat = true;
         Ok(())
+    }
+
+    /// Logs a call that gave nothing, if the last event is one of the same shape that gave nothing.
+    #[inline(always)]
+    pub fn record_same(&mut self, shape: Shape) -> bool {
+        self.can_repeat && self.log.repeat_nothing(shape)
+    }
+
+    /// Logs what a real call gave that is not what the last one gave, and for which there
+    /// [is room](Self::has_room). Whether it could.
+    #[inline(always)]
+    pub fn record_in_room(&mut self, shape: Shape, outcome: Outcome) -> bool {
+        let owners = self.open.len() as u32;
+        self.begun = self.begun.max(outcome.began);
+        self.can_repeat = true;
+        self.log.push_in_room(shape, outcome, owners)
     }
 
     /// Room for so many events more.

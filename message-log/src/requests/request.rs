@@ -89,6 +89,21 @@ impl Request {
         }
     }
 
+    /// As if nothing had begun, but for its shape.
+    #[inline(always)]
+    pub(super) fn reset(&mut self) {
+        self.target = Target::Nothing;
+        self.source = Target::Nothing;
+        self.place = 0;
+        self.is_message = false;
+        (self.began, self.made, self.since) = (0, 0, 0);
+        (self.persistent, self.active, self.cancelled) = (false, false, false);
+        self.general = None;
+        self.life = Life::Real;
+        self.counted = Counted::Nothing;
+        self.again = None;
+    }
+
     /// Whether its handle is its own. Only a receive from another process can be sure of that.
     pub(super) fn is_unique(&self) -> bool {
         let is_own = self.persistent || self.general.is_some();

@@ -26,7 +26,7 @@ fn number_of(request: Request) -> u64 {
 proptest! {
     /// The table does as the standard library's, with few handles, so that places collide.
     #[test]
-    fn is_a_table(steps in prop::collection::vec((0..5, 1..200usize), 0..400)) {
+    fn is_a_table(steps in prop::collection::vec((0..7, 1..200usize), 0..400)) {
         let (mut table, mut model) = (Requests::default(), HashMap::new());
         for (number, (what, handle)) in steps.into_iter().enumerate() {
             // Like addresses.
@@ -66,6 +66,29 @@ proptest! {
                     if let Some(place) = place {
                         table.remove_at(place);
                         model.remove(&handle);
+                    }
+                }
+                4 => {
+                    // As a call inside a part that is recorded: in what others have left.
+                    table.reserve().unwrap();
+                    prop_assert_eq!(table.has(handle), model.contains_key(&handle));
+                    if table.has(handle) || !table.has_room() {
+                        continue;
+                    }
+                    let begun = table.insert_in_room(handle).unwrap();
+                    let fresh = Request::new(begun.shape, Target::Nothing, false);
+                    prop_assert_eq!(format!("{:?}", begun), format!("{:?}", fresh));
+                    *begun = Request { persistent: true, cancelled: true, ..request(number, true) };
+                    model.insert(handle, (number, false));
+                }
+                5 => {
+                    let is_known = model.get(&handle).is_some_and(|(_, plain)| !plain);
+                    let place = table.alone(handle).map(|(place, _)| place);
+                    prop_assert_eq!(place.is_some(), is_known);
+                    if let Some(place) = place {
+                        let number = table.at(place).map(|request| request.began);
+                        table.retire_at(place);
+                        prop_assert_eq!(number, model.remove(&handle).map(|(number, _)| number));
                     }
                 }
                 _ => {

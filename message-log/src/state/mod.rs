@@ -6,7 +6,7 @@
 //! attributes, error handlers) see [`BUSY`] and are passed on. If such a function does not return but
 //! jumps out of the call (`left`), the state is not used any more.
 
-mod outside;
+mod passed;
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -29,7 +29,7 @@ use crate::stand_ins::StandIns;
 use crate::store::Store;
 use crate::types::Types;
 
-pub use outside::{look_at, outside, passing};
+pub use passed::{look_at, outside, passing};
 
 /// Nothing is known yet: MPI may not be initialised.
 pub const UNKNOWN: u8 = 0;
@@ -101,6 +101,12 @@ fn is_over() -> bool {
 #[inline(always)]
 pub fn is_outside() -> bool {
     phase() == OUTSIDE
+}
+
+/// Whether a part is open, the state can be used, and the call that is made now is no other's.
+#[inline(always)]
+pub fn is_in_part() -> bool {
+    phase() == INSIDE
 }
 
 /// Whether the call that is made now is inside a part, by a quicker look than [`at`].
@@ -350,6 +356,7 @@ pub mod tests {
             int64: 8,
             min: 9,
             rank: 0,
+            bytes_at: None,
         }
     }
 

@@ -38,6 +38,7 @@ fn mpi() -> Mpi {
         int64: 9,
         min: 10,
         rank: 1,
+        bytes_at: None,
     }
 }
 

@@ -19,6 +19,7 @@ use super::{with, At};
 use crate::log::Shape;
 use crate::parts::Source;
 use crate::pmpi::Ptr;
+use crate::state::State;
 
 pub use arguments::{Completion, Kind};
 
@@ -42,13 +43,24 @@ pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_in
 /// As for [`complete`].
 #[inline(never)]
 unsafe fn complete_inside(call: Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
-    with(|state| {
-        let shape = Shape::of_requests(call.call, i64::from(call.count));
-        match state.source() {
-            // SAFETY: by the caller's promise.
-            Source::Mpi => unsafe { record::record(state, shape, &call, real) },
-            // SAFETY: as above.
-            Source::Log => unsafe { replay::replay(state, shape, &call) },
-        }
-    })
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { completing(state, &call, real) })
+}
+
+/// A call inside parts that completes requests.
+///
+/// # Safety
+/// As for [`complete`].
+pub(super) unsafe fn completing(
+    state: &mut State,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let shape = Shape::of_requests(call.call, i64::from(call.count));
+    match state.source() {
+        // SAFETY: by the caller's promise.
+        Source::Mpi => unsafe { record::record(state, shape, call, real) },
+        // SAFETY: as above.
+        Source::Log => unsafe { replay::replay(state, shape, call) },
+    }
 }

@@ -2,6 +2,7 @@
 //! few nanoseconds. What is known of one stands in a slot, which stays where it is.
 
 mod alike;
+mod known;
 mod plain;
 mod slots;
 

@@ -5,11 +5,11 @@ use crate::inside::counted::Counted;
 use crate::memory::{self, NoMemory};
 use crate::requests::Plain;
 
-/// Where a plain request stands, until another one is added or removed.
+/// Where a request stands, until another one is added or removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    entry: usize,
-    slot: u32,
+    pub(super) entry: usize,
+    pub(super) slot: u32,
 }
 
 impl Requests {

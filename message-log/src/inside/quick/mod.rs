@@ -1,21 +1,27 @@
-//! What most calls outside parts are: sends and receives on streams that were used lately, and waits for one
-//! request. Nothing else is looked at here; a call that is otherwise is not made, and takes the long way.
+//! What most calls outside parts are: sends and receives on streams that were used lately, persistent ones
+//! too, and waits for them. Nothing else is looked at here; a call that is otherwise is not made, and takes the long way.
 //!
 //! Before a call is passed on its stream is looked up, and what has to be known of its request is put where
 //! it will stand; afterwards they are counted. None of this panics.
+
+mod completion;
+mod persistent;
 
 use std::ffi::c_int;
 
 use super::counted::{Counted, Posted};
 use super::p2p::Message;
-use super::SUCCESS;
+use super::{At, SUCCESS};
 use crate::log::Call;
 use crate::memory::NoMemory;
 use crate::pmpi::Ptr;
-use crate::requests::{Place, Plain};
+use crate::requests::Plain;
 use crate::resend::shortcuts::NOBODY;
 use crate::resend::Resend;
 use crate::state::{self, State};
+
+pub use completion::{wait, wait_all};
+pub use persistent::start;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +51,10 @@ pub unsafe fn send(
     let slow = move |state: &mut State, code| {
         let link = state.resend.as_mut().map(|resend| resend.streams.sent_at(stream, false));
         state.has_sent(link, is_buffered, code);
+        code
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(real, quick, slow) })
+    Some(unsafe { state::passing(At::Outside, real, quick, slow) })
 }
 
 /// A receive that is done when it returns; `None`: it was not called.
@@ -64,12 +71,17 @@ pub unsafe fn recv(message: &Message, real: impl FnOnce() -> c_int) -> Option<c_
         }
         _ => code == SUCCESS,
     };
-    let slow = move |state: &mut State, code| match &mut state.resend {
-        Some(resend) if code == SUCCESS => drop(resend.streams.received_at_once_at(stream, false)),
-        _ => state.miscounts(),
+    let slow = move |state: &mut State, code| {
+        match &mut state.resend {
+            Some(resend) if code == SUCCESS => {
+                resend.streams.received_at_once_at(stream, false);
+            }
+            _ => state.miscounts(),
+        }
+        code
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(real, quick, slow) })
+    Some(unsafe { state::passing(At::Outside, real, quick, slow) })
 }
 
 /// A call that begins to send; `None`: it was not called.
@@ -107,37 +119,6 @@ pub unsafe fn irecv(
         let stream = state::look_at(|state| incoming(state, message))?;
         begin(call, message, Way::Receive, stream, request, real)
     }
-}
-
-/// A call that completes one request; `None`: it was not called.
-///
-/// # Safety
-/// No part is open; `request` is the call's.
-#[inline(always)]
-pub unsafe fn wait(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_int> {
-    // SAFETY: by the caller's promise, a handle is there before the call and after it.
-    let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
-    let place = |state: &mut State| {
-        let (place, counted) = state.requests.plain(handle(state))?;
-        (!counted.needs_status()).then_some(place)
-    };
-    // SAFETY: by the caller's promise.
-    let place = unsafe { state::look_at(place) }?;
-    let is_gone = move |state: &State| handle(state) == state.mpi.request_null;
-    let quick =
-        |state: &mut State, code| code == SUCCESS && (!is_gone(state) || state.ends_quickly(place));
-    let slow = move |state: &mut State, code| {
-        let counted = state.requests.counted_at(place).copied().unwrap_or_default();
-        let is_gone = is_gone(state);
-        if is_gone {
-            state.requests.remove_at(place);
-        }
-        if is_gone || code != SUCCESS {
-            state.is_done(&counted, None, code != SUCCESS);
-        }
-    };
-    // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(real, quick, slow) })
 }
 
 /// The stream that a message is sent on.
@@ -184,14 +165,18 @@ unsafe fn begin(
     };
     let slow = move |state: &mut State, code| {
         let plain = state.requests.about_to_begin().copied();
-        let Some(plain) = plain.filter(|_| code == SUCCESS) else { return state.miscounts() };
+        let Some(plain) = plain.filter(|_| code == SUCCESS) else {
+            state.miscounts();
+            return code;
+        };
         let counted = state.counts(way, stream);
         // SAFETY: by the caller's promise, as above.
         let handle = unsafe { state.mpi.read_handle(request) };
         state.begun_plain(handle, Plain { counted, ..plain });
+        code
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(real, quick, slow) })
+    Some(unsafe { state::passing(At::Outside, real, quick, slow) })
 }
 
 impl State {
@@ -221,23 +206,6 @@ impl State {
             // A part in which it is completed cannot be replayed.
             Err(NoMemory) => self.miscounts(),
         }
-    }
-
-    /// The plain request at a place is done and gone.
-    #[inline(always)]
-    fn ends_quickly(&mut self, place: Place) -> bool {
-        let Some(counted) = self.requests.counted_at(place) else { return false };
-        if let (Some(resend), Counted::Receive(posted)) = (&mut self.resend, counted) {
-            if !resend.streams.received_quickly(posted.ticket()) {
-                return false;
-            }
-        } else if let (Some(resend), Counted::Send { link, is_buffered }) =
-            (&mut self.resend, counted)
-        {
-            resend.streams.send_done(*link, *is_buffered);
-        }
-        self.requests.remove_at(place);
-        true
     }
 }
 

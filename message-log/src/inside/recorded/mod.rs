@@ -1,0 +1,175 @@
+//! What most calls inside parts that are recorded are: sends and receives on streams that were used lately, of
+//! types without gaps in host memory, and waits for one of them. Nothing else is looked at here; a call that
+//! is otherwise is not made, and takes the long way.
+//!
+//! Before a call is passed on it is seen to that there is room to note it: then it is noted where it stands,
+//! and nothing is moved. What could not be known before, such as an error, is noted by the long way, which is
+//! told what the call has returned instead of making it. None of this panics.
+
+mod counts;
+mod requests;
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use super::p2p::{self, Message};
+use super::{At, SUCCESS};
+use crate::copy;
+use crate::device;
+use crate::log::{Arena, Call, Item, Items, Outcome, Payload, Shape};
+use crate::pmpi::Ptr;
+use crate::state::{self, State};
+use crate::status::Status;
+use crate::target::Target;
+use crate::types::Datatype;
+
+pub use requests::{irecv, isend, wait};
+
+/// A send that is done when it returns; `None`: it was not called.
+///
+/// # Safety
+/// The phase is that of a part; as MPI says of the call.
+#[inline(always)]
+pub unsafe fn send(
+    call: Call,
+    message: &Message,
+    is_buffered: bool,
+    real: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    let prepare = |state: &mut State| {
+        state.has_room().then_some(())?;
+        Some((state.known_shape(call, message)?, state.outgoing_lately(message)?))
+    };
+    // SAFETY: by the caller's promise.
+    let (shape, stream) = unsafe { state::look_at(prepare) }?;
+    let quick = |state: &mut State, code| {
+        if code != SUCCESS {
+            return false;
+        }
+        let link = state.sent_on(stream, message.count, is_buffered);
+        if link.is_none() && state.parts.record_same(shape) {
+            return true;
+        }
+        state.records(shape, Outcome { links: link.into(), ..Outcome::of(SUCCESS) })
+    };
+    let message = *message;
+    let slow = move |state: &mut State, code| p2p::sent_inside(state, call, &message, || code);
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::passing(At::Inside, real, quick, slow) })
+}
+
+/// A receive that is done when it returns; `None`: it was not called. `real` gets the place for the status.
+///
+/// # Safety
+/// The phase is that of a part; as MPI says of the call.
+#[inline(always)]
+pub unsafe fn recv(
+    call: Call,
+    message: &Message,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> Option<c_int> {
+    let prepare = |state: &mut State| {
+        (state.has_room() && !device::is_there()).then_some(())?;
+        let datatype = state.known_type(message)?;
+        datatype.is_dense.then_some(())?;
+        let shape = state.shape_of(call, message, datatype);
+        Some((shape, state.incoming_lately(message)?, state.mpi.numbers.status_ignore))
+    };
+    // SAFETY: by the caller's promise.
+    let (shape, stream, ignored) = unsafe { state::look_at(prepare) }?;
+    let mut own = Status::default();
+    let place = if status as usize == ignored { own.as_mut_ptr() } else { status };
+    let quick = |state: &mut State, code| {
+        if code != SUCCESS {
+            return false;
+        }
+        // SAFETY: MPI has written it.
+        let status = unsafe { Status::read(&state.mpi, place) };
+        let bytes = status.bytes(&state.mpi);
+        let State { types, arena, mpi, .. } = state;
+        let Some(datatype) = types.recent(mpi.abi.truncate(message.datatype)) else { return false };
+        let (buf, count) = (message.buf as usize, message.count);
+        // SAFETY: the call has returned; it was seen that the memory is no device's.
+        let packed = unsafe { packed(arena, datatype, buf, count, bytes) };
+        let Some(payload) = packed else { return false };
+        let link = state.received_on(stream, message.count);
+        // A replay of the call says itself where to.
+        let item = Item { link, ..Item::new(status, Target::Nothing, payload) };
+        state.records(shape, Outcome { items: Items::One(item), ..Outcome::of(SUCCESS) })
+    };
+    let message = *message;
+    let slow = move |state: &mut State, code| {
+        let mpi = state.mpi;
+        let real = |to: Ptr| {
+            // SAFETY: MPI has written it there, and wherever it is wanted is room for it.
+            unsafe { Status::read(&mpi, place).write_all(&mpi, to) };
+            code
+        };
+        // SAFETY: by the caller's promise.
+        unsafe { p2p::received_inside(state, call, &message, status, real) }
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::passing(At::Inside, || real(place), quick, slow) })
+}
+
+/// Packs what lies at an address of elements without gaps, or as many bytes of it as were received. `None`: the
+/// long way will say why not.
+///
+/// # Safety
+/// MPI has completed what writes there, and the host can read it.
+#[inline(always)]
+unsafe fn packed(
+    arena: &mut Arena,
+    datatype: &Datatype,
+    buf: usize,
+    count: i64,
+    received: i64,
+) -> Option<Payload> {
+    let all = count * datatype.size;
+    let wanted = if received >= all { all } else { all.min(datatype.whole(received)) };
+    let len = usize::try_from(wanted).ok()?;
+    let from = (buf as i64 + datatype.lb) as *const u8;
+    // SAFETY: by the caller's promise.
+    if let Some(payload) = unsafe { Payload::copied(from, len) } {
+        return Some(payload);
+    }
+    // SAFETY: as above.
+    let copied =
+        |to: &mut [u8]| unsafe { copy::into_log(to.as_mut_ptr().cast(), from.cast(), to.len()) };
+    arena.keep(len, copied).ok()
+}
+
+impl State {
+    /// Whether a call made now is recorded, and there is room to note it and nothing to be done before.
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        self.parts.has_room() && self.resend.as_ref().is_none_or(|resend| !resend.is_resumed)
+    }
+
+    /// The type of a message, if it was used lately.
+    #[inline(always)]
+    fn known_type(&self, message: &Message) -> Option<&Rc<Datatype>> {
+        self.types.recent(self.mpi.abi.truncate(message.datatype))
+    }
+
+    /// A message as it is compared, if its type was used lately.
+    #[inline(always)]
+    fn known_shape(&self, call: Call, message: &Message) -> Option<Shape> {
+        Some(self.shape_of(call, message, self.known_type(message)?))
+    }
+
+    /// A message as it is compared.
+    #[inline(always)]
+    fn shape_of(&self, call: Call, message: &Message, datatype: &Datatype) -> Shape {
+        let Message { count, peer, tag, comm, .. } = *message;
+        let (comm, size) = (self.mpi.abi.truncate(comm), datatype.size);
+        Shape { call, comm, peer: Some(peer), tag: Some(tag), count, size }
+    }
+
+    /// Logs what a call gave for which there [is room](Self::has_room).
+    #[inline(always)]
+    fn records(&mut self, shape: Shape, outcome: Outcome) -> bool {
+        self.parts.record_in_room(shape, outcome)
+    }
+}
