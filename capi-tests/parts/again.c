@@ -111,6 +111,31 @@ static void start_twice(void)
 #endif
 }
 
+/* Outside parts, with calls of another kind at the other end: both must count the same. The first start of a
+ * request is another than those that follow; and more are sent than received, so that starts that are not
+ * counted are not as many on both sides. */
+static void between_parts(void)
+{
+    MPI_Request both[2];
+    int i;
+    for (i = 0; i < 4; i++) {
+        prepare();
+        MPI(MPI_Start(&one[1]));
+        MPI(MPI_Recv(from, LENGTH, MPI_INT, left, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        MPI(MPI_Wait(&one[1], MPI_STATUS_IGNORE));
+        check(0, 20);
+    }
+    for (i = 0; i < 2; i++) {
+        prepare();
+        both[0] = one[0];
+        MPI(MPI_Startall(1, both));
+        MPI(MPI_Isend(to, 20, MPI_INT, right, 1, MPI_COMM_WORLD, &both[1]));
+        MPI(MPI_Waitall(2, both, MPI_STATUSES_IGNORE));
+        CHECK(both[0] == one[0] && both[1] == MPI_REQUEST_NULL);
+        check(0, 20);
+    }
+}
+
 /* ---- sends whose requests are given up ---- */
 
 static void given_up(void)
@@ -292,6 +317,7 @@ int main(int argc, char **argv)
     run(started_alone);
     run(in_any_order);
     start_twice();
+    between_parts();
     run(started_together);
     prepare();
     given_up();
