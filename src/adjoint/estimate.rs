@@ -124,7 +124,9 @@ impl Estimate {
     }
 
     fn with_failures(plan: &Plan, times: &Times, most: u64) -> Option<Estimate> {
-        if looks_about(plan, times).is_some_and(|looks| looks > SURELY * most as f64) {
+        let is_too_long = looks_at_least(plan, times) > most as f64
+            || looks_about(plan, times).is_some_and(|looks| looks > SURELY * most as f64);
+        if is_too_long {
             return None;
         }
         let mut work = Work::new(plan, times);
@@ -134,6 +136,18 @@ impl Estimate {
         work.sum.close(times);
         Some(work.sum.estimate(times))
     }
+}
+
+/// How many stretches will be looked at, at the least: each turn after which the adjoint is stored is one, and each
+/// but the first has come with another.
+fn looks_at_least(plan: &Plan, times: &Times) -> f64 {
+    let turns = match (times.threshold_for(plan), plan.adjoint) {
+        // By the turn before that the threshold has not been reached.
+        (Some(Threshold { work, turn }), _) => work / turn + 1.0,
+        (None, Some(every)) => every as f64,
+        (None, None) => return 0.0,
+    };
+    2.0 * (plan.steps as f64 / turns - 2.0)
 }
 
 /// How many stretches will be looked at, about, if that can be said at once.

@@ -240,6 +240,7 @@ fn what_is_looked_at_is_known_about() {
                 while !is_enough(enough) {
                     (few, enough) = (enough, 2 * enough);
                 }
+                assert!(looks_at_least(&plan, &times) <= enough as f64, "{plan:?}, {store}");
                 let off = about / (few + enough) as f64 * 2.0;
                 // The way to the last step of all is gone in any case.
                 let is_near = off < 2.0 && (off > 0.2 || few < 10 * slots);
@@ -247,7 +248,14 @@ fn what_is_looked_at_is_known_about() {
             }
         }
     }
-    // Too many by far are refused at once.
+    // Too many by far are refused at once, also where they are too many to be known about.
+    for slots in [2, 1_000_000] {
+        let times = Times { mtbf: 1e5, adjoint: 10.0, ..TIMES };
+        let long = plan(1_000_000_000_000, slots, None);
+        assert!(looks_at_least(&long, &times) > MOST_STRETCHES as f64, "{slots}");
+        assert_eq!(looks_about(&long, &times), None, "{slots}");
+        assert_eq!(Estimate::of(&long, &times), None);
+    }
     for (slots, write) in [(100, 1e-3), (3, 10.0), (10, 0.1)] {
         let times = Times { mtbf: 1e5, adjoint: write, ..TIMES };
         let long = plan(1_000_000_000_000, slots, None);
