@@ -7,6 +7,8 @@
 //! stretch's beginning. With some of them the way is shorter, others must be computed again; taken
 //! together that changes little, as a simulation with [`super::resume`] shows (in the tests).
 
+use super::binomial;
+use super::looks::looks;
 use super::outlook::Outlook;
 use super::schedule::{Done, Plan};
 use super::stretches::{go_through, Stretch, Visitor};
@@ -15,6 +17,9 @@ use super::upkeep::{Threshold, Upkeep};
 /// The most stretches of a plan that are looked at, as something can fail: some seconds. 20 million steps have
 /// no more.
 pub const MOST_STRETCHES: u64 = 40_000_000;
+
+/// A plan of which so many times as many are expected is refused before it is gone through.
+const SURELY: f64 = 3.0;
 
 /// What things take, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +99,7 @@ impl Estimate {
     /// it is best; otherwise never. If nothing can fail, it takes time in proportion to the slots; `None` if
     /// there are more than [`super::outlook::MOST_STATES`] of them. Else it is looked for where the adjoint is
     /// stored, in time in proportion to how often that is; `None` if more than [`MOST_STRETCHES`] stretches
-    /// would be looked at.
+    /// would be looked at: at once, if it is many more.
     pub fn of(plan: &Plan, times: &Times) -> Option<Estimate> {
         if times.mtbf.is_infinite() {
             return Estimate::undisturbed(plan, times);
@@ -119,18 +124,40 @@ impl Estimate {
     }
 
     fn with_failures(plan: &Plan, times: &Times, most: u64) -> Option<Estimate> {
-        let mut work = Work {
-            plan,
-            times,
-            sum: Sum::default(),
-            done: Done::default(),
-            upkeep: Upkeep { threshold: times.threshold_for(plan), since: None },
-        };
+        let is_too_long = looks_at_least(plan, times) > most as f64
+            || looks_about(plan, times).is_some_and(|looks| looks > SURELY * most as f64);
+        if is_too_long {
+            return None;
+        }
+        let mut work = Work::new(plan, times);
         if !go_through(plan, &mut work, most) {
             return None;
         }
         work.sum.close(times);
         Some(work.sum.estimate(times))
+    }
+}
+
+/// How many stretches will be looked at, at the least: each turn after which the adjoint is stored is one, and each
+/// but the first has come with another.
+fn looks_at_least(plan: &Plan, times: &Times) -> f64 {
+    let turns = match (times.threshold_for(plan), plan.adjoint) {
+        // By the turn before that the threshold has not been reached.
+        (Some(Threshold { work, turn }), _) => work / turn + 1.0,
+        (None, Some(every)) => every as f64,
+        (None, None) => return 0.0,
+    };
+    2.0 * (plan.steps as f64 / turns - 2.0)
+}
+
+/// How many stretches will be looked at, about, if that can be said at once.
+fn looks_about(plan: &Plan, times: &Times) -> Option<f64> {
+    match (times.threshold_for(plan), plan.adjoint) {
+        (Some(Threshold { work, turn }), _) => looks(plan, work, |steps, slots| {
+            binomial::advances(steps, slots) as f64 + steps as f64 * turn
+        }),
+        (None, Some(every)) => looks(plan, every as f64, |steps, _| steps as f64),
+        (None, None) => None,
     }
 }
 
@@ -143,7 +170,12 @@ struct Work<'a> {
     upkeep: Upkeep,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(plan: &'a Plan, times: &'a Times) -> Work<'a> {
+        let upkeep = Upkeep { threshold: times.threshold_for(plan), since: None };
+        Work { plan, times, sum: Sum::default(), done: Done::default(), upkeep }
+    }
+
     /// The advances before the next turn, if `top` is restored for it.
     fn ahead(fine: u64, top: Option<u64>) -> u64 {
         fine.saturating_sub(top.unwrap_or(0) + 1)

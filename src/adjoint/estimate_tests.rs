@@ -216,3 +216,49 @@ fn the_longest_with_failures() {
     let long = plan(1_000_000_000_000, 100, None);
     assert_eq!(Estimate::with_failures(&long, &TIMES, 100_000), None);
 }
+
+/// Catches a plan that is refused although it is not too long, and one that is gone through although it is: what is
+/// expected beside what was looked at.
+#[test]
+fn what_is_looked_at_is_known_about() {
+    for rule in [Rule::Optimal, Rule::Monotone] {
+        for (steps, slots) in
+            [(10_000, 1), (50_000, 2), (10_000, 3), (20_000, 10), (20_000, 100), (6000, 900)]
+        {
+            for (adjoint, store) in
+                [(None, 0.001), (None, 100.0), (None, 1e5), (Some(5), 1.0), (Some(700), 1.0)]
+            {
+                let plan = Plan { rule, ..plan(steps, slots, adjoint) };
+                let times = Times { mtbf: 1e6, adjoint: store, ..TIMES };
+                let about = looks_about(&plan, &times).unwrap();
+                // The least bound under which it is gone through.
+                let is_enough = |most: u64| {
+                    let mut work = Work::new(&plan, &times);
+                    go_through(&plan, &mut work, most)
+                };
+                let (mut few, mut enough) = (0, 1);
+                while !is_enough(enough) {
+                    (few, enough) = (enough, 2 * enough);
+                }
+                assert!(looks_at_least(&plan, &times) <= enough as f64, "{plan:?}, {store}");
+                let off = about / (few + enough) as f64 * 2.0;
+                // The way to the last step of all is gone in any case.
+                let is_near = off < 2.0 && (off > 0.2 || few < 10 * slots);
+                assert!(is_near, "{plan:?}, {store}: {about}, {few} to {enough}");
+            }
+        }
+    }
+    // Too many by far are refused at once, also where they are too many to be known about.
+    for slots in [2, 1_000_000] {
+        let times = Times { mtbf: 1e5, adjoint: 10.0, ..TIMES };
+        let long = plan(1_000_000_000_000, slots, None);
+        assert!(looks_at_least(&long, &times) > MOST_STRETCHES as f64, "{slots}");
+        assert_eq!(looks_about(&long, &times), None, "{slots}");
+        assert_eq!(Estimate::of(&long, &times), None);
+    }
+    for (slots, write) in [(100, 1e-3), (3, 10.0), (10, 0.1)] {
+        let times = Times { mtbf: 1e5, adjoint: write, ..TIMES };
+        let long = plan(1_000_000_000_000, slots, None);
+        assert!(looks_about(&long, &times) > Some(SURELY * MOST_STRETCHES as f64), "{slots}");
+    }
+}

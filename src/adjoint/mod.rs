@@ -10,7 +10,7 @@
 //! and [`resume`] goes on after a crash with the slots that are left.
 //! After a planned stop there is a state more than slots (`carry`).
 //! [`online`] is for passes whose end is not known (`loss` says which state is given up, `pass` leaps in them), [`levels`] for slots in memory and on disk.
-//! [`upkeep`] says when the adjoint is stored, [`outlook`], [`sums`], [`strategy`] and [`estimate`] what it costs,
+//! [`upkeep`] says when the adjoint is stored (`looks` how much there is to look at for that), [`outlook`], [`sums`], [`strategy`] and [`estimate`] what it costs,
 //! and [`course`] is all of it as applications have it, [`refusal`] what is wrong with it, [`pack`] as bytes.
 //!
 //! Nothing here knows what a state is, where it is stored, or what time it is.
@@ -27,6 +27,7 @@ pub mod disk;
 pub mod estimate;
 pub mod leap;
 pub mod levels;
+mod looks;
 mod loss;
 pub mod online;
 pub mod outlook;

@@ -50,8 +50,7 @@ impl Outlook {
     /// Of a pass of so many steps whose end is not known, with the way back. Takes time in proportion to the
     /// states that the pass stores; `None` if these are more than [`MOST_ACTIONS`].
     pub fn of_pass(steps: u64, slots: u64) -> Option<Outlook> {
-        // There is one at least at each so many steps, but for one slot.
-        if steps / (repetitions(steps + 1, slots).0 + 1) > MOST_ACTIONS {
+        if least_of_pass(steps, slots) > MOST_ACTIONS {
             return None;
         }
         let (mut online, mut shots) = (Online::new(slots), 0);
@@ -108,6 +107,11 @@ impl Outlook {
     }
 }
 
+/// How many states a pass of so many steps stores at the least: one at each so many steps, but for one slot.
+fn least_of_pass(steps: u64, slots: u64) -> u64 {
+    steps / (repetitions(steps + 1, slots).0 + 1)
+}
+
 /// The largest distance between stored states, or from the last to the end.
 fn max_gap(states: &[u64], steps: u64) -> u64 {
     let ends = states.iter().skip(1).chain([&steps]);
@@ -133,6 +137,42 @@ mod tests {
     use crate::adjoint::bound::feasible;
     use crate::adjoint::schedule::Schedule;
     use std::collections::BTreeSet;
+
+    /// How far a step of the first sweep is from the state before it at the most, step by step.
+    fn farthest(states: &[u64], steps: u64) -> u64 {
+        let last_before = |step: u64| states.iter().rev().find(|state| **state < step).unwrap();
+        (1..=steps).map(|step| step - last_before(step)).max().unwrap()
+    }
+
+    /// Catches a plan that is refused for slots that it has no steps for, and bounds of one more or less.
+    #[test]
+    fn figures_are_for_so_many_states() {
+        let plan = |steps, slots| {
+            let (resilience, rule) = (u64::MAX, Rule::Optimal);
+            Plan { steps, slots, resilience, adjoint: None, rule }
+        };
+        let few = Outlook::of(&plan(10, 1 << 48)).unwrap();
+        assert_eq!((few.advances, few.takeshots, few.max_gap), (9, 9, 2));
+        assert!(Outlook::of(&plan(1 << 40, MOST_STATES)).is_some());
+        assert_eq!(Outlook::of(&plan(1 << 40, MOST_STATES + 1)), None);
+    }
+
+    /// A pass is refused ahead only where it stores more states than are looked at. Catches a bound that no pass
+    /// keeps.
+    #[test]
+    fn a_pass_stores_as_many_states_as_it_is_refused_for() {
+        for slots in 2..=12 {
+            let (mut online, mut shots) = (Online::new(slots), 0);
+            for steps in 1..=2000 {
+                while online.at() != Some(steps) {
+                    let action = online.next_action();
+                    shots += u64::from(matches!(action, Action::Takeshot { .. }));
+                }
+                let least = least_of_pass(steps, slots);
+                assert!(shots >= least, "{steps} steps, {slots} slots: {shots}, {least}");
+            }
+        }
+    }
 
     /// Each pass and its way back, action by action. Catches a state that is counted twice, and a piece with the
     /// slots of another.
@@ -163,6 +203,8 @@ mod tests {
                 assert_eq!((outlook.advances, outlook.takeshots), (advances, takeshots), "{case}");
                 assert_eq!(Some(outlook.repetition), times.into_iter().max(), "{case}");
                 assert!(outlook.first_sweep.iter().eq(states.iter()), "{case}");
+                let begins: Vec<u64> = states.into_iter().collect();
+                assert_eq!(outlook.max_gap, farthest(&begins, steps), "{case}");
             }
         }
         // And where there are few states to store, or few to give up.
@@ -200,6 +242,7 @@ mod tests {
                         let done = schedule.done();
                         assert_eq!(outlook.advances, done.advances, "{plan:?}");
                         assert_eq!(outlook.first_sweep, sweep, "{plan:?}");
+                        assert_eq!(outlook.max_gap, farthest(&sweep, steps), "{plan:?}");
                         assert_eq!(outlook.takeshots, u128::from(done.takeshots), "{plan:?}");
                         let most = times.into_iter().max().unwrap_or(0);
                         assert!(outlook.repetition >= most, "{plan:?}, {most}");

@@ -72,21 +72,15 @@ impl Stretch {
 /// What has the last step of all in it is entered without a question.
 pub fn go_through(plan: &Plan, visitor: &mut impl Visitor, most: u64) -> bool {
     visitor.stores(0);
-    let whole = Stretch { base: 0, low: 0, end: plan.steps, slots: plan.slots };
-    go_on(plan, vec![whole], visitor, most)
-}
-
-/// The same where the states at which the stretches begin are stored: a way back that has not begun. They lie
-/// one behind the other, from state 0 to the end of the plan.
-pub fn go_on(plan: &Plan, mut open: Vec<Stretch>, visitor: &mut impl Visitor, most: u64) -> bool {
+    let mut open = vec![Stretch { base: 0, low: 0, end: plan.steps, slots: plan.slots }];
     let mut looked_at = 0;
     while let Some(stretch) = open.pop() {
         looked_at += 1;
         if looked_at > most {
             return false;
         }
-        let below = open.last().map(|below| below.base);
-        let top = if stretch.low > stretch.base { Some(stretch.base) } else { below };
+        // Of a part with one slot, the one below begins at the same state.
+        let top = open.last().map(|below| below.base);
         if stretch.end < plan.steps && !visitor.enters(&stretch, top) {
             continue;
         }
@@ -198,6 +192,25 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// Each stretch that is entered has two in it, until there is one step for each. Catches a bound of one more or
+    /// less, and a stretch that is looked at twice.
+    #[test]
+    fn stretches_are_counted() {
+        for slots in [1, 2, 5, 40] {
+            for steps in [1, 2, 3, 17, 30] {
+                let rule = Rule::Optimal;
+                let plan = Plan { steps, slots, resilience: u64::MAX, adjoint: None, rule };
+                let go = |most| {
+                    let (actions, fine) = (Vec::new(), steps);
+                    let mut seen =
+                        Seen { plan, whole: 0, actions, advances: 0, takeshots: 0, fine };
+                    go_through(&plan, &mut seen, most)
+                };
+                assert!(go(2 * steps - 1) && !go(2 * steps - 2), "{steps} steps, {slots} slots");
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::draw::svg::{Anchor, Svg};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 600.0;
-const LEFT: f64 = 90.0;
+const LEFT: f64 = 110.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 60.0;
 const BOTTOM: f64 = 70.0;
@@ -23,6 +23,9 @@ const GRID: &str = "#d5dadf";
 const STORED: &str = "#2f9e57";
 const FORWARD: &str = "#2b6cb0";
 const ADJOINT: &str = "#b42318";
+
+/// How wide a digit is at the most, for its height.
+const DIGIT: f64 = 0.6;
 
 /// Lines shorter than this, in dots, are left out, and so are parts of a plan: there may be millions.
 const SHORTEST: f64 = 0.4;
@@ -225,7 +228,10 @@ fn frame(page: &mut Page, plan: &Plan, figures: &Figures) {
         page.svg.line([LEFT, y, WIDTH - RIGHT, y], GRID, 0.5, false);
         page.svg.line([x, TOP, x, HEIGHT - BOTTOM], GRID, 0.5, false);
         page.svg.text(LEFT - 6.0, y + 4.0, 11.0, INK, Anchor::End, &state.to_string());
-        let work = format!("{work:.0}");
+        // Up to there a number has all its digits.
+        let work = if work < 1e15 { format!("{work:.0}") } else { format!("{work:.4e}") };
+        // The last one stands at the edge of the page.
+        let x = x.min(WIDTH - 4.0 - DIGIT * 11.0 * work.len() as f64 / 2.0);
         page.svg.text(x, HEIGHT - BOTTOM + 16.0, 11.0, INK, Anchor::Middle, &work);
     }
     let middle = (LEFT + WIDTH - RIGHT) / 2.0;

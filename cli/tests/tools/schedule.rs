@@ -133,6 +133,42 @@ fn large_plans_of_other_kinds() {
     }
 }
 
+/// Numbers as long as they come are wholly on the page, and not on each other. Catches one that stands with its
+/// middle at the page's edge.
+#[test]
+fn numbers_beside_the_picture() {
+    let job = Job::new();
+    for plan in
+        ["--steps 281474976710656 --slots 1", "--steps 1e12 --slots 100", "--steps 9 --slots 3"]
+    {
+        job.veloc(&format!("schedule {plan} --out plan")).success();
+        let picture = std::fs::read_to_string(job.path("plan.svg")).unwrap();
+        let texts = picture.lines().filter(|line| line.starts_with("<text"));
+        let mut ends = std::collections::BTreeMap::new();
+        let mut numbers = 0;
+        for line in texts {
+            let of = |name: &str| line.split(&format!(" {name}=\"")).nth(1)?.split('"').next();
+            let value = |name: &str| of(name).unwrap().parse::<f64>().unwrap();
+            let text = line.split(['>', '<']).nth(2).unwrap();
+            if text.parse::<f64>().is_err() {
+                continue;
+            }
+            let width = 0.56 * value("font-size") * text.len() as f64;
+            let begin = match of("text-anchor") {
+                Some("middle") => value("x") - width / 2.0,
+                Some("end") => value("x") - width,
+                _ => value("x"),
+            };
+            assert!(begin >= 0.0 && begin + width <= 960.0, "{plan}: {line}");
+            let before = ends.insert(of("y").unwrap(), begin + width).unwrap_or(0.0);
+            assert!(begin > before, "{plan}: {line}");
+            numbers += 1;
+        }
+        // Five at each axis.
+        assert_eq!(numbers, 10, "{plan}");
+    }
+}
+
 /// A crash in the longest plan of all, at any place, and its picture, at once. Catches a way that is gone
 /// through, and a place that it comes to otherwise than action by action.
 #[test]
@@ -317,6 +353,10 @@ fn estimates() {
     let long = "schedule --steps 1e12 --slots 100 --step-time 1";
     let found = job.veloc(&format!("{long} --json")).json();
     assert_eq!(found["estimate"]["undisturbed"].as_f64(), Some(8_620_091_152_461.0 + 3e12));
+    // What would be looked at for too long is refused at once.
+    let stored_often = "--steps 1e12 --slots 100 --step-time 1 --mtbf 1e5 --adjoint-time 10";
+    job.veloc(&format!("schedule {stored_often}"))
+        .failure(&["--mtbf 100000: with 1000000000000 steps"]);
     // With failures as well, if the adjoint is not stored all the time.
     let short = "--step-time 1e-6 --mtbf 86400 --write-time 1e-3 --adjoint-time 10 --json";
     let found = job.veloc(&format!("schedule --steps 1e12 --slots 100 {short}")).json();

@@ -4,7 +4,7 @@
 use capi_tests::backends::wait_for_backends;
 use capi_tests::job::{names, Job};
 
-use super::{ASYNC, SYNC};
+use super::ASYNC;
 
 /// A hash that the callback does not give: the state is named. Catches a text that leaves open where it was.
 #[test]
