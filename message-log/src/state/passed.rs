@@ -9,7 +9,7 @@ use super::{begin_busy, completely, fail, give_up, State, INSIDE, OUTSIDE, PHASE
 use crate::guard;
 use crate::inside::{later, settled, At};
 
-/// Runs a call of MPI's outside parts on the state: as [`call`], without a look at what the caller has
+/// Runs a call of MPI's outside parts on the state: as `call` does, without a look at what the caller has
 /// looked at.
 ///
 /// # Safety
