@@ -140,6 +140,65 @@ static void without_function(MPI_Comm comm)
     PART(VELOC_Part_free(1));
 }
 
+static int class_of(int code)
+{
+    int class;
+    MPI(PMPI_Error_class(code, &class));
+    return class;
+}
+
+/* Calls that are not given a place for their requests: MPI refuses them as it does alone, outside a part,
+ * in one, and in its replay. */
+static void refuse_all(void)
+{
+    int flag, index;
+    MPI_Status statuses[2];
+#define ALIKE(call) EQUAL(class_of(MPI_##call), class_of(PMPI_##call))
+    CHECK(MPI_Wait(NULL, MPI_STATUS_IGNORE) != MPI_SUCCESS);
+    ALIKE(Wait(NULL, MPI_STATUS_IGNORE));
+    ALIKE(Test(NULL, &flag, statuses));
+    ALIKE(Waitall(2, NULL, MPI_STATUSES_IGNORE));
+    ALIKE(Testall(2, NULL, &flag, statuses));
+    ALIKE(Waitany(2, NULL, &index, MPI_STATUS_IGNORE));
+    ALIKE(Start(NULL));
+    ALIKE(Startall(2, NULL));
+    ALIKE(Cancel(NULL));
+    ALIKE(Request_free(NULL));
+    /* That is no mistake, for most. */
+    ALIKE(Waitall(0, NULL, MPI_STATUSES_IGNORE));
+    ALIKE(Startall(0, NULL));
+#undef ALIKE
+}
+
+/* Also where requests are known. */
+static void exchange(MPI_Comm comm)
+{
+    MPI_Request request;
+    int value = rank, received = -1;
+    MPI(MPI_Irecv(&received, 1, MPI_INT, rank, 7, comm, &request));
+    refuse_all();
+    MPI(MPI_Send(&value, 1, MPI_INT, rank, 7, comm));
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    EQUAL(received, rank);
+}
+
+static void without_a_place(MPI_Comm comm)
+{
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MPI(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    refuse_all();
+    exchange(comm);
+    part_begin(1, 0);
+    refuse_all();
+    exchange(comm);
+    part_end(1);
+    replay_begin(1);
+    refuse_all();
+    exchange(comm);
+    replay_end(1);
+    EMPTY_LOG();
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comm;
@@ -154,6 +213,7 @@ int main(int argc, char **argv)
     without_memory(comm, 0);
     without_memory(comm, 1);
     without_function(comm);
+    without_a_place(comm);
     MPI(MPI_Comm_free(&comm));
     free(large);
     return end_program();

@@ -20,6 +20,10 @@ use crate::target::Target;
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn cancel(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    if request.is_null() {
+        // For MPI to refuse, the first time and in a replay.
+        return real();
+    }
     with(|state| {
         if at == At::Outside || state.source() == Source::Mpi {
             // SAFETY: by the caller's promise.
@@ -45,6 +49,10 @@ pub unsafe fn cancel(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    if request.is_null() {
+        // As above.
+        return real();
+    }
     with(|state| {
         if at == At::Outside {
             // SAFETY: by the caller's promise.

@@ -33,6 +33,7 @@ pub unsafe fn wait(
     flag: *const c_int,
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
+    (!request.is_null()).then_some(())?;
     // SAFETY: by the caller's promise, a handle is there before the call and after it.
     let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
     // SAFETY: by the caller's promise.
@@ -71,6 +72,7 @@ pub unsafe fn wait(
 #[inline(always)]
 pub unsafe fn wait_all(requests: Ptr, count: c_int, real: impl FnOnce() -> c_int) -> Option<c_int> {
     let count = usize::try_from(count).ok().filter(|&count| count <= FEW)?;
+    (!requests.is_null() || count == 0).then_some(())?;
     let mut handles = [0; FEW];
     let prepare = |state: &mut State| {
         handles.iter_mut().take(count).enumerate().all(|(n, handle)| {

@@ -19,6 +19,7 @@ use crate::target::Target;
 #[inline(always)]
 pub unsafe fn start(requests: Ptr, count: c_int, real: impl FnOnce() -> c_int) -> Option<c_int> {
     let len = usize::try_from(count).ok()?;
+    (!requests.is_null() || len == 0).then_some(())?;
     let nth = move |state: &State, n| {
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(state.mpi.nth_handle(requests, n)) };

@@ -4,7 +4,8 @@
 //!
 //! Before a call is passed on it is seen to that there is room to note it: then it is noted where it stands,
 //! and nothing is moved. What could not be known before, such as an error, is noted by the long way, which is
-//! told what the call has returned instead of making it. None of this panics.
+//! told what the call has returned instead of making it. None of this panics, nor does what keeps a payload
+//! (`crate::log`): no panic would be caught here.
 
 mod counts;
 mod requests;
@@ -126,10 +127,10 @@ unsafe fn packed(
     count: i64,
     received: i64,
 ) -> Option<Payload> {
-    let all = count * datatype.size;
+    let all = count.checked_mul(datatype.size)?;
     let wanted = if received >= all { all } else { all.min(datatype.whole(received)) };
     let len = usize::try_from(wanted).ok()?;
-    let from = (buf as i64 + datatype.lb) as *const u8;
+    let from = (buf as i64).checked_add(datatype.lb)? as *const u8;
     // SAFETY: by the caller's promise.
     if let Some(payload) = unsafe { Payload::copied(from, len) } {
         return Some(payload);

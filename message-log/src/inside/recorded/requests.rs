@@ -110,7 +110,7 @@ pub unsafe fn wait(
     real: impl FnOnce(Ptr) -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        (state.has_room() && !device::is_there()).then_some(())?;
+        (!request.is_null() && state.has_room() && !device::is_there()).then_some(())?;
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(request) };
         let (place, known) = state.requests.alone(handle)?;
