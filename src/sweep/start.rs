@@ -9,6 +9,7 @@ use super::replay::Replay;
 use super::settings::{names_of, Settings};
 use super::survey::{self, Common, Found, Report};
 use super::trail::Trail;
+use super::verify;
 use super::{Problem, Reach};
 use crate::adjoint::course::Course;
 use crate::error::{Error, Kind, Result};
@@ -87,12 +88,9 @@ pub(super) fn begin(
         };
         let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
         if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
-            return Err(first::refusal(
-                settings,
-                now,
-                stored,
-                ", or it was hashed by another function",
-            ));
+            let unsteady = verify::unsteady(settings, problem, reach, 0, now)?;
+            let or = ", or it was hashed by another function";
+            return Err(unsteady.unwrap_or_else(|| first::refusal(settings, now, stored, or)));
         }
         let mut replay = settings.verify.then(|| Replay::new(of.steps));
         if let Some(replay) = &mut replay {

@@ -2,8 +2,9 @@
 
 use super::replay::unsteady_hash;
 use super::run::Sweep;
+use super::settings::Settings;
 use super::start::hash_of;
-use super::Reach;
+use super::{Problem, Reach};
 use crate::error::{Error, Kind, Result};
 
 impl<R: Reach> Sweep<'_, R> {
@@ -80,13 +81,23 @@ impl<R: Reach> Sweep<'_, R> {
         self.bear(Err(error))
     }
 
-    /// What is wrong if the state that the application has, which has just been hashed, has another hash now.
     fn unsteady(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
-        let given = self.problem.hash(state)?.map(|hash| hash.max(1));
-        let again = match given {
-            Some(again) => again,
-            None => hash_of(self.settings, self.problem, self.reach, state)?,
-        };
-        Ok((again != hash).then(|| unsteady_hash(state, hash, again, given.is_some())))
+        unsteady(self.settings, self.problem, self.reach, state, hash)
     }
+}
+
+/// What is wrong if the state that the application has, which has just been hashed, has another hash now.
+pub(super) fn unsteady(
+    settings: &Settings,
+    problem: &mut dyn Problem,
+    reach: &impl Reach,
+    state: u64,
+    hash: u64,
+) -> Result<Option<Error>> {
+    let given = problem.hash(state)?.map(|hash| hash.max(1));
+    let again = match given {
+        Some(again) => again,
+        None => hash_of(settings, problem, reach, state)?,
+    };
+    Ok((again != hash).then(|| unsteady_hash(state, hash, again, given.is_some())))
 }

@@ -2,7 +2,7 @@
 //! or in the hash alone.
 
 use capi_tests::backends::wait_for_backends;
-use capi_tests::job::{names, Job};
+use capi_tests::job::{files, names, Job};
 
 use super::ASYNC;
 
@@ -49,6 +49,22 @@ fn hashes_that_are_none_are_blamed_on_the_callback() {
         job.run("sweep", "hash=1").succeed();
         assert_eq!(states(), [""; 0]);
     }
+}
+
+/// The same of state 0 at a restart, and a hash of another function than in the job before: both leave the
+/// store as it was. Catches a store that is taken for another computation's without a second look, and a
+/// refusal that does not say what else it may be.
+#[test]
+fn hashes_of_state_0_at_a_restart() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    job.run("sweep", "verify=1 hash=1 fail=170 expect=returned_-1").succeed();
+    let stored = files(&job.scratch());
+    let words = "state_0:_hashed_twice_in_a_row|the_callback_`hash`_must_give_the_same";
+    job.run("sweep", &format!("verify=1 hash=1 unsteady=0 expect={words}")).succeed();
+    let words = "another_computation,_or_it_was_hashed_by_another_function";
+    job.run("sweep", &format!("verify=1 expect={words}")).succeed();
+    assert_eq!(files(&job.scratch()), stored);
+    job.run("sweep", "verify=1 hash=1").succeed();
 }
 
 /// A step that gives another state in a later job than in the first, between two states that were stored.
