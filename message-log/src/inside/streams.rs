@@ -21,6 +21,21 @@ impl State {
         group
     }
 
+    /// The place of the stream that a message is sent on, if that was used lately; [`NOBODY`] if it is not
+    /// counted.
+    #[inline(always)]
+    pub(super) fn outgoing_lately(&self, message: &Message) -> Option<u32> {
+        let Some(resend) = &self.resend else { return Some(NOBODY) };
+        resend.comms.outgoing.get(message.comm, message.peer, message.tag)
+    }
+
+    /// The same of the stream that a receive names.
+    #[inline(always)]
+    pub(super) fn incoming_lately(&self, message: &Message) -> Option<u32> {
+        let Some(resend) = &self.resend else { return Some(NOBODY) };
+        resend.comms.incoming.get(message.comm, message.peer, message.tag)
+    }
+
     /// The place of the stream that a message is sent on. `None` if it is not counted.
     #[inline]
     pub(super) fn outgoing(&mut self, message: &Message) -> Option<u32> {

@@ -1,5 +1,6 @@
 //! What most calls outside parts are: sends and receives on streams that were used lately, persistent ones
-//! too, and waits for them. Nothing else is looked at here; a call that is otherwise is not made, and takes the long way.
+//! too, and waits for them. Nothing else is looked at here; a call that is otherwise is not made, and takes
+//! the long way.
 //!
 //! Before a call is passed on its stream is looked up, and what has to be known of its request is put where
 //! it will stand; afterwards they are counted. None of this panics.
@@ -41,7 +42,7 @@ pub unsafe fn send(
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     // SAFETY: by the caller's promise.
-    let stream = unsafe { state::look_at(|state| outgoing(state, message)) }?;
+    let stream = unsafe { state::look_at(|state| state.outgoing_lately(message)) }?;
     let quick = |state: &mut State, code| match &mut state.resend {
         Some(resend) if stream != NOBODY => {
             code == SUCCESS && resend.streams.sent_quickly(stream, is_buffered)
@@ -64,7 +65,7 @@ pub unsafe fn send(
 #[inline(always)]
 pub unsafe fn recv(message: &Message, real: impl FnOnce() -> c_int) -> Option<c_int> {
     // SAFETY: by the caller's promise.
-    let stream = unsafe { state::look_at(|state| incoming(state, message)) }?;
+    let stream = unsafe { state::look_at(|state| state.incoming_lately(message)) }?;
     let quick = |state: &mut State, code| match &mut state.resend {
         Some(resend) if stream != NOBODY => {
             code == SUCCESS && resend.streams.received_at_once_quickly(stream)
@@ -98,7 +99,7 @@ pub unsafe fn isend(
 ) -> Option<c_int> {
     // SAFETY: by the caller's promise.
     unsafe {
-        let stream = state::look_at(|state| outgoing(state, message))?;
+        let stream = state::look_at(|state| state.outgoing_lately(message))?;
         begin(call, message, Way::Send { is_buffered }, stream, request, real)
     }
 }
@@ -116,25 +117,9 @@ pub unsafe fn irecv(
 ) -> Option<c_int> {
     // SAFETY: by the caller's promise.
     unsafe {
-        let stream = state::look_at(|state| incoming(state, message))?;
+        let stream = state::look_at(|state| state.incoming_lately(message))?;
         begin(call, message, Way::Receive, stream, request, real)
     }
-}
-
-/// The stream that a message is sent on.
-#[inline(always)]
-fn outgoing(state: &State, message: &Message) -> Option<u32> {
-    let Some(resend) = &state.resend else { return Some(NOBODY) };
-    let Message { comm, peer, tag, .. } = *message;
-    resend.comms.outgoing.get(comm, peer, tag)
-}
-
-/// The stream that a receive names.
-#[inline(always)]
-fn incoming(state: &State, message: &Message) -> Option<u32> {
-    let Some(resend) = &state.resend else { return Some(NOBODY) };
-    let Message { comm, peer, tag, .. } = *message;
-    resend.comms.incoming.get(comm, peer, tag)
 }
 
 /// # Safety

@@ -3,26 +3,11 @@
 use std::ffi::c_int;
 
 use crate::inside::counted::Posted;
-use crate::inside::p2p::Message;
 use crate::resend::shortcuts::NOBODY;
 use crate::resend::streams::Link;
 use crate::state::State;
 
 impl State {
-    /// The place of the stream that a message is sent on, if that was used lately.
-    #[inline(always)]
-    pub(super) fn outgoing_lately(&self, message: &Message) -> Option<u32> {
-        let Some(resend) = &self.resend else { return Some(NOBODY) };
-        resend.comms.outgoing.get(message.comm, message.peer, message.tag)
-    }
-
-    /// The place of the stream that a receive names, if that was used lately.
-    #[inline(always)]
-    pub(super) fn incoming_lately(&self, message: &Message) -> Option<u32> {
-        let Some(resend) = &self.resend else { return Some(NOBODY) };
-        resend.comms.incoming.get(message.comm, message.peer, message.tag)
-    }
-
     /// A message of so many elements was sent, and its send completed.
     #[inline(always)]
     pub(super) fn sent_on(&mut self, stream: u32, count: i64, is_buffered: bool) -> Option<Link> {
