@@ -76,13 +76,15 @@ pub fn ends_with_this(command: &mut Command) -> &mut Command {
         }
         // SAFETY: it cannot fail, and takes nothing.
         let parent = unsafe { libc::getppid() };
-        // If this process ended before the first call, nobody will say so.
+        // If this process ended before the first call, nobody will say so; nor is anybody there for
+        // an error, and the standard library makes noise and a crash of one that it cannot tell.
         if parent as u32 != this {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            // SAFETY: ends the process, and runs nothing of this one's first.
+            unsafe { libc::_exit(1) }
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    // SAFETY: between fork and exec it makes system calls alone, and allocates nothing.
     unsafe { command.pre_exec(end) }.process_group(0)
 }
 
@@ -103,4 +105,56 @@ pub fn wait() -> Result<()> {
 pub fn say(line: &str) -> Result<()> {
     let mut output = stdout().lock();
     writeln!(output, "{line}").and_then(|()| output.flush()).context("nobody listens")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Set in a process that ends while it starts another.
+    const STARTS: &str = "VELOC_TEST_ENDS_WHILE_IT_STARTS";
+
+    /// Catches a word, or a crash, of a process whose starter ends before it can be told so: what an
+    /// interrupted bench leaves must be its own last line.
+    #[test]
+    fn who_starts_without_anybody_left_says_nothing() {
+        if std::env::var_os(STARTS).is_some() {
+            end_while_starting();
+        }
+        let name = "bench::child::tests::who_starts_without_anybody_left_says_nothing";
+        let mut starter = Command::new(std::env::current_exe().unwrap());
+        starter.args([name, "--exact", "--nocapture"]).env(STARTS, "1");
+        // Read to the end of both: the one that was being started has the same standard error.
+        let ended = starter.stdout(Stdio::null()).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(ended.status.code(), Some(7), "the test has another name?");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    }
+
+    /// Ends this process when another has been forked and does not yet look for it.
+    fn end_while_starting() -> ! {
+        let this = std::process::id();
+        let (mut forked, tell) = std::io::pipe().unwrap();
+        std::thread::spawn(move || {
+            forked.read_exact(&mut [0]).unwrap();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(7) }
+        });
+        let until_it_ended = move || {
+            let mut tell = &tell;
+            tell.write_all(&[1])?;
+            // SAFETY: it cannot fail, and takes nothing.
+            while unsafe { libc::getppid() } as u32 == this {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        };
+        let mut command = Command::new("true");
+        // SAFETY: between fork and exec it makes system calls alone.
+        unsafe { command.pre_exec(until_it_ended) };
+        let _ = ends_with_this(&mut command).spawn();
+        unreachable!("the other thread ends the process first");
+    }
 }
