@@ -75,6 +75,12 @@ impl Condvar {
         guard
     }
 
+    /// How many wait.
+    #[cfg(test)]
+    pub(crate) fn waiters(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Wakes one waiter.
     pub fn notify_one(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {

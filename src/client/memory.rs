@@ -35,7 +35,9 @@ impl Client {
                 region.len
             )));
         }
-        self.regions.group_mut(group).protect(id, Protected::Memory(region));
+        let group = self.regions.group_mut(group);
+        group.protect(id, Protected::Memory(region));
+        self.engine.expect(group.bytes());
         Ok(())
     }
 

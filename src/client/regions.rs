@@ -41,6 +41,14 @@ impl Protected {
             Protected::Object(_) => Part::Host,
         }
     }
+
+    /// Bytes, as far as they are known.
+    fn len(&self) -> u128 {
+        match self {
+            Protected::Memory(memory) => u128::from(memory.len),
+            Protected::Object(_) => 0,
+        }
+    }
 }
 
 /// A protected range of memory.
@@ -158,6 +166,8 @@ impl Regions {
 #[derive(Debug, Default)]
 pub struct Group {
     by_id: BTreeMap<i32, Protected>,
+    /// Bytes of the ranges of memory among them.
+    bytes: u128,
     /// What somebody above writes into each checkpoint that it takes of these regions.
     marker: Option<Arc<dyn Object>>,
 }
@@ -173,15 +183,21 @@ impl Group {
                 new.writable.set(old.writable.get());
             }
         }
-        self.by_id.insert(id, region);
+        self.bytes += region.len();
+        let old = self.by_id.insert(id, region);
+        self.bytes -= old.map_or(0, |old| old.len());
     }
 
     /// Removes a region.
     pub fn unprotect(&mut self, id: i32) -> Result<()> {
-        match self.by_id.remove(&id) {
-            Some(_) => Ok(()),
-            None => Err(unknown(id)),
-        }
+        let old = self.by_id.remove(&id).ok_or_else(|| unknown(id))?;
+        self.bytes -= old.len();
+        Ok(())
+    }
+
+    /// Bytes of the ranges of memory: a checkpoint of them all has so many and a few more.
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.bytes).unwrap_or(u64::MAX)
     }
 
     /// Removes all regions, and the marker.
@@ -282,6 +298,24 @@ mod tests {
         assert_eq!(ids(Selection::All), [1, 2, 3]);
         assert_eq!(ids(Selection::Some(vec![3, 1, 3])), [1, 3]);
         assert_eq!(ids(Selection::Rest(vec![2, 99])), [1, 3]);
+    }
+
+    /// Catches bytes that are counted again when a region is protected again, as adjoint codes do for
+    /// each version, and those of a region that is none any more.
+    #[test]
+    fn a_checkpoint_has_the_bytes_of_what_is_protected_now() {
+        let mut regions = Group::default();
+        for (id, len) in [(1, 100), (2, 50), (1, 100), (1, 30)] {
+            regions.protect(id, memory(id, len));
+        }
+        assert_eq!(regions.bytes(), 80);
+        assert!(regions.unprotect(3).is_err());
+        regions.unprotect(2).unwrap();
+        assert_eq!(regions.bytes(), 30);
+        (3..8).for_each(|id| regions.protect(id, memory(id, i64::MAX as usize)));
+        assert_eq!(regions.bytes(), u64::MAX, "more than there can be");
+        regions.clear();
+        assert_eq!(regions.bytes(), 0);
     }
 
     #[test]

@@ -84,8 +84,10 @@ pub const KEYS: &[Key] = &[
         name: "host_cache_size",
         values: SIZE,
         role: Role::Optional,
-        meaning: "Host memory set aside for checkpoints, 0 for none; without it 1/8 of the memory \
-                  that is available, at most 1 GiB (8 GiB with ephemeral = true).",
+        meaning: "Host memory set aside for checkpoints, 0 for none, whose pages are made in the \
+                  background; without it 1/8 of the memory that is available, at most 1 GiB (8 GiB \
+                  with ephemeral = true), of which a job without a device gets pages as it needs \
+                  them.",
     },
     Key {
         name: "gpu_chunk_size",

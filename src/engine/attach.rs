@@ -60,7 +60,9 @@ impl Engine {
                 self.spawn("fetch", transfer::fetch)?;
             }
         }
-        if self.host.is_some() {
+        if let Some(host) = &self.host {
+            // A device fills it faster than pages can be made.
+            host.want_all();
             prepare::place(&self.shared);
             let capabilities = device.capabilities();
             if !register::is_of_use(self.config.pin, capabilities.pageable_access) {

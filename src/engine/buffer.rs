@@ -45,18 +45,23 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         return Ok((None, or_without(estate)));
     }
     let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
+    let touched = |buffer: HostBuffer| match config.host_cache_size {
+        Some(_) => buffer,
+        // Nobody has asked for so much.
+        None => buffer.by_need(),
+    };
     if config.outlives_application() {
         let shared = SharedMemory::create("veloc-host", bytes).and_then(|host| {
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
             Ok(Some((Mapping::of(&host)?, Estate { ledger, host: Some(host) })))
         });
         if let Some((mapping, estate)) = or_without(shared) {
-            return Ok((Some(HostBuffer::over(mapping, chunk, huge)), Some(estate)));
+            return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(estate)));
         }
     }
     let buffer = HostBuffer::reserve(bytes, chunk, huge)
         .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
-    Ok((Some(buffer), None))
+    Ok((Some(touched(buffer)), None))
 }
 
 /// What was made of shared memory, or nothing, with a warning.

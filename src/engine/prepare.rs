@@ -13,7 +13,7 @@ use crate::platform::turns::{Standing, Turn, Turns};
 use crate::platform::{memory, numa};
 use crate::policy::map::may_map;
 use crate::policy::register as policy;
-use crate::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
+use crate::tier::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use crate::trace::{Activity, Counter};
 
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
@@ -63,7 +63,8 @@ pub fn map(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Touches pages of the host buffer until all have memory. Several threads may do so at once.
+/// Touches pages of the host buffer until all that are wanted have memory, and goes on when more are.
+/// Several threads may do so at once.
 pub fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared);
@@ -73,9 +74,19 @@ pub fn touch(shared: &Shared) -> Result<()> {
             host.give_up();
             break;
         }
-        let Some(unit) = host.claim().filter(|_| shared.pace.may_touch()) else {
-            break;
+        let unit = match host.claim() {
+            Claim::Unit(unit) => unit,
+            Claim::Enough => {
+                // Flushes decide on no mode meanwhile.
+                shared.pace.all_touched();
+                host.await_need();
+                continue;
+            }
+            Claim::Nothing => break,
         };
+        if !shared.pace.may_touch() {
+            break;
+        }
         let since = Instant::now();
         let bytes = unit.end - unit.start;
         let touched = host.touch(&unit, method);

@@ -145,6 +145,13 @@ impl Shared {
         self.host.as_ref().ok_or_else(|| Error::new(Kind::Internal, "there is no host buffer"))
     }
 
+    /// A checkpoint may have so many bytes: they are to find their pages.
+    pub fn expect(&self, bytes: u64) {
+        if let Some(host) = &self.host {
+            host.expect(bytes);
+        }
+    }
+
     /// The device, where there are device pointers or bytes in the device cache.
     pub fn device_side(&self) -> Result<&DeviceSide> {
         self.device.get().ok_or_else(|| Error::new(Kind::Internal, "there is no device"))

@@ -8,6 +8,7 @@ pub mod evict;
 pub mod interval;
 pub mod lull;
 pub mod map;
+pub mod need;
 pub mod order;
 pub mod pace;
 pub mod register;

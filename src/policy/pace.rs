@@ -71,6 +71,7 @@ impl Pace {
     /// A unit is being touched from now on.
     pub fn touch(&mut self) {
         self.touching += 1;
+        self.model.touches();
     }
 
     /// A unit of `bytes` was touched in `seconds`, by one of the threads that touch: the rate of all

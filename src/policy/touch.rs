@@ -237,6 +237,11 @@ impl Model {
         self.open = false;
     }
 
+    /// There is something to touch, perhaps again.
+    pub fn touches(&mut self) {
+        self.open = true;
+    }
+
     /// `bytes` of pages were touched in `seconds`, beside a flush or not.
     pub fn touched(&mut self, bytes: u64, seconds: f64, beside_flush: bool) {
         let rate = if beside_flush {

@@ -63,6 +63,19 @@ pub struct HostBuffer {
     refuses: OnceLock<bool>,
     guarded: Mutex<Guarded>,
     changed: Condvar,
+    /// There is more to touch. Apart from the other, which each copy wakes up while pages are missing.
+    needed: Condvar,
+}
+
+/// What those who touch find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// A unit without pages, which is theirs.
+    Unit(Range<u64>),
+    /// All that is needed for now has its pages, or is being given them.
+    Enough,
+    /// All have their pages or are claimed, or [`HostBuffer::stop`] was called.
+    Nothing,
 }
 
 impl HostBuffer {
@@ -89,7 +102,14 @@ impl HostBuffer {
             refuses: OnceLock::new(),
             guarded: Mutex::new(Guarded { pages, stopping: false }),
             changed: Condvar::new(),
+            needed: Condvar::new(),
         }
+    }
+
+    /// It is touched as far as it is needed ([`crate::policy::need`]), until [`HostBuffer::want_all`].
+    pub fn by_need(self) -> HostBuffer {
+        self.guarded.lock().pages.go_by_need();
+        self
     }
 
     /// Its bytes.
@@ -117,19 +137,48 @@ impl HostBuffer {
     // ---- touching ------------------------------------------------------------------------
 
     /// Claims the next unit that has no pages yet, in ascending order. Where copies are making all
-    /// that are missing, waits for them: should one fail, its units are to be touched. `None`: all
-    /// have their pages or are claimed, or [`HostBuffer::stop`] was called.
-    pub fn claim(&self) -> Option<Range<u64>> {
+    /// that are missing, waits for them: should one fail, its units are to be touched.
+    pub fn claim(&self) -> Claim {
         let mut guarded = self.guarded.lock();
         loop {
             if guarded.stopping {
-                return None;
+                return Claim::Nothing;
             }
-            let unit = guarded.pages.claim();
-            if unit.is_some() || !guarded.pages.is_being_written() {
-                return unit;
+            if let Some(unit) = guarded.pages.claim() {
+                return Claim::Unit(unit);
+            }
+            if guarded.pages.has_enough() {
+                return Claim::Enough;
+            }
+            if !guarded.pages.is_being_written() {
+                return Claim::Nothing;
             }
             guarded = self.changed.wait(guarded);
+        }
+    }
+
+    /// Waits until more is needed than has its pages, or [`HostBuffer::stop`] is called.
+    pub fn await_need(&self) {
+        let mut guarded = self.guarded.lock();
+        while !guarded.stopping && guarded.pages.has_enough() {
+            guarded = self.needed.wait(guarded);
+        }
+    }
+
+    /// A checkpoint may have so many bytes.
+    pub fn expect(&self, bytes: u64) {
+        self.learn(|pages| pages.expect(bytes));
+    }
+
+    /// All of it is to be touched.
+    pub fn want_all(&self) {
+        self.learn(Pages::want_all);
+    }
+
+    fn learn(&self, learn: impl FnOnce(&mut Pages) -> bool) {
+        let more = learn(&mut self.guarded.lock().pages);
+        if more {
+            self.needed.notify_all();
         }
     }
 
@@ -147,7 +196,7 @@ impl HostBuffer {
     /// A copy is about to write there and makes the pages: touching leaves them to it. To be
     /// followed by [`HostBuffer::written`] or [`HostBuffer::not_written`].
     pub fn writing(&self, extents: &[Extent]) {
-        self.guarded.lock().pages.writing(extents);
+        self.learn(|pages| pages.writing(extents));
     }
 
     /// Makes the pages of these bytes, which the processor is about to write, where the system may
@@ -177,6 +226,7 @@ impl HostBuffer {
     /// The copy has failed: touching comes back for what it has not written.
     pub fn not_written(&self, extents: &[Extent]) {
         self.change(|pages| pages.not_written(extents));
+        self.needed.notify_all();
     }
 
     /// Bytes were written there, so their pages exist. Units that are wholly covered count as
@@ -186,9 +236,12 @@ impl HostBuffer {
         if guarded.pages.all_touched() && !guarded.pages.is_being_written() {
             return;
         }
-        guarded.pages.written(extents);
+        let more = guarded.pages.written(extents);
         drop(guarded);
         self.changed.notify_all();
+        if more {
+            self.needed.notify_all();
+        }
     }
 
     /// How many of these bytes lie in units without pages.
@@ -300,6 +353,7 @@ impl HostBuffer {
     pub fn stop(&self) {
         self.guarded.lock().stopping = true;
         self.changed.notify_all();
+        self.needed.notify_all();
     }
 
     fn change(&self, how: impl FnOnce(&mut Pages)) {

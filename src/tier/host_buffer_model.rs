@@ -10,7 +10,7 @@ use shuttle::rand::{thread_rng, Rng};
 use shuttle::sync::Mutex;
 use shuttle::thread;
 
-use super::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
+use super::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use crate::policy::register::Pin;
 use crate::tier::space::Extent;
 
@@ -50,7 +50,7 @@ fn copies_beside_registration(pin: Pin) {
         let buffer = buffer.clone();
         thread::spawn(move || {
             buffer.written(&[Extent { offset: 0, len: TOUCH_UNIT }]);
-            while let Some(unit) = buffer.claim() {
+            while let Claim::Unit(unit) = buffer.claim() {
                 buffer.touch(&unit, TouchMethod::Write(4096)).unwrap();
             }
         })
@@ -124,7 +124,7 @@ fn prepared(pin: Pin, trouble: Trouble) {
         move || {
             let short = || trouble == Trouble::Touching && thread_rng().gen_bool(0.2);
             while !short() {
-                let Some(unit) = buffer.claim() else { return };
+                let Claim::Unit(unit) = buffer.claim() else { return };
                 if short() {
                     break;
                 }
@@ -227,5 +227,57 @@ fn a_registration_that_fails_keeps_no_flush_waiting() {
 fn a_stop_ends_all_preparation() {
     for pin in [Pin::Chunked, Pin::Serial] {
         shuttle::check_random(move || prepared(pin, Trouble::Stop), ITERATIONS);
+    }
+}
+
+/// Two that touch by need, as the engine has it, beside flushes that may fail and regions that are
+/// protected meanwhile; a stop ends them when what is needed has its pages. Catches one who touches and
+/// sleeps through a need that has grown, and one whom the stop does not wake up.
+#[test]
+fn touching_by_need_comes_to_what_is_needed() {
+    shuttle::check_random(touched_by_need, ITERATIONS);
+}
+
+fn touched_by_need() {
+    let buffer = HostBuffer::reserve(4 * TOUCH_UNIT, TOUCH_UNIT, false).unwrap();
+    let buffer = Arc::new(buffer.by_need());
+    let touch = |buffer: Arc<HostBuffer>| {
+        move || loop {
+            match buffer.claim() {
+                Claim::Unit(unit) => {
+                    buffer.touch(&unit, TouchMethod::Write(TOUCH_UNIT as usize)).unwrap();
+                }
+                Claim::Enough => buffer.await_need(),
+                Claim::Nothing => return,
+            }
+        }
+    };
+    let flush = |buffer: Arc<HostBuffer>| {
+        move || {
+            for first in 0..2 {
+                let extent = Extent { offset: first * TOUCH_UNIT / 2, len: TOUCH_UNIT };
+                buffer.writing(&[extent]);
+                thread::yield_now();
+                if thread_rng().gen_bool(0.5) {
+                    buffer.written(&[extent]);
+                } else {
+                    buffer.not_written(&[extent]);
+                }
+            }
+        }
+    };
+    let protect = |buffer: Arc<HostBuffer>| move || buffer.expect(TOUCH_UNIT / 8);
+    let work = [thread::spawn(flush(buffer.clone())), thread::spawn(protect(buffer.clone()))];
+    let touching = [thread::spawn(touch(buffer.clone())), thread::spawn(touch(buffer.clone()))];
+    for thread in work {
+        thread.join().unwrap();
+    }
+    // Eight checkpoints, and twice the unit and a half that were used: all four units.
+    while buffer.touched_bytes() < 4 * TOUCH_UNIT {
+        thread::yield_now();
+    }
+    buffer.stop();
+    for thread in touching {
+        thread.join().unwrap();
     }
 }

@@ -14,13 +14,13 @@ fn buffer(units: u64) -> HostBuffer {
 #[test]
 fn touching_goes_up_and_passes_over_what_was_written() {
     let buffer = buffer(4);
-    assert_eq!(buffer.claim(), Some(0..U));
+    assert_eq!(buffer.claim(), Claim::Unit(0..U));
     buffer.written(&[Extent { offset: U / 2, len: 2 * U }]);
     assert_eq!(buffer.touched_bytes(), U, "only the unit that is wholly covered counts");
-    assert_eq!(buffer.claim(), Some(2 * U..3 * U));
+    assert_eq!(buffer.claim(), Claim::Unit(2 * U..3 * U));
     assert_eq!(buffer.untouched(&[Extent { offset: 0, len: 3 * U }]), 2 * U);
-    assert_eq!(buffer.claim(), Some(3 * U..4 * U));
-    assert_eq!(buffer.claim(), None);
+    assert_eq!(buffer.claim(), Claim::Unit(3 * U..4 * U));
+    assert_eq!(buffer.claim(), Claim::Nothing);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn touching_keeps_what_is_there() {
     let buffer = buffer(1);
     // SAFETY: within the mapping; no other thread.
     unsafe { buffer.address(0).write(7) };
-    let unit = buffer.claim().unwrap();
+    let Claim::Unit(unit) = buffer.claim() else { panic!("nothing to touch") };
     buffer.touch(&unit, TouchMethod::Write(4096)).unwrap();
     // SAFETY: within the mapping; no other thread.
     assert_eq!(unsafe { buffer.address(0).read() }, 7);
@@ -49,7 +49,7 @@ fn memory_can_be_mapped_while_a_unit_is_touched() {
     let while_touching = |method| {
         let buffer = buffer(16);
         let before = mapped.load(Ordering::Relaxed);
-        while let Some(unit) = buffer.claim() {
+        while let Claim::Unit(unit) = buffer.claim() {
             buffer.touch(&unit, method).unwrap();
         }
         mapped.load(Ordering::Relaxed) - before
@@ -93,13 +93,45 @@ fn touching_waits_for_copies_that_may_fail() {
     std::thread::scope(|scope| {
         let touching = scope.spawn(|| buffer.claim());
         buffer.not_written(&all);
-        assert_eq!(touching.join().unwrap(), Some(0..U));
+        assert_eq!(touching.join().unwrap(), Claim::Unit(0..U));
     });
     buffer.writing(&all);
     std::thread::scope(|scope| {
         let touching = scope.spawn(|| buffer.claim());
         buffer.written(&all);
-        assert_eq!(touching.join().unwrap(), None);
+        assert_eq!(touching.join().unwrap(), Claim::Nothing);
+    });
+}
+
+/// Catches one who touches and is not woken up by more that is needed, or by the end.
+#[test]
+fn touching_waits_for_need() {
+    let buffer = buffer(8).by_need();
+    assert_eq!(buffer.claim(), Claim::Enough);
+    for more in [|buffer: &HostBuffer| buffer.expect(1), HostBuffer::want_all] {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                buffer.await_need();
+                buffer.claim()
+            });
+            while buffer.needed.waiters() == 0 {
+                std::thread::yield_now();
+            }
+            more(&buffer);
+            assert!(matches!(waiting.join().unwrap(), Claim::Unit(_)));
+        });
+    }
+    let other = HostBuffer::reserve(U, U, false).unwrap().by_need();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            other.await_need();
+            other.claim()
+        });
+        while other.needed.waiters() == 0 {
+            std::thread::yield_now();
+        }
+        other.stop();
+        assert_eq!(waiting.join().unwrap(), Claim::Nothing);
     });
 }
 
@@ -123,7 +155,7 @@ fn a_stranded_copy_keeps_nobody_waiting() {
 #[test]
 fn a_chunk_closes_only_when_its_last_copy_is_done() {
     let buffer = buffer(4);
-    while let Some(unit) = buffer.claim() {
+    while let Claim::Unit(unit) = buffer.claim() {
         buffer.touch(&unit, TouchMethod::Populate).unwrap();
     }
     let chunk = buffer.next_registration(Pin::Serial).unwrap();

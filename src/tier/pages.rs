@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::policy::need::Need;
 use crate::policy::register::{self, Next, Pin};
 use crate::tier::space::Extent;
 
@@ -79,6 +80,8 @@ pub struct Pages {
     touched_bytes: u64,
     /// Units below this one are touched, or being touched or written to.
     front: usize,
+    /// What is to be touched for now, if not all.
+    need: Option<Need>,
     chunks: Vec<Chunk>,
     /// For each chunk, its units that have no pages.
     untouched_units: Vec<u32>,
@@ -99,6 +102,7 @@ impl Pages {
             being_written: 0,
             touched_bytes: 0,
             front: 0,
+            need: None,
             chunks: vec![Chunk::Open(0); layout.count()],
             untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
             registered_bytes: 0,
@@ -117,19 +121,58 @@ impl Pages {
 
     // ---- touching ------------------------------------------------------------------------
 
-    /// Claims the next unit that has no pages yet, in ascending order. `None`: all have, or are
-    /// being given them.
-    ///
-    /// Touching goes ahead of the copies, never beside them in the same unit: both would make the
-    /// same pages, one after the other, and gain nothing (HiPC'22, IV-A: "the pages that are not
-    /// involved in flushes are touched").
-    pub fn claim(&mut self) -> Option<Range<u64>> {
+    /// Only what is needed is to be touched from here on; as nothing is known yet, that is nothing.
+    pub fn go_by_need(&mut self) {
+        self.need = Some(Need::default());
+    }
+
+    /// All is to be touched, whatever is needed. Whether there is more to claim by that.
+    pub fn want_all(&mut self) -> bool {
+        self.need.take().is_some()
+    }
+
+    /// A checkpoint may have so many bytes. Whether there is more to claim by that.
+    pub fn expect(&mut self, bytes: u64) -> bool {
+        self.learn(|need| need.expect(bytes))
+    }
+
+    fn learn(&mut self, learn: impl FnOnce(&mut Need)) -> bool {
+        let Some(need) = &mut self.need else { return false };
+        let before = need.bytes();
+        learn(need);
+        let at = self.front as u64 * TOUCH_UNIT;
+        at < self.len && before <= at && at < need.bytes()
+    }
+
+    /// Whether all that is needed for now has pages, or is being given them, and there is more.
+    pub fn has_enough(&mut self) -> bool {
+        self.pass();
+        self.front < self.touched.len() && self.front as u64 * TOUCH_UNIT >= self.wanted()
+    }
+
+    /// Bytes that are to have pages for now.
+    fn wanted(&self) -> u64 {
+        self.need.map_or(self.len, |need| need.bytes())
+    }
+
+    /// Goes on to the next unit that neither has pages nor is being given them.
+    fn pass(&mut self) {
         while self.front < self.touched.len()
             && (self.touched[self.front] || self.written_to[self.front])
         {
             self.front += 1;
         }
-        if self.front == self.touched.len() {
+    }
+
+    /// Claims the next unit that has no pages yet, in ascending order. `None`: all have, or are
+    /// being given them, or no more are needed for now.
+    ///
+    /// Touching goes ahead of the copies, never beside them in the same unit: both would make the
+    /// same pages, one after the other, and gain nothing (HiPC'22, IV-A: "the pages that are not
+    /// involved in flushes are touched").
+    pub fn claim(&mut self) -> Option<Range<u64>> {
+        self.pass();
+        if self.front == self.touched.len() || self.has_enough() {
             return None;
         }
         let unit = self.front as u64;
@@ -148,24 +191,33 @@ impl Pages {
     }
 
     /// A copy is about to write there, which makes the pages: the units that it wholly covers need
-    /// not be touched.
-    pub fn writing(&mut self, extents: &[Extent]) {
-        if !self.all_touched() {
-            for unit in self.covered(extents) {
-                self.write_to(unit, !self.touched[unit]);
-            }
+    /// not be touched. Whether there is more to claim by that, as more is used.
+    pub fn writing(&mut self, extents: &[Extent]) -> bool {
+        if self.all_touched() {
+            return false;
         }
+        for unit in self.covered(extents) {
+            self.write_to(unit, !self.touched[unit]);
+        }
+        self.used(extents)
     }
 
     /// The copy has written its bytes, so their pages exist. Units that are wholly covered count as
-    /// touched.
-    pub fn written(&mut self, extents: &[Extent]) {
-        if !self.all_touched() || self.is_being_written() {
-            for unit in self.covered(extents) {
-                self.write_to(unit, false);
-                self.mark(unit);
-            }
+    /// touched. Whether there is more to claim by that, as more is used.
+    pub fn written(&mut self, extents: &[Extent]) -> bool {
+        if self.all_touched() && !self.is_being_written() {
+            return false;
         }
+        for unit in self.covered(extents) {
+            self.write_to(unit, false);
+            self.mark(unit);
+        }
+        self.used(extents)
+    }
+
+    fn used(&mut self, extents: &[Extent]) -> bool {
+        let end = extents.iter().map(|extent| extent.offset + extent.len).max().unwrap_or(0);
+        self.learn(|need| need.use_up_to(end))
     }
 
     /// The copy has failed: what it was to write needs to be touched after all.
@@ -359,68 +411,5 @@ impl Pages {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const U: u64 = TOUCH_UNIT;
-
-    /// Catches a chunk that counts as touched too early or never, also the short one at the end.
-    #[test]
-    fn a_chunk_is_touched_with_its_last_unit() {
-        let mut pages = Pages::new(3 * U - 512, 2 * U);
-        pages.written(&[Extent { offset: U, len: U }]);
-        assert_eq!(pages.next_registration(Pin::Chunked), Next::Wait);
-        pages.written(&[Extent { offset: 2 * U, len: U - 512 }]);
-        assert_eq!(pages.next_registration(Pin::Chunked), Next::Register(1));
-        assert_eq!(pages.next_registration(Pin::Serial), Next::Wait);
-        let unit = pages.claim().unwrap();
-        assert_eq!(unit, 0..U);
-        pages.touched(unit);
-        assert!(pages.all_touched());
-        assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
-    }
-
-    /// Catches touching beside a flush in the same pages, and pages that nobody makes any more after
-    /// a flush that failed.
-    #[test]
-    fn touching_goes_ahead_of_a_flush_and_back_if_it_fails() {
-        let mut pages = Pages::new(6 * U, 2 * U);
-        let flush = [Extent { offset: U / 2, len: 3 * U }];
-        pages.writing(&flush);
-        assert_eq!(pages.untouched(&flush), 3 * U, "nothing is written yet");
-        assert_eq!(pages.claim(), Some(0..U), "the flush covers half of this unit");
-        assert_eq!(pages.claim(), Some(3 * U..4 * U));
-        pages.not_written(&flush);
-        assert!(!pages.is_being_written());
-        assert_eq!(pages.claim(), Some(U..2 * U));
-        pages.writing(&[Extent { offset: 2 * U, len: U }]);
-        assert!(pages.is_being_written());
-        pages.written(&[Extent { offset: 2 * U, len: U }]);
-        assert!(!pages.is_being_written());
-        assert_eq!(pages.touched_bytes(), U);
-    }
-
-    /// Catches a registration under a copy, and one that a copy which has ended still keeps off.
-    #[test]
-    fn a_chunk_in_use_is_closed_once_it_is_not() {
-        let mut pages = Pages::new(2 * U, U);
-        let chunk = pages.lease(0).unwrap();
-        assert_eq!(pages.close(0), Closing::InUse);
-        assert_eq!(pages.lease(0), None, "no copy begins");
-        assert!(pages.unlease(chunk));
-        assert_eq!(pages.close(0), Closing::Closed);
-        pages.settle(0, true);
-        assert!(pages.is_registered(U - 1) && !pages.is_registered(U));
-        assert_eq!(pages.close(0), Closing::Settled);
-    }
-
-    /// Catches a registrar that waits for pages which nobody is going to touch.
-    #[test]
-    fn what_is_given_up_is_not_waited_for() {
-        let mut pages = Pages::new(2 * U, U);
-        let unit = pages.claim().unwrap();
-        pages.touched(unit);
-        pages.give_up();
-        assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
-    }
-}
+#[path = "pages_tests.rs"]
+mod tests;

@@ -27,6 +27,7 @@ mod instrumented;
 mod kill;
 mod meddle;
 mod mpi;
+mod need;
 mod pinning;
 mod places;
 mod refuge;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use veloc_client::platform::mapping::supports_populate;
 use veloc_client::platform::{affinity, memory};
 use veloc_client::policy;
-use veloc_client::tier::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
+use veloc_client::tier::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 
 use super::{number, Common, Report};
 use crate::bench::interrupt;
@@ -202,7 +202,7 @@ pub fn touch_all(
     touch: impl Fn(&std::ops::Range<u64>) -> veloc_client::error::Result<()> + Sync,
 ) -> Result<()> {
     on_threads(threads, |_| {
-        while let Some(unit) = buffer.claim() {
+        while let Claim::Unit(unit) = buffer.claim() {
             touch(&unit)?;
         }
         Ok(())
