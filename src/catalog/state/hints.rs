@@ -29,9 +29,9 @@ impl State {
     /// The first of the checkpoints that were hinted and are not there, and how many there are.
     pub fn hinted_in_vain(&self) -> Option<(Arc<str>, i32, usize)> {
         let count = self.names.values().map(|versions| versions.hints.len()).sum();
-        let mut early =
+        let firsts =
             self.names.iter().filter_map(|(name, of)| Some((name, of.hints.keys().next()?)));
-        early.next().map(|(name, version)| (name.clone(), *version, count))
+        firsts.min().map(|(name, version)| (name.clone(), *version, count))
     }
 
     /// Hints of a version that is not there wait for it.
