@@ -129,7 +129,7 @@ fn an_empty_name_is_no_configuration_file() {
             .succeed();
         assert!(job.path("elsewhere/x-0-1.dat").exists(), "{}", ended.stderr);
     }
-    let failed = Job::new("mode = sync\n").run("host", "write configuration=").fail();
+    let failed = Job::new("mode = sync\n").run("host", "write configuration=").end();
     for part in ["environment", "name of the configuration file is empty", "mode is missing"] {
         assert!(failed.stderr.contains(part), "{}", failed.stderr);
     }
