@@ -131,7 +131,7 @@ fn an_empty_name_is_no_configuration_file() {
     }
     let failed = Job::new("mode = sync\n").run("host", "write configuration=").end();
     for part in ["environment", "name of the configuration file is empty", "mode is missing"] {
-        assert!(failed.stderr.contains(part), "{}", failed.stderr);
+        assert!(failed.stdout.contains(part), "{}", failed.stdout);
     }
 }
 
