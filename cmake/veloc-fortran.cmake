@@ -40,7 +40,9 @@ if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
         endif()
         unset(_veloc_descriptor)
     endif()
-    if(TARGET MPI::MPI_Fortran AND NOT TARGET veloc_fortran_f08)
+    # Where no MPI was found the target is there as well, and empty.
+    if(TARGET MPI::MPI_Fortran AND NOT TARGET veloc_fortran_f08
+       AND (MPI_Fortran_FOUND OR NOT DEFINED MPI_Fortran_FOUND))
         _veloc_fortran_module(fortran_f08 veloc_f08 "${VELOC_FORTRAN_DIR}/veloc_f08.f90")
         target_link_libraries(veloc_fortran_f08 PUBLIC veloc_fortran MPI::MPI_Fortran)
     endif()

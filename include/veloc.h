@@ -821,11 +821,14 @@ size_t VELOC_Recover_ckpt_size(const char *name, int version, int region_id);
 int VELOC_Restart_end(int success);
 
 /**
- * Hints that a checkpoint will be read, after those hinted before.
+ * Hints that a checkpoint will be read, after those hinted before. It may still be to come: the
+ * hint keeps its place in the order, and is the checkpoint's when that is taken, or taken anew. It
+ * ends with the restore of that version, with VELOC_Cleanup of the name, or with the job; one that
+ * is to be read twice is hinted twice.
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the version
- * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the name or the version is none, or outside a job
  *
  * Source: VELOC_Prefetch_enqueue of VELOC's GPU prototype.
  *
@@ -1317,11 +1320,16 @@ int VELOC_Adjoint_discard(const char *name);
 
 /*
  * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
- * VELOC_NO_SHORT_NAMES to do without them.
+ * VELOC_NO_SHORT_NAMES to do without them. One that is a macro already stays that.
  */
 typedef int (*release_routine)();
 #ifndef VELOC_NO_SHORT_NAMES
-enum { DEFAULT = VELOC_DEFAULT, READ_ONLY = VELOC_READ_ONLY };
+#ifndef DEFAULT
+enum { DEFAULT = VELOC_DEFAULT };
+#endif
+#ifndef READ_ONLY
+enum { READ_ONLY = VELOC_READ_ONLY };
+#endif
 #endif
 
 /* Calls a release routine: a guard of VELOC_Mem_protect_guarded. */

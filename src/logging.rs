@@ -44,8 +44,11 @@ fn is_understood(value: &str) -> bool {
     let is_module = |name: &str| {
         name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
-    let mut directives = directives.split(',').map(str::trim).filter(|one| !one.is_empty());
+    let mut directives =
+        directives.split(',').map(str::trim).filter(|one| !one.is_empty()).peekable();
+    // A text alone, such as a directory's path, would leave nothing but errors, and few of these.
     !text.contains('/')
+        && directives.peek().is_some()
         && directives.all(|directive| match directive.split_once('=') {
             Some((name, level)) => is_module(name) && (level.is_empty() || is_level(level.trim())),
             None => is_level(directive) || is_module(directive),
@@ -87,6 +90,9 @@ mod tests {
             "other=debug",
             "warn,nonsense",
             "info/a/b",
+            "/tmp",
+            "/",
+            ",",
         ] {
             assert!(!is_understood(value), "{value}");
         }

@@ -409,6 +409,27 @@ static void cleanup(void)
     }
 }
 
+/* Hints of what is still to come, or never comes: only a wrong name or version is refused. */
+static void hints(void)
+{
+    int version;
+    for (version = 4; version >= 0; version--)
+        OK(VELOC_Prefetch_enqueue("x", version));
+    OK(VELOC_Prefetch_enqueue("other", 7));
+    REFUSED(VELOC_Prefetch_enqueue("x", -1), "version -1");
+    REFUSED(VELOC_Prefetch_enqueue("a/b", 1), "a/b");
+    REFUSED(VELOC_Prefetch_enqueue(NULL, 1), "name|NULL");
+    OK(VELOC_Prefetch_enqueue("gone", 1));
+    OK(VELOC_Cleanup("gone"));
+    protect(1, 2000, 1);
+    for (version = 0; version < 4; version++)
+        OK(VELOC_Checkpoint("x", version));
+    OK(VELOC_Prefetch_start());
+    for (version = 3; version >= 0; version--)
+        OK(VELOC_Restart("x", version));
+    REFUSED(VELOC_Restart("x", 4), "version 4");
+}
+
 /* Removed while its files are still under way: nothing may come back later. */
 static void cleanup_at_once(void)
 {
@@ -548,6 +569,7 @@ int main(int argc, char **argv)
         {"newest", newest},
         {"all-or-nothing", all_or_nothing},
         {"cleanup", cleanup},
+        {"hints", hints},
         {"cleanup-at-once", cleanup_at_once},
         {"many", many},
         {"finished", finished},
@@ -569,7 +591,8 @@ int main(int argc, char **argv)
     unsigned i;
     int found = 0;
     CHECK(argc > 2);
-    OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
+    OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0),
+                         option(argc, argv, "configuration", argv[1])));
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(cases[i].name, what) == 0) {
             cases[i].run();

@@ -5,7 +5,8 @@
  *   versions=40      checkpoints
  *   bytes=1000000    the largest device region; each version's size differs from the last
  *   order=reverse    or same, random
- *   hints=all        every version is hinted before the first restore; one: only the next one; none
+ *   hints=all        every version is hinted before the first restore; before: before the first
+ *                    checkpoint is taken; one: only the next one; none
  *   stream=0         1: the application hands its stream over
  *   host=0           bytes of a host region beside the device region
  *   managed=0        bytes of a managed region beside the device region
@@ -86,9 +87,11 @@ static void restore(int version)
         CONTENT(host, options.host, 1, version);
 }
 
-static void restore_all(const char *hints)
+static int order[MOST];
+
+static void choose_order(void)
 {
-    int order[MOST], i;
+    int i;
     for (i = 0; i < options.versions; i++)
         order[i] = strcmp(options.order, "reverse") == 0 ? options.versions - 1 - i : i;
     if (strcmp(options.order, "random") == 0)
@@ -97,11 +100,36 @@ static void restore_all(const char *hints)
             order[i] = order[other];
             order[other] = kept;
         }
+}
+
+static void hint_all(void)
+{
+    int i;
+    for (i = 0; i < options.versions; i++)
+        OK(VELOC_Prefetch_enqueue("shot", order[i]));
+}
+
+/* Until those that are hinted first, which the device cache has room for, have been fetched. */
+static void await_first(int versions)
+{
+    struct timespec pause = {0, 1000000};
+    int i;
+    for (i = 0; i < versions; i++)
+        while (!VELOC_Next_prefetched("shot", order[i], 0))
+            nanosleep(&pause, NULL);
+}
+
+static void restore_all(const char *hints)
+{
+    int i;
+    if (strcmp(hints, "before") != 0)
+        choose_order();
     if (strcmp(hints, "all") == 0)
-        for (i = 0; i < options.versions; i++)
-            OK(VELOC_Prefetch_enqueue("shot", order[i]));
+        hint_all();
     if (strcmp(hints, "none") != 0)
         OK(VELOC_Prefetch_start());
+    if (strcmp(hints, "before") == 0)
+        await_first(4);
     for (i = 0; i < options.versions; i++) {
         if (strcmp(hints, "one") == 0 && i + 1 < options.versions)
             OK(VELOC_Prefetch_enqueue("shot", order[i + 1]));
@@ -191,6 +219,10 @@ int main(int argc, char **argv)
         /* A stream needs a device in use, which protecting its memory makes sure of. */
         OK(VELOC_Mem_protect(0, as_pointer(device), options.bytes, 1));
         OK(VELOC_Set_stream(stream));
+    }
+    if (strcmp(options.hints, "before") == 0) {
+        choose_order();
+        hint_all();
     }
     for (version = 0; version < options.versions; version++) {
         size_of[version] = options.bytes / 2 + next_random(&options.seed) % (options.bytes / 2) + 1;

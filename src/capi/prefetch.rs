@@ -4,11 +4,14 @@ use std::ffi::{c_char, c_int};
 
 use super::boundary::{guarded, status, string, with_client};
 
-/// Hints that a checkpoint will be read, after those hinted before.
+/// Hints that a checkpoint will be read, after those hinted before. It may still be to come: the
+/// hint keeps its place in the order, and is the checkpoint's when that is taken, or taken anew. It
+/// ends with the restore of that version, with VELOC_Cleanup of the name, or with the job; one that
+/// is to be read twice is hinted twice.
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the name or the version is none, or outside a job
 ///
 /// Source: VELOC_Prefetch_enqueue of VELOC's GPU prototype.
 ///

@@ -36,13 +36,23 @@ struct Job {
 
 impl Job {
     fn new(device: u64, host: u64, scratch: bool, ephemeral: bool) -> Arc<Job> {
+        Job::read_in(RestoreOrder::Reverse, device, host, scratch, ephemeral)
+    }
+
+    fn read_in(
+        order: RestoreOrder,
+        device: u64,
+        host: u64,
+        scratch: bool,
+        ephemeral: bool,
+    ) -> Arc<Job> {
         let mut state = State::new(Shape {
             device: 0,
             host,
             scratch,
             persistent: scratch && !ephemeral,
             ephemeral,
-            order: RestoreOrder::Reverse,
+            order,
             device_granule: LEN,
             host_granule: LEN,
         });
@@ -198,6 +208,15 @@ impl Job {
         self.catalog.step(|state| state.end_restore(id, true));
     }
 
+    /// Fetches, and notes which versions.
+    fn fetch_noting(&self, fetched: &Mutex<Vec<i32>>) {
+        while let Some(job) = self.catalog.next(Worker::Fetch, State::next_fetch) {
+            fetched.lock().unwrap().push(job.version);
+            self.copy(&job, false);
+            self.catalog.step(|state| state.fetch_done(job.id, &MoveEnd::Done));
+        }
+    }
+
     fn finish(&self) {
         self.catalog.look(|state| state.check()).unwrap();
         self.catalog.stop();
@@ -338,6 +357,46 @@ fn loans_arrive_while_others_wait_for_them() {
                 }
             });
             assert!(job.catalog.step(State::take_failure).is_some());
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// Hints that are given before their checkpoints are taken, one of which was there before: the fetches
+/// come in their order, and all are used up. Catches hints that are lost or left, and a fetch of what is
+/// being taken again.
+#[test]
+fn early_hints_order_the_fetches() {
+    shuttle::check_random(
+        || {
+            let job = Job::read_in(RestoreOrder::Random, 2 * LEN, 8 * LEN, false, true);
+            let fetched = Arc::new(Mutex::new(Vec::new()));
+            let noted = fetched.clone();
+            let workers = [
+                run(&job, |job| job.map(2 * LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, move |job| job.fetch_noting(&noted)),
+            ];
+            let order = [2, 0, 3, 1];
+            job.capture(0, Part::Device, Tier::Device).unwrap();
+            job.catalog.step(|state| order.map(|version| state.hint("x", version)));
+            for version in 0..4 {
+                job.capture(version, Part::Device, Tier::Device).unwrap();
+            }
+            job.catalog.step(State::start_fetching);
+            // The first two have room together.
+            let here = |state: &mut State, version| {
+                state.find("x", version).is_some_and(|id| state.on_device(id, 0))
+            };
+            job.catalog.wait(|state| (here(state, 2) && here(state, 0)).then_some(())).unwrap();
+            for version in order {
+                job.restore(version, Part::Device);
+            }
+            let fetched = fetched.lock().unwrap().clone();
+            let mut rest = order.iter();
+            assert!(fetched.iter().all(|one| rest.any(|next| next == one)), "{fetched:?}");
+            job.catalog.look(|state| assert_eq!(state.work().fetch, false));
             end(&job, workers);
         },
         ITERATIONS,

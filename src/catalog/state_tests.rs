@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
 
 mod files;
+mod hints;
 mod ledger;
 mod lent;
 mod managed;
@@ -114,9 +115,7 @@ proptest! {
                     });
                 }
                 Step::Hint(version) => {
-                    if let Some(id) = world.state.find(NAME, version) {
-                        world.state.hint(id);
-                    }
+                    world.hint(version);
                 }
                 Step::Expect(version, place, reads) => {
                     if let Some(id) = world.state.find(NAME, version) {

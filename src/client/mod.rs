@@ -17,6 +17,7 @@ mod checkpoint;
 mod discard;
 mod encoded;
 mod farewell;
+mod hints;
 mod memory;
 mod protect;
 mod regain;
@@ -192,6 +193,7 @@ impl Client {
     /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
+        self.tell_of_vain_hints();
         if let Some(messages) = self.messages {
             let since = Instant::now();
             messages.leave();
@@ -332,30 +334,6 @@ impl Client {
             }
             Phase::Restart { restoring } => self.engine.end_restore(restoring, false),
         }
-    }
-
-    // ---- hints ---------------------------------------------------------------------------
-
-    /// Says that this checkpoint will be read after those said before.
-    pub fn prefetch_enqueue(&mut self, name: &str, version: i32) -> Result<()> {
-        check_name(name, version)?;
-        let id = self.engine.find(name, version, |id| self.regions.of(name).part(id))?;
-        self.engine.catalog.step(|state| state.hint(id));
-        Ok(())
-    }
-
-    /// Lets fetching ahead begin.
-    pub fn prefetch_start(&mut self) {
-        self.engine.catalog.step(State::start_fetching);
-    }
-
-    /// Whether a region of a checkpoint is wholly in the device cache.
-    pub fn is_prefetched(&self, name: &str, version: i32, region: i32) -> Result<bool> {
-        check_name(name, version)?;
-        Ok(self
-            .engine
-            .catalog
-            .look(|state| state.find(name, version).is_some_and(|id| state.on_device(id, region))))
     }
 
     // ---- removal and figures -------------------------------------------------------------

@@ -36,19 +36,18 @@ impl Directories {
         let content = ini::read(text).map_err(|error| super::malformed(origin, &error))?;
         let directory = |key: &str| {
             let variable = format!("VELOC_{}", key.to_ascii_uppercase());
-            let (text, origin) = match env(&variable) {
-                Some(text) => (text, format!("environment variable {variable}")),
-                None => {
-                    let given = content.root.iter().rev().find(|(name, _)| name == key);
-                    (given.map(|(_, text)| text.clone()).unwrap_or_default(), origin.to_owned())
-                }
-            };
-            match text.trim() {
-                "" => Ok(None),
-                text => value::path(text)
-                    .map(Some)
-                    .map_err(|allowed| refused(&origin, key, text, &allowed)),
-            }
+            let given = super::variable(env(&variable))
+                .map(|text| (text, format!("environment variable {variable}")));
+            let given = given.or_else(|| {
+                let mut given = content.root.iter().rev();
+                let (_, text) = given.find(|(name, text)| name == key && !text.is_empty())?;
+                Some((text.clone(), origin.to_owned()))
+            });
+            given
+                .map(|(text, origin)| {
+                    value::path(&text).map_err(|allowed| refused(&origin, key, &text, &allowed))
+                })
+                .transpose()
         };
         Ok(Directories {
             scratch: directory("scratch")?,
@@ -65,13 +64,13 @@ mod tests {
     #[test]
     fn only_directories_matter() {
         let text =
-            "scratch = /a\nSCRATCH = /s ; local\naxl_type = pthread\nmeta = /m\nnonsense = 1";
+            "scratch = /a\nSCRATCH = /s # local\nscratch =\naxl_type = pthread\nmeta = /m\nnonsense = 1";
         let read = |text, env: &[(&str, &str)]| {
             Directories::read(text, "x.cfg", |name| {
                 env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
             })
         };
-        let found = read(text, &[("VELOC_META", "/other"), ("VELOC_PERSISTENT", " ")]).unwrap();
+        let found = read(text, &[("VELOC_META", "/other"), ("VELOC_SCRATCH", " ")]).unwrap();
         assert_eq!(
             found,
             Directories {

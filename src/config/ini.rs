@@ -2,8 +2,9 @@
 //!
 //! The file is read the way upstream's parser (inih) reads it where the two differ from
 //! `rust-ini`: a comment may be indented or follow a value (` ;`), nothing is quoted or escaped,
-//! names are not sensitive to case. In one thing the reading is kinder: an indented line is a key
-//! of its own, where inih appends it to the value before it.
+//! names are not sensitive to case. In two things it does not: an indented line is a key of its own,
+//! where inih appends it to the value before it; and ` #` begins a comment, too. Upstream takes the
+//! first word of a value, so that for it nothing behind that matters.
 
 use ini::{Ini, ParseOption};
 
@@ -60,7 +61,7 @@ fn strip(line: &str) -> &str {
     let comment = line
         .char_indices()
         .zip(line.chars().skip(1))
-        .find(|((_, before), after)| before.is_whitespace() && *after == ';')
+        .find(|((_, before), after)| before.is_whitespace() && matches!(after, ';' | '#'))
         .map(|((at, _), _)| at);
     line[..comment.unwrap_or(line.len())].trim_end()
 }
@@ -109,7 +110,9 @@ mod tests {
     fn comments() {
         assert_eq!(root("; c = d\n# e\n  ; f = g\na = b ; why\n"), pairs(&[("a", "b")]));
         assert_eq!(root("a = /x;y"), pairs(&[("a", "/x;y")]));
-        assert_eq!(root("a = b # c"), pairs(&[("a", "b # c")]), "inih knows only ;");
+        assert_eq!(root("a = b # c"), pairs(&[("a", "b")]), "upstream takes the first word");
+        assert_eq!(root("a = /x   # y ; z\nb = 1\t#"), pairs(&[("a", "/x"), ("b", "1")]));
+        assert_eq!(root("a = /x#y"), pairs(&[("a", "/x#y")]));
         assert_eq!(root("a = ; nothing"), pairs(&[("a", "")]));
     }
 

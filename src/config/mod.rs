@@ -157,13 +157,15 @@ impl Config {
         self.ec_interval.is_some() && !self.ephemeral
     }
 
-    /// Reads the file at `path` and the environment, and logs the warnings.
+    /// Reads the file at `path` and the environment, and logs the warnings. An empty path is no file:
+    /// the environment says all.
     ///
     /// # Errors
     /// A file that cannot be read or parsed (the message names the path, and the line if there is
     /// one), a missing key, or a value that is refused (named, with where it was found).
     pub fn load(path: &Path) -> Result<Config> {
-        let text = read_text(path)?;
+        let named = !path.as_os_str().is_empty();
+        let text = if named { read_text(path)? } else { String::new() };
         for key in KEYS {
             let variable = key.variable();
             if let Err(env::VarError::NotUnicode(value)) = env::var(&variable) {
@@ -173,7 +175,10 @@ impl Config {
                 )));
             }
         }
-        let origin = format!("configuration file {}", path.display());
+        let origin = match named {
+            true => format!("configuration file {}", path.display()),
+            false => "environment (the name of the configuration file is empty)".to_owned(),
+        };
         let (config, warnings) = read(&text, &origin, |name| env::var(name).ok())?;
         for warning in warnings {
             log::warn!("{warning}");
@@ -213,6 +218,11 @@ fn malformed(origin: &str, error: &ini::Malformed) -> Error {
     Error::invalid(format!("{origin}, line {}: {}", error.line, error.reason))
 }
 
+/// What stands for the value of a variable: an empty one is none, as for upstream.
+fn variable(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
 /// Reads `text`, which messages call `origin`.
 fn read(
     text: &str,
@@ -233,16 +243,19 @@ fn read(
             warnings.push(unknown(&name, origin));
             continue;
         };
+        if text.is_empty() {
+            // Not given: what else there is counts, as for upstream.
+            continue;
+        }
         let setting = Setting { text, origin: origin.to_string() };
         if settings.given.insert(key.name, setting).is_some() {
             warnings.push(format!("{origin}: {name} is given more than once; the last one counts"));
         }
     }
     for key in KEYS {
-        let variable = key.variable();
-        if let Some(text) = env(&variable) {
-            let origin = format!("environment variable {variable}");
-            let text = text.trim().to_string();
+        let name = key.variable();
+        if let Some(text) = variable(env(&name)) {
+            let origin = format!("environment variable {name}");
             settings.given.insert(key.name, Setting { text, origin });
         }
     }

@@ -54,7 +54,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Warns about paths that seem to name a variable. VELOC makes directories of such names, too.
+    /// Warns about paths that seem to name a variable, and about those that VELOC reads otherwise. It
+    /// makes directories with a `$` in their names, too, but takes the first word of a path.
     pub(super) fn judge_paths(&self, warnings: &mut Vec<String>) {
         for key in KEYS.iter().filter(|key| key.values == keys::PATH) {
             if let Some(Setting { text, origin }) = self.given.get(key.name) {
@@ -62,6 +63,13 @@ impl Settings {
                     warnings.push(format!(
                         "{origin}: {} = {text}: nothing is put in place of $; the directory has this \
                          very name",
+                        key.name
+                    ));
+                }
+                if let Some((first, _)) = text.split_once(char::is_whitespace) {
+                    warnings.push(format!(
+                        "{origin}: {} = {text}: the path has white space in it, and is taken with all \
+                         of it; VELOC reads only the first word, {first}",
                         key.name
                     ));
                 }
@@ -151,10 +159,7 @@ impl Settings {
             ec_group,
             ec_parity: self
                 .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
-            failure_domain: self.read("failure_domain", |text| match text {
-                "" => Err("a name".to_owned()),
-                name => Ok(name.to_owned()),
-            })?,
+            failure_domain: self.read("failure_domain", |text| Ok(text.to_owned()))?,
             file: None,
         };
         for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {

@@ -120,10 +120,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("ec_group", "1", "from 2 to 64"),
         ("ec_parity", "0", "from 1 to 7"),
         ("ec_parity", "8", "from 1 to 7"),
-        ("failure_domain", "", "a name"),
-        ("scratch", "", "a path"),
         ("scratch", "~/scratch", "written out"),
-        ("persistent", "", "a path"),
         ("persistent", "\"/p\"", "without quotes"),
         ("gpu_cache_size", "-1", "a number of GiB"),
         ("host_cache_size", "lots", "a number of GiB"),
@@ -136,7 +133,6 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("huge_pages", "2", "true or false"),
         ("pin", "both", "serial, parallel, off, chunked"),
         ("pin_chunk_size", "2G", "at most 1024 MiB"),
-        ("trace", "", "a path"),
         ("aggregated", "perhaps", "true or false"),
         ("max_parallelism", "1025", "from 0 to 1024"),
         ("sync_files", "all", "none, data, full"),
@@ -144,7 +140,6 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("max_versions", "-1", "a whole number"),
         ("scratch_versions", "2.5", "a whole number"),
         ("chksum", "sha256", "true or false"),
-        ("meta", "", "a path"),
     ] {
         let from_file = with(&format!("{key} = {value}")).unwrap_err();
         assert_eq!(from_file.kind(), Kind::Invalid);
@@ -175,6 +170,40 @@ fn the_environment_overrides() {
     let env = [("VELOC_MODE", "sync"), ("VELOC_PIN", "off"), ("VELOC_CHKSUM", "false")];
     let (config, _) = text_and_env(&format!("{LEAST}chksum = true"), &env).unwrap();
     assert_eq!((config.mode, config.pin), (Mode::Sync, Pin::Off));
+}
+
+/// Catches an empty value or variable that is taken for one, or that hides the value behind it.
+#[test]
+fn what_is_empty_is_not_given() {
+    for key in KEYS.iter().filter(|key| key.name != "mode" && key.name != "scratch") {
+        let (config, warnings) = with(&format!("{} =", key.name)).unwrap();
+        assert_eq!(config, with("").unwrap().0, "{}", key.name);
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+    let (config, _) = with("persistent = /p\npersistent = ; none\nscratch =").unwrap();
+    assert_eq!((config.scratch, config.persistent), (Some("/tmp/s".into()), Some("/p".into())));
+    let env = [("VELOC_SCRATCH", ""), ("VELOC_PIN", " \t"), ("VELOC_AXL_TYPE", "")];
+    let (config, warnings) = text_and_env(&format!("{LEAST}pin = off"), &env).unwrap();
+    assert_eq!((config.scratch, config.pin), (Some("/tmp/s".into()), Pin::Off));
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let message = text_and_env("mode =\nscratch = /s", &[]).unwrap_err().to_string();
+    assert!(message.contains("mode is missing"), "{message}");
+}
+
+/// Catches a directory that is named after a comment, and a path of which VELOC would take another
+/// part, without a word.
+#[test]
+fn paths_end_where_a_comment_begins() {
+    let text = "mode = sync # at once\nscratch = /tmp/s   # node-local\n";
+    let (config, warnings) = text_and_env(text, &[]).unwrap();
+    assert_eq!((config.mode, config.scratch), (Mode::Sync, Some("/tmp/s".into())));
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let (config, warnings) = with("persistent = /p/my files\nfailure_domain = rack 7").unwrap();
+    assert_eq!(config.persistent, Some("/p/my files".into()));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in ["persistent = /p/my files", "the first word, /p/my"] {
+        assert!(warnings[0].contains(part), "{warnings:?}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ const LARGEST: u64 = i64::MAX as u64;
 /// The most seconds of an interval: more than 30 years.
 const LONGEST_INTERVAL: usize = 1_000_000_000;
 
-/// A switch. Upstream's words for yes and no, in any case.
+/// A switch. Words for yes and no that are common, in any case. Upstream 1.8 knows `true` alone.
 pub fn switch(text: &str) -> Result<bool, Allowed> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Ok(true),

@@ -104,6 +104,10 @@ fn cxx_has_the_prototype_s_six_arguments() {
     let own = "#include \"veloc.h\"\nenum { DEFAULT, READ_ONLY };\nint main() { return 0; }\n";
     compile(cxx, &["-DVELOC_NO_MPI".into(), "-DVELOC_NO_SHORT_NAMES".into()], own);
     compile(DIALECTS[0], &["-DVELOC_NO_MPI".into()], &own.replace("()", "(void)"));
+    // Macros of another header's.
+    let macros = "#define DEFAULT 7\n#define READ_ONLY \"r\"\n#include \"veloc.h\"\n\
+                  int main() { return DEFAULT + READ_ONLY[0]; }\n";
+    compile(cxx, &["-DVELOC_NO_MPI".into()], macros);
 }
 
 #[test]

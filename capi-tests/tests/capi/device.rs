@@ -84,6 +84,30 @@ fn a_shot_passes_through_every_tier() {
     assert_eq!(names(&job.scratch()), names(&job.persistent()));
 }
 
+/// Catches hints that are refused or lost because they come before their checkpoints, and those that stay
+/// with the files of an earlier run when their versions are taken anew: what is hinted first would never
+/// be in the device cache before its restore.
+#[test]
+fn hints_before_the_checkpoints() {
+    for order in ["same", "random"] {
+        let job = Job::new(
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\nhost_cache_size = 16M\n\
+             restore_order = random\n",
+        );
+        for seed in [1, 2] {
+            let arguments = format!("hints=before order={order} seed={seed}");
+            let ended = job.run_device("shot", &arguments).env("VELOC_LOG", "info").succeed();
+            // Nothing else has any fetched: no order is expected.
+            assert!(ended.figure("fetches") > 0 && ended.figure("device_hits") >= 4);
+            assert!(!ended.stderr.contains("hinted and never there"), "{}", ended.stderr);
+        }
+    }
+    let job = Job::new("mode = async\nscratch = DIR/scratch\n");
+    let ended = job.run("host", "hints").env("VELOC_LOG", "info").succeed();
+    let told = "hinted and never there: 2 checkpoints, one of them \"other\" version 7";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+}
+
 /// What is larger than the device cache goes to the host buffer, what is larger than that streams
 /// to scratch.
 #[test]

@@ -5,7 +5,7 @@ use capi_tests::job::Job;
 use capi_tests::program::maimed_driver;
 
 /// Cases that need no file to outlive the job.
-const CASES: [&str; 13] = [
+const CASES: [&str; 14] = [
     "round-trip",       // wrong offsets, order by unsigned id, version 0 lost
     "selective",        // upstream's crash in SOME; a region captured late or twice
     "given-up",         // upstream keeps a checkpoint that ended with 0
@@ -15,6 +15,7 @@ const CASES: [&str; 13] = [
     "newest",           // names and versions taken for others'
     "all-or-nothing",   // upstream overwrites regions before it finds that one does not fit
     "cleanup",          // upstream takes a dot for any letter
+    "hints",            // hints that are refused because nothing is there yet
     "cleanup-at-once",  // a write under way that comes back after its removal
     "many",             // what is evicted comes back wrong
     "finished",         // a poll that never ends
@@ -114,6 +115,26 @@ fn settings_from_the_environment() {
     assert!(ended.stderr.contains("scrach") && ended.stderr.contains("scratch"));
 }
 
+/// Catches an empty name of a configuration that is taken for a file, where the environment has all that a
+/// job needs; and a NULL that is taken for that.
+#[test]
+fn an_empty_name_is_no_configuration_file() {
+    for mode in ["sync", "async"] {
+        let job = Job::new("");
+        let ended = job
+            .run("host", "write configuration=")
+            .env("VELOC_MODE", mode)
+            .env("VELOC_SCRATCH", job.path("elsewhere"))
+            .env("VELOC_PERSISTENT", "")
+            .succeed();
+        assert!(job.path("elsewhere/x-0-1.dat").exists(), "{}", ended.stderr);
+    }
+    let failed = Job::new("mode = sync\n").run("host", "write configuration=").end();
+    for part in ["environment", "name of the configuration file is empty", "mode is missing"] {
+        assert!(failed.stdout.contains(part), "{}", failed.stdout);
+    }
+}
+
 /// Catches a word for `VELOC_LOG` that silences warnings and errors, with not a word of itself.
 #[test]
 fn how_much_is_logged() {
@@ -121,7 +142,7 @@ fn how_much_is_logged() {
         let job = Job::new("mode = sync\nscratch = DIR/scratch\nscrach = 1\n");
         job.run("host", "write").env("VELOC_LOG", value).succeed().stderr
     };
-    for value in ["1", "yes", "nonsense"] {
+    for value in ["1", "yes", "nonsense", "/tmp"] {
         let said = said(value);
         let named = format!("VELOC_LOG is \"{value}\"");
         let lines: Vec<&str> = said.lines().filter(|line| line.contains(&named)).collect();

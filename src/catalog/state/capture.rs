@@ -323,6 +323,7 @@ impl State {
         if let Some(older) = older {
             self.replace(older, id);
         }
+        self.take_hints(id);
         self.reindex(id);
     }
 }

@@ -186,6 +186,7 @@ impl State {
                     // The copy in scratch is the only one: it is not cleaned up after all.
                     entry.doomed = false;
                     if entry.life == Life::Live {
+                        self.take_hints(id);
                         self.has_failed(id, Some(FileTier::Persistent), error);
                     }
                 }

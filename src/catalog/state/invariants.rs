@@ -17,7 +17,8 @@ impl State {
     /// 3. The lists are what the entries say.
     /// 4. Names and entries name each other.
     /// 5. What was replaced is held for exactly one that is exposed.
-    /// 6. Nobody reads a copy that is not complete, and what is read is not a victim.
+    /// 6. Hints wait for what is not there, or is to go.
+    /// 7. Nobody reads a copy that is not complete, and what is read is not a victim.
     pub fn check(&self) -> std::result::Result<(), String> {
         for (tier, space) in [(Tier::Device, &self.device), (Tier::Host, &self.host)] {
             let mut held: Vec<Extent> = Vec::new();
@@ -87,6 +88,14 @@ impl State {
         };
         if kept != fresh {
             return Err(format!("the lists are {kept:?}, not {fresh:?}"));
+        }
+        for (name, versions) in &self.names {
+            for (&version, hints) in &versions.hints {
+                let there = self.find(name, version).and_then(|id| self.entries.get(&id));
+                if hints.is_empty() || there.is_some_and(|entry| !entry.doomed) {
+                    return Err(format!("{hints:?} wait for \"{name}\" version {version}"));
+                }
+            }
         }
         let live = self.entries.values().filter(|e| e.life == Life::Live).count();
         if live != self.live() {

@@ -10,6 +10,7 @@ mod capture;
 mod clearing;
 mod down;
 mod heir;
+mod hints;
 mod invariants;
 mod lists;
 mod managed;
@@ -51,6 +52,8 @@ struct Versions {
     live: BTreeMap<i32, Id>,
     to_device: BTreeSet<i32>,
     to_host: BTreeSet<i32>,
+    /// Positions of the hints that name a version which is not there.
+    hints: BTreeMap<i32, Vec<u64>>,
 }
 
 /// Everything the catalog knows.

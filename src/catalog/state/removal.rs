@@ -22,6 +22,7 @@ impl State {
             match entry.persistent {
                 FileCopy::Wanted | FileCopy::Writing => {
                     entry.doomed = true;
+                    self.rekey(id, |entry| entry.hints.clear());
                     // Nobody wants the one that it has replaced any more, either.
                     self.let_go_of_replaced(id);
                     // Whoever goes on for this process must know it, too.
@@ -37,6 +38,7 @@ impl State {
                 }
             }
         }
+        self.forget_hints(name);
         unlink
     }
 
@@ -107,8 +109,8 @@ impl State {
         self.delist(id);
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.life = Life::Dropped;
-            entry.hints.clear();
         }
+        self.leave_hints(id);
         if to_make_room {
             self.counts.discards += 1;
         }

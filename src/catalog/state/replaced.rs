@@ -72,6 +72,7 @@ impl State {
             self.names.entry(name).or_default().live.insert(version, older);
             self.changes += 1;
         }
+        self.take_hints(older);
         self.reindex(older);
     }
 

@@ -1,4 +1,4 @@
-//! Steps up the tiers, ahead of use: hints, fetches to the device cache, reads of files.
+//! Steps up the tiers, ahead of use: fetches to the device cache, reads of files.
 
 use std::sync::Arc;
 
@@ -13,17 +13,6 @@ use crate::tier::space::Extent;
 const VICTIMS_LOOKED_AT: usize = 64;
 
 impl State {
-    /// Adds a hint: this checkpoint will be read after those hinted before.
-    pub fn hint(&mut self, id: Id) {
-        let position = self.next_hint;
-        self.next_hint += 1;
-        self.rekey(id, |entry| {
-            entry.hints.push(position);
-            entry.consumed = None;
-        });
-        self.reindex(id);
-    }
-
     /// Fetching ahead may begin now.
     pub fn start_fetching(&mut self) {
         self.fetching = true;

@@ -91,8 +91,7 @@ fn hints_decide_in_which_order_is_fetched() {
         world.everybody_works();
     }
     for version in [5, 1] {
-        let id = world.state.find(NAME, version).unwrap();
-        world.state.hint(id);
+        world.state.hint(NAME, version);
     }
     world.state.start_fetching();
     world.everybody_works();

@@ -44,6 +44,9 @@ pub(super) struct World {
     pub(super) cleaned: BTreeSet<i32>,
     /// Versions of which a file was removed because there were too many.
     pub(super) pruned: BTreeSet<i32>,
+    /// The hints that the application has given for each version and not used or cleaned up.
+    pub(super) hinted: BTreeMap<i32, Vec<u64>>,
+    pub(super) hints: u64,
     pub(super) to_map: u64,
     pub(super) ephemeral: bool,
     pub(super) scratch_wanted: bool,
@@ -96,6 +99,8 @@ impl World {
             expected: BTreeMap::new(),
             cleaned: BTreeSet::new(),
             pruned: BTreeSet::new(),
+            hinted: BTreeMap::new(),
+            hints: 0,
             to_map: job.device,
             ephemeral: job.ephemeral,
             scratch_wanted: job.scratch,
@@ -236,6 +241,7 @@ impl World {
             }
             return;
         };
+        let doomed = self.state.entry(id).unwrap().doomed;
         self.state.begin_restore(id);
         // Workers go on meanwhile, and must leave it alone.
         self.begin_jobs();
@@ -245,6 +251,17 @@ impl World {
             assert_eq!(found, self.expected[&version][&region.id], "version {version}");
         }
         end(&mut self.state, id);
+        let hints = self.hinted.get_mut(&version).filter(|hints| !hints.is_empty());
+        if let (Some(hints), false) = (hints, doomed) {
+            hints.remove(0);
+        }
+    }
+
+    /// Hints a version, whether it is there or not.
+    pub(super) fn hint(&mut self, version: i32) {
+        self.state.hint(NAME, version);
+        self.hints += 1;
+        self.hinted.entry(version).or_default().push(self.hints);
     }
 
     pub(super) fn read(&mut self, id: Id, region: &Region, version: i32) -> Vec<u8> {
@@ -313,6 +330,7 @@ impl World {
             self.scratch.remove(&(NAME.to_string(), version));
         }
         self.cleaned.extend(self.expected.keys());
+        self.hinted.clear();
     }
 }
 

@@ -70,11 +70,16 @@ const CXX: &str = "\
 
 /*
  * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
- * VELOC_NO_SHORT_NAMES to do without them.
+ * VELOC_NO_SHORT_NAMES to do without them. One that is a macro already stays that.
  */
 typedef int (*release_routine)();
 #ifndef VELOC_NO_SHORT_NAMES
-enum { DEFAULT = VELOC_DEFAULT, READ_ONLY = VELOC_READ_ONLY };
+#ifndef DEFAULT
+enum { DEFAULT = VELOC_DEFAULT };
+#endif
+#ifndef READ_ONLY
+enum { READ_ONLY = VELOC_READ_ONLY };
+#endif
 #endif
 
 /* Calls a release routine: a guard of VELOC_Mem_protect_guarded. */
