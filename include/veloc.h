@@ -361,7 +361,7 @@ extern "C" {
  * can only be read will do where persistent may take the new checkpoints.
  *
  * @param id        number of this process in file names (`<name>-<id>-<version>.dat`)
- * @param cfg_file  path of the configuration
+ * @param cfg_file  path of the configuration; empty: the environment has all of it
  * @return VELOC_SUCCESS; VELOC_FAILURE if the configuration is missing or wrong, a size does not
  *         fit the machine, a directory cannot be made or written to, or the library is initialised
  *         already
@@ -381,7 +381,7 @@ int VELOC_Init_single(unsigned int id,
  * of MPI 5 are recognised.
  *
  * @param comm      the communicator, an `MPI_Comm`; duplicated, so that it stays the caller's
- * @param cfg_file  path of the configuration
+ * @param cfg_file  path of the configuration; empty: the environment has all of it
  * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, and if
  *         there is no initialised MPI in the process
  *

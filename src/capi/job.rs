@@ -28,7 +28,7 @@ pub(super) fn start_logging() {
 /// can only be read will do where persistent may take the new checkpoints.
 ///
 /// @param id        number of this process in file names (`<name>-<id>-<version>.dat`)
-/// @param cfg_file  path of the configuration
+/// @param cfg_file  path of the configuration; empty: the environment has all of it
 /// @return VELOC_SUCCESS; VELOC_FAILURE if the configuration is missing or wrong, a size does not
 ///         fit the machine, a directory cannot be made or written to, or the library is initialised
 ///         already
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) 
 /// of MPI 5 are recognised.
 ///
 /// @param comm      the communicator, an `MPI_Comm`; duplicated, so that it stays the caller's
-/// @param cfg_file  path of the configuration
+/// @param cfg_file  path of the configuration; empty: the environment has all of it
 /// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, and if
 ///         there is no initialised MPI in the process
 ///
