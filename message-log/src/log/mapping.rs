@@ -116,7 +116,8 @@ impl Maker {
                 }
             }
         };
-        std::thread::Builder::new().name("veloc-mpi pages".into()).spawn(work).ok()?;
+        let builder = std::thread::Builder::new().name("veloc-mpi pages".into());
+        threads::unsignalled(|| builder.spawn(work)).ok()?;
         Some(Maker { orders, made, is_ordered: false })
     }
 

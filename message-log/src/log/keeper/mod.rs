@@ -251,7 +251,8 @@ impl Keeper {
         if !queue.is_started {
             let shared = Arc::clone(&self.0);
             let work = move || shared.work();
-            let thread = std::thread::Builder::new().name("veloc-mpi log".into()).spawn(work);
+            let builder = std::thread::Builder::new().name("veloc-mpi log".into());
+            let thread = threads::unsignalled(|| builder.spawn(work));
             queue.is_started = thread.is_ok();
         }
         queue.is_started
