@@ -277,3 +277,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::mapping::tests::takes_no_signals;
+    use super::*;
+
+    struct Nowhere;
+
+    impl Store for Nowhere {
+        fn is_there(&self) -> bool {
+            false
+        }
+
+        fn take(&self, _: u32, _: &[u8]) -> Result<(), String> {
+            Err("nowhere".into())
+        }
+
+        fn give(&self, _: u32, _: &mut [u8]) -> Result<(), String> {
+            Err("nowhere".into())
+        }
+
+        fn leave(&self, _: u32) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn forget(&self, _: u32) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    /// Catches a thread that takes the application's signals.
+    #[test]
+    fn the_keeper_takes_no_signals() {
+        let keeper = Keeper::of(Box::new(Nowhere), &Mapped::default());
+        assert!(keeper.start());
+        assert!(takes_no_signals("veloc-mpi log"));
+    }
+}
