@@ -403,8 +403,10 @@ int VELOC_Init(MPI_Comm comm, const char *cfg_file);
  *         was taken is lost, unless `ephemeral = true`. The processes may pass different values;
  *         with erasure coding all wait if one does. What the log of messages (`libveloc-mpi.so`)
  *         had no memory for is waited for until it is in files, which stay for its replays
- * @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, or if something could not
- *         be written (the job has ended all the same)
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, if something could not be
+ *         written, or if something else has failed in the background of which no call has told yet,
+ *         with the reason of the oldest of these (the job has ended all the same, and what veloc-backend
+ *         has it writes, also what could not be written before)
  *
  * Source: VELOC_Finalize of VELOC 1.8.
  */

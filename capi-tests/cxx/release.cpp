@@ -1,9 +1,10 @@
 /*
  * The prototype's VELOC_Mem_protect with six arguments: release <configuration> host|device
- * [by=worker|caller] [case=fails|throws]
+ * [by=worker|caller] [case=fails|unheard|throws]
  *
  * `by`: who brings the bytes of a READ_ONLY region that is alone in its checkpoint. `fails`: the
- * first copy of the driver's fails. `throws`: the routines throw.
+ * first copy of the driver's fails. `unheard`: the same, and no call but VELOC_Finalize(0) can say so.
+ * `throws`: the routines throw.
  */
 #include <atomic>
 #include <stdexcept>
@@ -59,6 +60,18 @@ static void fails(memory &a, size_t size)
     puts("done");
 }
 
+/* The same, and the job ends: the checkpoint that was taken is lost. */
+static void unheard(memory &a, size_t size)
+{
+    EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, READ_ONLY), VELOC_SUCCESS);
+    a.fill(1);
+    EQUAL(VELOC_Checkpoint("x", 1), VELOC_SUCCESS);
+    while (VELOC_Restart_test("x", 0) != -1) {
+    }
+    REFUSED(VELOC_Finalize(0) == VELOC_SUCCESS, "version 1|host buffer");
+    puts("done");
+}
+
 static int throws_an_exception()
 {
     throw std::runtime_error("no use for it");
@@ -102,7 +115,7 @@ static void throws(memory &a, memory &b, size_t size)
     EQUAL(VELOC_Checkpoint_end(0), VELOC_SUCCESS);
     REFUSED(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "region 1|threw: no use for it");
     EQUAL(VELOC_Checkpoint("x", 6), VELOC_SUCCESS);
-    VELOC_Finalize(0);
+    REFUSED(VELOC_Finalize(0) == VELOC_SUCCESS, "region 1|threw: no use for it");
     puts("done");
 }
 
@@ -114,6 +127,10 @@ int main(int argc, char **argv)
     EQUAL(VELOC_Init_single(0, argv[1]), VELOC_SUCCESS);
     if (option(argc, argv, "case") == "fails") {
         fails(a, size);
+        return 0;
+    }
+    if (option(argc, argv, "case") == "unheard") {
+        unheard(a, size);
         return 0;
     }
     if (option(argc, argv, "case") == "throws") {

@@ -4,7 +4,8 @@
  *
  *   there is room for FAULTS_ROOM bytes of files; unset: for any number;
  *   while there is the file FAULTS_READ_ONLY, nothing can be changed, once this process has written as
- *   many bytes more as the file says.
+ *   many bytes more as the file says;
+ *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says.
  */
 #define _GNU_SOURCE
 
@@ -142,6 +143,24 @@ static ssize_t allowed(int file, size_t length, off_t offset)
     return (ssize_t)length;
 }
 
+/* Waits until a file can be written up to there. */
+static void hold(int file, off_t end)
+{
+    const char *path = getenv("FAULTS_HOLD");
+    if (path == NULL || !concerns_file(file))
+        return;
+    for (;;) {
+        FILE *control = fopen(path, "r");
+        long most = 0;
+        int held = control != NULL && (fscanf(control, "%ld", &most) != 1 || end > most);
+        if (control != NULL)
+            fclose(control);
+        if (!held)
+            return;
+        usleep(1000);
+    }
+}
+
 int statvfs(const char *path, struct statvfs *found)
 {
     NEXT(statvfs);
@@ -166,9 +185,12 @@ ssize_t write(int file, const void *bytes, size_t length)
 ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t offset)
 {
     NEXT(pwrite64);
-    int directory = others_out(file);
-    ssize_t most = allowed(file, length, offset);
-    ssize_t result = most < 0 ? -1 : next(file, bytes, (size_t)most, offset);
+    int directory;
+    ssize_t most, result;
+    hold(file, offset + (off_t)length);
+    directory = others_out(file);
+    most = allowed(file, length, offset);
+    result = most < 0 ? -1 : next(file, bytes, (size_t)most, offset);
     others_in(directory);
     return result;
 }

@@ -103,10 +103,10 @@ impl Link {
             now.settled = started.is_some();
         }
         let watching = shared.clone();
-        let watcher = Builder::new()
-            .name("veloc-backend-link".to_owned())
-            .spawn(move || watching.watch(socket, started))
-            .map_err(|error| Error::system("starting the thread that watches", &error))?;
+        let builder = Builder::new().name("veloc-backend-link".to_owned());
+        let watcher =
+            threads::unsignalled(|| builder.spawn(move || watching.watch(socket, started)))
+                .map_err(|error| Error::system("starting the thread that watches", &error))?;
         Ok(Link { shared, watcher: Some(watcher) })
     }
 

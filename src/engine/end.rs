@@ -68,18 +68,23 @@ impl Engine {
     }
 
     /// Ends the job as soon as the application may free its memory: once what it has lent is fetched.
+    /// Reports the oldest background failure that has not been reported: no later call can.
     ///
     /// # Errors
-    /// A worker has ended for good. The job is over in any case.
+    /// That failure; a worker has ended for good. The job is over in any case, and what was handed over
+    /// stays so.
     pub fn finish(self) -> Result<()> {
-        if !self.catalog.look(State::arriving) {
-            return Ok(());
+        let mut fetched = Ok(());
+        if self.catalog.look(State::arriving) {
+            let _span = self.trace.span(Activity::Drain);
+            let since = Instant::now();
+            fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
+            self.metrics.waited(Cause::Drain, since);
         }
-        let _span = self.trace.span(Activity::Drain);
-        let since = Instant::now();
-        let fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
-        self.metrics.waited(Cause::Drain, since);
-        fetched
+        match self.catalog.step(State::take_failure) {
+            Some(error) => Err(error),
+            None => fetched,
+        }
     }
 
     /// Waits until all members of the group have made their parities, or cannot.

@@ -16,7 +16,7 @@ use crate::config::{Config, Mode};
 use crate::device::Device;
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
-use crate::platform::{affinity, files};
+use crate::platform::affinity;
 use crate::policy::touch;
 use crate::sync::Mutex;
 use crate::tier::device_cache;
@@ -187,8 +187,7 @@ impl Engine {
     ) -> Result<()> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
-        let worker = Builder::new().name(format!("veloc-{name}")).spawn(move || {
-            files::outlive_size_limit();
+        let work = move || {
             shared.trace.name_thread(&in_trace);
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             let failure = match ended {
@@ -203,9 +202,10 @@ impl Engine {
             }
             log::error!("{failure}");
             shared.catalog.fail(failure);
-        });
-        let worker =
-            worker.map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
+        };
+        let builder = Builder::new().name(format!("veloc-{name}"));
+        let worker = threads::unsignalled(|| builder.spawn(work))
+            .map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
         let mut workers = self.workers.lock();
         // The stack of a thread that has ended stays until somebody has waited for it, or says that
         // nobody will.

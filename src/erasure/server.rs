@@ -179,9 +179,7 @@ impl Desk {
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    Builder::new()
-        .name(name.to_owned())
-        .stack_size(STACK)
-        .spawn(work)
+    let builder = Builder::new().name(name.to_owned()).stack_size(STACK);
+    threads::unsignalled(|| builder.spawn(work))
         .map_err(|error| Error::system(format!("starting the thread {name}"), &error))
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub use copy::{copy_between, copy_file};
 pub use probe::probe_room;
-pub use size_limit::{outlive_size_limit, SizeLimitOutlived};
+pub use size_limit::SizeLimitOutlived;
 
 use crate::error::{Error, Kind, Result};
 use crate::format::names;

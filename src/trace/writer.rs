@@ -95,9 +95,8 @@ impl Writer {
             told: 0,
         };
         let shared = desk.clone();
-        let thread = Builder::new()
-            .name("veloc-trace".to_owned())
-            .spawn(move || page.write_all(&shared))
+        let builder = Builder::new().name("veloc-trace".to_owned());
+        let thread = threads::unsignalled(|| builder.spawn(move || page.write_all(&shared)))
             .map_err(|error| Error::system("starting the trace's writer", &error))?;
         Ok(Writer { desk, thread: Mutex::new(Some(thread)), owner: std::process::id() })
     }
@@ -197,7 +196,6 @@ struct Page {
 
 impl Page {
     fn write_all(mut self, desk: &Desk) {
-        files::outlive_size_limit();
         let _leaving = Leaving(desk);
         loop {
             // Looked at first: what was recorded before the end was asked for is collected.

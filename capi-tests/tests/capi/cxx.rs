@@ -174,14 +174,16 @@ fn release_routines_of_device_memory() {
     }
 }
 
-/// Catches a loan that does not end with a failure, and a checkpoint that is taken for one.
+/// Catches a loan that does not end with a failure, a checkpoint that is taken for one, and a
+/// `VELOC_Finalize(0)` that keeps a failure to itself.
 #[test]
 fn a_loan_whose_copy_fails() {
     let configuration = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n";
-    let job = Job::new(configuration);
-    let _ = release_on_device(&job, "case=fails")
-        .env("SOFTCUDA_FAIL", "cuMemcpyDtoHAsync_v2:1=1")
-        .succeed();
+    for case in ["case=fails", "case=unheard"] {
+        let _ = release_on_device(&Job::new(configuration), case)
+            .env("SOFTCUDA_FAIL", "cuMemcpyDtoHAsync_v2:1=1")
+            .succeed();
+    }
 }
 
 /// Catches adapters that lose what they are to write, or do not notice bytes of something else's.

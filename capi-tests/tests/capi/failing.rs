@@ -5,6 +5,7 @@
 mod read_only;
 mod room;
 
+use capi_tests::backends::wait_for_backends;
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run};
@@ -249,4 +250,29 @@ fn without_a_backend_nothing_is_dropped() {
         .arg(format!("run=rm -r {scratch}; touch {scratch}"))
         .args("take=z:1 finalize=0:fails")
         .succeed();
+}
+
+/// What has failed by then is said by `VELOC_Finalize(0)`, also where others are still being written and
+/// left to the backend, which gets them all the same. Catches a failure that the backend's log alone
+/// knows of.
+#[test]
+fn a_failure_is_said_when_others_are_handed_over() {
+    let job = Job::new(ASYNC);
+    let (scratch, held) = (job.scratch().display().to_string(), job.path("held"));
+    let hold = held.display().to_string();
+    let run = Ground::injected(&job, "scratch", 64 << 20).under(job.run("script", ""));
+    let ended = run
+        .env("FAULTS_HOLD", &held)
+        .arg(format!("run=mkdir {scratch}/x-0-1.dat; echo 0 > {hold}"))
+        .args("take=x:1 size=4000000 take=x:2")
+        .arg(format!("run=echo 1000000 > {hold}.new; mv {hold}.new {hold}"))
+        // Then the first one has failed.
+        .arg(format!("run=until ls -A {scratch} | grep -q x-0-2; do sleep 0.01; done"))
+        // A worker ends between two writes.
+        .arg(format!("run=(sleep 1; rm {hold}) &"))
+        .args("finalize=0:fails")
+        .succeed();
+    assert!(ended.stderr.contains("version 1") && ended.stderr.contains("x-0-1.dat"));
+    wait_for_backends(&job);
+    job.run("script", "size=4000000 newest=x:2 restore=x:2").succeed();
 }

@@ -34,6 +34,7 @@ mod refuge;
 mod refuse;
 mod routed;
 mod shortage;
+mod signals;
 mod sweep;
 mod sweep_limits;
 mod trace;

@@ -116,7 +116,8 @@ impl Maker {
                 }
             }
         };
-        std::thread::Builder::new().name("veloc-mpi pages".into()).spawn(work).ok()?;
+        let builder = std::thread::Builder::new().name("veloc-mpi pages".into());
+        threads::unsignalled(|| builder.spawn(work)).ok()?;
         Some(Maker { orders, made, is_ordered: false })
     }
 
@@ -132,5 +133,38 @@ impl Maker {
         let made = self.made.try_recv().ok()?;
         self.is_ordered = false;
         Some(made)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Waits for the thread of this name, and gives whether it has a signal blocked that the application may
+    /// want for itself.
+    pub fn takes_no_signals(name: &str) -> bool {
+        let mask = |status: String| {
+            let of_it = status.lines().any(|line| line.strip_prefix("Name:\t") == Some(name));
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;
+            u64::from_str_radix(mask, 16).ok().filter(|_| of_it)
+        };
+        loop {
+            let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+            let mut found = threads
+                .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
+                .filter_map(mask);
+            if let Some(mask) = found.next() {
+                return mask >> (libc::SIGUSR1 - 1) & 1 == 1;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Catches a thread that takes the application's signals.
+    #[test]
+    fn the_maker_takes_no_signals() {
+        let _maker = Maker::start(4096, &Mapped::default()).unwrap();
+        assert!(takes_no_signals("veloc-mpi pages"));
     }
 }

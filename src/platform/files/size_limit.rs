@@ -3,13 +3,9 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-/// From here on, a write of the calling thread beyond the process's limit of a file's size
-/// (`RLIMIT_FSIZE`) is an error, as on a full file system. The default is the end of the process.
-pub fn outlive_size_limit() {
-    change_mask(libc::SIG_BLOCK, &size_limit_signal());
-}
-
-/// The same for as long as this lives: for a thread of the application. Stays on its thread.
+/// As long as this lives, a write of the calling thread, which is the application's, beyond the process's
+/// limit of a file's size (`RLIMIT_FSIZE`) is an error, as on a full file system. The default is the end of
+/// the process. Stays on its thread. The library's own threads take no such signal at all.
 #[derive(Debug)]
 pub struct SizeLimitOutlived {
     /// The signal was the application's own affair already.

@@ -59,9 +59,9 @@ impl<'scope> Hashing<'scope> {
         let so_far = hasher.clone();
         let (pieces, to_hash) = sync_channel(WAITING);
         let (give_back, used) = std::sync::mpsc::channel();
-        let started = Builder::new()
-            .name("veloc-hash".to_owned())
-            .spawn_scoped(scope, move || hash(hasher, &to_hash, &give_back));
+        let work = move || hash(hasher, &to_hash, &give_back);
+        let builder = Builder::new().name("veloc-hash".to_owned());
+        let started = threads::unsignalled(|| builder.spawn_scoped(scope, work));
         match started {
             Ok(thread) => Hashing::Beside { pieces, used, thread },
             Err(_) => Hashing::Here(so_far),

@@ -251,7 +251,8 @@ impl Keeper {
         if !queue.is_started {
             let shared = Arc::clone(&self.0);
             let work = move || shared.work();
-            let thread = std::thread::Builder::new().name("veloc-mpi log".into()).spawn(work);
+            let builder = std::thread::Builder::new().name("veloc-mpi log".into());
+            let thread = threads::unsignalled(|| builder.spawn(work));
             queue.is_started = thread.is_ok();
         }
         queue.is_started
@@ -275,4 +276,42 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mapping::tests::takes_no_signals;
+    use super::*;
+
+    struct Nowhere;
+
+    impl Store for Nowhere {
+        fn is_there(&self) -> bool {
+            false
+        }
+
+        fn take(&self, _: u32, _: &[u8]) -> Result<(), String> {
+            Err("nowhere".into())
+        }
+
+        fn give(&self, _: u32, _: &mut [u8]) -> Result<(), String> {
+            Err("nowhere".into())
+        }
+
+        fn leave(&self, _: u32) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn forget(&self, _: u32) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    /// Catches a thread that takes the application's signals.
+    #[test]
+    fn the_keeper_takes_no_signals() {
+        let keeper = Keeper::of(Box::new(Nowhere), &Mapped::default());
+        assert!(keeper.start());
+        assert!(takes_no_signals("veloc-mpi log"));
+    }
 }
