@@ -262,6 +262,12 @@ pub fn dying(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libdying.so"), "../preload/dying.c")
 }
 
+/// A library to be loaded before all others, by which a process waits for the file `HELD_UNTIL` before it
+/// gives a file the name that `HOLDS_AT` ends.
+pub fn holding(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libholding.so"), "../preload/holding.c")
+}
+
 /// A library to be loaded ahead of others, by which calls of MPI fail; made by the compiler of an MPI
 /// installation.
 pub fn mpi_faults(mpi: &str, folder: &Path) -> PathBuf {

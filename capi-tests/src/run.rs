@@ -179,6 +179,11 @@ impl Running {
         }
     }
 
+    /// Whether it, or the library, has said this by now.
+    pub fn has_said(&self, words: &str) -> bool {
+        self.stderr.text().contains(words)
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
         // SAFETY: a child that has not been waited for, so its number is still its own.

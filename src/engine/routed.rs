@@ -78,7 +78,8 @@ impl Shared {
     }
 
     /// Ends a checkpoint that is a file of the application's own, which is complete under its
-    /// temporary name.
+    /// temporary name. What an ended job of the rank has left is waited for first: while the application
+    /// wrote the file, nothing of it could be in the way.
     pub fn commit_routed(
         &self,
         mut open: Open,
@@ -87,6 +88,10 @@ impl Shared {
         original: Arc<str>,
     ) -> Result<()> {
         let _outlived = SizeLimitOutlived::begin();
+        let since = Instant::now();
+        // It may be about to give its files these names, here or where the application has them.
+        self.settle();
+        self.metrics.waited(Cause::File, since);
         let naming = self.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);
         let named = match tier {

@@ -60,6 +60,9 @@ pub fn write(shared: &Shared) -> Result<()> {
 
 /// Makes persistent copies until the engine stops.
 pub fn persist(shared: &Shared) -> Result<()> {
+    if !shared.settle() {
+        return Ok(());
+    }
     let wait = |short| {
         let room =
             |state: &mut State| state.await_room_in(FileTier::Persistent, Writer::Worker, short);

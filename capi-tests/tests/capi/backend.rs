@@ -1,5 +1,6 @@
 //! Jobs that end with work undone, the backend that does it, and the end of backends.
 
+mod late;
 mod program;
 mod written;
 
