@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -122,6 +123,29 @@ fn an_interrupted_bench_says_where_its_results_are() {
             assert_eq!(folder.count(), files.len(), "{arguments}");
         }
     }
+}
+
+/// Catches a process of a bench that says something when the bench goes before it, wherever that finds
+/// it: before its first word, while it waits, or with the next word. That would be behind the last
+/// line of the bench, which has the same standard error.
+#[test]
+fn a_process_whose_bench_has_gone_ends_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let member = "turns --processes 1 --turns 1 --hold-ms 1 --member-of page";
+    for (arguments, stdout) in
+        [(member, Stdio::piped()), (member, without_a_reader()), ("worker", Stdio::piped())]
+    {
+        let ended = veloc(folder.path(), arguments).stdout(stdout).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{arguments}");
+        assert_eq!(ended.status.code(), Some(1), "{arguments}");
+    }
+    // With its answer.
+    let mut worker = veloc(folder.path(), "worker");
+    let mut worker = worker.stdin(Stdio::piped()).stdout(without_a_reader()).spawn().unwrap();
+    worker.stdin.take().unwrap().write_all(b"\"Device\"\n").unwrap();
+    let ended = worker.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    assert_eq!(ended.status.code(), Some(1));
 }
 
 /// Standard output whose reader has gone, as that of `veloc ... | head -1` is after a line.

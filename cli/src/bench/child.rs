@@ -1,7 +1,7 @@
 //! Processes that do one thing together: started, ready, let go, and heard line by line.
 
 use std::ffi::OsStr;
-use std::io::{self, stdin, stdout, BufRead as _, BufReader, Lines, Write as _};
+use std::io::{self, stdin, stdout, BufRead as _, BufReader, ErrorKind, Lines, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -96,15 +96,38 @@ pub fn ready() -> Result<()> {
 
 /// In the process: waits to be let go.
 pub fn wait() -> Result<()> {
-    let read = stdin().read_line(&mut String::new()).context("waiting to be let go")?;
-    ensure!(read > 0, "the bench has gone");
-    Ok(())
+    hear().map(drop)
 }
 
-/// In the process: says a line.
+/// In the process: waits for a line. Ends with the bench, if that has gone.
+pub fn hear() -> Result<String> {
+    let mut line = String::new();
+    match stdin().read_line(&mut line).context("waiting for the bench")? {
+        0 => end_with_the_bench(),
+        _ => Ok(line),
+    }
+}
+
+/// In the process: says a line. Ends with the bench, if that has gone.
 pub fn say(line: &str) -> Result<()> {
+    match print(line) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => end_with_the_bench(),
+        done => done.context("saying something to the bench"),
+    }
+}
+
+/// Writes a line to the standard output at once. Errors are the system's.
+pub fn print(line: &str) -> io::Result<()> {
     let mut output = stdout().lock();
-    writeln!(output, "{line}").and_then(|()| output.flush()).context("nobody listens")
+    writeln!(output, "{line}").and_then(|()| output.flush())
+}
+
+/// The system closes the pipes of a process that ends before it kills those that end with it (see
+/// [`ends_with_this`]). Who is woken by that ends as they do: without a word, as the last one is the
+/// bench's, on the standard error that it has with them.
+fn end_with_the_bench() -> ! {
+    // SAFETY: ends the process. Nothing is torn down, as if it were killed.
+    unsafe { libc::_exit(1) }
 }
 
 #[cfg(test)]

@@ -92,7 +92,8 @@ extern "C" fn pass_on(signal: c_int) {
 fn end(signal: c_int) -> ! {
     // Kept: no further file is begun.
     let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut errors = io::stderr();
+    // Held to the end: no other thread's line comes behind the last one.
+    let mut errors = io::stderr().lock();
     // Where a bar may stand.
     let clear = if errors.is_terminal() { "\r\x1b[K" } else { "" };
     // Nobody may be listening any more.

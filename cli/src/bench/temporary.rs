@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Context, Result};
 use clap::Args;
 
-use super::child::say;
+use super::child::print;
 
 /// How long a keeper tries to remove its folder: those who use it may be ending themselves.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,7 +106,7 @@ pub fn keep(keeper: &Keeper) -> Result<()> {
         .with_context(|| format!("making a folder in {}", keeper.parent.display()))?;
     // An error: the owner is gone already.
     if let Some(path) = folder.path().to_str().filter(|path| !path.contains('\n')) {
-        if say(path).is_ok() {
+        if print(path).is_ok() {
             // An error ends the waiting as well.
             let _ = stdin().read_to_end(&mut Vec::new());
         }

@@ -1,6 +1,5 @@
 //! A measuring process: one application with its buffer, its compute intervals and one approach.
 
-use std::io::{stdin, stdout, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::approach;
 use super::bare;
+use super::child::{self, hear, wait};
 use super::content::Content;
 use super::cuda::{Buffer, Device, Kernels, Stream};
 use super::machine;
@@ -29,10 +29,8 @@ const SAY_EVERY: u64 = 8;
 
 /// Does what is asked on the standard input.
 pub fn run() -> Result<()> {
-    let mut line = String::new();
-    stdin().read_line(&mut line).context("reading what to measure")?;
     let request: Request =
-        serde_json::from_str(&line).context("this is no request of the bench")?;
+        serde_json::from_str(&hear()?).context("this is no request of the bench")?;
     let answer = match request {
         Request::Device => Device::open(0).map(|device| Message::Device(describe(&device))),
         Request::Measure { plan, process } => {
@@ -43,18 +41,13 @@ pub fn run() -> Result<()> {
 }
 
 fn say(message: &Message) -> Result<()> {
-    let mut output = stdout().lock();
-    writeln!(output, "{}", serde_json::to_string(message)?)?;
-    output.flush().context("nobody listens")
+    child::say(&serde_json::to_string(message)?)
 }
 
 /// Waits until all processes are here.
 fn meet(barrier: Barrier) -> Result<()> {
     say(&Message::At(barrier))?;
-    let mut line = String::new();
-    let read = stdin().read_line(&mut line).context("waiting for the other processes")?;
-    anyhow::ensure!(read > 0, "the bench has gone");
-    Ok(())
+    wait()
 }
 
 /// A device as results have it.

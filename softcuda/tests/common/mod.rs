@@ -202,6 +202,13 @@ impl Drop for Pages {
     }
 }
 
+/// Whether a thread of this process runs, or would if it had a processor.
+fn is_awake(thread: libc::pid_t) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // The state comes behind the name, which ends with the last bracket.
+    stat.is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with('S'))
+}
+
 #[derive(Default)]
 struct GateState {
     reached: bool,
@@ -241,11 +248,18 @@ impl Gate {
         }
     }
 
-    /// Opens it from another thread, a little later.
+    /// Opens it from another thread once the calling one waits for something, or has ended.
     pub fn open_later(&self) -> std::thread::JoinHandle<()> {
         let gate = self.clone();
+        // SAFETY: it cannot fail, and takes nothing.
+        let caller = unsafe { libc::gettid() };
         std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            // A lock that another thread holds for a moment is not waited for so long.
+            let mut looks = 0;
+            while looks < 20 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                looks = if is_awake(caller) { 0 } else { looks + 1 };
+            }
             gate.open();
         })
     }
