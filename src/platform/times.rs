@@ -39,14 +39,14 @@ pub fn set_modified(path: &Path, time: SystemTime) -> Result<()> {
     }
 }
 
-/// Whether something is later than a file that was changed at `changed`, as finely as the file system of
-/// that one can tell: it may have cut off what is below a second, a microsecond or 100 ns.
-pub fn is_later_than(changed: SystemTime, later: SystemTime) -> bool {
-    let Ok(after) = later.duration_since(changed) else { return false };
+/// Whether a file that was `changed` then is older than `time`, as finely as its file system can tell: that
+/// may have cut off what is below a second, a millisecond, a microsecond or 100 ns.
+pub fn is_older(changed: SystemTime, time: SystemTime) -> bool {
+    let Ok(after) = time.duration_since(changed) else { return false };
     let nanos =
         changed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
     let ticks = [1_000_000_000, 1_000_000, 1_000, 100];
-    let tick = ticks.into_iter().find(|tick| nanos % tick == 0).unwrap_or(1);
+    let tick = ticks.into_iter().find(|tick| nanos.is_multiple_of(*tick)).unwrap_or(1);
     after >= Duration::from_nanos(tick.into())
 }
 
@@ -78,10 +78,10 @@ mod tests {
         let at = |nanos| SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, nanos);
         let own = at(123_456_789);
         for kept in [0, 123_000_000, 123_456_000, 123_456_700, 123_456_789] {
-            assert!(!is_later_than(at(kept), own), "{kept}");
-            assert!(is_later_than(at(kept), own + Duration::from_secs(1)), "{kept}");
-            assert!(!is_later_than(own, at(kept)), "{kept}");
+            assert!(!is_older(at(kept), own), "{kept}");
+            assert!(is_older(at(kept), own + Duration::from_secs(1)), "{kept}");
+            assert!(!is_older(own, at(kept)), "{kept}");
         }
-        assert!(is_later_than(own, at(123_456_790)));
+        assert!(is_older(own, at(123_456_790)));
     }
 }

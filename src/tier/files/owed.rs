@@ -43,7 +43,7 @@ impl Files {
     fn is_copied(&self, name: &str, version: i32, taken: SystemTime) -> bool {
         let own = self.persistent_path(name, version).filter(|path| path.exists());
         match own.and_then(|path| times::modified(&path).ok()) {
-            Some(copied) => !times::is_later_than(copied, taken),
+            Some(copied) => !times::is_older(copied, taken),
             None => self.is_aggregated(name, version),
         }
     }
