@@ -235,6 +235,9 @@ pub struct Entry {
     pub fetch_failed: bool,
     /// To be dropped, with its scratch file, as soon as it is persistent (`VELOC_Cleanup`).
     pub doomed: bool,
+    /// Its file in scratch was gone when it was to be copied, and is written once more: that is not
+    /// tried again unasked.
+    pub written_again: bool,
     /// The lists it stands in.
     pub lists: Lists,
     /// Its record in the ledger, and what that says.
@@ -277,6 +280,7 @@ impl Entry {
             flush_failed: false,
             fetch_failed: false,
             doomed: false,
+            written_again: false,
             lists: Lists::default(),
             noted: None,
             exposed: false,

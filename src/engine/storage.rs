@@ -9,7 +9,7 @@ use super::spool::{about, put_regions};
 use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, Short, State, Writer};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::format::header::Header;
 use crate::format::names;
 use crate::metrics::Hop;
@@ -102,7 +102,21 @@ pub(super) fn persist_one(
         shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
     }
     let result = result.map(|_| ());
-    let after = shared.step_counted(|state| state.persist_done(job, result));
+    let lost = result.as_ref().err().filter(|error| {
+        error.kind() == Kind::NotFound && shared.files.lacks_scratch(&job.name, job.version)
+    });
+    let lost = lost.map(ToString::to_string);
+    let mut again = false;
+    let after = shared.step_counted(|state| {
+        again = lost.is_some() && state.is_written_again(job);
+        if again {
+            return After::Keep;
+        }
+        state.persist_done(job, result)
+    });
+    if let Some(lost) = lost.filter(|_| again) {
+        shared.degrade("lost", format!("{lost}: it is written to scratch again, from memory"));
+    }
     // Its scratch file had to stay until now.
     shared.prune(FileTier::Scratch, &job.name);
     if after == After::Unlink {

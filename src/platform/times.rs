@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::files::c_path;
 use crate::error::{Error, Result};
@@ -39,10 +39,20 @@ pub fn set_modified(path: &Path, time: SystemTime) -> Result<()> {
     }
 }
 
+/// Whether a file that was `changed` then is older than `time`, as finely as its file system can tell: that
+/// may have cut off what is below a second, a millisecond, a microsecond or 100 ns.
+pub fn is_older(changed: SystemTime, time: SystemTime) -> bool {
+    let Ok(after) = time.duration_since(changed) else { return false };
+    let nanos =
+        changed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+    let ticks = [1_000_000_000, 1_000_000, 1_000, 100];
+    let tick = ticks.into_iter().find(|tick| nanos.is_multiple_of(*tick)).unwrap_or(1);
+    after >= Duration::from_nanos(tick.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// Catches a time that is the link's target's, or one that is not kept to the nanosecond.
     #[test]
@@ -59,5 +69,19 @@ mod tests {
         for error in [modified(&gone).unwrap_err(), set_modified(&gone, time).unwrap_err()] {
             assert!(error.to_string().contains("gone"), "{error}");
         }
+    }
+
+    /// Catches a copy that is taken for an older file because its file system has cut off its time, and
+    /// an older file that is taken for a copy.
+    #[test]
+    fn times_are_compared_as_finely_as_they_are_kept() {
+        let at = |nanos| SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, nanos);
+        let own = at(123_456_789);
+        for kept in [0, 123_000_000, 123_456_000, 123_456_700, 123_456_789] {
+            assert!(!is_older(at(kept), own), "{kept}");
+            assert!(is_older(at(kept), own + Duration::from_secs(1)), "{kept}");
+            assert!(!is_older(own, at(kept)), "{kept}");
+        }
+        assert!(is_older(own, at(123_456_790)));
     }
 }

@@ -5,6 +5,8 @@
 mod read_only;
 mod room;
 
+use std::fs;
+
 use capi_tests::backends::wait_for_backends;
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
@@ -231,6 +233,26 @@ fn what_could_not_be_written_is_not_finished() {
             .args("finished=-1 wait finished=1 restore=x:2");
         run.succeed();
     }
+}
+
+/// A scratch file that somebody removes before it is copied, while memory still has it. Catches a
+/// checkpoint that is lost with it all the same.
+#[test]
+fn a_scratch_file_that_is_gone_is_written_again() {
+    let both = "scratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 16M\n";
+    let job = Job::new(&format!("mode = async\n{both}"));
+    let persistent = job.persistent().display().to_string();
+    let scratch = job.scratch().join("x-0-1.dat").display().to_string();
+    let run = job
+        .run("script", "size=1000000")
+        .arg(format!("run=rmdir {persistent}; touch {persistent}"))
+        .args("take=x:1 late=persistent")
+        .arg(format!("run=rm {scratch} {persistent}; mkdir {persistent}"))
+        .args("wait finished=1 restore=x:1");
+    let said = run.succeed().stderr;
+    assert!(said.contains("x-0-1.dat") && said.contains("written to scratch again"), "{said}");
+    fs::remove_file(scratch).unwrap();
+    let _ = job.run("script", "size=1000000 newest=x:1 restore=x:1").succeed();
 }
 
 /// Without a backend, `VELOC_Finalize(0)` writes what was taken, or says that it cannot.

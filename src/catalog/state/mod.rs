@@ -298,6 +298,7 @@ impl State {
         for &id in &failed {
             if let Some(entry) = self.entries.get_mut(&id) {
                 entry.flush_failed = false;
+                entry.written_again = false;
                 for file in [&mut entry.scratch, &mut entry.persistent] {
                     if *file == FileCopy::Failed {
                         *file = FileCopy::Wanted;

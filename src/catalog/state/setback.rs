@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::State;
-use crate::catalog::entry::{FileCopy, FileTier, Id, Stage};
+use super::{PersistJob, State};
+use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life, MemoryCopy, Stage};
 use crate::error::Error;
 
 /// What a manager hears of: that a checkpoint did not come where it was to be.
@@ -86,15 +86,30 @@ impl State {
             entry.scratch = FileCopy::Absent;
             return self.reindex(id);
         }
-        let in_memory = entry.parts.iter().all(|part| {
-            part.len == 0
-                || [&part.device, &part.host].iter().any(|copy| copy.stage == Stage::Ready)
-        });
-        if !in_memory {
+        if !is_in_memory(entry) {
             return self.discard(id, false);
         }
         entry.scratch = if self.shape.ephemeral { FileCopy::Absent } else { FileCopy::Wanted };
         self.reindex(id);
+    }
+
+    /// A checkpoint was to be copied to persistent, and its file in scratch is not there any more. If memory
+    /// has it, it is written again, and then copied: true, which ends that copying. Not unasked a second
+    /// time, nor where only files have it: their directory may come back. Then false.
+    pub fn is_written_again(&mut self, job: &PersistJob) -> bool {
+        let entry = self.entries.get_mut(&job.id).filter(|entry| {
+            let owns_file = entry.scratch == FileCopy::Present && entry.routed.is_none();
+            entry.life == Life::Live && owns_file && is_in_memory(entry)
+        });
+        let Some(entry) = entry else { return false };
+        // Until it is there, nobody may take memory for a copy of it.
+        entry.scratch = FileCopy::Wanted;
+        if std::mem::replace(&mut entry.written_again, true) {
+            return false;
+        }
+        entry.persistent = FileCopy::Wanted;
+        self.ended(job.id, true);
+        true
     }
 
     /// Whether memory has a version.
@@ -105,4 +120,10 @@ impl State {
             entry.parts.iter().any(|part| held(part.device.stage) || held(part.host.stage))
         })
     }
+}
+
+/// Whether memory has all of a checkpoint.
+fn is_in_memory(entry: &Entry) -> bool {
+    let is_ready = |copy: &MemoryCopy| copy.stage == Stage::Ready;
+    entry.parts.iter().all(|part| part.len == 0 || is_ready(&part.device) || is_ready(&part.host))
 }

@@ -145,6 +145,52 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
     assert!(world.state.forget_file(NAME, 1, FileTier::Persistent));
 }
 
+/// Its file in scratch goes before it is copied. Catches memory that is given up as if the file were
+/// there, and a file that is written again for ever.
+#[test]
+fn what_is_gone_before_it_is_copied_is_written_again() {
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 40,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    });
+    let write = |world: &mut World| {
+        let job = world.state.next_write().unwrap();
+        world.state.write_done(&job, Ok(()));
+        world.state.check().unwrap();
+    };
+    let lose = |world: &mut World| {
+        let job = world.state.next_persist().unwrap();
+        let again = world.state.is_written_again(&job);
+        if !again {
+            world.state.persist_done(&job, Err(failure()));
+        }
+        world.state.persist_settled_down();
+        world.state.check().unwrap();
+        again
+    };
+    assert!(world.capture(1, [0, 20]));
+    write(&mut world);
+    assert!(lose(&mut world) && world.state.take_failure().is_none());
+    assert!(world.state.in_scratch_alone(NAME).is_empty(), "memory has the only copy");
+    write(&mut world);
+    assert!(!lose(&mut world), "once is enough");
+    assert_eq!(world.state.take_failure(), Some(failure()));
+    write(&mut world);
+    assert!(world.state.next_persist().is_none());
+    assert!(world.state.retry());
+    assert!(lose(&mut world), "it was asked for");
+    write(&mut world);
+    // What memory does not have any more may come back with its directory.
+    assert!(world.capture(2, [0, 36]) && !world.state.is_in_memory(NAME, 1));
+    assert!(!lose(&mut world));
+    assert!(world.state.retry());
+    assert_eq!(world.state.next_persist().unwrap().version, 1);
+}
+
 #[test]
 fn many_failures_are_one_report() {
     let mut world = world(0, 400, true, false);

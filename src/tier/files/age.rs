@@ -26,6 +26,33 @@ impl Files {
             Err(error) => self.warn_once(error.to_string()),
         }
     }
+
+    /// Gives the copy at `path` of a file that was `taken` before the time of that one, which is its
+    /// place among the others: it may be made late. What persistent lacks is told by it, too.
+    pub(super) fn stamp_copy(&self, tier: FileTier, path: &Path, taken: SystemTime) {
+        match times::set_modified(path, taken) {
+            Ok(()) => {
+                let mut last = self.ages.0[tier as usize].lock();
+                *last = Some(last.map_or(taken, |last| last.max(taken)));
+            }
+            Err(error) => {
+                self.warn_once(error.to_string());
+                self.stamp(tier, path);
+            }
+        }
+    }
+
+    /// Gives a file at `path` that scratch gets from elsewhere the time of persistent's copy of that
+    /// version, if there is one: when it was taken cannot be told, and it is not newer than that because
+    /// it comes later.
+    pub(super) fn stamp_brought(&self, path: &Path, name: &str, version: i32) {
+        let copy = self.persistent_path(name, version).and_then(|copy| times::modified(&copy).ok());
+        if let Some(taken) = copy {
+            if let Err(error) = times::set_modified(path, taken) {
+                self.warn_once(error.to_string());
+            }
+        }
+    }
 }
 
 /// Makes a file later than `last`. Its time.
@@ -43,6 +70,30 @@ mod tests {
     use crate::config::Config;
     use crate::tier::files::Output;
     use std::fs::File;
+
+    /// Catches a copy that looks newer than its file, so that one of an earlier run is taken for that of a
+    /// newer one; and a file from elsewhere that looks newer than its copy because it comes later.
+    #[test]
+    fn copies_are_as_old_as_their_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
+        let text = text.replace("DIR", &directory.path().display().to_string());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let at = |path: &str| directory.path().join(path);
+        let taken = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let write = |path: &str| {
+            std::fs::write(at(path), "content").unwrap();
+            at(path)
+        };
+        times::set_modified(&write("s/x-0-1.dat"), taken).unwrap();
+        files.persist("x", 1, None, None).unwrap();
+        assert_eq!(times::modified(&at("p/x-0-1.dat")).unwrap(), taken);
+        files.publish_rebuilt(&write("s/brought"), "x", 1, None).unwrap();
+        assert_eq!(times::modified(&at("s/x-0-1.dat")).unwrap(), taken);
+        files.publish_rebuilt(&write("s/brought"), "x", 2, None).unwrap();
+        assert!(times::modified(&at("s/x-0-2.dat")).unwrap() > taken);
+    }
 
     /// Catches versions whose order is that of their numbers because their files have one time; and a
     /// clock that is set back.

@@ -116,38 +116,6 @@ impl Files {
         Ok(())
     }
 
-    /// Removes what is left of aggregated files that were never completed: of this job's, where a
-    /// version was taken again before all processes had copied it; and of jobs that were killed,
-    /// where there is a file of that version by now, or of each of the parts. Only once no
-    /// process of this job copies any more, nor what its predecessor has left.
-    pub fn remove_incomplete(&self, of_job: u32) -> Result<()> {
-        let complete = |of: &str, job, attempt| {
-            aggregate::parse_name(of).is_some_and(|(name, version)| {
-                self.is_aggregated(name, version)
-                    || self.are_rescued(name, version, job, attempt).unwrap_or(false)
-            })
-        };
-        self.remove_attempts(|of, job, attempt| job == of_job || complete(of, job, attempt))
-    }
-
-    /// Removes the temporary files, and their rolls, that `select` takes by the name of the
-    /// aggregated file, the job and the attempt.
-    fn remove_attempts(&self, select: impl Fn(&str, u32, u64) -> bool) -> Result<()> {
-        let Some(persistent) = &self.persistent else {
-            return Ok(());
-        };
-        let found = files::list(persistent, |name| {
-            let temporary = names::parse_temporary(name)?;
-            // Of a roll that was taken away.
-            let taken = names::parse_temporary(temporary.complete);
-            let temporary = taken.unwrap_or(temporary);
-            let of = temporary.complete.strip_suffix(ROLL).unwrap_or(temporary.complete);
-            aggregate::parse_name(of)?;
-            select(of, temporary.pid, temporary.number).then(|| name.to_owned())
-        })?;
-        found.iter().try_for_each(|name| files::remove(&persistent.join(name)))
-    }
-
     /// Gives an aggregated file its name and its table, unless another process does.
     fn complete_aggregated(
         &self,
@@ -298,16 +266,15 @@ fn part_of(line: &[u8]) -> Option<(u64, u64)> {
     Some((number(0).checked_sub(1)?, number(8)))
 }
 
-/// The parts in a file that is not complete, by rank, as the roll of that attempt has them.
-pub(super) fn parts(data: &Path, place: &Place) -> Result<Vec<Option<(u64, u64)>>> {
-    let path = common_temporary(data, ROLL, place);
-    let list = match files::open(&path) {
+/// The parts in a file that is not complete, by rank, as the roll at `path` has them.
+pub(super) fn parts(path: &Path) -> Result<Vec<Option<(u64, u64)>>> {
+    let list = match files::open(path) {
         Ok(list) => list,
         Err(error) if error.kind() == Kind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut lines = vec![0; (files::len(&list, &path)? / LINE * LINE) as usize];
-    files::read_exact_at(&list, &mut lines, 0, &path)?;
+    let mut lines = vec![0; (files::len(&list, path)? / LINE * LINE) as usize];
+    files::read_exact_at(&list, &mut lines, 0, path)?;
     Ok(lines.chunks_exact(LINE as usize).map(part_of).collect())
 }
 

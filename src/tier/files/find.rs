@@ -20,6 +20,11 @@ impl Files {
             || self.is_aggregated(name, version)
     }
 
+    /// Whether a checkpoint's own file in scratch is certainly not there.
+    pub fn lacks_scratch(&self, name: &str, version: i32) -> bool {
+        self.own_path(name, version).is_ok_and(|path| matches!(path.try_exists(), Ok(false)))
+    }
+
     /// Whether scratch has parities that this process keeps of a version.
     pub fn has_parities(&self, name: &str, version: i32) -> bool {
         self.parity_path(name, version).is_ok_and(|path| path.exists())

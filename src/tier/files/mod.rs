@@ -19,6 +19,7 @@ use crate::sync::Mutex;
 
 mod age;
 mod aggregate;
+mod attempts;
 mod checksums;
 mod find;
 mod hashing;

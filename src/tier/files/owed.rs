@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::{Files, Opened};
 use crate::catalog::entry::FileTier;
@@ -14,8 +15,9 @@ use crate::policy::interval::{self, Left};
 
 impl Files {
     /// The versions of a name that scratch has, and persistent should have by `persistent_interval`
-    /// and as far as it keeps them (`limit`; 0: all), and has not: the newest first. Files of the
-    /// application's own are none: where they belong there may be a newer one by now.
+    /// and as far as it keeps them (`limit`; 0: all), and has not: the newest first. It has not what an
+    /// earlier job had copied there before the version was taken again. Files of the application's own
+    /// are none: where they belong there may be a newer one by now.
     ///
     /// # Errors
     /// A directory cannot be listed.
@@ -28,11 +30,22 @@ impl Files {
         let mut all: BTreeMap<i32, Left> = there.into_iter().map(|one| left(one, true)).collect();
         for (taken, version) in self.by_age(FileTier::Scratch, name)? {
             if !self.is_routed(name, version) {
-                let persistent = all.contains_key(&version);
+                let persistent = self.is_copied(name, version, taken);
                 all.extend([left((taken, version), persistent)]);
             }
         }
         Ok(interval::owed(interval, limit, all.into_values().collect()))
+    }
+
+    /// Whether persistent has a copy of the scratch file of a version that was `taken` then. A file in
+    /// persistent that is older is of the same version, taken before. Of an aggregated file, which has the
+    /// time of its last part, that cannot be told: it counts as the copy.
+    fn is_copied(&self, name: &str, version: i32, taken: SystemTime) -> bool {
+        let own = self.persistent_path(name, version).filter(|path| path.exists());
+        match own.and_then(|path| times::modified(&path).ok()) {
+            Some(copied) => !times::is_older(copied, taken),
+            None => self.is_aggregated(name, version),
+        }
     }
 
     /// Copies such a version to a file of its own in persistent: the bytes, or `None` if there is
@@ -62,7 +75,7 @@ impl Files {
             }
             let naming = lock();
             // Taken again, removed or copied by now.
-            if !is_same(&opened.file, &source) || self.is_persistent(name, version) {
+            if !is_same(&opened.file, &source) || self.is_copied(name, version, taken) {
                 files::remove(&temporary)?;
                 return Ok(None);
             }
@@ -117,9 +130,13 @@ mod tests {
             times::set_modified(&path, earlier).unwrap();
         }
         fs::write(at("p/x-0-2.dat"), content(2)).unwrap();
+        // Of before the version was taken again.
+        fs::write(at("s/x-0-5.dat"), content(5)).unwrap();
+        fs::write(at("p/x-0-5.dat"), content(6)).unwrap();
+        times::set_modified(&at("p/x-0-5.dat"), earlier).unwrap();
         fs::write(at("s/.x-0-4.dat.routed"), "/own").unwrap();
         let owed = || files.owed("x", Some(0), 0).unwrap();
-        assert_eq!(owed(), [3, 1]);
+        assert_eq!(owed(), [5, 3, 1]);
         assert_eq!(files.owed("x", None, 0).unwrap(), [0; 0]);
         let copy = |version, between: &dyn Fn()| {
             let copied = files.copy_owed("x", version, || Ok(()), between);
@@ -130,6 +147,9 @@ mod tests {
         assert_eq!(fs::read(at("p/x-0-3.dat")).unwrap(), content(3));
         assert_eq!(times::modified(&at("p/x-0-3.dat")).unwrap(), earlier);
         assert_eq!(copy(2, &|| ()), Ok(None), "it is there");
+        assert_eq!(copy(5, &|| ()), Ok(Some(len)));
+        assert_eq!(fs::read(at("p/x-0-5.dat")).unwrap(), content(5));
+        assert_eq!(owed(), [1]);
         // Taken again while it is copied.
         let again = || {
             fs::write(at("new"), content(9)).unwrap();
@@ -146,6 +166,6 @@ mod tests {
         assert!(ended.contains("the end"), "it is read all the same: {ended}");
         fs::write(at("s/x-0-1.dat"), [1; 30]).unwrap();
         assert!(copy(1, &|| ()).is_err(), "it is damaged");
-        assert_eq!(fs::read_dir(at("p")).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(at("p")).unwrap().count(), 3);
     }
 }

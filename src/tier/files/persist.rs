@@ -7,6 +7,7 @@ use crate::catalog::entry::FileTier;
 use crate::error::{Error, Result};
 use crate::format::names;
 use crate::platform::files::{self, Durability};
+use crate::platform::times;
 
 impl Files {
     /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
@@ -36,13 +37,17 @@ impl Files {
         };
         let durability = self.persistent_durability();
         let temporary = self.temporary(&target);
+        // Before the copy: should a newer file take its place meanwhile, that is not taken for copied.
+        let taken = times::modified(&source);
         let bytes = files::copy_file(&source, &temporary, durability)?;
         if let Err(error) = self.may_change() {
             files::remove(&temporary)?;
             return Err(error);
         }
-        if link.is_none() {
-            self.stamp(FileTier::Persistent, &temporary);
+        match (&link, taken) {
+            (None, Ok(taken)) => self.stamp_copy(FileTier::Persistent, &temporary, taken),
+            (None, Err(_)) => self.stamp(FileTier::Persistent, &temporary),
+            (Some(_), _) => {}
         }
         files::atomic_replace(&temporary, &target, durability)?;
         if let Some(link) = link {

@@ -83,7 +83,10 @@ impl Files {
     ) -> Result<()> {
         match routed {
             Some(original) => self.note_routed(name, version, original)?,
-            None => self.remove_note(name, version)?,
+            None => {
+                self.remove_note(name, version)?;
+                self.stamp_brought(temporary, name, version);
+            }
         }
         let path = self.scratch_path(name, version)?;
         self.seal_file(&files::open(temporary)?, temporary)?;

@@ -4,11 +4,13 @@
 //! their parts and others have not. A part is as good as a file of its own: the next job makes it one,
 //! or the same one in the end.
 
+use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::aggregate::{self as parts, ROLL};
+use super::aggregate as parts;
+use super::attempts::Attempt;
 use super::{Files, Place};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::format::{aggregate, names};
 use crate::platform::files;
 use crate::policy::slice::SLICE;
@@ -21,24 +23,19 @@ impl Files {
     /// # Errors
     /// Persistent cannot be read. What cannot be copied is a warning.
     pub fn rescue_parts(&self) -> Result<()> {
-        let Some(persistent) = self.persistent.as_ref().filter(|_| !self.is_heir()) else {
+        if self.is_heir() {
             // What one process has left, others that have ended are about to complete.
             return Ok(());
-        };
-        let mut rolls = files::list(persistent, |file| {
-            let temporary = names::parse_temporary(file)?;
-            let (name, version) = aggregate::parse_name(temporary.complete.strip_suffix(ROLL)?)?;
-            let changed = persistent.join(file).metadata().and_then(|found| found.modified());
-            let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
-            Some((changed, name.to_owned(), version, temporary.pid, temporary.number))
-        })?;
+        }
+        let mut rolls = self.rolls()?;
         // The last attempt is the one to keep.
         rolls.sort_by(|a, b| b.cmp(a));
-        for (_, name, version, job, attempt) in rolls {
-            if self.is_persistent(&name, version) {
+        for roll in rolls {
+            let Roll { name, version, .. } = &roll;
+            if self.is_persistent(name, *version) {
                 continue;
             }
-            match self.rescue_part(&name, version, &attempt_of(job, attempt)) {
+            match self.rescue_part(&roll) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => log::warn!(
                     "the aggregated file of checkpoint \"{name}\" version {version} was not \
@@ -55,20 +52,42 @@ impl Files {
         Ok(())
     }
 
+    /// The rolls of all attempts at aggregated files; also those that somebody has taken away, who has
+    /// perhaps been killed before the file was complete.
+    ///
+    /// # Errors
+    /// Persistent cannot be listed.
+    pub(super) fn rolls(&self) -> Result<Vec<Roll>> {
+        let Some(persistent) = &self.persistent else { return Ok(Vec::new()) };
+        files::list(persistent, |file| {
+            let found = Attempt::parse(file).filter(|found| found.is_roll)?;
+            let (name, version) = aggregate::parse_name(found.of)?;
+            let path = persistent.join(file);
+            let changed = path.metadata().and_then(|found| found.modified());
+            let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+            let (name, job, attempt) = (name.to_owned(), found.job, found.attempt);
+            Some(Roll { changed, name, version, job, attempt, path })
+        })
+    }
+
     /// The bytes of this process's part; `None` if it has none, or the file was completed meanwhile.
-    fn rescue_part(&self, name: &str, version: i32, place: &Place) -> Result<Option<u64>> {
-        let Some((data, _)) = self.aggregated_paths(name, version) else {
+    fn rescue_part(&self, roll: &Roll) -> Result<Option<u64>> {
+        let Some((data, _)) = self.aggregated_paths(&roll.name, roll.version) else {
             return Ok(None);
         };
-        let Some(target) = self.persistent_path(name, version) else {
+        let Some(target) = self.persistent_path(&roll.name, roll.version) else {
             return Ok(None);
         };
-        let own = parts::parts(&data, place)?.get(self.rank as usize).copied().flatten();
+        let own = parts::parts(&roll.path)?.get(self.rank as usize).copied().flatten();
         let Some((offset, len)) = own else {
             return Ok(None);
         };
-        let source = parts::common_temporary(&data, "", place);
-        let from = files::open(&source)?;
+        let place = Place { offset, ranks: 0, job: roll.job, attempt: roll.attempt };
+        let source = parts::common_temporary(&data, "", &place);
+        let from = match files::open(&source) {
+            Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
+            opened => opened?,
+        };
         let temporary = self.temporary(&target);
         let copied = files::create(&temporary).and_then(|to| {
             let mut buffer = vec![0; len.min(SLICE) as usize];
@@ -89,29 +108,38 @@ impl Files {
         copied.map(|()| Some(len))
     }
 
-    /// Whether all parts of an incomplete aggregated file are files of their own by now.
-    pub(super) fn are_rescued(
-        &self,
-        name: &str,
-        version: i32,
-        job: u32,
-        attempt: u64,
-    ) -> Result<bool> {
-        let Some((data, _)) = self.aggregated_paths(name, version) else {
-            return Ok(false);
-        };
-        let parts = parts::parts(&data, &attempt_of(job, attempt))?;
-        let ranks = (0..).zip(&parts).filter(|(_, part)| part.is_some());
-        let is_file =
-            |(rank, _)| data.with_file_name(names::checkpoint_file(name, rank, version)).exists();
-        // One that nobody is in may just have been begun.
-        Ok(parts.iter().any(Option::is_some) && ranks.into_iter().all(is_file))
+    /// Whether all parts of an incomplete aggregated file, which these `rolls` of one attempt have, are
+    /// files of their own by now.
+    pub(super) fn are_rescued<'a>(&self, rolls: impl Iterator<Item = &'a Roll>) -> Result<bool> {
+        let mut any = false;
+        for roll in rolls {
+            let parts = parts::parts(&roll.path)?;
+            for rank in (0..).zip(&parts).filter_map(|(rank, part)| part.map(|_| rank)) {
+                let own = names::checkpoint_file(&roll.name, rank, roll.version);
+                if !roll.path.with_file_name(own).exists() {
+                    return Ok(false);
+                }
+                // One that nobody is in may just have been begun.
+                any = true;
+            }
+        }
+        Ok(any)
     }
 }
 
-/// What tells an attempt from others.
-fn attempt_of(job: u32, attempt: u64) -> Place {
-    Place { offset: 0, ranks: 0, job, attempt }
+/// The roll of an attempt at an aggregated file. The later it was changed, the greater.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Roll {
+    changed: SystemTime,
+    /// The name of the checkpoint.
+    pub(super) name: String,
+    /// Its version.
+    pub(super) version: i32,
+    /// As in `Place`.
+    pub(super) job: u32,
+    /// As in `Place`.
+    pub(super) attempt: u64,
+    path: PathBuf,
 }
 
 #[cfg(test)]
@@ -154,10 +182,24 @@ mod tests {
         assert_eq!(read(2, 1).as_deref(), Some("third"));
         assert_eq!(read(2, 2).as_deref(), Some("there"));
 
+        // Killed with all parts in it, and no file of that version.
+        put(1, 4, "forth", 4);
+        let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-4.dat{end}.tmp-7-4")));
+        std::fs::rename(&roll, of(1).temporary(&roll)).unwrap();
+        of(1).rescue_parts().unwrap();
+        assert_eq!(read(1, 4).as_deref(), Some("forth"));
+        std::fs::remove_file(of(1).persistent_path("x", 4).unwrap()).unwrap();
+        // Another process has completed the file just now.
+        std::fs::rename(&data, below("p/x-agg-4.dat")).unwrap();
+        of(1).rescue_parts().unwrap();
+        assert_eq!(read(1, 4), None);
+        std::fs::rename(below("p/x-agg-4.dat"), &data).unwrap();
+        of(1).rescue_parts().unwrap();
+
         // What somebody may still need stays: a part that is no file yet.
         put(1, 3, "third", 3);
         let left = || files::list(&below("p"), |name| name.starts_with('.').then_some(())).unwrap();
-        assert_eq!(left().len(), 6);
+        assert_eq!(left().len(), 8);
         of(0).remove_incomplete(8).unwrap();
         assert_eq!(left().len(), 2);
     }

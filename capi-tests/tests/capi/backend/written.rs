@@ -85,6 +85,24 @@ fn what_persistent_lacks_is_copied_by_the_next_job() {
     }
 }
 
+/// A version that an earlier job has copied is taken again while persistent is away. Catches a copy of the
+/// older run that counts as one of the newer.
+#[test]
+fn what_was_taken_again_is_owed_as_well() {
+    let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
+    let _ = job.run("script", "size=1000000 take=x:9 take=x:10").succeed();
+    let [persistent, away] = ["persistent", "away"].map(|name| job.path(name));
+    let run = job.run("script", "size=1000000 newest=x:9:9 restore=x:9");
+    let run = run.arg(format!("run=mv {0} {1}; touch {0}", persistent.display(), away.display()));
+    dies(&run.args("take=x:10:11 late=persistent kill").end());
+    wait_for_backends(&job);
+    fs::remove_file(&persistent).unwrap();
+    fs::rename(&away, &persistent).unwrap();
+    let _ = job.run("script", "size=1000000 newest=x:10 finalize=1").succeed();
+    fs::remove_dir_all(job.scratch()).unwrap();
+    let _ = job.run("script", "size=1000000 newest=x:10 restore=x:10:11 restore=x:9").succeed();
+}
+
 /// Catches a copy of what this job itself has taken, and has not wished to be copied.
 #[test]
 fn what_this_job_has_taken_is_owed_by_nobody() {

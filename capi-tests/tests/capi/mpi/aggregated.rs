@@ -163,6 +163,22 @@ fn an_aggregated_file_is_whole_or_absent() {
     }
 }
 
+/// Killed when all parts are there and the old file, but not the new one, has gone; and then scratch is
+/// lost. Catches parts that nobody finds because their roll had been taken away to be completed, and
+/// what is left of it for ever.
+#[test]
+fn the_parts_of_a_file_that_is_about_to_be_complete_are_found() {
+    let job = Job::new(&AGGREGATED.replace("MODE", "sync"));
+    let Some(run) = MPICH.script(&job, "take=x:1 take=x:2") else { return };
+    run.env("LD_PRELOAD", dying(&job.path(""))).env("DIES_AT", "meta/x-agg-2.dat").end();
+    std::fs::remove_dir_all(job.scratch()).unwrap();
+    MPICH.script(&job, "newest=x:2 restore=x:2 restore=x:1").unwrap().succeed();
+    let left = names(&job.persistent());
+    assert_eq!(left, ["x-0-2.dat", "x-1-2.dat", "x-2-2.dat", "x-agg-1.dat"]);
+    MPICH.script(&job, "newest=x:2 take=x:2").unwrap().succeed();
+    assert_eq!(names(&job.persistent()), ["x-agg-1.dat", "x-agg-2.dat"]);
+}
+
 /// What is not everybody's is in files of its own, and said to be.
 #[test]
 fn what_cannot_be_aggregated() {
