@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::world::{world, Job0, World, GRANULE, NAME};
+use super::world::{world, Job, Job0, World, GRANULE, NAME};
 use crate::catalog::entry::{FileTier, Part};
 use crate::catalog::state::Content;
 use crate::format::header::Header;
@@ -144,4 +144,22 @@ fn a_hint_is_about_a_version_and_no_file() {
     assert!(world.state.cleanup("other").is_empty());
     assert_eq!(world.state.hinted_in_vain(), None);
     world.state.check().unwrap();
+}
+
+/// Catches hints that are lost, or wait for nothing, when what was lent to take a version again has not
+/// come, and the one before is there again.
+#[test]
+fn what_does_not_arrive_gives_its_hints_back() {
+    let mut world = world(0, 400, true, false);
+    assert!(world.capture(1, [0, 10]));
+    let old = world.state.find(NAME, 1).unwrap();
+    world.hint(1);
+    assert!(world.capture_from(1, [0, 10], true));
+    world.hint(1);
+    let arrival = world.state.next_arrival().unwrap();
+    world.jobs.push(Job::Arrive(arrival));
+    world.end_job(0, true);
+    world.state.check().unwrap();
+    assert_eq!(world.state.find(NAME, 1), Some(old));
+    assert_eq!(world.state.entry(old).unwrap().hints, [1, 2]);
 }
