@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use xtask::said::of_a_slow_start;
+
 use crate::program::staged;
 
 /// A process that has printed nothing for so long hangs. Nothing is timed by this: it is many times
@@ -184,6 +186,22 @@ impl Running {
         self.stderr.text().contains(words)
     }
 
+    /// Waits until the library has said this, on a line with whatever else. Panics if it ends without,
+    /// or hangs.
+    pub fn wait_until_said(&mut self, words: &str) {
+        loop {
+            let ended = self.child.try_wait().unwrap().is_some();
+            if self.stderr.text().contains(words) {
+                return;
+            }
+            if ended {
+                panic!("{} ended without \"{words}\"\n{}", self.what, self.said());
+            }
+            self.check_for_hang();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
         // SAFETY: a child that has not been waited for, so its number is still its own.
@@ -265,14 +283,10 @@ impl Ended {
         );
     }
 
-    /// The lines of standard error, but for the word that the library waits for a backend: it is said
-    /// after a second, in which a slow machine has not started one.
+    /// The lines of standard error, but for what is said of a backend that takes long to start: a slow
+    /// machine has none within a second.
     pub fn complaints(&self) -> Vec<&str> {
-        let is_one = |line: &&str| {
-            !(line.starts_with("[WARN ] waiting for veloc-backend (process ")
-                && line.ends_with("), which does not answer"))
-        };
-        self.stderr.lines().filter(is_one).collect()
+        self.stderr.lines().filter(|line| !of_a_slow_start(line)).collect()
     }
 
     /// The number behind `name` on a line of its own.

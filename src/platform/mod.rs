@@ -7,6 +7,8 @@ pub mod affinity;
 pub mod clock;
 pub mod files;
 pub mod fork;
+#[cfg(test)]
+pub mod forks;
 pub mod mapping;
 pub mod memory;
 pub mod mounts;
@@ -56,7 +58,7 @@ mod tests {
     #[test]
     fn who_is_alive() {
         assert!(is_alive(std::process::id()));
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut child = forks::spawn(Command::new("sleep").arg("1000")).unwrap();
         assert!(is_alive(child.id()) && !is_ending(child.id()));
         child.kill().unwrap();
         // It has ended, and nobody has waited for it.

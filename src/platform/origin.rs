@@ -56,6 +56,7 @@ impl Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::forks;
 
     /// Catches a page that a forked child inherits with what it had, and one that is not used at all.
     #[test]
@@ -69,6 +70,7 @@ mod tests {
         for origin in [&with_page, &without] {
             assert!(origin.is_here());
             assert_eq!(origin.process(), process::id());
+            let forks = forks::none();
             // SAFETY: the child only looks at memory, and ends at once without running anything else.
             let child = unsafe { libc::fork() };
             assert!(child >= 0, "{}", std::io::Error::last_os_error());
@@ -79,6 +81,7 @@ mod tests {
             let mut status = 0;
             // SAFETY: there is room for a status.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            drop(forks);
             assert!(libc::WIFEXITED(status));
             assert_eq!(libc::WEXITSTATUS(status), 0);
             assert!(origin.is_here());

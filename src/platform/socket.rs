@@ -262,6 +262,7 @@ fn retry<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::forks;
     use std::io::{Read as _, Seek as _, Write as _};
 
     fn name(what: &str) -> String {
@@ -271,6 +272,8 @@ mod tests {
     #[test]
     fn a_name_is_taken_once_and_free_again() {
         let name = name("once");
+        // The name is free when the listener is closed everywhere.
+        let _sole = forks::none();
         assert!(connect_to(&name).unwrap().is_none());
         let listener = listen_as(&name).unwrap().unwrap();
         assert!(listen_as(&name).unwrap().is_none());

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Activity, Counter, Place, Recorder, Setup};
 use crate::metrics::{Cause, Metrics, CAUSES};
+use crate::platform::forks;
 
 fn start(path: &Path) -> Recorder {
     Recorder::start(&Setup { file: Some(path.to_owned()), rank: 7 }).unwrap()
@@ -184,6 +185,7 @@ fn threads_that_end_leave_their_records_and_their_rings() {
 fn a_forked_child_leaves_the_file_to_its_parent() {
     let folder = tempfile::tempdir().unwrap();
     let trace = start(&folder.path().join("t-%r"));
+    let forks = forks::none();
     // SAFETY: the child takes no lock that a thread which it lacks may have.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -198,6 +200,7 @@ fn a_forked_child_leaves_the_file_to_its_parent() {
     let mut status = 1;
     // SAFETY: this test's own child, and a pointer to a local.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    drop(forks);
     assert_eq!(status, 0);
     trace.counter(Counter::DeviceUsed, 1);
     trace.finish();

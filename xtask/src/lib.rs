@@ -16,6 +16,7 @@ pub mod package;
 pub mod programs;
 pub mod project;
 pub mod python;
+pub mod said;
 pub mod stage;
 pub mod suite;
 pub mod system;

@@ -237,7 +237,8 @@ fn an_interrupted_table_is_closed_and_nothing_stays() {
             });
         }
         let mut child = command.spawn().unwrap();
-        while !bundle.path("out/started").exists() {
+        // The log begins once what writes it is deaf to the signal.
+        while !["out/started", "out/run.log"].iter().all(|file| bundle.path(file).exists()) {
             assert_eq!(child.try_wait().unwrap(), None, "it ended before its first step");
             std::thread::sleep(Duration::from_millis(10));
         }

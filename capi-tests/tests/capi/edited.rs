@@ -16,7 +16,7 @@ const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 fn said(ended: &Ended) -> Vec<&str> {
     let of_others =
         |line: &&str| !line.starts_with("[ERROR]") && !line.contains("software stand-in");
-    ended.stderr.lines().filter(of_others).collect()
+    ended.complaints().into_iter().filter(of_others).collect()
 }
 
 /// What is said where bytes differ, once; nothing else is.
@@ -38,7 +38,7 @@ fn silent(ended: &Ended) {
 fn killed(configuration: &str, plan: &str) -> Job {
     let job = Job::new(configuration);
     let ended = job.run("edited", plan).end();
-    assert!(!ended.status.success() && ended.stderr.is_empty(), "{}", ended.stderr);
+    assert!(!ended.status.success() && ended.complaints().is_empty(), "{}", ended.stderr);
     wait_for_backends(&job);
     assert!(names(&job.scratch()).contains(&"edited-0-0.dat".to_owned()));
     job

@@ -95,7 +95,7 @@ fn version_of(program: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::doctor::State;
-    use std::os::unix::fs::PermissionsExt as _;
+    use xtask::files::write_program;
 
     /// Catches a backend of another version that passes, and a missing one where it is needed.
     #[test]
@@ -105,8 +105,7 @@ mod tests {
         assert_eq!(backend(&program, false).state, State::Note);
         assert_eq!(backend(&program, true).state, State::Problem);
         let says = |text: &str| {
-            std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
-            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&program, &format!("#!/bin/sh\n{text}\n")).unwrap();
             backend(&program, true)
         };
         let own = says(&format!("echo '{}'", backend::version()));

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use super::*;
+use crate::platform::forks;
 
 fn shared(folder: &Path) -> Shared {
     let text = format!("mode = async\nscratch = {}\n", folder.display());
@@ -26,7 +27,7 @@ fn shared(folder: &Path) -> Shared {
     }
 }
 
-/// A process with this script, which has the socket.
+/// A process with this script, which has the socket. Called with [`forks::none`] held.
 fn start(listener: Listener, script: &str) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::from(listener.into_file())).spawn().unwrap()
@@ -53,7 +54,10 @@ fn a_program_that_ends_at_once_is_started_once() {
             children.set([children.take(), vec![child.id()]].concat());
             Ok(child)
         };
+        // Nobody else keeps the socket that the program had.
+        let sole = forks::none();
         let error = shared(folder.path()).connect(launch).unwrap_err().to_string();
+        drop(sole);
         assert!(error.contains("veloc-backend") && error.contains(how), "{error}");
         let children = children.take();
         assert_eq!(children.len(), 1);
@@ -67,6 +71,7 @@ fn whatever_was_started_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let child = Cell::new(0);
     let launch = |listener, _: Option<&Path>| {
+        let _forks = forks::none();
         let started = start(listener, "exec sleep 1000");
         child.set(started.id());
         Ok(started)

@@ -1,11 +1,13 @@
 //! What the log of messages gives, through memory and files and beyond the end of the job.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::*;
 use crate::backend::Process;
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::platform::forks;
 use crate::tier::files::left;
 
 fn engine(folder: &Path, text: &str) -> Engine {
@@ -236,8 +238,8 @@ fn what_a_killed_process_has_left_goes() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = folder.path().join("s");
     std::fs::create_dir(&scratch).unwrap();
-    let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    let mut other = forks::spawn(Command::new("sleep").arg("1000")).unwrap();
+    let mut ended = forks::spawn(&mut Command::new("true")).unwrap();
     ended.wait().unwrap();
     let file = |rank: u32, pid: u32| {
         let complete = names::checkpoint_file(names::LOG, rank, 7);

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::thread;
 
 use super::*;
+use crate::platform::forks;
 
 /// Tells a child what to be: the role, the page and the bound for stalls in ms.
 const ROLE: &str = "VELOC_TEST_TURNS_ROLE";
@@ -78,15 +79,15 @@ struct Helper {
 impl Helper {
     fn start(role: &str, page: &Path, stall_ms: u64) -> Helper {
         let (_, module) = module_path!().split_once("::").unwrap();
-        let mut child = Command::new(env::current_exe().unwrap())
+        let mut command = Command::new(env::current_exe().unwrap());
+        command
             .args(["--exact", &format!("{module}::helper"), "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(PAGE, page)
             .env(STALL, stall_ms.to_string())
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        let mut child = forks::spawn(&mut command).unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Helper { child, lines }
     }
@@ -407,6 +408,8 @@ fn when_all_slots_are_taken_one_goes_without() {
     let places: Vec<Place> = (0..SLOTS).map(|_| turns.queue(0).unwrap()).collect();
     assert_eq!(turns.enter(0, &never).standing(), Standing::Unavailable);
     assert_eq!(turns.try_enter(0).map(|turn| turn.standing()), Some(Standing::Unavailable));
+    // A slot is free when nobody has its lock any more.
+    let _sole = forks::none();
     drop(places);
     assert_eq!(turns.enter(0, &never).standing(), Standing::Held);
 }

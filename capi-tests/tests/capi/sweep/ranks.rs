@@ -33,8 +33,9 @@ fn ranks_are_killed() {
             if ended.stdout.lines().any(|line| line == "done") {
                 break;
             }
-            // The last of the killed processes' backends may be behind the next job's start.
-            if round % 3 == 2 {
+            // The last of the killed processes' backends may be behind the next job's start. What is to be
+            // removed must not be renamed meanwhile.
+            if round % 3 == 2 || round == 4 {
                 wait_for_backends(&job);
             }
             if round == 4 {

@@ -1,0 +1,35 @@
+//! What the library says on a slow machine, where nothing is wrong.
+
+/// Whether this line of standard error is of an async job whose backend took long to start: that it is
+/// waited for, after a second, or that it had served nobody yet when the job was done, and was ended.
+pub fn of_a_slow_start(line: &str) -> bool {
+    let Some(line) = line.strip_prefix("[WARN ] ") else { return false };
+    line.starts_with("waiting for veloc-backend (process ")
+        && line.ends_with("), which does not answer")
+        || line.starts_with("process ")
+            && line.ends_with(" was started as veloc-backend and serves nobody: it is ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a backend that was not found, or is lost, and is taken for a slow one.
+    #[test]
+    fn whatever_else_is_said_counts() {
+        for slow in [
+            "[WARN ] waiting for veloc-backend (process 7), which does not answer",
+            "[WARN ] process 7 was started as veloc-backend and serves nobody: it is ended",
+        ] {
+            assert!(of_a_slow_start(slow), "{slow}");
+        }
+        for other in [
+            "[WARN ] waiting for veloc-backend (process 7), which writes what an earlier job has left",
+            "[WARN ] veloc-backend (process 7) has not answered for 3 s (watchdog_interval)",
+            "[WARN ] bin/veloc-backend has ended before it served anybody (exit status: 3)",
+            "[ERROR] process 7 was started as veloc-backend and serves nobody: it is ended",
+        ] {
+            assert!(!of_a_slow_start(other), "{other}");
+        }
+    }
+}
