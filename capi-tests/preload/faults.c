@@ -5,6 +5,7 @@
  *   there is room for FAULTS_ROOM bytes of files; unset: for any number;
  *   while there is the file FAULTS_READ_ONLY, nothing can be changed, once this process has written as
  *   many bytes more as the file says;
+ *   while there is the file FAULTS_CLOSE, the quota is exceeded, which is said when a file is closed;
  *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says.
  */
 #define _GNU_SOURCE
@@ -254,4 +255,20 @@ int symlink(const char *target, const char *path)
 {
     NEXT(symlink);
     return concerns(path) && read_only() ? -1 : next(target, path);
+}
+
+int close(int file)
+{
+    NEXT(close);
+    const char *control = getenv("FAULTS_CLOSE");
+    struct stat stat;
+    int found = errno, mode = control == NULL ? O_RDONLY : fcntl(file, F_GETFL) & O_ACCMODE;
+    int fails = mode != O_RDONLY && lstat(control, &stat) == 0 && concerns_file(file);
+    int result;
+    errno = found;
+    result = next(file);
+    if (result != 0 || !fails)
+        return result;
+    errno = EDQUOT;
+    return -1;
 }
