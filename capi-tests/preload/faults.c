@@ -5,6 +5,8 @@
  *   there is room for FAULTS_ROOM bytes of files; unset: for any number;
  *   while there is the file FAULTS_READ_ONLY, nothing can be changed, once this process has written as
  *   many bytes more as the file says;
+ *   while there is the file FAULTS_CLOSE, the quota is exceeded, which is said when a file is closed;
+ *   each time that it is listed, a byte is added to the file FAULTS_LISTED;
  *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says.
  */
 #define _GNU_SOURCE
@@ -72,11 +74,18 @@ static int read_only(void)
     return 1;
 }
 
+/* opendir, of which nobody takes note. */
+static DIR *open_directory(const char *path)
+{
+    NEXT(opendir);
+    return next(path);
+}
+
 static long room(void)
 {
     const char *room = getenv("FAULTS_ROOM");
     long left = room == NULL ? 0 : atol(room);
-    DIR *directory = room == NULL ? NULL : opendir(getenv("FAULTS_IN"));
+    DIR *directory = room == NULL ? NULL : open_directory(getenv("FAULTS_IN"));
     struct dirent *entry;
     struct stat stat;
     if (directory == NULL)
@@ -254,4 +263,33 @@ int symlink(const char *target, const char *path)
 {
     NEXT(symlink);
     return concerns(path) && read_only() ? -1 : next(target, path);
+}
+
+int close(int file)
+{
+    NEXT(close);
+    const char *control = getenv("FAULTS_CLOSE");
+    struct stat stat;
+    int found = errno, mode = control == NULL ? O_RDONLY : fcntl(file, F_GETFL) & O_ACCMODE;
+    int fails = mode != O_RDONLY && lstat(control, &stat) == 0 && concerns_file(file);
+    int result;
+    errno = found;
+    result = next(file);
+    if (result != 0 || !fails)
+        return result;
+    errno = EDQUOT;
+    return -1;
+}
+
+DIR *opendir(const char *path)
+{
+    const char *directory = getenv("FAULTS_IN"), *listed = getenv("FAULTS_LISTED");
+    if (listed != NULL && directory != NULL && strcmp(path, directory) == 0) {
+        FILE *notes = fopen(listed, "a");
+        if (notes != NULL) {
+            fputc('1', notes);
+            fclose(notes);
+        }
+    }
+    return open_directory(path);
 }

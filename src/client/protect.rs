@@ -20,7 +20,7 @@ use crate::erasure::survey::{Rebuild, Standing, Survey};
 use crate::erasure::wire::FileId;
 use crate::error::{Error, Kind, Result};
 use crate::mpi::Comm;
-use crate::platform::files;
+use crate::platform::files::{self, Durability};
 
 /// Finds this process's place among the others, if the configuration asks for erasure coding on
 /// any of them, and answers them from here on. Collective.
@@ -232,7 +232,9 @@ impl Client {
                 files::write_all_at(&file, bytes, at, &temporary)?;
                 at += bytes.len() as u64;
                 Ok(())
-            })
+            })?;
+            // Once it has its name, its bytes may be synced, too.
+            files::settle(&file, &temporary, Durability::Unsynced)
         });
         let named = written.and_then(|()| {
             let _naming = self.engine.naming.lock();

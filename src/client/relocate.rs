@@ -333,7 +333,8 @@ fn fetch(
         done += bytes.len() as u64;
     }
     if hasher.finish() == digest {
-        return Ok(());
+        // Once it has its name, its bytes may be synced, too.
+        return files::settle(&file, temporary, Durability::Unsynced);
     }
     Err(Error::new(Kind::Corrupt, format!("number {from} has given other bytes than it has found")))
 }

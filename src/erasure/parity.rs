@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::encoding::Encoding;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::{self, Checksum, Hasher};
-use crate::platform::files;
+use crate::platform::files::{self, Durability};
 
 const MAGIC: &[u8; 8] = b"VELOCEC1";
 const PREFIX: usize = MAGIC.len() + 4;
@@ -151,6 +151,8 @@ impl Writer {
         head.extend(&header);
         head.extend(Checksum::of(&header).as_bytes());
         files::write_all_at(&self.file, &head, 0, &self.path)?;
+        // Those of a lost file are made again.
+        files::settle(&self.file, &self.path, Durability::Unsynced)?;
         Ok(self.at)
     }
 }

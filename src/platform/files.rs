@@ -9,7 +9,7 @@ mod size_limit;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -184,10 +184,37 @@ pub fn sync(file: &File, path: &Path) -> Result<()> {
     file.sync_all().map_err(|e| write_error(format!("fsync {}", path.display()), &e))
 }
 
+/// Has the file system say what it could not write of `file`, which messages call `path` and which is to
+/// get its name: what it has taken so far may be in memory alone, and lack the room or the quota where it
+/// goes. With [`Durability::Synced`] the bytes and the length reach the storage; without, only those that
+/// the file system brings somewhere when a file is closed, as those of networks do.
+///
+/// # Errors
+/// [`Kind::NoRoom`] if the file system or the quota is full, else the system's, with the path. What was
+/// written before may then be lost.
+pub fn settle(file: &File, path: &Path, durability: Durability) -> Result<()> {
+    if durability == Durability::Synced {
+        return sync(file, path);
+    }
+    // Each close says so, not only the last one. The file stays open, and locked.
+    let second = file
+        .try_clone()
+        .map_err(|e| Error::system(format!("a second descriptor of {}", path.display()), &e))?;
+    // SAFETY: a descriptor that nobody else has. It is gone in any case.
+    if unsafe { libc::close(second.into_raw_fd()) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        _ => Err(write_error(format!("close {}", path.display()), &error)),
+    }
+}
+
 /// Gives the complete file `temporary` its name `complete`, in place of a file of that name: at
 /// any moment that name means the whole old file or the whole new one. Both have to lie in the
 /// same file system. With [`Durability::Synced`] the name survives a crash when this returns; the
-/// bytes have to have been synced before ([`sync`]).
+/// bytes have to have been synced before ([`settle`]).
 ///
 /// # Errors
 /// The system's, with both paths.

@@ -298,3 +298,46 @@ fn a_failure_is_said_when_others_are_handed_over() {
     wait_for_backends(&job);
     job.run("script", "size=4000000 newest=x:2 restore=x:2").succeed();
 }
+
+/// Network file systems say of some bytes that they could not be written when the file is closed. Catches
+/// a file that gets its name all the same, and the loss of the bytes that there are.
+#[test]
+fn what_is_said_when_a_file_is_closed() {
+    let lasting = "persistent = DIR/persistent\nsync_files = none\n";
+    for (configuration, below, fails) in [
+        (SYNC.to_owned(), "scratch", "fail=x:1:x-0-1.dat|quota"),
+        (ASYNC.to_owned(), "scratch", "take=x:1 late=x-0-1.dat|quota restore=x:1"),
+        (format!("{ASYNC}{lasting}"), "persistent", "take=x:1 late=x-0-1.dat|quota restore=x:1"),
+    ] {
+        let job = Job::new(&configuration);
+        let control = job.path("close").display().to_string();
+        let directory = job.path(below).display().to_string();
+        let ended = Ground::injected(&job, below, 64 << 20)
+            .under(job.run("script", ""))
+            .env("FAULTS_CLOSE", &control)
+            .args("size=3000000")
+            .arg(format!("run=touch {control}"))
+            .args(fails)
+            .arg(format!("run=test -z \"$(ls -A {directory})\"; rm {control}"));
+        let again = if configuration == SYNC { "take=x:1" } else { "wait" };
+        ended.args(again).args("drain newest=x:1 restore=x:1").succeed();
+    }
+}
+
+/// What scratch says so of goes to persistent, as what it says of at once does.
+#[test]
+fn what_is_said_when_a_file_is_closed_sends_it_to_persistent() {
+    for mode in [SYNC, ASYNC] {
+        let job = Job::new(&format!("{mode}persistent = DIR/persistent\n"));
+        let control = job.path("close").display().to_string();
+        let scratch = job.scratch().display().to_string();
+        Ground::injected(&job, "scratch", 64 << 20)
+            .under(job.run("script", ""))
+            .env("FAULTS_CLOSE", &control)
+            .arg(format!("run=touch {control}"))
+            .args("size=3000000 take=x:1 wait")
+            .arg(format!("run=test -z \"$(ls -A {scratch})\""))
+            .args("drain newest=x:1 restore=x:1")
+            .succeed();
+    }
+}

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use capi_tests::checkpoint_file::{content, encode, parse, Region};
+use capi_tests::ground::Ground;
 use capi_tests::job::{files, names, Job};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
@@ -290,4 +291,20 @@ fn ephemeral_jobs_leave_scratch_as_it_was() {
     // Overflows to scratch.
     job.run("host", "write name=other last=40 bytes=100000").succeed();
     assert!(files(&job.scratch()) == before, "{:?}", names(&job.scratch()));
+}
+
+/// Catches a `VELOC_Init` that keeps the application waiting for the same list of a directory, which may be
+/// long and on a slow file system, more than once.
+#[test]
+fn each_directory_is_listed_once_when_a_job_begins() {
+    for below in ["scratch", "persistent", "meta"] {
+        let more = "meta = DIR/meta\nchksum = true\n";
+        let job = Job::new(&format!("{PERSISTENT}{more}"));
+        let listed = job.path("listed").display().to_string();
+        Ground::injected(&job, below, 64 << 20)
+            .under(job.run("script", ""))
+            .env("FAULTS_LISTED", &listed)
+            .arg(format!("run=echo {below}: $(cat {listed}); test $(cat {listed}) = 1"))
+            .succeed();
+    }
 }

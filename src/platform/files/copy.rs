@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::ptr;
 
-use super::{create, len, open_measured, remove, sync, write_error, Durability};
+use super::{create, len, open_measured, remove, settle, write_error, Durability};
 use crate::error::{Error, Kind, Result};
 
 /// The most bytes that one system call is asked to copy, so that a signal, an error or an end of the
@@ -27,9 +27,7 @@ pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Res
     let (from, total) = open_measured(source)?;
     let to = create(temporary)?;
     let copied = copy_all(&from, &to, total, (source, temporary), || Ok(())).and_then(|bytes| {
-        if durability == Durability::Synced {
-            sync(&to, temporary)?;
-        }
+        settle(&to, temporary, durability)?;
         Ok(bytes)
     });
     if copied.is_err() {

@@ -123,3 +123,17 @@ fn a_copy_that_fails_leaves_nothing() {
     assert!(copy_file(directory.path(), &to, Durability::Unsynced).is_err());
     assert!(!to.exists());
 }
+
+/// Catches a file that is closed for good, and whose lock is gone, once its file system was asked.
+#[test]
+fn a_settled_file_stays_open_and_locked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f");
+    let file = create(&path).unwrap();
+    for durability in [Durability::Unsynced, Durability::Synced] {
+        write_all_at(&file, b"content", 0, &path).unwrap();
+        settle(&file, &path, durability).unwrap();
+        assert!(is_in_use(&path));
+    }
+    assert_eq!(fs::read(&path).unwrap(), b"content");
+}

@@ -81,21 +81,9 @@ impl Companions {
         Companions { notes: AtomicBool::new(true), parities: AtomicBool::new(true) }
     }
 
-    /// Those of a rank that are in `scratch`.
-    fn found(scratch: Option<&Path>, rank: u32) -> Companions {
-        let there = |is_one: &dyn Fn(&str) -> bool| {
-            scratch.is_some_and(|scratch| {
-                // What cannot be listed may have any.
-                files::list(scratch, |file| is_one(file).then_some(()))
-                    .map_or(true, |found| !found.is_empty())
-            })
-        };
-        let note = |file: &str| names::parse_routed_note(file).is_some_and(|of| of.rank == rank);
-        let parity = |file: &str| names::parse_parity(file).is_some_and(|of| of.rank == rank);
-        Companions {
-            notes: AtomicBool::new(there(&note)),
-            parities: AtomicBool::new(there(&parity)),
-        }
+    /// None, as long as none is seen.
+    fn none() -> Companions {
+        Companions { notes: AtomicBool::new(false), parities: AtomicBool::new(false) }
     }
 }
 
@@ -183,10 +171,9 @@ impl Files {
                 )));
             }
         }
-        let companions = Companions::found(scratch.as_deref(), rank);
         let proven = Arc::<Proven>::default();
         let found = Files {
-            companions: Arc::new(companions),
+            companions: Arc::new(Companions::none()),
             ages: Arc::default(),
             told: Arc::default(),
             checksums: meta
@@ -201,11 +188,11 @@ impl Files {
             sync: config.sync_files,
             given_up: None,
         };
-        for directory in [&found.scratch, &found.persistent, &used] {
-            let Some(directory) = directory else { continue };
-            if let Err(error) = found.remove_leftovers(directory) {
-                log::warn!("{error}");
-            }
+        let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));
+        let others = [&found.persistent, &used].into_iter().flatten();
+        let removed = others.map(|directory| found.remove_leftovers(directory));
+        for error in looked.into_iter().chain(removed).filter_map(Result::err) {
+            log::warn!("{error}");
         }
         Ok(found)
     }

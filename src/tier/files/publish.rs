@@ -24,17 +24,15 @@ impl Files {
         self.checksums.as_ref().is_some_and(|checksums| checksums.are_kept())
     }
 
-    /// Has the bytes of a complete scratch file reach the storage, if the configuration says so.
+    /// Has the bytes of a complete scratch file reach the storage, if the configuration says so, and the
+    /// file system say what it could not write.
     /// To be called before [`Files::publish`].
     pub fn seal(&self, output: &Output) -> Result<()> {
         self.seal_file(&output.file, &output.temporary)
     }
 
     pub(super) fn seal_file(&self, file: &File, path: &Path) -> Result<()> {
-        match self.scratch_durability() {
-            Durability::Synced => files::sync(file, path),
-            Durability::Unsynced => Ok(()),
-        }
+        files::settle(file, path, self.scratch_durability())
     }
 
     /// Gives a complete file its name, and the file of that name its checksum. The caller holds the

@@ -42,13 +42,11 @@ impl Files {
         })
     }
 
-    /// Has the bytes of a complete persistent file reach the storage, if the configuration says so.
+    /// Has the bytes of a complete persistent file reach the storage, if the configuration says so, and the
+    /// file system say what it could not write.
     /// To be called before [`Files::publish_straight`].
     pub fn seal_straight(&self, output: &Output) -> Result<()> {
-        match self.persistent_durability() {
-            Durability::Synced => files::sync(&output.file, &output.temporary),
-            Durability::Unsynced => Ok(()),
-        }
+        files::settle(&output.file, &output.temporary, self.persistent_durability())
     }
 
     /// Gives what was written past scratch its name and its checksum. What scratch has of that
