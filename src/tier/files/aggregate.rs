@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::aggregate::{self, Offsets};
 use crate::format::header::Header;
 use crate::format::names;
-use crate::platform::files::{self, Durability};
+use crate::platform::files;
 
 /// The end of the roll's name.
 pub(super) const ROLL: &str = ".roll";
@@ -57,9 +57,7 @@ impl Files {
         let to = open_shared(&temporary)?;
         let bytes =
             files::copy_between(&from, &to, place.offset, (&source, &temporary), || Ok(()))?;
-        if durability == Durability::Synced {
-            files::sync(&to, &temporary)?;
-        }
+        files::settle(&to, &temporary, durability)?;
         self.enter_part(name, version, place, &temporary, bytes)?;
         Ok(bytes)
     }
@@ -128,12 +126,8 @@ impl Files {
         let durability = self.persistent_durability();
         let new_table = self.temporary(table);
         let file = files::create(&new_table)?;
-        let written = files::write_all_at(&file, &offsets.encode(), 0, &new_table).and_then(|()| {
-            match durability {
-                Durability::Synced => files::sync(&file, &new_table),
-                Durability::Unsynced => Ok(()),
-            }
-        });
+        let written = files::write_all_at(&file, &offsets.encode(), 0, &new_table)
+            .and_then(|()| files::settle(&file, &new_table, durability));
         // Only one can take the roll away.
         let claimed = self.temporary(roll);
         let claim = written.and_then(|()| match std::fs::rename(roll, &claimed) {

@@ -70,9 +70,7 @@ impl Files {
         let durability = self.persistent_durability();
         let named = files::create(&temporary).and_then(|to| {
             let bytes = files::copy_between(&opened.file, &to, 0, (&source, &temporary), go_on)?;
-            if durability == files::Durability::Synced {
-                files::sync(&to, &temporary)?;
-            }
+            files::settle(&to, &temporary, durability)?;
             let naming = lock();
             // Taken again, removed or copied by now.
             if !is_same(&opened.file, &source) || self.is_copied(name, version, taken) {
