@@ -248,14 +248,16 @@ pub fn copy(shared: &Shared) -> Result<()> {
     // What cannot be copied stays in scratch, and is tried again by the next job.
     let mut failed = HashSet::new();
     while let Some((name, version)) = shared.next_owed(&failed) {
-        match shared.copy_owed(&name, version).map_err(about(&name, version)) {
+        match shared.copy_owed(&name, version) {
             Ok(Some(bytes)) => log::info!(
                 "checkpoint \"{name}\" version {version} of an earlier job, {bytes} bytes, was \
                  missing in persistent: it was copied there"
             ),
             Ok(None) => {}
             Err(error) => {
-                if !shared.stopping() {
+                // That a file is damaged is known where it was looked at before.
+                if !shared.stopping() && !shared.files.is_passed_over(&error) {
+                    let error = about(&name, version)(error);
                     log::warn!("what an earlier job has left is not copied to persistent: {error}");
                 }
                 failed.insert((name, version));

@@ -84,7 +84,7 @@ impl Files {
         let mut last: Option<Error> = None;
         let pass_over = |last: &mut Option<Error>| {
             if let Some(error) = last.take() {
-                self.warn_once(format!("{error}; looking for another copy"));
+                self.warn_once(passed_over(&error));
             }
         };
         for opened in self.copies(name, version) {
@@ -106,6 +106,11 @@ impl Files {
             }
         }
         Err(last.unwrap_or_else(|| self.no_file(name, version)))
+    }
+
+    /// Whether it was said that another copy is looked for because of this.
+    pub fn is_passed_over(&self, error: &Error) -> bool {
+        self.was_told(&passed_over(error))
     }
 
     pub(super) fn no_file(&self, name: &str, version: i32) -> Error {
@@ -202,4 +207,9 @@ impl Files {
         found.sort_unstable();
         Ok(found)
     }
+}
+
+/// What is said of a copy that is not good.
+fn passed_over(error: &Error) -> String {
+    format!("{error}; looking for another copy")
 }

@@ -210,6 +210,11 @@ impl Files {
         told.insert(text);
     }
 
+    /// Whether [`Files::warn_once`] has said this.
+    fn was_told(&self, text: &str) -> bool {
+        self.told.lock().contains(text)
+    }
+
     /// There will be parities.
     pub fn expect_parities(&self) {
         self.companions.parities.store(true, Ordering::Relaxed);
