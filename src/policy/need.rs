@@ -4,7 +4,8 @@
 //! device fills it faster than pages can be made. But without `host_cache_size` it is as large as
 //! the machine allows, and most jobs never use most of it. Touching that would take processors, and
 //! memory, from the application: one with two processes on two processors took up to ten times as
-//! long. So there pages are made ahead of what is known to come, and never behind it.
+//! long. So there pages are made ahead of what is known to come: what is protected, and as much again
+//! as was used. What an object of C++ will write is not known; its first checkpoint makes its own pages.
 
 /// Checkpoints of what is protected that find their pages.
 const CHECKPOINTS_AHEAD: u64 = 8;
