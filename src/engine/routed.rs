@@ -89,8 +89,9 @@ impl Shared {
     ) -> Result<()> {
         let _outlived = SizeLimitOutlived::begin();
         let since = Instant::now();
-        // It may be about to give its files these names, here or where the application has them.
-        self.settle();
+        // It may be about to give its files these names, here or where the application has them. Parts of
+        // aggregated files are the workers' affair.
+        self.await_predecessor();
         self.metrics.waited(Cause::File, since);
         let naming = self.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);

@@ -222,10 +222,16 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// Waits until the backend writes nothing any more that an earlier job of this rank has left: before
+    /// files get their names. False: the job ends.
+    pub fn await_predecessor(&self) -> bool {
+        self.link.as_ref().is_none_or(Link::settle)
+    }
+
     /// Waits until nothing of an earlier job of this rank is left to be written: before files are
     /// looked at or written. False: the job ends.
     pub fn settle(&self) -> bool {
-        let settled = self.link.as_ref().is_none_or(Link::settle);
+        let settled = self.await_predecessor();
         if settled && self.config.aggregated && !self.config.ephemeral {
             self.rescued.get_or_init(|| {
                 if let Err(error) = self.files.rescue_parts() {
