@@ -40,7 +40,8 @@ module veloc_schedules
     integer(c_int64_t) :: advances, forward_evaluations, takeshots, repetition, max_gap
   end type
 
-  public :: VELOC_Schedule_create, VELOC_Schedule_create_online, VELOC_Schedule_end
+  public :: VELOC_Schedule_create, VELOC_Schedule_create_online, VELOC_Schedule_end, &
+      VELOC_Schedule_end_after_next
   public :: VELOC_Schedule_set_disk, VELOC_Schedule_set_resilience_distance, &
       VELOC_Schedule_set_adjoint_distance, VELOC_Schedule_set_failures, VELOC_Schedule_set_rule
   public :: VELOC_Schedule_resume, VELOC_Schedule_next, VELOC_Schedule_cost, &
@@ -88,6 +89,11 @@ module veloc_schedules
       type(c_ptr), intent(inout) :: handle
     end function
     integer(c_int) function c_end(handle) bind(c, name='VELOC_Schedule_end')
+      import :: c_int, c_ptr
+      type(c_ptr), value :: handle
+    end function
+    integer(c_int) function c_end_after_next(handle) &
+        bind(c, name='VELOC_Schedule_end_after_next')
       import :: c_int, c_ptr
       type(c_ptr), value :: handle
     end function
@@ -188,6 +194,13 @@ contains
     type(VELOC_Schedule), intent(in) :: schedule
     integer, intent(out) :: err
     err = c_end(schedule%handle)
+  end subroutine
+
+  ! The next step is the last one.
+  subroutine VELOC_Schedule_end_after_next(schedule, err)
+    type(VELOC_Schedule), intent(in) :: schedule
+    integer, intent(out) :: err
+    err = c_end_after_next(schedule%handle)
   end subroutine
 
   ! Costs are in forward steps.

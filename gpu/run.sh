@@ -15,7 +15,7 @@
 #     figures/figure-*.json, pictures/     the paper's figures and more; see docs/bench.md
 #     timeline.json, timeline.png          one job with all its workers
 #     init.json, leads.json                caches made usable alone; staging, copies, mapping
-#     pages.json, turns.json, engine*.json touching, turns, the library's own cost
+#     pages.json, engine*.json             touching, the library's own cost
 #     run.log, summary.txt                 everything that was printed; the table of steps
 # Ends with 1 if a step failed or was not begun, and after Ctrl-C with 130; the table then has what
 # was done before. Goals that were missed are named in the table, and are no failure.
@@ -316,8 +316,6 @@ run_figures() {
         "$veloc" bench init "${init[@]}" --repeats $rounds --out "$out/init.json"
     step "touching of pages" 60 \
         "$veloc" bench pages "${pages[@]}" --repeats $rounds --out "$out/pages.json"
-    goals_of=$out/turns.json step "turns between processes" 60 \
-        "$veloc" bench turns --repeats $rounds --out "$out/turns.json"
     goals_of=$out/engine.json step "the library's own cost" 120 \
         "$veloc" bench engine --parts "$in_memory" --repeats $rounds --out "$out/engine.json"
     goals_of=$out/engine-files.json step "the same with files" 240 \

@@ -382,8 +382,9 @@ int VELOC_Init_single(unsigned int id,
  *
  * @param comm      the communicator, an `MPI_Comm`; duplicated, so that it stays the caller's
  * @param cfg_file  path of the configuration; empty: the environment has all of it
- * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, and if
- *         there is no initialised MPI in the process
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, if
+ *         processes that act together are configured differently (the reason names the keys), and
+ *         if there is no initialised MPI in the process
  *
  * Source: VELOC_Init of VELOC 1.8.
  *
@@ -732,20 +733,23 @@ int VELOC_Cleanup(const char *name);
 int VELOC_Restart_test(const char *name, int version);
 
 /**
- * Restores a checkpoint into the protected regions, from the nearest copy.
+ * Restores a checkpoint into the protected regions, from the nearest copy. Collective under MPI.
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the version
  * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
  *         protected memory, too little, or memory that may only be read (then no byte was changed),
  *         or a copy failed (then what is in the regions is undefined; so it is if all files turned
- *         out not to have their checksums, which VELOC_Restart_test would have told before)
+ *         out not to have their checksums, which VELOC_Restart_test would have told before). Over
+ *         MPI also if one of that is so on another process, which the reason names; then no byte was
+ *         changed on any, unless a copy failed
  *
  * Source: VELOC_Restart of VELOC 1.8.
  *
  * @pre `name` is NULL or a string that ends with NUL; protected memory is valid.
  */
-int VELOC_Restart(const char *name, int version);
+int VELOC_Restart(const char *name,
+                  int version);
 
 /**
  * Opens a checkpoint for recovery. Collective under MPI: on every process or on none.
@@ -762,7 +766,8 @@ int VELOC_Restart(const char *name, int version);
 int VELOC_Restart_begin(const char *name, int version);
 
 /**
- * Recovers every region of the open checkpoint into the protected memory of the same id.
+ * Recovers every region of the open checkpoint into the protected memory of the same id. Regions that are
+ * protected, and not in it, keep their memory, with a warning that names them.
  *
  * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart, or without an open restart
  *
@@ -777,14 +782,16 @@ int VELOC_Recover_mem(void);
  *              not listed)
  * @param ids   the list
  * @param n     its length
- * @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or as
- *         VELOC_Recover_mem
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or has none of the
+ *         regions that are not listed (REST), or as VELOC_Recover_mem
  *
  * Source: VELOC_Recover_selective of VELOC 1.8.
  *
  * @pre `ids` is NULL or points to `n` ids.
  */
-int VELOC_Recover_selective(int mode, int *ids, int n);
+int VELOC_Recover_selective(int mode,
+                            int *ids,
+                            int n);
 
 /**
  * The size of a region in the open checkpoint.
@@ -903,8 +910,9 @@ int VELOC_Schedule_create(int64_t steps, int64_t slots, struct VELOC_Schedule **
 /**
  * Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
  * step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is then one step, until
- * VELOC_Schedule_end says that it was the last. No step is computed more often than with a schedule
- * that knew of one step more. Has no resilience distance, no disk and no rule to choose.
+ * VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the next one is. No step
+ * is computed more often than with a schedule that knew of one step more, or, with the latter, of the end. Has
+ * no resilience distance, no disk and no rule to choose.
  *
  * @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
  * @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
@@ -933,14 +941,32 @@ int VELOC_Schedule_create_online(int64_t slots,
 int VELOC_Schedule_end(struct VELOC_Schedule *schedule);
 
 /**
+ * Ends the forward pass of a schedule that VELOC_Schedule_create_online has made one step later than
+ * VELOC_Schedule_end: the application has the state that the next step begins from, and that step is the last
+ * one. It is not computed by a VELOC_ACTION_ADVANCE, but recorded at once: the next action is
+ * VELOC_ACTION_FIRSTURN. So this takes fewer steps. (Before the first action the pass has one step, and state 0
+ * is stored first.)
+ *
+ * @param schedule  a schedule
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the number of steps is known, or, after a crash, the state that the
+ *         pass goes on from is not restored yet (then nothing was changed)
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `schedule` is NULL or a schedule.
+ */
+int VELOC_Schedule_end_after_next(struct VELOC_Schedule *schedule);
+
+/**
  * Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With
  * hundreds of them, where that can take long to find, at no more than keeping all of them takes.)
  * In place of the first action. If state 0 is not among them, the application must have it, as at
  * its beginning; it is then stored first, if need be in place of another one. With slots on disk, what is
  * in the others counts as lost, and all states on disk are kept (none without state 0 among them), which
- * need not be the least number of steps. A schedule whose end is not known goes on with its pass, from
- * the last state that is left; once it was known, a schedule for so many steps is resumed. States in slots
- * that the schedule does not have count as lost.
+ * need not be the least number of steps. A resilience distance binds what is left of the first sweep alone: the
+ * way on from the last state that is kept, if no adjoint was stored. A schedule whose end is not known goes on
+ * with its pass, from the last state that is left; once it was known, a schedule for so many steps is resumed.
+ * States in slots that the schedule does not have count as lost.
  *
  * @param schedule  a schedule with the settings that the one before the crash had
  * @param states    for each slot the state that was stored there last, needed or not; -1: none that
@@ -975,7 +1001,7 @@ int VELOC_Schedule_next(struct VELOC_Schedule *schedule, struct VELOC_Action *ac
 /**
  * What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
  * the states that are stored in the first sweep; with slots on disk, to all actions. After
- * VELOC_Schedule_end it is what a schedule costs that knew the end.
+ * VELOC_Schedule_end or VELOC_Schedule_end_after_next it is what a schedule costs that knew the end.
  *
  * @param schedule  a schedule
  * @param cost      gets the figures
@@ -1077,8 +1103,8 @@ int VELOC_Schedule_set_disk(struct VELOC_Schedule *schedule,
                             double read);
 
 /**
- * Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
- * first forward pass costs more. Before the first action.
+ * Sets the resilience distance: how many steps stored states may be apart in the first forward pass, so that
+ * no crash in it costs more. Before the first action.
  *
  * @param schedule  a schedule
  * @param distance  1 or more; times the slots it must not be less than the steps
@@ -1088,7 +1114,8 @@ int VELOC_Schedule_set_disk(struct VELOC_Schedule *schedule,
  *
  * @pre `schedule` is NULL or a schedule.
  */
-int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule, int64_t distance);
+int VELOC_Schedule_set_resilience_distance(struct VELOC_Schedule *schedule,
+                                           int64_t distance);
 
 /**
  * Sets the adjoint distance: after how many of its steps the adjoint is to be stored. It is then

@@ -19,6 +19,8 @@ pub enum Kind {
     Driver(u32),
     /// A file's content is not what it should be.
     Corrupt,
+    /// A checkpoint is of a job with another number of processes.
+    OtherJob,
     /// The library itself failed (a worker ended, a panic was caught).
     Internal,
 }

@@ -5,6 +5,8 @@
 //! between the tiers of [`tier`] as [`policy`] decides and [`catalog`] records. [`sweep`] drives whole
 //! adjoint computations above the client.
 
+#![deny(clippy::disallowed_methods)]
+
 /// The version of this library, and the VELOC whose interfaces and files it has. CMake and pkg-config
 /// know the library by the latter.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (VELOC 1.8)");

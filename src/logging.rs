@@ -1,9 +1,13 @@
 //! How much is logged: what `VELOC_LOG` says, in the words of `env_logger`.
 
-use std::env;
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::sync::Arc;
 
 use env_logger::Builder;
 use log::LevelFilter;
+
+use crate::platform::clock::utc;
 
 /// The variable of the environment.
 const VARIABLE: &str = "VELOC_LOG";
@@ -14,7 +18,7 @@ const ROOT: &str = env!("CARGO_CRATE_NAME");
 /// Starts to log, unless the process has a logger already: what `VELOC_LOG` asks for, or messages of
 /// this level and worse. `arrange` says where they go and how they look.
 pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
-    let asked = env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let asked = environment::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
     let asked = asked.filter(|value| !value.trim().is_empty());
     let mut builder = Builder::new();
     match &asked {
@@ -33,6 +37,32 @@ pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
             level.as_str().to_ascii_lowercase()
         );
     }
+}
+
+thread_local! {
+    static TOPIC: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// Whom what this thread logs is about, in a process that works for several. What it starts is to have
+/// the same.
+pub fn topic() -> Option<Arc<str>> {
+    TOPIC.with_borrow(Option::clone)
+}
+
+/// From here on what this thread logs is about this one.
+pub fn set_topic(topic: Option<Arc<str>>) {
+    TOPIC.set(topic);
+}
+
+/// Each line begins with the time (UTC), the level and, if there is one, the [`topic`].
+pub fn with_time_and_topic(builder: &mut Builder) {
+    builder.format(|into, record| {
+        write!(into, "[{} {}] ", utc(std::time::SystemTime::now()), record.level())?;
+        if let Some(topic) = topic() {
+            write!(into, "{topic}: ")?;
+        }
+        writeln!(into, "{}", record.args())
+    });
 }
 
 /// Whether the value says how much is logged of this library: levels, alone or for modules of it,

@@ -5,12 +5,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
 
+use veloc_client::platform::lock::Lock;
 use veloc_client::platform::network::{accept, await_connection, begin_connection, listen};
-use veloc_client::platform::socket::{connect_to, listen_as, wait_for};
+use veloc_client::platform::socket::{connect_to, listen_at, wait_for};
 
 /// No test waits so long for what comes at once.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -57,20 +58,29 @@ impl Drop for Child {
 /// process that are ended by its child. A process that is killed closes them as it does here.
 #[test]
 fn a_child_keeps_no_connection_open() {
-    let listener = listen().unwrap();
-    let address = (Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port()).into();
+    // The loopback comes last.
+    let listener = listen().unwrap().pop().unwrap();
+    let address = listener.get().unwrap().local_addr().unwrap();
     let connected = || {
         let own = begin_connection(address).unwrap();
         await_connection(&own, LONGEST).unwrap();
-        own.set_read_timeout(Some(LONGEST)).unwrap();
-        let other = accept(&listener).unwrap();
-        other.set_read_timeout(Some(LONGEST)).unwrap();
+        own.get().unwrap().set_read_timeout(Some(LONGEST)).unwrap();
+        // Who says nothing is not accepted at once.
+        (&*own).write_all(b"x").unwrap();
+        assert_eq!(wait_for(&[listener.as_fd()], LONGEST), [true]);
+        let other = accept(&listener).unwrap().unwrap();
+        other.get().unwrap().set_nonblocking(false).unwrap();
+        other.get().unwrap().set_read_timeout(Some(LONGEST)).unwrap();
+        (&*other).read_exact(&mut [0]).unwrap();
         (own, other)
     };
     let (called, ends) = (connected(), connected());
     let lives = connected();
-    let name = format!("veloc-test-fork-{}", std::process::id());
-    let backend = listen_as(&name).unwrap().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("socket");
+    let backend = listen_at(&name).unwrap().unwrap();
+    let lock = Lock::open(&folder.path().join("held"), 0o600).unwrap();
+    assert!(lock.try_take().unwrap());
     let client = connect_to(&name).unwrap().unwrap();
     let served = backend.accept(LONGEST).unwrap().unwrap();
 
@@ -79,6 +89,8 @@ fn a_child_keeps_no_connection_open() {
     child.lets_go_of(&called.1);
     child.lets_go_of(&client);
     child.lets_go_of(&listener);
+    // A lock is held by whoever has it open.
+    child.lets_go_of(&lock);
     // Of what the parent has, nothing has ended.
     let mut byte = [0];
     (&*lives.0).write_all(b"x").unwrap();

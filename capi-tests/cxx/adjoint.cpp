@@ -108,8 +108,8 @@ int main(int argc, char **argv)
     start();
     CHECK(sweep.run());
     CHECK(hashed > 90);
-    // It has gone on from where it stopped: the first sweep alone takes more.
-    CHECK(computed < steps - 1);
+    // It has gone on from where it stopped: from the beginning it takes more than 600.
+    CHECK(computed < 300);
 
     start();
     std::vector<double> wanted(x.size(), 1);

@@ -26,9 +26,9 @@ template <typename function> void throws(function call, const std::string &words
     CHECK(!"an exception");
 }
 
-/** Goes to the end, or to so many actions; what was advanced. */
+/** Goes to the end, or to so many actions; what was advanced. A pass ends at state `end`, or behind it. */
 std::int64_t play(schedule_t &schedule, std::map<std::int64_t, std::int64_t> &slots, int actions,
-                  std::int64_t end = -1)
+                  std::int64_t end = -1, bool behind = false)
 {
     std::int64_t advances = 0, at = 0;
     while (actions-- != 0) {
@@ -45,7 +45,10 @@ std::int64_t play(schedule_t &schedule, std::map<std::int64_t, std::int64_t> &sl
             at = action.to;
             advances += action.to - action.from;
             if (at == end) {
-                schedule.end();
+                if (behind)
+                    schedule.end_after_next();
+                else
+                    schedule.end();
                 end = -1;
             }
         } else {
@@ -81,6 +84,12 @@ void all()
 
     slots.clear();
     CHECK(play(moved, slots, -1, 60) >= VELOC_Numforw(60, 3));
+    slots.clear();
+    moved = schedule_t::online(3);
+    EQUAL(play(moved, slots, -1, 9, true), VELOC_Numforw(10, 3));
+    EQUAL(moved.cost().advances, VELOC_Numforw(10, 3));
+    EQUAL(schedule_t::online(3).end_after_next().cost().advances, 0);
+    throws([&] { moved.end_after_next(); }, "known: 10");
     throws([] { schedule_t::unpack({}); }, "0 bytes");
     throws([] { schedule_t(0, 3); }, "steps = 0");
     throws([] { schedule_t(10, 0); }, "slots = 0");

@@ -11,7 +11,7 @@ program schedules
   type(VELOC_Cost) :: cost
   type(VELOC_Action) :: action
   integer(c_int8_t), allocatable :: bytes(:)
-  integer(n) :: distance
+  integer(n) :: distance, advances
   integer :: err
 
   ! With distances, twice the same: one is a clone.
@@ -59,6 +59,13 @@ program schedules
   call VELOC_Schedule_end(schedule, err)
   call refused(err, 'not begun')
   call check(adjoint_of(schedule, 200_n) == with_all_states(200), 'the adjoint of a pass')
+  call VELOC_Schedule_end_after_next(schedule, err)
+  call refused(err, 'known: 200')
+  call VELOC_Schedule_free(schedule, err)
+  ! The last step is known before it: as many advances as with a known end, if none is repeated thrice.
+  call VELOC_Schedule_create_online(4_n, schedule, err); call ok(err, 'create_online')
+  call check(adjoint_of(schedule, 14_n, .true.) == with_all_states(15), 'the adjoint of a pass with a last step')
+  call check(advances == VELOC_Numforw(15_n, 4_n), 'the advances of a pass with a last step')
   call VELOC_Schedule_free(schedule, err)
   call VELOC_Schedule_create(0_n, 3_n, schedule, err)
   call refused(err, 'steps = 0')
@@ -102,16 +109,19 @@ contains
     end do
   end function
 
-  ! Does all actions; the pass ends at state `end`, if that is not negative.
-  integer(n) function adjoint_of(schedule, end) result(adjoint)
+  ! Does all actions, and counts the advances; the pass ends at state `end`, if that is not negative, or
+  ! behind it.
+  integer(n) function adjoint_of(schedule, end, behind) result(adjoint)
     type(VELOC_Schedule), intent(in) :: schedule
     integer(n), intent(in) :: end
+    logical, intent(in), optional :: behind
     type(VELOC_Action) :: action
     integer(n) :: slots(0:99), state, step
     integer :: err
     logical :: ended
     state = 42
     adjoint = 1
+    advances = 0
     ended = end < 0
     do
       call VELOC_Schedule_next(schedule, action, err)
@@ -121,8 +131,13 @@ contains
         do step = action%from + 1, action%to
           state = forward(state, step)
         end do
+        advances = advances + action%to - action%from
         if (action%to == end .and. .not. ended) then
-          call VELOC_Schedule_end(schedule, err)
+          if (present(behind)) then
+            call VELOC_Schedule_end_after_next(schedule, err)
+          else
+            call VELOC_Schedule_end(schedule, err)
+          end if
           call ok(err, 'end')
           ended = .true.
         end if

@@ -1,8 +1,9 @@
 /*
  * Erasure coding: each process has a scratch directory of its own, DIR/scratch-<rank>.
  *
- * erasure CONFIGURATION dir=DIR case=... [from=V] [to=V] [expect=V] [pause=MS] [seed=N]
- *   take      takes the versions from..to, `pause` milliseconds apart
+ * erasure CONFIGURATION dir=DIR case=... [from=V] [to=V] [expect=V] [pause=MS] [seed=N] [strangers=N]
+ *   take      takes the versions from..to, `pause` milliseconds apart, while each process has so many strangers
+ *             on its port
  *   restore   the newest version that all can restore is `expect`, with the right content
  *   refused   no process can restore version `to`; the reason has `words`
  *   begin     restores version `to` without asking which there are
@@ -13,6 +14,7 @@
  *   init      VELOC_Init is refused; the reason has `words`
  */
 #include "../programs/check.h"
+#include "strangers.h"
 
 #include <signal.h>
 #include <time.h>
@@ -110,8 +112,10 @@ int main(int argc, char **argv)
     long pause = number(argc, argv, "pause", 0);
     char text[VELOC_MAX_NAME];
     VELOC_Metrics metrics;
+    struct strangers strangers;
     int version;
 
+    strangers_begin(&strangers, (int)number(argc, argv, "strangers", 0));
     CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     data = get_memory(LARGEST);
@@ -130,10 +134,13 @@ int main(int argc, char **argv)
         finish();
         return 0;
     }
+    strangers_look(&strangers);
     OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
+    strangers_come(&strangers);
     if (strcmp(what, "take") == 0) {
         for (version = from; version <= to; version++) {
             take(version);
+            strangers_leave_room();
             wait_ms(pause);
         }
     } else if (strcmp(what, "route") == 0) {

@@ -55,7 +55,8 @@ static void together(const char *configuration, const char *scratch)
 static void misfit(const char *configuration)
 {
     const char *own = rank == 1 ? "there-is-no-such.cfg" : configuration;
-    REFUSED(VELOC_Init(MPI_COMM_WORLD, own), rank == 1 ? "there-is-no-such.cfg" : "another process");
+    REFUSED(VELOC_Init(MPI_COMM_WORLD, own),
+            rank == 1 ? "there-is-no-such.cfg" : "process 1: |there-is-no-such.cfg");
     REFUSED(VELOC_Init(MPI_COMM_NULL, configuration), "MPI_COMM_NULL");
     OK(VELOC_Init(MPI_COMM_WORLD, configuration));
     OK(VELOC_Finalize(1));

@@ -229,6 +229,52 @@ static void truncated(void)
     saw(from, LENGTH * sizeof *from);
 }
 
+/* Receives of fewer elements than none fail, and take no message. */
+static void negative(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Message message;
+    MPI_Status status;
+    int code, class, kind;
+    prepare(1);
+    for (kind = 0; kind < 6; kind++) {
+        MPI(MPI_Send(to, 2, MPI_INT, right, kind, MPI_COMM_WORLD));
+        code = MPI_SUCCESS;
+        switch (kind) {
+        case 0:
+            code = MPI_Recv(from, -1, MPI_INT, left, kind, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            break;
+        case 1:
+            code = MPI_Recv(from, -1, MPI_INT, left, kind, MPI_COMM_WORLD, &status);
+            break;
+        case 2:
+            code = MPI_Irecv(from, -1, MPI_INT, left, kind, MPI_COMM_WORLD, &request);
+            break;
+        case 3:
+            code = MPI_Sendrecv(to, 1, MPI_INT, right, 9, from, -1, MPI_INT, left, kind,
+                                MPI_COMM_WORLD, &status);
+            break;
+        case 4:
+            code = MPI_Recv_init(from, -1, MPI_INT, left, kind, MPI_COMM_WORLD, &request);
+            break;
+        case 5:
+            code = MPI_Bcast(from, -1, MPI_INT, 0, MPI_COMM_WORLD);
+            break;
+        }
+        MPI(MPI_Error_class(code, &class));
+        EQUAL(class, MPI_ERR_COUNT);
+        MPI(MPI_Recv(from + 2 * kind, 2, MPI_INT, left, kind, MPI_COMM_WORLD, &status));
+        saw_status(&status);
+    }
+    MPI(MPI_Send(to, 2, MPI_INT, right, 10, MPI_COMM_WORLD));
+    MPI(MPI_Mprobe(left, 10, MPI_COMM_WORLD, &message, &status));
+    MPI(MPI_Error_class(MPI_Mrecv(from, -1, MPI_INT, &message, &status), &class));
+    EQUAL(class, MPI_ERR_COUNT);
+    MPI(MPI_Mrecv(from, 2, MPI_INT, &message, &status));
+    saw_status(&status);
+    saw_from();
+}
+
 static void types(void)
 {
     MPI_Datatype column, late;
@@ -365,6 +411,7 @@ static const struct corner corners[] = {
     {"own_and_large", own_and_large, run_and_replay},
     {"buffered", buffered, run_and_replay},
     {"truncated", truncated, run_and_replay},
+    {"negative", negative, run_and_replay},
     {"types", types, run_and_replay},
     {"newer_calls", newer_calls, run_and_replay},
 };

@@ -174,6 +174,48 @@ static void persistent(void)
 }
 #endif
 
+/* A message in pieces, which the other process takes by each. */
+static void partitioned(void)
+{
+#if MPI_VERSION >= 4
+    enum { PIECES = 6 };
+    const int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    int listed[] = {1, 5};
+    static int sent[PIECES], received[PIECES];
+    MPI_Request requests[2];
+    int i, flag, all;
+    MPI(MPI_Psend_init(sent, PIECES, 1, MPI_INT, next, 3, MPI_COMM_WORLD, MPI_INFO_NULL, requests));
+    MPI(MPI_Precv_init(received, PIECES, 1, MPI_INT, last, 3, MPI_COMM_WORLD, MPI_INFO_NULL,
+                       requests + 1));
+    for (i = 0; i < PIECES; i++) {
+        sent[i] = 10 * rank + i;
+        received[i] = -1;
+    }
+    MPI(MPI_Startall(2, requests));
+    MPI(MPI_Pready(0, requests[0]));
+    MPI(MPI_Pready_range(2, 4, requests[0]));
+    part_begin(5, 0);
+    REFUSES(MPI_Pready(1, requests[0]), "MPI_Pready");
+    REFUSES(MPI_Pready_range(1, 1, requests[0]), "MPI_Pready_range");
+    REFUSES(MPI_Pready_list(2, listed, requests[0]), "MPI_Pready_list");
+    REFUSES(MPI_Parrived(requests[1], 0, &flag), "MPI_Parrived");
+    REFUSES(MPI_Wait(requests, MPI_STATUS_IGNORE), "MPI_Psend_init|MPI_Wait");
+    part_end(5);
+    MPI(MPI_Pready_list(2, listed, requests[0]));
+    do {
+        for (all = 1, i = 0; i < PIECES; i++) {
+            MPI(MPI_Parrived(requests[1], i, &flag));
+            all = all && flag;
+        }
+    } while (!all);
+    MPI(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    for (i = 0; i < PIECES; i++)
+        EQUAL(received[i], 10 * last + i);
+    MPI(MPI_Request_free(&requests[0]));
+    MPI(MPI_Request_free(&requests[1]));
+#endif
+}
+
 static void processes(void)
 {
     MPI_Comm children;
@@ -224,6 +266,7 @@ int main(int argc, char **argv)
     windows(0);
     files(0);
     borders();
+    partitioned();
     part_begin(5, 0);
     windows(1);
     files(1);

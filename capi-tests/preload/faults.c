@@ -7,6 +7,7 @@
  *   many bytes more as the file says;
  *   while there is the file FAULTS_CLOSE, the quota is exceeded, which is said when a file is closed;
  *   each time that it is listed, a byte is added to the file FAULTS_LISTED;
+ *   with FAULTS_NO_ATTRIBUTES files can have no extended attributes;
  *   while there is the file FAULTS_HOLD, no write begins that ends behind as many bytes of a file as it says.
  */
 #define _GNU_SOURCE
@@ -22,6 +23,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static long written;
@@ -249,20 +251,29 @@ int unlink(const char *path)
     return concerns(path) && read_only() ? -1 : next(path);
 }
 
-int access(const char *path, int mode)
+int faccessat(int from, const char *path, int mode, int flags)
 {
-    NEXT(access);
+    NEXT(faccessat);
     const char *directory = getenv("FAULTS_IN");
     char *plain = realpath(path, NULL);
     int is_it = directory != NULL && plain != NULL && strcmp(plain, directory) == 0;
     free(plain);
-    return (mode & W_OK) != 0 && is_it && read_only() ? -1 : next(path, mode);
+    return (mode & W_OK) != 0 && is_it && read_only() ? -1 : next(from, path, mode, flags);
 }
 
 int symlink(const char *target, const char *path)
 {
     NEXT(symlink);
     return concerns(path) && read_only() ? -1 : next(target, path);
+}
+
+int fsetxattr(int file, const char *name, const void *value, size_t length, int flags)
+{
+    NEXT(fsetxattr);
+    if (getenv("FAULTS_NO_ATTRIBUTES") == NULL || !concerns_file(file))
+        return next(file, name, value, length, flags);
+    errno = ENOTSUP;
+    return -1;
 }
 
 int close(int file)

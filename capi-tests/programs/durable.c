@@ -1,11 +1,13 @@
 /*
- * A job that is killed: durable <configuration> write|read [key=value ...]
+ * A job that is killed: durable <configuration> write|read|go-on [key=value ...]
  *
  *   write   takes checkpoints for ever, of sizes that depend on the version, and prints
  *           "taken v" when VELOC_Checkpoint has returned, and "durable v" when
  *           VELOC_Checkpoint_wait has returned with v as the newest
  *   read    restores every version that there is, newest first, and checks it; prints
  *           "newest v" and "restored v"
+ *   go-on   restores the newest and checks it, prints "restored v" (0: there was none), and
+ *           writes from the next version on, after the line "goes on"
  */
 #include "check.h"
 
@@ -34,18 +36,35 @@ static void write_for_ever(unsigned char *memory, int first)
     }
 }
 
+static void restore(unsigned char *memory, int version)
+{
+    size_t bytes = bytes_of(version);
+    memset(memory, 0, MOST_BYTES);
+    OK(VELOC_Mem_protect(1, memory, MOST_BYTES, 1));
+    EQUAL(VELOC_Recover_ckpt_size("durable", version, 1), bytes);
+    OK(VELOC_Restart("durable", version));
+    CONTENT(memory, bytes, 1, version);
+    printf("restored %d\n", version);
+}
+
+static void go_on(unsigned char *memory)
+{
+    int newest = VELOC_Restart_test("durable", 0);
+    if (newest >= 0)
+        restore(memory, newest);
+    else
+        printf("restored 0\n");
+    printf("goes on\n");
+    fflush(stdout);
+    write_for_ever(memory, newest >= 0 ? newest + 1 : 1);
+}
+
 static void read_all(unsigned char *memory)
 {
     int version = VELOC_Restart_test("durable", 0);
     printf("newest %d\n", version);
     while (version >= 0) {
-        size_t bytes = bytes_of(version);
-        memset(memory, 0, MOST_BYTES);
-        OK(VELOC_Mem_protect(1, memory, MOST_BYTES, 1));
-        EQUAL(VELOC_Recover_ckpt_size("durable", version, 1), bytes);
-        OK(VELOC_Restart("durable", version));
-        CONTENT(memory, bytes, 1, version);
-        printf("restored %d\n", version);
+        restore(memory, version);
         /* 0 would ask for the newest again; the writer begins with 1. */
         version = version > 1 ? VELOC_Restart_test("durable", version - 1) : -1;
     }
@@ -58,6 +77,8 @@ int main(int argc, char **argv)
     OK(VELOC_Init_single((unsigned)number(argc, argv, "rank", 0), argv[1]));
     if (strcmp(argv[2], "write") == 0)
         write_for_ever(memory, (int)number(argc, argv, "first", 1));
+    if (strcmp(argv[2], "go-on") == 0)
+        go_on(memory);
     if (strcmp(argv[2], "read") == 0)
         read_all(memory);
     OK(VELOC_Finalize(1));

@@ -116,6 +116,9 @@ static void selective(void)
     OK(VELOC_Restart_begin("part", 2));
     EQUAL(VELOC_Recover_size(1), -1);
     EQUAL(VELOC_Recover_size(3), 3000);
+    OK(VELOC_Recover_mem());
+    REFUSED(VELOC_Recover_selective(REST(3)), "\"part\" version 2|regions 1, 2, 4, 5");
+    REFUSED(VELOC_Recover_selective(SOME(1)), "\"part\" version 2|region 1");
     OK(VELOC_Restart_end(1));
     OK(VELOC_Checkpoint_begin("part", 3));
     OK(VELOC_Checkpoint_selective(REST(3)));

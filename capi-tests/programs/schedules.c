@@ -1,6 +1,7 @@
 /*
  * Schedules whose end is not known, with slots on disk, and as bytes:
- * schedules <configuration> <kind> <steps> <slots> <disk slots>, where <kind> is online or disk
+ * schedules <configuration> <kind> <steps> <slots> <disk slots>, where <kind> is online, last or disk: online
+ * where the last step is known behind it, or, with last, before it
  *
  * States and the adjoint are numbers that follow from each other, as in adjoint.c. Before each action
  * (with disk, where a table is made anew, before some) the schedule is written as bytes, freed, and made
@@ -57,7 +58,7 @@ static void wrong_uses(void)
     VELOC_Action action;
     VELOC_Cost cost;
     int64_t distance = 0, beyond[] = {0, 101}, negative[] = {-7, 1}, fit[] = {0, 100, -1};
-    const int64_t later[] = {-1, 5, -1};
+    const int64_t later[] = {-1, 5, -1}, started[] = {0, 5};
     size_t size = 0;
     REFUSED(VELOC_Schedule_create_online(0, &schedule), "slots = 0");
     /* State 0 is the application's, and is stored before the one that is left is restored. */
@@ -70,6 +71,11 @@ static void wrong_uses(void)
     OK(VELOC_Schedule_free(schedule));
     OK(VELOC_Schedule_create_online(3, &schedule));
     REFUSED(VELOC_Schedule_end(schedule), "not begun");
+    OK(VELOC_Schedule_resume(schedule, started, 2, -1));
+    REFUSED(VELOC_Schedule_end_after_next(schedule), "the next action restores it");
+    OK(VELOC_Schedule_free(schedule));
+    REFUSED(VELOC_Schedule_end_after_next(NULL), "schedule is NULL");
+    OK(VELOC_Schedule_create_online(3, &schedule));
     OK(VELOC_Schedule_next(schedule, &action));
     REFUSED(VELOC_Schedule_end(schedule), "no step was made");
     REFUSED(VELOC_Schedule_cost(schedule, &cost), "not known");
@@ -77,6 +83,7 @@ static void wrong_uses(void)
     OK(VELOC_Schedule_free(schedule));
     OK(VELOC_Schedule_create(100, 5, &schedule));
     REFUSED(VELOC_Schedule_end(schedule), "known: 100");
+    REFUSED(VELOC_Schedule_end_after_next(schedule), "known: 100");
     OK(VELOC_Schedule_set_rule(schedule, VELOC_RULE_MONOTONE));
     REFUSED(VELOC_Schedule_set_disk(schedule, 3, 1, 1), "the rule monotone and 3 slots on disk exclude");
     OK(VELOC_Schedule_set_rule(schedule, VELOC_RULE_OPTIMAL));
@@ -136,15 +143,18 @@ int main(int argc, char **argv)
     VELOC_Cost cost;
     uint64_t state = 42, adjoint = 1;
     int64_t steps, count, on_disk, at = 0, advances = 0, writes = 0, adjoints = 0, actions = 0;
-    int online;
+    int online, last;
     CHECK(argc == 6);
-    online = strcmp(argv[2], "online") == 0;
+    last = strcmp(argv[2], "last") == 0;
+    online = last || strcmp(argv[2], "online") == 0;
     steps = atoll(argv[3]), count = atoll(argv[4]), on_disk = atoll(argv[5]);
     CHECK(steps < MOST && count + on_disk < MOST);
     wrong_uses();
     if (online) {
         OK(VELOC_Schedule_create_online(count, &schedule));
         OK(VELOC_Schedule_set_adjoint_distance(schedule, 7));
+        if (last && steps == 1)
+            OK(VELOC_Schedule_end_after_next(schedule));
     } else {
         OK(VELOC_Schedule_create(steps, count, &schedule));
         OK(VELOC_Schedule_set_disk(schedule, on_disk, 2.5, 1.5));
@@ -164,6 +174,9 @@ int main(int argc, char **argv)
                 OK(VELOC_Schedule_end(schedule));
                 /* The state of the application is not needed from here on. */
                 at = -1, state = 0;
+            } else if (last && at == steps - 1 && adjoint == 1) {
+                OK(VELOC_Schedule_end_after_next(schedule));
+                REFUSED(VELOC_Schedule_end_after_next(schedule), "is known");
             }
             break;
         case VELOC_ACTION_TAKESHOT:
@@ -191,6 +204,9 @@ int main(int argc, char **argv)
             if (online) {
                 OK(VELOC_Schedule_cost(schedule, &cost));
                 CHECK(advances >= cost.advances);
+                /* As with an end that is known, or nearly. */
+                CHECK(!last || cost.repetition > 2 || advances == cost.advances);
+                CHECK(!last || advances <= cost.advances + cost.advances / 8);
                 EQUAL(adjoints, (steps - 1) / 7);
             } else {
                 EQUAL(advances, cost.advances);

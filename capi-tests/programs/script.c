@@ -7,6 +7,7 @@
  *   take=NAME:V[:CONTENT]    takes a checkpoint, with the content of version V or CONTENT
  *   restore=NAME:V[:CONTENT] restores it and checks what it has
  *   refuse=NAME:V[:WORDS]    a restore of it fails, with these words (separated by '|', "_" is ' ')
+ *   leave=NAME:V[:WORDS]     the same, and it leaves the memory as it was
  *   try=NAME:V[:CONTENT]     a restore of it either fails and leaves the memory as it was, or says
  *                            that it did not, or succeeds, with CONTENT if that is given; prints
  *                            "refused V" or "restored V"
@@ -33,6 +34,7 @@
  *   drain                    VELOC_Finalize(1), VELOC_Init: a new job
  *   noinit=WORDS             the same, but VELOC_Init fails with these words: "init" is next
  *   init                     VELOC_Init
+ *   set=VARIABLE:VALUE       in the environment, from the next VELOC_Init on
  *   sleep=MILLISECONDS, barrier
  *   end_mpi                  MPI_Finalize: what follows does without
  *   kill                     SIGKILL to itself
@@ -214,6 +216,14 @@ static void perform(const char *command)
     } else if (is(command, "refuse", &value)) {
         f = split(value);
         REFUSED(VELOC_Restart(f.name, (int)f.version), words_of(&f));
+    } else if (is(command, "leave", &value)) {
+        size_t i;
+        f = split(value);
+        memset(memory, 0xee, bytes);
+        REFUSED(VELOC_Restart(f.name, (int)f.version), words_of(&f));
+        CHECK(strstr(VELOC_Last_error(), "undefined") == NULL);
+        for (i = 0; i < bytes; i++)
+            EQUAL(memory[i], 0xee);
     } else if (is(command, "try", &value)) {
         f = split(value);
         try_to_restore(&f);
@@ -261,6 +271,11 @@ static void perform(const char *command)
         OK(VELOC_Restart_end(1));
     } else if (is(command, "cleanup", &value)) {
         OK(VELOC_Cleanup(value));
+    } else if (is(command, "set", &value)) {
+        const char *text = strchr(value, ':');
+        CHECK(text != NULL);
+        snprintf(f.name, sizeof f.name, "%.*s", (int)(text - value), value);
+        EQUAL(setenv(f.name, text + 1, 1), 0);
     } else if (is(command, "sleep", &value)) {
         long milliseconds = strtol(value, NULL, 10);
         struct timespec time;

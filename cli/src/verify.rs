@@ -13,8 +13,9 @@ use crate::stored::show;
 
 /// Read all stored checkpoints, and say which versions all ranks can restore
 ///
-/// Headers are checked, and checksums where they were kept (chksum = true); where not, the copies of
-/// a rank are compared with each other.
+/// Each copy is compared with its proof, or with a checksum where one was kept (chksum = true). Where there
+/// is neither, as of files that VELOC has written, headers are checked and the copies of a rank are compared
+/// with each other, and the state is "not checked".
 ///
 /// Ends with exit code 1 if a copy is bad, if a name has no version that all ranks can restore, or if
 /// the name given has no checkpoint at all. What only erasure codes can rebuild does not count.

@@ -71,13 +71,12 @@ fn an_interrupted_bench_says_where_its_results_are() {
     let figures = format!("figures {SMALL} --only 4bc,compute --repeats 1000000 --out f")
         .replace("--interval 0", "");
     let pages = "pages --bytes 4M --threads 1 --repeats 1000000 --out p.json".to_owned();
-    let turns = "turns --processes 2 --turns 1 --hold-ms 600000 --out t.json".to_owned();
     for (arguments, signal, code, files) in [
         (run, libc::SIGINT, 130, &["r.json"][..]),
-        (long, libc::SIGTERM, 143, &[]),
+        (long.clone(), libc::SIGTERM, 143, &[]),
         (figures, libc::SIGINT, 130, &["f/figure-4bc.json", "f/figure-compute.json"]),
         (pages, libc::SIGTERM, 143, &["p.json"]),
-        (turns, libc::SIGHUP, 129, &[]),
+        (long.clone(), libc::SIGHUP, 129, &[]),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let mut command = veloc(folder.path(), &arguments);
@@ -131,7 +130,7 @@ fn an_interrupted_bench_says_where_its_results_are() {
 #[test]
 fn a_process_whose_bench_has_gone_ends_quietly() {
     let folder = tempfile::tempdir().unwrap();
-    let member = "turns --processes 1 --turns 1 --hold-ms 1 --member-of page";
+    let member = "init --member touch --device-bytes 1M --host-bytes 1M";
     for (arguments, stdout) in
         [(member, Stdio::piped()), (member, without_a_reader()), ("worker", Stdio::piped())]
     {
@@ -163,7 +162,6 @@ fn a_bench_without_a_reader_ends_quietly() {
     for (arguments, file) in [
         (&*run, Some("r.json")),
         ("pages --bytes 4M --threads 1 --repeats 1", None),
-        ("turns --processes 1 --turns 1 --repeats 1", None),
         ("engine --parts init --repeats 1", None),
         ("leads --only facts --out l.json", None),
         ("model", None),

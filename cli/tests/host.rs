@@ -45,19 +45,6 @@ fn values(results: &Value, what: &str) -> Vec<f64> {
     point["values"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
 }
 
-/// Catches turns that overlap or pass over somebody who is alive, between real processes, and a
-/// stopped holder that takes its turn for its own when it goes on.
-#[test]
-fn processes_take_turns() {
-    // Who has asked draws a number a moment later; held up in between on a busy machine, it is not passed
-    // over by those who draw theirs meanwhile. There are few as long as turns are long.
-    let results = results("turns --processes 1,3 --turns 4 --hold-ms 25 --repeats 1", "--out");
-    assert_eq!(values(&results, "3 processes: turns that overlapped another"), [0.0]);
-    assert!(values(&results, "3 processes: later turns of one that came first, most")[0] <= 1.0);
-    let lost = "the holder that went on knew that it had lost its turn";
-    assert_eq!(values(&results, lost), [1.0]);
-}
-
 /// Catches processes that do not get their parts into one file, and a figure that is left out.
 #[test]
 fn processes_aggregate() {
@@ -153,42 +140,35 @@ fn until(what: &str, done: impl Fn() -> bool) {
 }
 
 /// Catches temporary folders that outlive a bench that is killed, and processes that go on for
-/// nobody: a turn is held for 10 minutes.
+/// nobody.
 #[test]
 fn a_killed_bench_leaves_neither_folders_nor_processes() {
     let own = tempfile::tempdir().unwrap();
-    let memory = Path::new("/dev/shm");
-    let turns = if memory.is_dir() { memory } else { own.path() };
-    for (arguments, parent) in [
-        ("turns --processes 2 --turns 1 --hold-ms 600000", turns),
-        ("engine --parts files", own.path()),
-    ] {
-        let mut bench = Command::new(env!("CARGO_BIN_EXE_veloc"))
-            .arg("bench")
-            .args(arguments.split_whitespace())
-            .env("TMPDIR", own.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let id = bench.id();
-        let children = || -> Vec<String> {
-            let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
-            text.split_whitespace().map(str::to_owned).collect()
-        };
-        // The keeper of its folder, and at least one that measures.
-        until("it starts", || folders_of(id, parent) == 1 && children().len() > 1);
-        let children = children();
-        bench.kill().unwrap();
-        bench.wait().unwrap();
-        until("its folder goes", || folders_of(id, parent) == 0);
-        let runs = |child: &String| {
-            let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            // The state stands behind the name, which may hold anything.
-            let state = stat.rsplit_once(") ").map_or("Z", |(_, rest)| rest);
-            !state.starts_with('Z')
-        };
-        until("its processes end", || !children.iter().any(runs));
-    }
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_veloc"))
+        .arg("bench")
+        .args(["engine", "--parts", "files"])
+        .env("TMPDIR", own.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = bench.id();
+    let children = || -> Vec<String> {
+        let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        text.split_whitespace().map(str::to_owned).collect()
+    };
+    // The keeper of its folder, and at least one that measures.
+    until("it starts", || folders_of(id, own.path()) == 1 && children().len() > 1);
+    let children = children();
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    until("its folder goes", || folders_of(id, own.path()) == 0);
+    let runs = |child: &String| {
+        let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        // The state stands behind the name, which may hold anything.
+        let state = stat.rsplit_once(") ").map_or("Z", |(_, rest)| rest);
+        !state.starts_with('Z')
+    };
+    until("its processes end", || !children.iter().any(runs));
     assert_eq!(fs::read_dir(own.path()).unwrap().count(), 0);
 }

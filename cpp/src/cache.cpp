@@ -156,7 +156,8 @@ private:
 
     queue()
     {
-        if (const char *given = std::getenv("VELOC_POSIX_CACHE_SIZE")) {
+        // Not that of who has started a set-user-id program.
+        if (const char *given = secure_getenv("VELOC_POSIX_CACHE_SIZE")) {
             char *rest = nullptr;
             const unsigned long long writes = std::strtoull(given, &rest, 10);
             if (rest != given && *rest == '\0' && writes > 0)

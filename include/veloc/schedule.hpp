@@ -141,6 +141,10 @@ public:
     schedule_t &end() & { return done(VELOC_Schedule_end(handle_)); }
     schedule_t &&end() && { return std::move(end()); }
 
+    /** As VELOC_Schedule_end_after_next: the next step is the last one. */
+    schedule_t &end_after_next() & { return done(VELOC_Schedule_end_after_next(handle_)); }
+    schedule_t &&end_after_next() && { return std::move(end_after_next()); }
+
     /** As VELOC_Schedule_next. */
     VELOC_Action next()
     {

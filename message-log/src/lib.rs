@@ -27,7 +27,10 @@
 //! - [`resend`]: messages that are sent again instead of kept;
 //! - `store`: the log in checkpoints, and in the process that goes on from one;
 //! - [`fortran`]: how calls from Fortran come here; `callers`: whether all calls do;
-//! - [`exports`]: the C symbols of MPI; [`capi`]: `VELOC_Part_*`.
+//! - [`exports`]: the C symbols of MPI (`signatures`: a test that they are as MPI's headers say); [`capi`]:
+//!   `VELOC_Part_*`.
+
+#![deny(clippy::disallowed_methods)]
 
 mod callers;
 pub mod capi;
@@ -52,6 +55,8 @@ mod pool;
 mod refuse;
 mod requests;
 pub mod resend;
+#[cfg(test)]
+mod signatures;
 mod stand_ins;
 mod state;
 mod status;

@@ -11,6 +11,11 @@ pub type Ptr = *mut c_void;
 pub type Handle = usize;
 /// `MPI_Aint`.
 pub type Aint = isize;
+/// An argument of whatever kind that is passed on as it is, in a register or a slot as wide as a pointer, and
+/// never looked at.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Passed(usize);
 
 /// A function of MPI's, found when it is first called.
 pub struct Function {
@@ -102,6 +107,9 @@ macro_rules! functions {
         }
 
         $(
+            #[cfg(test)]
+            crate::signatures::signature! { $name.to_bytes(), $($arg: $type),* }
+
             $(#[$doc])*
             ///
             /// # Safety

@@ -18,9 +18,9 @@ pub struct Block {
 }
 
 impl Block {
-    /// Its bytes when packed.
+    /// Its bytes when packed: none of a count below zero, whose call fails.
     pub fn bytes(&self) -> i64 {
-        self.count * self.datatype.size
+        self.count.max(0).saturating_mul(self.datatype.size)
     }
 }
 

@@ -26,7 +26,9 @@ pub fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
             let (rest, end) = (&useful[..useful.len() - 1], fine - 1);
             let (kept, _) = best_chain(&plan, &useful, fine);
             let without = cost_of(&plan, &useful, &kept, fine);
-            let way = Cost::of_advances(end - highest.state);
+            // Nothing is stored on it.
+            let excess = (fine - highest.state).saturating_sub(plan.distance_at(fine));
+            let way = Cost { excess, ..Cost::of_advances(end - highest.state) };
             let carrying = cost_of(&plan, rest, &best_chain(&plan, rest, end).0, end) + way;
             match carrying < without {
                 true => (highest.slot, Some(*highest)),
@@ -73,8 +75,8 @@ fn cost_of(plan: &Plan, states: &[Stored], kept: &[(usize, u64)], fine: u64) -> 
     pieces.fold(Cost::default(), |cost, ((&(place, to), end), left)| {
         let way = Cost::of_advances(to - states[place].state);
         let piece = match end == fine {
-            true => Cost::of_sweep(end - to, left, plan.resilience),
-            false => Convex::reversal(end - to, left, plan.resilience).at(end - to),
+            true => Cost::of_sweep(end - to, left, plan.distance_at(end)),
+            false => Convex::reversal(end - to, left).at(end - to),
         };
         cost + way + piece
     })

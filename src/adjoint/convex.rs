@@ -14,7 +14,7 @@ const TOGETHER: u64 = 128;
 /// What it costs to reverse steps. Compared in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
-    /// Steps by which pieces exceed the resilience distance.
+    /// Steps by which the first sweep exceeds the resilience distance.
     pub excess: u64,
     /// Advances.
     pub advances: u128,
@@ -36,10 +36,9 @@ impl Cost {
         Cost { excess: l - slots * d, advances: bound::advances(l, slots, u64::MAX) }
     }
 
-    /// What it costs to reverse the `l` steps from one stored state to the next with `slots` slots. What lies
-    /// beyond the resilience distance `d` is excess.
-    pub fn of_piece(l: u64, slots: u64, d: u64) -> Cost {
-        Cost { excess: l.saturating_sub(d), advances: binomial::advances(l, slots) }
+    /// What it costs to reverse the `l` steps from one stored state to the next with `slots` slots.
+    pub fn of_piece(l: u64, slots: u64) -> Cost {
+        Cost { excess: 0, advances: binomial::advances(l, slots) }
     }
 
     /// What it would cost to reverse `l >= 1` steps with `slots` slots, `states >= 1` of which had the best
@@ -86,12 +85,12 @@ pub struct Convex {
 
 impl Convex {
     /// What it costs to reverse 0 to `most` steps behind a stored state, with `slots` slots, its own
-    /// among them. What lies beyond the resilience distance `d` is excess.
+    /// among them.
     ///
     /// With few slots and many steps there are millions of repetition numbers. Those beyond 1024 have a piece
     /// together with others that are larger by a 128th at the most, at their mean, which is nowhere off by
     /// more than 1 in 25,000 of the cost: 3 slots come to that with 180 million steps, 2 with 500,000.
-    pub fn reversal(most: u64, slots: u64, d: u64) -> Convex {
+    pub fn reversal(most: u64, slots: u64) -> Convex {
         let mut pieces = Vec::new();
         let (mut reached, mut r) = (0, 0);
         while reached < most {
@@ -105,16 +104,12 @@ impl Convex {
                 (least, dearer) = ((all / count) as u64, (all % count) as u64);
             }
             for (cost, length) in [(least, end - reached - dearer), (least + 1, dearer)] {
-                let cost = Cost::of_advances(cost);
-                let within = length.min(d.saturating_sub(reached));
-                pieces.push((cost, within));
-                pieces.push((Cost { excess: 1, ..cost }, length - within));
+                pieces.push((Cost::of_advances(cost), length));
                 reached += length;
             }
             r += 1;
         }
         pieces.retain(|(_, length)| *length > 0);
-        pieces.sort_by_key(|(slope, _)| *slope);
         Convex { from: 0, value: Cost::default(), pieces }
     }
 
@@ -231,7 +226,7 @@ mod tests {
     fn a_long_reversal_has_few_pieces() {
         for (most, slots) in [(1_u64 << 48, 1), (1 << 48, 2), (1 << 48, 3), (1 << 48, 4), (9000, 2)]
         {
-            let function = Convex::reversal(most, slots, u64::MAX);
+            let function = Convex::reversal(most, slots);
             assert!(function.pieces.len() < 8000, "{most}, {slots}: {}", function.pieces.len());
             assert!(function.pieces.is_sorted_by_key(|(slope, _)| *slope));
             for l in (0..48).map(|shift| most >> shift).chain([most - 1, most / 3, most / 7]) {
@@ -246,9 +241,9 @@ mod tests {
     #[test]
     fn one_that_is_nowhere_less() {
         for (slots, more) in [(2, 0), (3, 0), (3, 4), (2, 30), (5, 7)] {
-            let one = Convex::reversal(200, slots, 60).moved_from(11);
+            let one = Convex::reversal(200, slots).moved_from(11);
             for fewer in 1..=6 {
-                let other = Convex::reversal(200, fewer, u64::MAX).moved_from(11);
+                let other = Convex::reversal(200, fewer).moved_from(11);
                 let other = Convex { value: other.value + Cost::of_advances(more), ..other };
                 for start in [11, 12, 50, 199] {
                     let is = (start..=200).all(|state| one.at(state) >= other.at(state));

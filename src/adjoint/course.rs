@@ -273,19 +273,41 @@ impl Course {
 
     /// The pass has ended at the state that the application has.
     pub fn end(&mut self) -> Result<()> {
-        let Way::Open(online) = &self.way else {
-            return Err(Error::invalid(match self.plan.steps {
-                0 => "the pass has not begun".to_string(),
-                steps => format!("the number of steps is known: {steps}"),
-            }));
-        };
-        let Some(schedule) = online.end(self.plan.adjoint) else {
+        let Some(schedule) = self.pass()?.end(self.plan.adjoint) else {
             return Err(Error::invalid("no step was made, so that there is nothing to reverse"));
         };
+        self.go_back(schedule);
+        Ok(())
+    }
+
+    /// The next step of the pass is the last one.
+    pub fn end_after_next(&mut self) -> Result<()> {
+        if matches!(self.way, Way::Before) && self.plan.steps == 0 {
+            // It is the only one.
+            self.way = Way::Open(Online::new(self.plan.slots));
+        }
+        let Some(schedule) = self.pass()?.end_after_next(self.plan.adjoint) else {
+            return Err(Error::invalid(
+                "the application has no state from which a step can be made: the next action restores it",
+            ));
+        };
+        self.go_back(schedule);
+        Ok(())
+    }
+
+    fn pass(&self) -> Result<&Online> {
+        match (&self.way, self.plan.steps) {
+            (Way::Open(online), _) => Ok(online),
+            (_, 0) => Err(Error::invalid("the pass has not begun")),
+            (_, steps) => Err(Error::invalid(format!("the number of steps is known: {steps}"))),
+        }
+    }
+
+    /// The pass has ended, and this is the way back.
+    fn go_back(&mut self, schedule: Schedule) {
         self.plan = *schedule.plan();
         self.way = Way::Known(schedule);
         self.set_threshold();
-        Ok(())
     }
 
     fn set_threshold(&mut self) {

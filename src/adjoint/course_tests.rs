@@ -127,6 +127,18 @@ fn an_unknown_number_of_steps() {
     }
     // After the first step, and at the states 16, 12, 8 and 4.
     assert_eq!(checks, 5);
+    assert!(message(course.end_after_next()).contains("known: 20"));
+    let mut course = Course::online(3).unwrap();
+    course.end_after_next().unwrap();
+    assert_eq!(course.steps(), 1);
+    assert_eq!(course.next_action().unwrap(), Action::Takeshot { state: 0, slot: 0 });
+    let read = Course::unpack(&course.pack()).unwrap();
+    assert_eq!(read.pack(), course.pack());
+    assert_eq!(course.next_action().unwrap(), Action::Firsturn { step: 1, check: false });
+    let left = vec![Stored { state: 0, slot: 0 }, Stored { state: 5, slot: 1 }];
+    let mut course = Course::online(3).unwrap();
+    course.resume(&Survivors { states: left, adjoint: None, at_start: true }).unwrap();
+    assert!(message(course.end_after_next()).contains("the next action restores it"));
     let adjoint = Survivors { states: Vec::new(), adjoint: Some(7), at_start: true };
     assert!(message(Course::online(3).unwrap().resume(&adjoint)).contains("state 7"));
 }

@@ -56,7 +56,7 @@ impl Left {
                 last.push(upper.base);
                 open = upper;
             } else {
-                advances += reversal(plan, upper.end - upper.base, upper.slots);
+                advances += reversal(plan, plan.resilience, upper.end - upper.base, upper.slots);
                 put(&mut behind, upper);
                 open.end = upper.base;
             }
@@ -126,26 +126,20 @@ fn stored_adjoint(plan: &Plan, fine: u64) -> Option<u64> {
 }
 
 /// The advances in which a schedule of a plan reverses so many steps with so many slots: at the least number, or
-/// what its rule takes to keep the resilience distance.
-fn reversal(plan: &Plan, steps: u64, slots: u64) -> u128 {
-    let (mut parts, mut sum) = (vec![(steps, slots)], 0);
-    while let Some((mut steps, mut slots)) = parts.pop() {
-        while steps > plan.resilience && slots > 1 {
-            let piece = plan.rule.first_piece(steps, slots, plan.resilience);
-            sum += u128::from(piece);
-            // After a crash it may still be longer than the distance.
-            parts.push((piece, slots));
-            (steps, slots) = (steps - piece, slots - 1);
-        }
-        sum += if steps > 1 { binomial::advances(steps, slots) } else { 0 };
+/// what its rule takes to keep a distance in a first sweep.
+fn reversal(plan: &Plan, distance: u64, mut steps: u64, mut slots: u64) -> u128 {
+    let mut sum = 0;
+    while steps > distance && slots > 1 {
+        let piece = plan.rule.first_piece(steps, slots, distance);
+        sum += u128::from(piece) + binomial::advances(piece, slots);
+        (steps, slots) = (steps - piece, slots - 1);
     }
-    sum
+    sum + binomial::advances(steps, slots)
 }
 
 impl Schedule {
     /// How many steps it will still have computed without recording them. Takes time in proportion to the
-    /// states that are stored, and, where they are farther apart than the resilience distance, to the pieces
-    /// that are at most as long.
+    /// states that are stored, and to those that the first sweep will store to keep a resilience distance.
     pub fn advances_left(&self) -> u128 {
         if self.fine == 0 {
             return 0;
@@ -164,7 +158,9 @@ impl Schedule {
         }
         let ends = begins.iter().skip(1).map(|(_, to)| *to).chain([self.fine]);
         let pieces = begins.iter().zip(ends).zip(0..).map(|((&(from, begin), end), before)| {
-            u128::from(begin - from) + reversal(&self.plan, end - begin, self.plan.slots - before)
+            let distance = if end == self.fine { self.plan.distance_at(end) } else { u64::MAX };
+            let slots = self.plan.slots - before;
+            u128::from(begin - from) + reversal(&self.plan, distance, end - begin, slots)
         });
         pieces.sum()
     }

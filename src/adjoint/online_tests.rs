@@ -90,6 +90,62 @@ fn the_advances_are_nearly_those_of_one_that_knew() {
     }
 }
 
+/// One step more, which is known to be the last: its recording is the next action, and the pass takes not an
+/// advance more for it. So it is compared with a schedule that knew the end, at each of hundreds of ends.
+#[test]
+fn a_last_step_that_is_known_is_recorded_at_once() {
+    for slots in 1..=9 {
+        pass(slots, 260, |online, end, _| {
+            let steps = end + 1;
+            let mut schedule = online.end_after_next(Some(7)).unwrap();
+            assert_eq!(schedule.plan().steps, steps);
+            let left = schedule.advances_left();
+            let mut player = Player::with(online.stored(), steps, Some(end));
+            let mut first = None;
+            while let Some(action) = Iterator::next(&mut schedule) {
+                first = first.or(Some(action));
+                player.act(&schedule, action);
+            }
+            assert_eq!(player.fine, 0);
+            let check = Some(Action::Firsturn { step: steps, check: true });
+            assert_eq!(first, check, "{slots} slots, {steps} steps");
+            let (_, without) = back(online, end);
+            let all = player.done.advances + u128::from(end);
+            assert_eq!(
+                (left, all),
+                (player.done.advances, without),
+                "{slots} slots, {steps} steps"
+            );
+            assert!(all >= advances(steps, slots));
+            if repetitions(steps, slots).0 <= 2 {
+                assert_eq!(all, advances(steps, slots), "{slots} slots, {steps} steps");
+            }
+            // Who finds that out behind it takes more.
+            let mut late = online.clone();
+            while late.at() != Some(steps) {
+                late.next_action();
+            }
+            assert!(all < back(&late, steps).1, "{slots} slots, {steps} steps");
+        });
+    }
+}
+
+/// Catches a pass of one step that is refused, and a step that is made from a state that is not there.
+#[test]
+fn a_last_step_at_the_beginning_and_after_a_crash() {
+    let mut only = Online::new(3).end_after_next(None).unwrap();
+    let mut player = Player::new(1);
+    assert_eq!((player.play(&mut only).advances, only.plan().steps), (0, 1));
+    let states = [(0, 0), (4, 2)].map(|(state, slot)| Stored { state, slot });
+    let mut resumed = Online::resumed(3, &states).unwrap();
+    assert!(resumed.end_after_next(None).is_none());
+    assert!(Online::resumed_at_start(3, &states[1..]).end_after_next(None).is_none());
+    assert_eq!(resumed.next_action(), Action::Restore { state: 4, slot: 2 });
+    let mut schedule = resumed.end_after_next(None).unwrap();
+    let mut player = Player::with(&states, 5, Some(4));
+    assert_eq!(player.play(&mut schedule).advances, advances(4, 3));
+}
+
 /// Up to β(c, 2) steps one that knew the end could not do better (Stumm, Walther, SIAM J. Sci.
 /// Comput. 32 (2010)).
 #[test]

@@ -62,14 +62,37 @@ impl Table {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Situation {
     stored: BTreeSet<u64>,
+    /// Those of them that what was left of the first sweep has stored, until the adjoint has passed them.
+    of_sweep: BTreeSet<u64>,
     at: Option<u64>,
     fine: u64,
 }
 
+impl Situation {
+    /// How far `state` is from the stored state below it.
+    fn distance(&self, state: u64) -> u64 {
+        self.stored.range(..=state).next_back().map_or(u64::MAX, |stored| state - stored)
+    }
+}
+
 /// The least number of advances from stored states to the adjoint of state 0, whatever is done: any
 /// state may be stored in place of any other at any time.
-pub fn least_advances(stored: &[u64], fine: u64, slots: usize) -> Option<u64> {
-    let start = Situation { stored: stored.iter().copied().collect(), at: None, fine };
+///
+/// If the adjoint has not begun, so that what is left of the first sweep keeps a resilience distance,
+/// that is given. No state that is computed then, and not the end, is farther from the stored state below
+/// it, and what is stored then stays until the adjoint has passed it. (One slot that is written again and
+/// again would keep any distance: that is another strategy, single recovery.)
+pub fn least_advances(
+    stored: &[u64],
+    fine: u64,
+    slots: usize,
+    distance: Option<u64>,
+) -> Option<u64> {
+    let steps = distance.map(|_| fine);
+    let is_first = |situation: &Situation| Some(situation.fine) == steps;
+    let distance = distance.unwrap_or(u64::MAX);
+    let stored = stored.iter().copied().collect();
+    let start = Situation { stored, of_sweep: BTreeSet::new(), at: None, fine };
     let mut best = HashMap::from([(start.clone(), 0)]);
     let mut queue = BinaryHeap::from([Reverse((0, start))]);
     while let Some(Reverse((cost, now))) = queue.pop() {
@@ -84,22 +107,27 @@ pub fn least_advances(stored: &[u64], fine: u64, slots: usize) -> Option<u64> {
             next.push((cost, Situation { at: Some(state), ..now.clone() }));
         }
         if let Some(at) = now.at {
-            if at + 1 < now.fine {
+            let is_allowed = !is_first(&now) || now.distance(at + 1) <= distance;
+            if at + 1 < now.fine && is_allowed {
                 next.push((cost + 1, Situation { at: Some(at + 1), ..now.clone() }));
-            } else if at + 1 == now.fine {
-                next.push((cost, Situation { at: None, fine: now.fine - 1, ..now.clone() }));
+            } else if at + 1 == now.fine && is_allowed {
+                let mut turned = Situation { at: None, fine: at, ..now.clone() };
+                turned.of_sweep.retain(|state| *state < at);
+                next.push((cost, turned));
             }
             if !now.stored.contains(&at) {
-                if now.stored.len() < slots {
-                    let mut stored = now.stored.clone();
-                    stored.insert(at);
-                    next.push((cost, Situation { stored, ..now.clone() }));
+                let mut with_it = now.clone();
+                with_it.stored.insert(at);
+                if is_first(&now) {
+                    with_it.of_sweep.insert(at);
                 }
-                for state in &now.stored {
-                    let mut stored = now.stored.clone();
-                    stored.remove(state);
-                    stored.insert(at);
-                    next.push((cost, Situation { stored, ..now.clone() }));
+                if now.stored.len() < slots {
+                    next.push((cost, with_it.clone()));
+                }
+                for state in now.stored.difference(&now.of_sweep) {
+                    let mut in_place = with_it.clone();
+                    in_place.stored.remove(state);
+                    next.push((cost, in_place));
                 }
             }
         }

@@ -21,7 +21,9 @@
 //! up to a limit, and takes the best that it has found, which is never worse than keeping all. Of very many
 //! survivors some of the first are kept, each where it is.
 //!
-//! If too few states are left to keep the resilience distance, it is exceeded by as little as can be.
+//! The resilience distance binds what is left of the first sweep alone: the way on from the last kept state,
+//! if the adjoint has not begun. Whatever is computed later, a crash costs no more for the distance between
+//! states that are stored. What that sweep stores stays where it is, as without a crash.
 
 use std::rc::Rc;
 
@@ -32,7 +34,7 @@ use super::schedule::{Plan, Schedule, Stored};
 /// How many choices are looked at for each state that is left, beside [`FEW`]. Up to some thousands of states
 /// no search comes to that.
 const LOOKS: usize = 1024;
-/// So many are looked at in any case.
+/// So many are looked at in any case, and no more under a resilience distance.
 const FEW: usize = 16_384;
 /// No more are: that takes some seconds.
 const MOST_LOOKS: usize = 1 << 20;
@@ -188,21 +190,26 @@ impl Drop for Choice {
 /// The states to keep, as places in `states`, ascending, each with the state to which it is moved; and how
 /// many choices were looked at for that.
 pub(super) fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> (Vec<(usize, u64)>, usize) {
+    let most = match plan.distance_at(fine) {
+        u64::MAX => MOST_LOOKS.min(FEW + LOOKS * states.len()),
+        // States that are closer than would be best are about as good to move on as to keep, all of them.
+        _ => FEW,
+    };
     match states.len() > MANY {
         true => (best_of_the_first(plan, states, fine), 0),
-        false => search(plan, states, fine, MOST_LOOKS.min(FEW + LOOKS * states.len())),
+        false => search(plan, states, fine, most),
     }
 }
 
 /// The same with at most so many looks.
 fn search(plan: &Plan, states: &[Stored], fine: u64, most: usize) -> (Vec<(usize, u64)>, usize) {
-    let (slots, d) = (plan.slots, plan.resilience);
+    let (slots, d) = (plan.slots, plan.distance_at(fine));
     let longest = states.len().min(usize::try_from(slots).unwrap_or(usize::MAX));
     if longest == 1 {
         return (vec![(0, 0)], 0);
     }
     let mut looks = 0;
-    let first = Rc::new(Choice { cost: Convex::reversal(fine, slots, d), last: 0, before: None });
+    let first = Rc::new(Choice { cost: Convex::reversal(fine, slots), last: 0, before: None });
     let mut best = best_of_all(plan, &states[..longest], fine, &first);
     let mut choices = vec![first];
     for length in 2..=longest {
@@ -232,12 +239,12 @@ fn search(plan: &Plan, states: &[Stored], fine: u64, most: usize) -> (Vec<(usize
             for before in &open {
                 let moved = before.cost.moved_from(state);
                 let rest = |from: u64| Cost::of_sweep(fine - from, left, d);
-                let (to, cost) = moved.least_with(fine - 1, rest);
+                let (to, cost) = moved.least_with(farthest(state, fine, d), rest);
                 if cost < best.0 {
                     best = (cost, to, before.clone(), last);
                 }
                 if length < longest && last + 1 < states.len() {
-                    let reversal = Convex::reversal(fine - state, left, d);
+                    let reversal = Convex::reversal(fine - state, left);
                     let cost = moved.followed_by(&reversal, fine);
                     let choice = Choice { cost, last, before: Some(before.clone()) };
                     add(&mut ending, Rc::new(choice), state);
@@ -265,24 +272,30 @@ fn best_of_all(
     fine: u64,
     first: &Rc<Choice>,
 ) -> (Cost, u64, Rc<Choice>, usize) {
-    let (slots, d) = (plan.slots, plan.resilience);
+    let (slots, d) = (plan.slots, plan.distance_at(fine));
     let mut best = (Cost::of_sweep(fine, slots, d), fine, first.clone(), 0);
     let mut chain = first.clone();
     for (last, &Stored { state, .. }) in states.iter().enumerate().skip(1) {
         let left = slots - last as u64;
         let moved = chain.cost.moved_from(state);
         let rest = |from: u64| Cost::of_sweep(fine - from, left, d);
-        let (to, cost) = moved.least_with(fine - 1, rest);
+        let (to, cost) = moved.least_with(farthest(state, fine, d), rest);
         if cost < best.0 {
             best = (cost, to, chain.clone(), last);
         }
         // The last has nothing behind it; and with one slot each step would be a piece.
         if last + 1 < states.len() {
-            let cost = moved.followed_by(&Convex::reversal(fine - state, left, d), fine);
+            let cost = moved.followed_by(&Convex::reversal(fine - state, left), fine);
             chain = Rc::new(Choice { cost, last, before: Some(chain) });
         }
     }
     best
+}
+
+/// The last state to which the last kept state may be moved: the way there is one of the first sweep, if that
+/// is not over, and nothing is stored on it.
+fn farthest(state: u64, fine: u64, d: u64) -> u64 {
+    (fine - 1).min(state.saturating_add(d))
 }
 
 /// As many of the first states as take the fewest advances, each where it is.
@@ -291,12 +304,12 @@ fn best_of_the_first(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u
     let slots = usize::try_from(plan.slots).unwrap_or(usize::MAX);
     for (last, &Stored { state, .. }) in states.iter().enumerate().take(slots) {
         let left = plan.slots - last as u64;
-        let cost = before + Cost::of_sweep(fine - state, left, plan.resilience);
+        let cost = before + Cost::of_sweep(fine - state, left, plan.distance_at(fine));
         if best.is_none_or(|(least, _)| cost <= least) {
             best = Some((cost, last));
         }
         if let Some(next) = states.get(last + 1) {
-            before = before + Cost::of_piece(next.state - state, left, plan.resilience);
+            before = before + Cost::of_piece(next.state - state, left);
         }
     }
     let kept = best.map_or(1, |(_, last)| last + 1);
@@ -335,7 +348,7 @@ fn unwind(
         let length = (chain.len() - index) as u64;
         let left = plan.slots - length + 1;
         let state = states[choice.last].state;
-        let reversal = Convex::reversal(next - state, left, plan.resilience);
+        let reversal = Convex::reversal(next - state, left);
         let moved = before.cost.moved_from(state);
         (next, _) = moved.least_with(next - 1, |from| reversal.at(next - from));
         kept.push((choice.last, next));

@@ -55,7 +55,8 @@ pub struct Plan {
     pub steps: u64,
     /// Slots for states, at least 1.
     pub slots: u64,
-    /// The resilience distance: how many steps stored states may be apart. `u64::MAX` for any.
+    /// The resilience distance: how many steps stored states may be apart in the first sweep. `u64::MAX` for
+    /// any.
     pub resilience: u64,
     /// The adjoint distance: after how many of its steps the adjoint is stored. `None` for never.
     pub adjoint: Option<u64>,
@@ -79,6 +80,16 @@ pub enum Unfit {
 }
 
 impl Plan {
+    /// How many steps apart states may be stored when the adjoint is at `fine`: once it has begun, any
+    /// number.
+    pub(super) fn distance_at(&self, fine: u64) -> u64 {
+        if fine < self.steps {
+            u64::MAX
+        } else {
+            self.resilience
+        }
+    }
+
     /// Whether there is a schedule for it.
     pub fn check(&self) -> Result<(), Unfit> {
         let fits = 1..=binomial::MAX_STEPS;
@@ -218,7 +229,8 @@ impl Schedule {
         if at > top.state {
             return self.takeshot(at);
         }
-        let piece = self.plan.rule.first_piece(self.fine - at, slots, self.plan.resilience);
+        let distance = self.plan.distance_at(self.fine);
+        let piece = self.plan.rule.first_piece(self.fine - at, slots, distance);
         self.advance(at, at + piece)
     }
 

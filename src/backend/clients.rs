@@ -13,7 +13,7 @@ use crate::platform::socket::{wait_for, Message, Socket};
 use crate::sync::{Condvar, Mutex};
 
 /// How long a process may take to end that is ending.
-const LONGEST_DEATH: Duration = Duration::from_secs(60);
+pub(super) const LONGEST_DEATH: Duration = Duration::from_secs(60);
 
 /// How often a client that waits hears that it is worked for. It gives up after some seconds
 /// without a word.
@@ -51,9 +51,8 @@ impl Client {
         self.has_ended(Duration::ZERO) || is_ending(process)
     }
 
-    /// Waits for its end. Whether there is a will of it: not of one that has given this backend up,
-    /// and not of one that lives without its connection, as its memory is its own, unless it has become
-    /// another program, which does not have this `ledger`.
+    /// Waits for its end. Whether there is a will of it: not of one that lives without its connection, as
+    /// its memory is its own, unless it has become another program, which does not have this `ledger`.
     pub(super) fn await_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
         loop {
             while !self.has_ended(look) {}
@@ -65,7 +64,6 @@ impl Client {
                     let _ = self.socket.send(&encode(&Reply::Here)?, &[]);
                     continue;
                 }
-                (Some(Word::GivenUp), _) => Ok(false),
                 (Some(Word::Goodbye), _) | (None, None) => Ok(true),
                 // The connection of a process that is killed may end before the process does, which
                 // still has files open then that are nobody's a moment later.
@@ -106,7 +104,7 @@ impl Client {
 }
 
 /// Whether a process ends within this time. A signal to this one does not end the waiting.
-fn ends(process: &OwnedFd, at_most: Duration) -> bool {
+pub(super) fn ends(process: &OwnedFd, at_most: Duration) -> bool {
     let since = Instant::now();
     loop {
         let left = at_most.saturating_sub(since.elapsed());
@@ -210,16 +208,17 @@ impl Drop for Entered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::socket::{connect_to, listen_as};
+    use crate::platform::socket::{connect_to, listen_at};
     use std::thread;
 
     /// Clients of this process, as the backend has them, and their own ends.
     fn clients(what: &str) -> (Arc<Clients>, [(Entered, Socket); 2]) {
-        let name = format!("veloc-test-clients-{what}-{}", std::process::id());
-        let listener = listen_as(&name).unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(what);
+        let listener = listen_at(&path).unwrap().unwrap();
         let clients = Arc::<Clients>::default();
         let one = || {
-            let own = connect_to(&name).unwrap().unwrap();
+            let own = connect_to(&path).unwrap().unwrap();
             let socket = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
             (clients.enter(socket), own)
         };

@@ -8,12 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::clients::{Clients, Entered};
-use super::{decode, encode, log as log_file, name, portable, will, Hello, Reply, PROTOCOL};
+use super::{
+    decode, encode, log as log_file, path as path_of, portable, will, Hello, Reply, PROTOCOL,
+};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
+use crate::logging;
 use crate::platform::affinity;
 use crate::platform::shared::SharedMemory;
-use crate::platform::socket::{listen_as, Listener, Socket};
+use crate::platform::socket::{connect_to, listen_at, Listener, Socket};
 use crate::sync::{Condvar, Mutex};
 
 /// The option that says that standard input is the listening socket.
@@ -76,7 +79,7 @@ pub fn run(start: &Start<'_>) -> Result<Outcome> {
                     path.display()
                 )));
             }
-            let Some(listener) = listen_as(&name(&config)?)? else {
+            let Some(listener) = listen(&path_of(&config)?)? else {
                 return Ok(Outcome::AlreadyThere);
             };
             log_file::place(&config);
@@ -94,6 +97,21 @@ pub fn run(start: &Start<'_>) -> Result<Outcome> {
     listener.listen_on()?;
     Backend::default().serve(&listener, on_demand);
     Ok(Outcome::Served)
+}
+
+/// Listens at this path, unless there is a backend already: then `None`.
+fn listen(path: &Path) -> Result<Option<Listener>> {
+    let since = Instant::now();
+    loop {
+        if let Some(listener) = listen_at(path)? {
+            return Ok(Some(listener));
+        }
+        // Who is about to listen, or to end, does not answer yet or any more.
+        if connect_to(path)?.is_some() || since.elapsed() > LONGEST_START {
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Becomes a process of its own, without terminal, session or working directory.
@@ -204,7 +222,14 @@ impl Backend {
             let forgotten = had_clients || started.elapsed() > LONGEST_START;
             let ends = ENDING.load(Ordering::Relaxed) || (on_demand && forgotten);
             if nobody && ends {
-                return;
+                match listener.retire() {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(error) => {
+                        log::warn!("{error}");
+                        return;
+                    }
+                }
             }
         }
     }
@@ -214,8 +239,9 @@ impl Backend {
         // Before its hello is read: the backend does not end meanwhile.
         let entered = self.clients.enter(socket);
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
+            logging::set_topic(Some(format!("process {}", entered.client.number).into()));
             if let Err(error) = attend(&entered, &writing, &interval) {
-                log::error!("process {}: {error}", entered.client.number);
+                log::error!("{error}");
             }
         });
         if let Err(error) = spawned {
@@ -243,7 +269,8 @@ fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -
     let ledger = SharedMemory::from_file(ledger)?;
     let host = files.next().map(SharedMemory::from_file).transpose()?;
     let rank = hello.process.rank;
-    log::info!("process {}: rank {rank} is here", client.number);
+    logging::set_topic(Some(format!("process {}, rank {rank}", client.number).into()));
+    log::info!("is here");
 
     entered.wait_for_earlier(rank);
     // One that has ended meanwhile does not hear it.
@@ -251,20 +278,17 @@ fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     let look = *interval.get_or_init(|| look);
     if !client.await_end(look, &ledger)? {
-        log::warn!("process {}, rank {rank}, goes on without this backend", client.number);
+        log::warn!("it lives without its connection, so what it has is its own");
         return Ok(());
     }
     let config = &hello.config;
     let left = writing
         .with(config.max_parallelism, || {
-            will::execute(config, hello.process, host.as_ref(), &ledger)
+            will::execute(config, hello.process, &hello.directories, host.as_ref(), &ledger)
         })
-        .map_err(|error| error.within(format!("rank {rank}: writing what it left")))?;
+        .map_err(|error| error.within("writing what it left"))?;
     if left > 0 {
-        log::warn!(
-            "process {}, rank {rank}, ended with {left} checkpoints not in their files: written now",
-            client.number
-        );
+        log::warn!("ended with {left} checkpoints not in their files: written now");
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::{env, ptr};
+use std::ptr;
 
 use super::daemon::SOCKET_OPTION;
 use super::usage::PROGRAM;
@@ -14,6 +14,12 @@ use crate::platform::socket::Listener;
 /// Starts a backend that serves this socket, for the configuration in `file`. The child is gone as
 /// soon as the backend is one of its own, and is to be waited for.
 pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
+    if environment::is_foreign() {
+        // Where the program is, who has started this one could say in several ways.
+        return Err(Error::invalid(format!(
+            "a set-user-id program starts no other program; {PROGRAM} can be started by hand"
+        )));
+    }
     let program = program();
     Command::new(&program)
         .arg(SOCKET_OPTION)
@@ -43,7 +49,7 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
 /// that `VELOC_BIN` names (as upstream), beside the library or where it is installed with it, or
 /// else wherever `PATH` has it.
 pub fn program() -> PathBuf {
-    if let Some(directory) = env::var_os("VELOC_BIN") {
+    if let Some(directory) = environment::var_os("VELOC_BIN") {
         return PathBuf::from(directory).join(PROGRAM);
     }
     let library = library_directory();

@@ -8,21 +8,24 @@ use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::started::{Started, START};
-use super::{decode, encode, launch, name, portable, Hello, Process, Reply, Word, PROTOCOL};
+use super::{
+    decode, encode, ending, launch, path as path_of, portable, Hello, Process, Reply, Word,
+    PROTOCOL,
+};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::shared::SharedMemory;
-use crate::platform::socket::{connect_to, listen_as, wait_for, Listener, Socket};
+use crate::platform::socket::{connect_to, listen_at, wait_for, Listener, Socket};
 use crate::sync::{Condvar, Mutex};
-use crate::tier::files;
+use crate::tier::files::Identities;
 
 /// How often a backend is started for a job whose backends keep ending.
 const MOST_BACKENDS: u32 = 5;
 /// Before another backend is started, so that one that cannot live does not keep the node busy.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often somebody else who has just taken the name is looked for.
-const LOOKS: u32 = 200;
-/// Between two looks.
+/// The longest time for a connection: somebody else may be about to listen, to end, or stand still at that.
+const LONGEST_CONNECT: Duration = Duration::from_secs(5);
+/// Between two attempts.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// A backend of which nothing is heard for `watchdog_interval` although it owes a word is given up,
@@ -36,6 +39,7 @@ const FIRST_WORD: Duration = Duration::from_secs(1);
 const REMINDER: Duration = Duration::from_secs(30);
 /// How often it is looked whether something was heard.
 const LOOK: Duration = Duration::from_millis(100);
+
 /// What a client leaves.
 #[derive(Debug)]
 pub struct Estate {
@@ -57,6 +61,8 @@ struct Shared {
     hello: Hello,
     /// The file of the configuration.
     file: Option<PathBuf>,
+    /// Where the backend listens.
+    path: PathBuf,
     estate: Estate,
     now: Mutex<Now>,
     changed: Condvar,
@@ -71,8 +77,8 @@ struct Now {
     hurried: bool,
     /// How many messages have come from it.
     heard: u64,
-    /// It does not answer: there is to be no other one.
-    given_up: bool,
+    /// It does not answer and cannot be ended, so it may still write what an earlier client has left.
+    stuck: Option<Error>,
     leaving: bool,
 }
 
@@ -81,20 +87,26 @@ impl Link {
     ///
     /// # Errors
     /// There is none, and none can be started.
-    pub fn open(config: &Config, process: Process, estate: Estate) -> Result<Link> {
+    pub fn open(
+        config: &Config,
+        process: Process,
+        directories: Identities,
+        estate: Estate,
+    ) -> Result<Link> {
         super::log::prepare(config);
-        let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process };
+        let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process, directories };
         let now = Now {
             socket: None,
             settled: false,
             hurried: false,
             heard: 0,
-            given_up: false,
+            stuck: None,
             leaving: false,
         };
+        let path = path_of(&hello.config)?;
         let file = config.file.clone();
-        let shared =
-            Arc::new(Shared { hello, file, estate, now: Mutex::new(now), changed: Condvar::new() });
+        let (now, changed) = (Mutex::new(now), Condvar::new());
+        let shared = Arc::new(Shared { hello, file, path, estate, now, changed });
         let (socket, started) = shared.connect(launch::launch)?;
         {
             let mut now = shared.now.lock();
@@ -111,14 +123,24 @@ impl Link {
     }
 
     /// Waits until nothing of an earlier client of this rank is left to be written, which would
-    /// otherwise take the place of what this one writes, or until the backend is given up: then it
-    /// writes nothing for this rank any more. False: [`Link::hurry`] was called.
+    /// otherwise take the place of what this one writes, or until the backend has ended. False:
+    /// [`Link::hurry`] was called, or nothing [may be written](Link::may_write).
     pub fn settle(&self) -> bool {
         let mut now = self.shared.now.lock();
-        while !now.settled && !now.hurried {
+        while !now.settled && !now.hurried && now.stuck.is_none() {
             now = self.shared.changed.wait(now);
         }
         now.settled
+    }
+
+    /// # Errors
+    /// The backend does not answer, cannot be ended, and may still write what an earlier client of this
+    /// rank has left: it would replace newer files.
+    pub fn may_write(&self) -> Result<()> {
+        match &self.shared.now.lock().stuck {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
     }
 
     /// Whether there is a backend.
@@ -126,8 +148,7 @@ impl Link {
         self.shared.now.lock().socket.is_some()
     }
 
-    /// Whether the backend answers. One that does not within the time that [`Link::settle`] grants
-    /// it is given up.
+    /// Whether the backend answers within the time that [`Link::settle`] grants it.
     pub fn answers(&self) -> bool {
         let shared = &self.shared;
         let now = shared.now.lock();
@@ -143,8 +164,12 @@ impl Link {
             // Until it has settled what was before, the watcher looks after it.
             if now.settled && now.heard == heard {
                 if let Some(silence) = waits.look() {
-                    drop(now);
-                    shared.give_up(&socket, silence);
+                    log::warn!(
+                        "veloc-backend{} has not answered for {} s (watchdog_interval): what it would \
+                         have written is written here",
+                        named(backend_of(&socket)),
+                        silence.as_secs()
+                    );
                     return false;
                 }
             }
@@ -168,10 +193,8 @@ impl Drop for Link {
         }
         drop(now);
         self.shared.changed.notify_all();
-        if let Some(watcher) = self.watcher.take() {
-            if watcher.join().is_err() {
-                log::error!("the thread that watches the backend panicked");
-            }
+        for what in threads::join(self.watcher.take(), threads::PATIENCE) {
+            log::error!("{what}");
         }
     }
 }
@@ -188,25 +211,33 @@ impl Shared {
     ///
     /// # Errors
     /// The program that was started ends before anybody is connected to it: another one would, too.
+    ///
+    /// The connection may be lost just when it is made, as a backend ends with its last client: then
+    /// there is a second attempt.
     fn connect(
         &self,
         launch: impl Fn(Listener, Option<&Path>) -> Result<Child>,
     ) -> Result<(Arc<Socket>, Option<Started>)> {
-        let name = name(&self.hello.config)?;
+        let path = &self.path;
+        let hello = encode(&self.hello)?;
+        let Estate { ledger, host } = &self.estate;
+        let files: Vec<_> =
+            std::iter::once(ledger).chain(host).map(SharedMemory::file).collect::<Result<_>>()?;
         let mut started: Option<Started> = None;
-        for _ in 0..LOOKS {
-            if let Some(socket) = connect_to(&name)? {
-                let Estate { ledger, host } = &self.estate;
-                let files: Vec<_> =
-                    std::iter::once(ledger).chain(host).map(|m| m.as_fd()).collect();
-                return match (socket.send(&encode(&self.hello)?, &files), started) {
-                    (Ok(()), started) => Ok((Arc::new(socket), started)),
-                    (Err(error), Some(started)) => Err(started.has_ended().followed_by(error)),
-                    (Err(error), None) => Err(error),
-                };
+        let mut failed = Error::new(Kind::System, "nobody takes a connection");
+        let since = Instant::now();
+        while since.elapsed() < LONGEST_CONNECT {
+            if let Some(socket) = connect_to(path)? {
+                match (socket.send(&hello, &files), started.take()) {
+                    (Ok(()), started) => return Ok((Arc::new(socket), started)),
+                    (Err(error), Some(started)) => {
+                        return Err(started.has_ended().followed_by(error));
+                    }
+                    // It has just ended. Another one can be started.
+                    (Err(error), None) => failed = error,
+                }
             }
-            // Nobody has the name, or somebody has it and does not listen yet.
-            match (listen_as(&name)?, started.take()) {
+            match (listen_at(path)?, started.take()) {
                 (Some(listener), None) => {
                     started = Some(Started::new(launch(listener, self.file.as_deref())?));
                 }
@@ -217,21 +248,30 @@ impl Shared {
                 }
             }
         }
-        Err(Error::new(Kind::Internal, format!("nobody listens as \"{name}\"")))
+        Err(failed.within(format!("connecting to {}", path.display())))
     }
 
     fn watch(&self, mut socket: Arc<Socket>, mut started: Option<Started>) {
         let mut backends = 1;
         loop {
-            let ended = self.listen(&socket, started.as_mut());
-            let ended = match ended {
+            let ended = match self.listen(&socket, started.as_mut()) {
                 Ended::Gone(ended) => ended,
                 Ended::Silent(silence) => {
-                    self.give_up(&socket, silence);
+                    let silence =
+                        format!("has not answered for {} s (watchdog_interval)", silence.as_secs());
                     if let Some(started) = &mut started {
+                        log::warn!(
+                            "veloc-backend {silence}: going on without it. What is not written yet \
+                             would be lost with this process"
+                        );
                         started.end(Duration::ZERO);
+                        self.goes_on_without(&socket);
+                        return;
                     }
-                    return;
+                    match self.end(&socket, &silence) {
+                        Ok(ended) => ended,
+                        Err(error) => return self.is_stuck(error),
+                    }
                 }
             };
             let leaves = self.now.lock().leaving;
@@ -242,7 +282,7 @@ impl Shared {
             now.socket = None;
             now.settled = true;
             self.changed.notify_all();
-            if now.leaving || now.given_up {
+            if now.leaving {
                 return;
             }
             log::warn!(
@@ -320,41 +360,39 @@ impl Shared {
         }
     }
 
-    /// Goes on without a backend that does not answer. It lives, and may go on at any moment: so it
-    /// is told, in a way that it cannot miss, to write nothing for this rank any more.
-    fn give_up(&self, socket: &Socket, silence: Duration) {
-        let rank = self.hello.process.rank;
-        let backend = backend_of(socket);
-        let left = match self.now.lock().settled {
-            true => String::new(),
-            false => format!(
-                " What an earlier job of number {rank} has left in its memory is not waited for, \
-                 and will not be written."
-            ),
-        };
-        log::warn!(
-            "veloc-backend{} has not answered for {} s (watchdog_interval): going on without \
-             it.{left} What is not written yet would be lost with this process",
-            named(backend),
-            silence.as_secs()
-        );
-        // One that has never come to serve has nothing of an earlier job.
-        if let (Some(number), Some(directory)) = (backend, &self.hello.config.scratch) {
-            if let Err(error) = files::give_up(directory, rank, number) {
-                log::warn!(
-                    "should veloc-backend{} go on, it may replace newer files: {error}",
-                    named(backend)
-                );
-            }
-        }
+    /// There is no backend from here on, and is to be no other one.
+    fn goes_on_without(&self, socket: &Socket) {
+        socket.close();
         let mut now = self.now.lock();
         now.socket = None;
         now.settled = true;
-        now.given_up = true;
-        // It is kept until the backend listens again, if ever.
-        let _ = encode(&Word::GivenUp).and_then(|word| socket.send(&word, &[]));
-        socket.close();
         drop(now);
+        self.changed.notify_all();
+    }
+
+    /// Ends a backend that is still to write what an earlier client has left, and does not answer: it may
+    /// go on at any moment. What became of it.
+    fn end(&self, socket: &Socket, silence: &str) -> Result<String> {
+        let rank = self.hello.process.rank;
+        let error = match ending::end(socket, &self.path) {
+            Ok(number) => {
+                return Ok(format!(
+                    "(process {number}) {silence} and was ended. What an earlier job of number {rank} \
+                     has left in its memory alone is lost"
+                ));
+            }
+            Err(error) => error,
+        };
+        Err(error.within(format!(
+            "veloc-backend{} {silence} and may still write what an earlier job of number {rank} has \
+             left, so nothing is written",
+            named(backend_of(socket))
+        )))
+    }
+
+    fn is_stuck(&self, error: Error) {
+        log::error!("{error}");
+        self.now.lock().stuck = Some(error);
         self.changed.notify_all();
     }
 }

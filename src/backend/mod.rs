@@ -8,7 +8,7 @@
 //! another one ([`link`]).
 //!
 //! There is one backend for each user and configuration. It is started by the first client that
-//! finds none: that client listens under the backend's name, hands the socket to the program it
+//! finds none: that client listens at the backend's path, hands the socket to the program it
 //! starts, and connects like everybody else. What is sent to a listening socket is kept by the
 //! system, so that nobody waits for the program to be up.
 
@@ -17,24 +17,27 @@ pub mod link;
 pub mod usage;
 
 mod clients;
+mod ending;
 mod launch;
 mod log;
 mod started;
 mod will;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
+use crate::platform::private;
+use crate::tier::files::Identities;
 use crate::VERSION;
 
 pub use launch::program;
 
 /// Goes up with every change of the messages or of what lies in shared memory.
-const PROTOCOL: u32 = 4;
+const PROTOCOL: u32 = 6;
 
 /// What the program says to `--version`. A backend of another version serves no client of this one.
 pub fn version() -> String {
@@ -46,14 +49,19 @@ pub fn version() -> String {
 pub struct Process {
     /// Its number in file names.
     pub rank: u32,
-    /// It has no others, whose files it would have to think of.
-    pub alone: bool,
+    /// How many the job has; 0 if that was not told (`VELOC_Init_single`).
+    pub ranks: u32,
 }
 
 impl Process {
     /// The only one of its job.
     pub fn alone(rank: u32) -> Process {
-        Process { rank, alone: true }
+        Process { rank, ranks: 0 }
+    }
+
+    /// Whether there are no others, whose files it would have to think of.
+    pub fn is_alone(&self) -> bool {
+        self.ranks <= 1
     }
 }
 
@@ -63,6 +71,7 @@ struct Hello {
     protocol: u32,
     config: Config,
     process: Process,
+    directories: Identities,
 }
 
 /// What a client tells its backend after its hello.
@@ -70,8 +79,6 @@ struct Hello {
 enum Word {
     /// It ends in order; one that is killed says nothing.
     Goodbye,
-    /// It goes on without the backend, which has not answered.
-    GivenUp,
     /// It wants an answer: it is about to rely on the backend.
     Question,
 }
@@ -103,7 +110,12 @@ fn portable(config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// The name under which the backend of this user and (portable) configuration is found.
+/// The path at which the backend of this user and (portable) configuration is found.
+fn path(config: &Config) -> Result<PathBuf> {
+    Ok(private::directory()?.join(name(config)?))
+}
+
+/// Its name there.
 fn name(config: &Config) -> Result<String> {
     // Where paths mean something else, as in another container or another job of a batch system that
     // gives each its own /tmp, files must not be written by a backend of here.
@@ -113,10 +125,11 @@ fn name(config: &Config) -> Result<String> {
 
 /// The same in the mount namespace that the system calls `space`.
 fn name_in(space: &Path, config: &Config) -> Result<String> {
-    let digest = Checksum::of(&encode(&(space, config))?);
+    // A directory for temporary files may be that of several nodes.
+    let host = rustix::system::uname();
+    let digest = Checksum::of(&encode(&(space, host.nodename().to_bytes(), config))?);
     let digits: String = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let user = rustix::process::geteuid().as_raw();
-    Ok(format!("veloc-backend-{PROTOCOL}-{user}-{digits}"))
+    Ok(format!("backend-{PROTOCOL}-{digits}"))
 }
 
 fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
@@ -135,7 +148,7 @@ mod tests {
     /// Catches a message without a byte: it cannot be told from the end of the connection.
     #[test]
     fn every_message_has_bytes() {
-        for word in [Word::Goodbye, Word::GivenUp, Word::Question] {
+        for word in [Word::Goodbye, Word::Question] {
             assert!(!encode(&word).unwrap().is_empty());
         }
         for reply in [Reply::Settled, Reply::Here] {
@@ -166,6 +179,6 @@ mod tests {
         assert_ne!(of("mnt:[1]"), of("mnt:[2]"), "the same path is another directory there");
         assert_eq!(config(""), config("trace = /t.json\n"));
         assert_ne!(config(""), config("persistent = /p\n"));
-        assert!(config("").len() < 100, "the names of sockets are short");
+        assert!(config("").len() < 80, "the paths of sockets are short");
     }
 }

@@ -15,7 +15,7 @@ pub const DETAILS: [&str; 3] = [
      started by hand stays until SIGTERM.",
     "Ends with exit code 0, also if there is one for this configuration already; 1 for a failure; 2 \
      for options that cannot be read. Messages go to veloc-backend-<host>-<user>.log in log_prefix, \
-     or in the directory for temporary files; VELOC_LOG says how much is logged.",
+     or in /tmp/veloc-<uid>; VELOC_LOG says how much is logged.",
 ];
 
 /// The argument that is no option, and what it is.

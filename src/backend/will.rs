@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
+use crate::tier::files::Identities;
 use crate::tier::host_buffer::HostBuffer;
 use crate::tier::ledger::{self, Record, Standing};
 
@@ -22,6 +23,7 @@ const MOST_NAMES: usize = 16;
 pub(super) fn execute(
     config: &Config,
     process: Process,
+    directories: &Identities,
     host: Option<&SharedMemory>,
     ledger: &SharedMemory,
 ) -> Result<usize> {
@@ -33,18 +35,17 @@ pub(super) fn execute(
         standing.persist && record.place.is_none() && record.routed.is_none()
     };
     let unplaced = records.iter().filter(unplaced).count();
-    if config.aggregated && !process.alone && unplaced > 0 {
+    if config.aggregated && !process.is_alone() && unplaced > 0 {
         log::warn!(
-            "rank {}: {unplaced} checkpoints whose place in an aggregated file was not known yet \
-             are copied to files of their own",
-            process.rank
+            "{unplaced} checkpoints whose place in an aggregated file was not known yet are copied \
+             to files of their own"
         );
     }
     let config = Config { pin: Pin::Off, trace: None, ..config.clone() };
     let mapping = host.map(Mapping::of).transpose()?;
     let buffer =
         mapping.map(|mapping| HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages));
-    let engine = Engine::inherit(config, process, buffer, &records)?;
+    let engine = Engine::inherit(config, process, directories, buffer, &records)?;
     engine.drain().map_err(|error| {
         let [lost, owed] = engine.catalog.look(State::left_behind);
         let lost = names(&lost).map(|names| format!("lost with its memory: {names}"));

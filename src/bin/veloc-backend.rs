@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     };
     if foreground {
         logging::start(LevelFilter::Info, |builder| {
-            builder.format_target(false);
+            logging::with_time_and_topic(builder);
         });
     }
     match run(&start) {

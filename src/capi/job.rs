@@ -59,8 +59,9 @@ pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) 
 ///
 /// @param comm      the communicator, an `MPI_Comm`; duplicated, so that it stays the caller's
 /// @param cfg_file  path of the configuration; empty: the environment has all of it
-/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, and if
-///         there is no initialised MPI in the process
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, on every process if on one, if
+///         processes that act together are configured differently (the reason names the keys), and
+///         if there is no initialised MPI in the process
 ///
 /// Source: VELOC_Init of VELOC 1.8.
 ///

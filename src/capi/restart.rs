@@ -37,14 +37,16 @@ pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int)
     }
 }
 
-/// Restores a checkpoint into the protected regions, from the nearest copy.
+/// Restores a checkpoint into the protected regions, from the nearest copy. Collective under MPI.
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the version
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such checkpoint, one of its regions has no
 ///         protected memory, too little, or memory that may only be read (then no byte was changed),
 ///         or a copy failed (then what is in the regions is undefined; so it is if all files turned
-///         out not to have their checksums, which VELOC_Restart_test would have told before)
+///         out not to have their checksums, which VELOC_Restart_test would have told before). Over
+///         MPI also if one of that is so on another process, which the reason names; then no byte was
+///         changed on any, unless a copy failed
 ///
 /// Source: VELOC_Restart of VELOC 1.8.
 ///
@@ -79,7 +81,8 @@ pub unsafe extern "C" fn VELOC_Restart_begin(name: *const c_char, version: c_int
     })
 }
 
-/// Recovers every region of the open checkpoint into the protected memory of the same id.
+/// Recovers every region of the open checkpoint into the protected memory of the same id. Regions that are
+/// protected, and not in it, keep their memory, with a warning that names them.
 ///
 /// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Restart, or without an open restart
 ///
@@ -95,8 +98,8 @@ pub extern "C" fn VELOC_Recover_mem() -> c_int {
 ///              not listed)
 /// @param ids   the list
 /// @param n     its length
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or as
-///         VELOC_Recover_mem
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the checkpoint lacks a listed id (SOME), or has none of the
+///         regions that are not listed (REST), or as VELOC_Recover_mem
 ///
 /// Source: VELOC_Recover_selective of VELOC 1.8.
 ///

@@ -81,8 +81,9 @@ pub unsafe extern "C" fn VELOC_Schedule_create(
 
 /// Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
 /// step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is then one step, until
-/// VELOC_Schedule_end says that it was the last. No step is computed more often than with a schedule
-/// that knew of one step more. Has no resilience distance, no disk and no rule to choose.
+/// VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the next one is. No step
+/// is computed more often than with a schedule that knew of one step more, or, with the latter, of the end. Has
+/// no resilience distance, no disk and no rule to choose.
 ///
 /// @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
 /// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
@@ -124,14 +125,37 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
     })
 }
 
+/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made one step later than
+/// VELOC_Schedule_end: the application has the state that the next step begins from, and that step is the last
+/// one. It is not computed by a VELOC_ACTION_ADVANCE, but recorded at once: the next action is
+/// VELOC_ACTION_FIRSTURN. So this takes fewer steps. (Before the first action the pass has one step, and state 0
+/// is stored first.)
+///
+/// @param schedule  a schedule
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the number of steps is known, or, after a crash, the state that the
+///         pass goes on from is not restored yet (then nothing was changed)
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `schedule` is NULL or a schedule.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Schedule_end_after_next(schedule: *mut VELOC_Schedule) -> c_int {
+    status("VELOC_Schedule_end_after_next", || {
+        // SAFETY: the caller's promise.
+        unsafe { course(schedule) }?.end_after_next()
+    })
+}
+
 /// Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With
 /// hundreds of them, where that can take long to find, at no more than keeping all of them takes.)
 /// In place of the first action. If state 0 is not among them, the application must have it, as at
 /// its beginning; it is then stored first, if need be in place of another one. With slots on disk, what is
 /// in the others counts as lost, and all states on disk are kept (none without state 0 among them), which
-/// need not be the least number of steps. A schedule whose end is not known goes on with its pass, from
-/// the last state that is left; once it was known, a schedule for so many steps is resumed. States in slots
-/// that the schedule does not have count as lost.
+/// need not be the least number of steps. A resilience distance binds what is left of the first sweep alone: the
+/// way on from the last state that is kept, if no adjoint was stored. A schedule whose end is not known goes on
+/// with its pass, from the last state that is left; once it was known, a schedule for so many steps is resumed.
+/// States in slots that the schedule does not have count as lost.
 ///
 /// @param schedule  a schedule with the settings that the one before the crash had
 /// @param states    for each slot the state that was stored there last, needed or not; -1: none that
@@ -221,7 +245,7 @@ pub unsafe extern "C" fn VELOC_Schedule_next(
 
 /// What the schedule costs from beginning to end if nothing goes wrong. Takes time in proportion to
 /// the states that are stored in the first sweep; with slots on disk, to all actions. After
-/// VELOC_Schedule_end it is what a schedule costs that knew the end.
+/// VELOC_Schedule_end or VELOC_Schedule_end_after_next it is what a schedule costs that knew the end.
 ///
 /// @param schedule  a schedule
 /// @param cost      gets the figures

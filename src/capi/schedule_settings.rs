@@ -37,8 +37,8 @@ pub unsafe extern "C" fn VELOC_Schedule_set_disk(
     })
 }
 
-/// Sets the resilience distance: how many steps stored states may be apart, so that no crash in the
-/// first forward pass costs more. Before the first action.
+/// Sets the resilience distance: how many steps stored states may be apart in the first forward pass, so that
+/// no crash in it costs more. Before the first action.
 ///
 /// @param schedule  a schedule
 /// @param distance  1 or more; times the slots it must not be less than the steps

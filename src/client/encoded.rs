@@ -11,11 +11,11 @@ use crate::tier::files::Files;
 
 impl Client {
     /// Whether this process's scratch file of a version is what its parity file says, if there are
-    /// both. It reads all of the file once, unless that is what this job has written, or checksums are
-    /// kept and were compared. A file that is bad goes if persistent has a good one, which is then nearest.
+    /// both: its proof may be that of an older one, from before the version was taken again. It reads all of
+    /// the file once, unless that is what this job has written, or its SHA-256 was compared. A file that is bad goes if persistent has a good one, which is then nearest.
     pub(super) fn is_as_encoded(&self, name: &str, version: i32) -> bool {
         let store = &self.engine.files;
-        if self.is_known(name, version) || store.wants_digest() {
+        if self.is_known(name, version) {
             return true;
         }
         let Some(node) = self.engine.erasure.get() else { return true };

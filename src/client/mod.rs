@@ -4,6 +4,7 @@
 //! engine. [`regions`] knows what is protected (`memory` finds out what it is), [`callbacks`] what the
 //! application does for it.
 
+pub mod alike;
 pub mod aside;
 pub mod callbacks;
 pub mod compare;
@@ -150,33 +151,18 @@ impl Client {
 
     /// Starts a job over an MPI communicator. Collective.
     pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
-        let process = Process { rank: comm.rank()?, alone: comm.size()? == 1 };
-        let started = config().and_then(|config| Client::start(config, process));
+        let process = Process { rank: comm.rank()?, ranks: comm.size()? };
+        // Before anything that depends on it.
+        let config = given_up(alike::configured(config(), &comm)?, &comm)?;
         // One that failed must not leave the others waiting for it in a later collective call.
-        let all = agree(&comm, started.is_ok())?;
-        if !all {
-            // Nobody starts, so nobody needs it.
-            comm.free()?;
-            started?;
-            return Err(Error::new(Kind::Internal, "another process could not start its client"));
-        }
-        let mut client = started?;
+        let started = all_or_none(&comm, Client::start(config, process))?;
+        let mut client = given_up(started, &comm)?;
         let joined = protect::join(&client.engine.config, &comm)
             .and_then(|node| node.map_or(Ok(()), |node| client.engine.join(node)));
-        if !agree(&comm, joined.is_ok())? {
-            drop(client);
-            comm.free()?;
-            joined?;
-            return Err(Error::new(Kind::Internal, "another process could not start its client"));
-        }
-        let agreement = Agreement::start(&comm, &client.engine);
-        if !agree(&comm, agreement.is_ok())? {
-            drop(client);
-            comm.free()?;
-            agreement?;
-            return Err(Error::new(Kind::Internal, "another process could not start its client"));
-        }
-        client.agreement = agreement?.map(|agreement| Arc::new(Mutex::new(agreement)));
+        given_up(all_or_none(&comm, joined)?, &comm)?;
+        let agreement = all_or_none(&comm, Agreement::start(&comm, &client.engine))?;
+        let agreement = given_up(agreement, &comm)?;
+        client.agreement = agreement.map(|agreement| Arc::new(Mutex::new(agreement)));
         if let Some(agreement) = &client.agreement {
             let agreement = Arc::downgrade(agreement);
             client.engine.do_meanwhile(move |shared| {
@@ -389,11 +375,55 @@ impl Client {
     fn all_agree(&self, mine: bool) -> Result<bool> {
         self.comm.as_ref().map_or(Ok(mine), |comm| agree(comm, mine))
     }
+
+    /// What this process has come to, if all have come to theirs. Collective.
+    fn all_or_none<T>(&self, own: Result<T>) -> Result<T> {
+        match &self.comm {
+            Some(comm) => all_or_none(comm, own)?,
+            None => own,
+        }
+    }
+
+    /// Whether the job has other processes.
+    fn has_others(&self) -> bool {
+        self.comm.as_ref().is_some_and(|comm| comm.size().is_ok_and(|size| size > 1))
+    }
 }
 
 /// Whether `mine` is true on every process of the communicator. Collective.
 fn agree(comm: &Comm, mine: bool) -> Result<bool> {
     Ok(comm.allreduce_min_i64(i64::from(mine))? == 1)
+}
+
+/// What this process has come to, if all have come to theirs. Collective.
+///
+/// # Errors
+/// MPI's. Inside, why one has not: this process's own reason, or that of the first that has one.
+fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
+    if agree(comm, own.is_ok())? {
+        return Ok(own);
+    }
+    let why = own.as_ref().err().map(ToString::to_string);
+    let whys: Vec<Option<String>> = protect::gather(comm, &why)?;
+    let failed: Vec<usize> = (0..whys.len()).filter(|rank| whys[*rank].is_some()).collect();
+    Ok(own.and_then(|_| {
+        let (first, others) = failed.split_first().unwrap_or((&0, &[]));
+        let why = whys.get(*first).and_then(Option::as_deref).unwrap_or("it has failed");
+        let more = match others {
+            [] => String::new(),
+            [_] => format!("; {} has failed as well", alike::processes(others)),
+            _ => format!("; {} have failed as well", alike::processes(others)),
+        };
+        Err(Error::new(Kind::Internal, format!("process {first}: {why}{more}")))
+    }))
+}
+
+/// What was started of a job, if it was: otherwise nobody needs its communicator.
+fn given_up<T>(started: Result<T>, comm: &Comm) -> Result<T> {
+    if started.is_err() {
+        comm.clone().free()?;
+    }
+    started
 }
 
 /// A name and a version that a checkpoint can have.

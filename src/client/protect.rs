@@ -74,8 +74,7 @@ impl Client {
 
     /// Whether this process has a copy of a version that it can restore.
     pub(super) fn has(&self, name: &str, version: i32) -> bool {
-        self.is_known(name, version)
-            || (self.engine.settle() && self.engine.files.look(name, version).is_ok())
+        self.engine.can_restore(name, version).is_ok()
     }
 
     /// Whether this job has taken or restored a version here.
@@ -186,7 +185,7 @@ impl Client {
                 match parity::digest(&file, &path) {
                     Ok(found) if found == (member.len, member.digest) => {
                         whole.data = true;
-                        let source = Source { file, path, start: 0 };
+                        let source = Source { file: file.into(), path, start: 0 };
                         offers.push(node.offers().offer(id(member.digest), source));
                         break;
                     }
@@ -201,7 +200,7 @@ impl Client {
                     Ok(found) => {
                         whole.parity = true;
                         let (file, path, start) = (found.file, found.path, found.start);
-                        let source = Source { file, path, start };
+                        let source = Source { file: file.into(), path, start };
                         offers.push(node.offers().offer(id(found.header.payload), source));
                     }
                     Err(error) => log::warn!("{error}"),

@@ -200,9 +200,15 @@ impl Client {
             Piece::Data => None,
             Piece::Parity => Some(ParityFile::read(&path).ok()?.header.encoding),
         };
+        if piece == Piece::Data && routed.is_none() {
+            if let Err(error) = self.engine.files.check_foreign(&path, name, version, rank) {
+                self.engine.files.warn_once(format!("{error}; it is not taken"));
+                return None;
+            }
+        }
         let file = files::open(&path).ok()?;
         let (len, digest) = parity::digest(&file, &path).ok()?;
-        let source = Source { file, path, start: 0 };
+        let source = Source { file: file.into(), path, start: 0 };
         offers.push(node.offers().offer(id(name, version, rank, piece), source));
         Some(Found { rank, piece, routed, content: Content { len, digest }, encoding })
     }

@@ -5,22 +5,29 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::messages::{is_chunk, MessageLog};
 use super::regions::{check_writable, Memory, Protected};
-use super::{agree, check_name, Client, Phase, Selection};
+use super::{check_name, Client, Phase, Selection};
 use crate::catalog::entry::{Part, Region, MESSAGES};
 use crate::engine::place::Place;
 use crate::engine::restore::Restoring;
 use crate::error::{Error, Kind, Result};
 use crate::trace::Activity;
 
-/// How a checkpoint was opened for recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Opened {
-    /// It was not.
-    Not = 0,
-    /// By its header alone: it is compared with its checksum when it is read.
-    Unread = 1,
-    /// It is known to be good, as far as that can be known.
-    Compared = 2,
+/// A checkpoint that is about to be open for recovery.
+struct Begun {
+    restoring: Restoring,
+    /// What a restart copies back, or why it cannot; `None` if only the checkpoint is opened.
+    prepared: Result<Option<Prepared>>,
+    /// It was opened by its header alone: it is compared with its checksum when it is read.
+    unread: bool,
+}
+
+/// What is copied back, and to where.
+struct Prepared {
+    places: Vec<Place>,
+    /// The bytes of objects, which the application reads when all of them are there.
+    objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)>,
+    /// The same of the log of messages.
+    messages: Option<(MessageLog, Vec<u8>)>,
 }
 
 impl Client {
@@ -29,39 +36,25 @@ impl Client {
         rank.filter(|&rank| rank != self.engine.files.rank())
     }
 
-    /// Restores a whole checkpoint (`VELOC_Restart`); of another rank, if `of` says so. One of an earlier
-    /// job is compared with its checksum while it is read, so that it is read once.
+    /// Restores a whole checkpoint (`VELOC_Restart`); of another rank, if `of` says so. Collective under MPI:
+    /// before the first byte changes, all processes have found that they can read theirs and have the
+    /// memory for it. A process without others compares a file of an earlier job with its checksum while
+    /// it is read, so that it is read once.
     pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
-        let (own, least) = self.open_restart(name, version, of, true)?;
-        let recovered = self.recover_selected(&Selection::All);
-        if least == Opened::Compared {
-            let ended = self.restart_end(recovered.is_ok());
-            return recovered.and(ended);
-        }
-        // Processes restore it all or none, and a file is good only when it was read.
-        let all = self.all_agree(recovered.is_ok());
-        let ended = self.restart_end(recovered.is_ok() && matches!(all, Ok(true)));
-        if !all? {
-            if self.comm.is_none() {
-                return recovered.and(ended);
-            }
-            // Somebody's file may be one that can be rebuilt: that is for who looks before he reads.
-            ended?;
-            self.restart_begin(name, version, of)?;
-            let recovered = self.recover_selected(&Selection::All);
-            let ended = self.restart_end(recovered.is_ok());
-            return recovered.and(ended);
-        }
-        if own == Opened::Unread {
+        let (prepared, unread) = self.open_restart(name, version, of, true)?;
+        let recovered = prepared.map_or(Ok(()), |prepared| self.recover_prepared(&prepared));
+        let ended = self.restart_end(recovered.is_ok());
+        recovered.and(ended)?;
+        if unread {
             // From here on it is known, and known to be good.
             let part_of = |id| self.regions.of(name).part(id);
             if let Ok(known) = self.engine.begin_restore(name, version, part_of) {
                 self.engine.end_restore(known, true);
             }
         }
-        ended
+        Ok(())
     }
 
     /// Opens a checkpoint for recovery; a restart that is open has ended. Collective under MPI: opened
@@ -70,91 +63,96 @@ impl Client {
         self.open_restart(name, version, of, false).map(drop)
     }
 
-    /// The same. With `unread`, a file of an earlier job need not be read before to compare it with its
-    /// checksum. How it was opened here, and how on the process that knows least.
+    /// The same; for a `whole` restart, with what it copies back, and whether it has still to be compared
+    /// with its checksum.
     fn open_restart(
         &mut self,
         name: &str,
         version: i32,
         of: Option<u32>,
-        unread: bool,
-    ) -> Result<(Opened, Opened)> {
+        whole: bool,
+    ) -> Result<(Option<Prepared>, bool)> {
         let other = self.other(of);
         self.end_open_restart();
         // It restores into the memory of a computation under way, which does so by itself.
         let not_held = || self.check_not_held(name, &format!("version {version} of"));
         let proper = check_name(name, version).and_then(|()| self.must_be_idle());
         let proper = proper.and_then(|()| not_held());
-        let part_of = |id| self.regions.of(name).part(id);
-        let begin = || {
-            if let Some(rank) = other {
-                let begun = self.engine.begin_restore_of(rank, name, version, part_of);
-                return begun.map(|restoring| (restoring, Opened::Compared));
-            }
-            let begun = if unread {
-                self.engine.begin_restore_unproven(name, version, part_of)
-            } else {
-                None
-            };
-            match begun {
-                Some(restoring) => Ok((restoring, Opened::Unread)),
-                None => {
-                    let begun = self.engine.begin_restore(name, version, part_of);
-                    begun.map(|restoring| (restoring, Opened::Compared))
-                }
+        let end = |begun: Result<Begun>| {
+            if let Ok(begun) = begun {
+                self.engine.end_restore(begun.restoring, false);
             }
         };
-        let mut begun = proper.clone().and_then(|()| begin());
-        let mut least = self.least(&begun);
-        let mut why = None;
+        let mut begun = proper.clone().and_then(|()| self.begin_one(name, version, other, whole));
         // Each process rebuilds its own file, and none that of another.
         let own = proper.is_ok() && other.is_none();
-        let made = match &least {
-            Ok(least) => self.make_good(name, version, own, *least, begun.is_ok()),
-            Err(_) => Ok(None),
+        let why = match self.make_good(name, version, own, begun.is_ok()) {
+            Ok(None) => None,
+            Ok(Some(Ok(()))) => {
+                // What was opened before may have been an old file.
+                end(begun);
+                begun = self.begin_one(name, version, other, whole);
+                None
+            }
+            Ok(Some(Err(why))) | Err(why) => Some(why),
         };
-        match made {
-            Ok(None) => {}
-            Ok(Some(made)) => {
-                why = made.err();
-                if why.is_none() {
-                    // What was opened before may have been an old file.
-                    if let Ok((restoring, _)) = begun {
-                        self.engine.end_restore(restoring, false);
-                    }
-                    begun = begin();
-                }
-                least = self.least(&begun);
+        let ready = match &begun {
+            Ok(Begun { prepared: Ok(_), .. }) => Ok(()),
+            Ok(Begun { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
+        };
+        let ready = match (ready, why) {
+            (ready, None) => ready,
+            (Ok(()), Some(why)) => Err(why.within(format!("\"{name}\" version {version}"))),
+            (Err(error), Some(why)) => {
+                Err(error.followed_by(format!("it cannot be rebuilt: {why}")))
             }
-            Err(error) => least = Err(error),
+        };
+        if let Err(error) = self.all_or_none(ready) {
+            end(begun);
+            return Err(error);
         }
-        match (begun, least) {
-            (Ok((restoring, opened)), Ok(least)) if least > Opened::Not && why.is_none() => {
-                self.phase = Phase::Restart { restoring };
-                if other.is_none() {
-                    self.engine.asks_for(name, version, true);
-                }
-                Ok((opened, least))
-            }
-            (Ok((restoring, _)), other) => {
-                self.engine.end_restore(restoring, false);
-                other?;
-                let what = format!("another process cannot restore \"{name}\" version {version}");
-                Err(match why {
-                    Some(why) => why.within(format!("\"{name}\" version {version}")),
-                    None => Error::new(Kind::NotFound, what),
-                })
-            }
-            (Err(error), _) => Err(match why {
-                Some(why) => error.followed_by(format!("it cannot be rebuilt: {why}")),
-                None => error,
-            }),
+        let Begun { restoring, prepared, unread } = begun?;
+        self.phase = Phase::Restart { restoring };
+        if other.is_none() {
+            self.engine.asks_for(name, version, true);
         }
+        Ok((prepared?, unread))
+    }
+
+    /// Finds a checkpoint, of the rank `other` or of this one, and looks whether it can be restored. Where
+    /// processes have to agree on that, it looks at the file that will be read, too.
+    fn begin_one(
+        &self,
+        name: &str,
+        version: i32,
+        other: Option<u32>,
+        whole: bool,
+    ) -> Result<Begun> {
+        let part_of = |id| self.regions.of(name).part(id);
+        let agrees = self.has_others();
+        let mut unread = None;
+        if whole && !agrees && other.is_none() {
+            unread = self.engine.begin_restore_unproven(name, version, part_of);
+        }
+        let is_unread = unread.is_some();
+        let restoring = match (unread, other) {
+            (Some(restoring), _) => restoring,
+            (None, Some(rank)) => self.engine.begin_restore_of(rank, name, version, part_of)?,
+            (None, None) => self.engine.begin_restore(name, version, part_of)?,
+        };
+        let looked = if agrees { self.engine.look_ahead(&restoring) } else { Ok(()) };
+        if let Err(error) = looked {
+            self.engine.end_restore(restoring, false);
+            return Err(error);
+        }
+        let prepare = || self.prepare(&restoring, &Selection::All, |_, _| false);
+        let prepared = whole.then(prepare).transpose();
+        Ok(Begun { restoring, prepared, unread: is_unread })
     }
 
     /// Has the files of a version rebuilt that are missing on a process, or that others know as other
-    /// ones, before it is restored: `least` is how it was opened where least is known of it. `None`:
-    /// there are none, or the processes do not all want their `own`. Collective.
+    /// ones, before it is restored: whether this one has a `restorable` one. `None`: there are none, or
+    /// the processes do not all want their `own`. Collective.
     ///
     /// # Errors
     /// MPI's. Inside, why they cannot be rebuilt: on all processes.
@@ -163,41 +161,24 @@ impl Client {
         name: &str,
         version: i32,
         own: bool,
-        least: Opened,
         restorable: bool,
     ) -> Result<Option<Result<()>>> {
         let Some(comm) = self.comm.as_ref().filter(|_| self.can_rebuild()) else {
             return Ok(None);
         };
-        if !agree(comm, own)? {
-            return Ok(None);
-        }
         // Of what this job itself has taken, parities may still be on their way.
         let taken = self.engine.catalog.look(|state| state.has_taken(name, version));
-        let good = least > Opened::Not
-            && (agree(comm, taken)? || self.parities_are_alike(comm, name, version)?);
-        if good {
+        let told = [own, restorable, taken].map(i64::from);
+        let [own, good, taken] = comm.least(told)?.map(|least| least == 1);
+        if !own || good && (taken || self.parities_are_alike(comm, name, version)?) {
             return Ok(None);
         }
         Ok(Some(self.rebuild(name, version, restorable)?.map_or(Ok(()), Err)))
     }
 
-    /// How the process that knows least has opened a checkpoint. Collective.
-    fn least(&self, begun: &Result<(Restoring, Opened)>) -> Result<Opened> {
-        let own = begun.as_ref().map_or(Opened::Not, |(_, opened)| *opened);
-        let Some(comm) = &self.comm else { return Ok(own) };
-        Ok(match comm.allreduce_min_i64(own as i64)? {
-            0 => Opened::Not,
-            1 => Opened::Unread,
-            _ => Opened::Compared,
-        })
-    }
-
     /// Bytes of a region in the checkpoint that is open for recovery.
     pub fn recover_size(&self, id: i32) -> Result<u64> {
-        let Phase::Restart { restoring } = &self.phase else {
-            return Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"));
-        };
+        let restoring = self.restoring()?;
         restoring.regions.iter().find(|region| region.id == id).map(|r| r.size).ok_or_else(|| {
             Error::new(
                 Kind::NotFound,
@@ -245,9 +226,24 @@ impl Client {
         selection: &Selection,
         known: impl Fn(&Memory, u64) -> bool,
     ) -> Result<()> {
-        let Phase::Restart { restoring } = &self.phase else {
-            return Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"));
-        };
+        let prepared = self.prepare(self.restoring()?, selection, known)?;
+        self.recover_prepared(&prepared)
+    }
+
+    fn restoring(&self) -> Result<&Restoring> {
+        match &self.phase {
+            Phase::Restart { restoring } => Ok(restoring),
+            _ => Err(Error::invalid("there is no open restart (VELOC_Restart_begin)")),
+        }
+    }
+
+    /// Where regions are to be copied back to.
+    fn prepare(
+        &self,
+        restoring: &Restoring,
+        selection: &Selection,
+        known: impl Fn(&Memory, u64) -> bool,
+    ) -> Result<Prepared> {
         let about = |text: String| {
             format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
         };
@@ -262,9 +258,8 @@ impl Client {
             )));
         }
         let (mut places, mut of_host) = (Vec::new(), Vec::new());
-        // The bytes of objects, which the application reads when all of them are there.
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
-        // The same of the log of messages. That of another rank says nothing to this one.
+        // That of another rank says nothing to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
         let is_own = restoring.files(&self.engine).rank() == self.engine.files.rank();
         let bytes_of = |region: &Region| {
@@ -327,11 +322,47 @@ impl Client {
             places.push(place);
         }
         check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
-        self.engine.recover(restoring, &places)?;
-        for (id, object, bytes) in &objects {
+        self.judge_lacking(restoring, selection)?;
+        Ok(Prepared { places, objects, messages })
+    }
+
+    /// Says which protected regions are to be restored that the checkpoint does not have.
+    ///
+    /// # Errors
+    /// It has none of them.
+    fn judge_lacking(&self, restoring: &Restoring, selection: &Selection) -> Result<()> {
+        let protected = || self.regions.of(&restoring.name).iter().map(|(id, _)| id);
+        let has = |id: i32| restoring.regions.binary_search_by_key(&id, |r| r.id).is_ok();
+        let lacking: Vec<String> = protected()
+            .filter(|id| selection.has(*id) && !has(*id))
+            .map(|id| id.to_string())
+            .collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "checkpoint \"{}\" version {} does not have the protected regions {}",
+            restoring.name,
+            restoring.version,
+            lacking.join(", ")
+        );
+        if !protected().any(|id| selection.has(id) && has(id)) {
+            return Err(Error::new(Kind::NotFound, text));
+        }
+        self.engine.files.warn_once(format!("{text}: their memory stays as it is"));
+        Ok(())
+    }
+
+    fn recover_prepared(&self, prepared: &Prepared) -> Result<()> {
+        let restoring = self.restoring()?;
+        let about = |text: String| {
+            format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
+        };
+        self.engine.recover(restoring, &prepared.places)?;
+        for (id, object, bytes) in &prepared.objects {
             object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;
         }
-        if let Some((log, bytes)) = &messages {
+        if let Some((log, bytes)) = &prepared.messages {
             self.recover_log(restoring, *log, bytes)
                 .map_err(|error| error.within(about("restoring".to_owned())))?;
         }

@@ -10,6 +10,7 @@ use super::{Client, Phase};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::{Cause, Hop};
+use crate::platform::descriptors::Kept;
 use crate::platform::{files, times};
 use crate::tier::files::Files;
 
@@ -25,7 +26,7 @@ pub(super) struct Routed {
     /// When it was changed, as long as nobody has written to it.
     untouched: SystemTime,
     /// Open, so that others see that the file is in use.
-    _file: File,
+    _file: Kept<File>,
 }
 
 impl Routed {
@@ -54,7 +55,7 @@ impl Routed {
         // it empty. Where a file system refuses, it has the time of now.
         let _ = file.set_modified(SystemTime::UNIX_EPOCH);
         let untouched = times::modified(&temporary)?;
-        Ok(Routed { original: original.into(), tier, temporary, untouched, _file: file })
+        Ok(Routed { original: original.into(), tier, temporary, untouched, _file: Kept::new(file) })
     }
 
     /// The bytes of the file. Refuses one that nobody has written: the application's own would be

@@ -4,7 +4,7 @@
 use super::protect::gather;
 use super::{agree, check_name, Client};
 use crate::erasure::encoding::Encoding;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
 use crate::mpi::Comm;
 use crate::tier::files::Files;
@@ -41,10 +41,7 @@ impl Client {
         if alone {
             return checked.and_then(|()| self.newest(name, bound));
         }
-        if !self.all_agree(checked.is_ok())? {
-            checked?;
-            return Err(Error::invalid("another process asked for a wrong name or version"));
-        }
+        self.all_or_none(checked)?;
         if self.can_rebuild() {
             return self.newest_after_rebuilding(name, bound);
         }
@@ -54,10 +51,10 @@ impl Client {
                 return found;
             };
             // A process that cannot look takes part all the same: the others wait for it.
-            let mine = found.as_ref().ok().copied().flatten();
+            let mine = i64::from(found.as_ref().ok().copied().flatten().unwrap_or(-1));
             // The newest that all may have is not above anybody's newest; when it is everybody's,
             // it is the answer.
-            let lowest = comm.allreduce_min_i64(i64::from(mine.unwrap_or(-1)))?;
+            let [lowest, highest] = comm.least([mine, -mine])?;
             found?;
             let Ok(lowest) = i32::try_from(lowest) else {
                 return Ok(None);
@@ -65,7 +62,7 @@ impl Client {
             if lowest < 0 {
                 return Ok(None);
             }
-            if agree(comm, mine == Some(lowest))? {
+            if -highest == i64::from(lowest) {
                 return Ok(Some(lowest));
             }
             bound = lowest;
@@ -115,13 +112,26 @@ impl Client {
     }
 
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
-        let in_memory = self.engine.catalog.look(|state| state.newest(name, bound));
-        if in_memory == Some(bound) {
+        let known = self.newest_known(name, bound);
+        if known == Some(bound) {
             // No file can have a newer one, and a folder of many takes long to read.
-            return Ok(in_memory);
+            return Ok(known);
         }
         self.engine.settle();
-        newest_file(&self.engine.files, name, bound, in_memory)
+        newest_file(&self.engine.files, name, bound, known)
+    }
+
+    /// The newest version that this job has taken or restored and could restore: memory has it, or a file
+    /// that is still there.
+    fn newest_known(&self, name: &str, mut bound: i32) -> Option<i32> {
+        loop {
+            let version = self.engine.catalog.look(|state| state.newest(name, bound))?;
+            match self.engine.can_restore(name, version) {
+                Ok(()) => return Some(version),
+                Err(error) => pass_over(&self.engine.files, name, version, &error),
+            }
+            bound = version.checked_sub(1)?;
+        }
     }
 
     /// Whether all processes have parities of a version, each of them the same as those that it is in
@@ -154,10 +164,17 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
         }
         match files.look(name, version) {
             Ok(_) => return Ok(Some(version)),
-            Err(error) => {
-                files.warn_once(format!("passing over version {version} of \"{name}\": {error}"));
-            }
+            Err(error) => pass_over(files, name, version, &error),
         }
     }
     Ok(known)
+}
+
+fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
+    if error.kind() == Kind::OtherJob {
+        // The same of all versions.
+        files.warn_once(error.to_string());
+        return;
+    }
+    files.warn_once(format!("passing over version {version} of \"{name}\": {error}"));
 }

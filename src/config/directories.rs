@@ -1,7 +1,6 @@
 //! Where a configuration has its files, for tools that only look at them. Whatever else it says,
 //! and be it something that a job would be refused, does not matter here.
 
-use std::env;
 use std::path::{Path, PathBuf};
 
 use super::settings::refused;
@@ -28,7 +27,7 @@ impl Directories {
     pub fn load(path: &Path) -> Result<Directories> {
         let text = super::read_text(path)?;
         let origin = format!("configuration file {}", path.display());
-        Directories::read(&text, &origin, |name| env::var(name).ok())
+        Directories::read(&text, &origin, |name| environment::var(name).ok())
     }
 
     /// Reads `text`, which messages call `origin`, with `env` in place of the environment.

@@ -188,7 +188,7 @@ pub const KEYS: &[Key] = &[
         values: PATH,
         role: Role::Optional,
         meaning: "Directory for the log file of veloc-backend, veloc-backend-<host>-<user>.log; \
-                  without it that for temporary files. VELOC_LOG says how much is logged.",
+                  without it /tmp/veloc-<uid>. VELOC_LOG says how much is logged.",
     },
     Key {
         name: "sync_files",
@@ -245,6 +245,15 @@ pub const KEYS: &[Key] = &[
         values: "whole number; 0: all",
         role: Role::Default("0"),
         meaning: "How many versions of each name to keep in scratch: those taken last.",
+    },
+    Key {
+        name: "proof",
+        values: "check, accept or off",
+        role: Role::Default("check"),
+        meaning: "Whether each checkpoint file has what proves it, in an extended attribute: a digest \
+                  of its bytes, its name, version, rank and the number of ranks. With check a file \
+                  that does not fit its proof is not restored; with accept it is, with a warning; \
+                  with off files get no proof.",
     },
     Key {
         name: "chksum",

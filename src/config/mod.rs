@@ -13,12 +13,13 @@ mod settings;
 mod value;
 
 use std::env;
-use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
+use crate::platform::files;
 use settings::{Setting, Settings};
 
 pub use crate::erasure::layout::LARGEST_GROUP;
@@ -36,6 +37,9 @@ pub const LONGEST_WATCHDOG: usize = 86_400;
 
 /// The most versions that a limit can be: as many as there are.
 pub const MOST_VERSIONS: usize = i32::MAX as usize;
+
+/// The most bytes of a configuration file.
+const LONGEST_FILE: u64 = 1 << 20;
 
 /// The most jobs that the backend can be told to write for at a time.
 pub const MOST_PARALLEL: usize = 1024;
@@ -62,6 +66,17 @@ pub enum SyncFiles {
     Data,
     /// Those in scratch as well.
     Full,
+}
+
+/// Whether checkpoint files prove themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Proof {
+    /// Each file gets a proof, and one that does not fit its own is not restored.
+    Check,
+    /// Each file gets a proof, and one that does not fit its own is restored with a warning.
+    Accept,
+    /// Files get no proof, and none is looked at.
+    Off,
 }
 
 /// By which means a page is touched.
@@ -125,6 +140,8 @@ pub struct Config {
     pub max_versions: usize,
     /// Versions of each name that stay in scratch. 0: all.
     pub scratch_versions: usize,
+    /// Whether files prove themselves.
+    pub proof: Proof,
     /// A SHA-256 of each file is kept, and compared before a file is used.
     pub chksum: bool,
     /// Directory of the checksums and of the index of aggregated files.
@@ -168,7 +185,7 @@ impl Config {
         let text = if named { read_text(path)? } else { String::new() };
         for key in KEYS {
             let variable = key.variable();
-            if let Err(env::VarError::NotUnicode(value)) = env::var(&variable) {
+            if let Err(env::VarError::NotUnicode(value)) = environment::var(&variable) {
                 return Err(Error::invalid(format!(
                     "environment variable {variable}: {} is not UTF-8",
                     value.to_string_lossy()
@@ -179,7 +196,7 @@ impl Config {
             true => format!("configuration file {}", path.display()),
             false => "environment (the name of the configuration file is empty)".to_owned(),
         };
-        let (config, warnings) = read(&text, &origin, |name| env::var(name).ok())?;
+        let (config, warnings) = read(&text, &origin, |name| environment::var(name).ok())?;
         for warning in warnings {
             log::warn!("{warning}");
         }
@@ -201,8 +218,17 @@ impl Config {
 
 /// The text of a configuration file.
 fn read_text(path: &Path) -> Result<String> {
-    let text = fs::read(path)
-        .map_err(|e| Error::system(format!("configuration file {}", path.display()), &e))?;
+    let within = |error: Error| {
+        Error::new(Kind::System, format!("configuration file {}: {error}", path.display()))
+    };
+    // Never waits, as to read a pipe would.
+    let file = files::open(path).map_err(within)?;
+    let mut text = Vec::new();
+    let read = file.take(LONGEST_FILE + 1).read_to_end(&mut text);
+    read.map_err(|e| Error::system(format!("configuration file {}", path.display()), &e))?;
+    if text.len() as u64 > LONGEST_FILE {
+        return Err(within(Error::invalid(format!("it has more than {LONGEST_FILE} bytes"))));
+    }
     String::from_utf8(text).map_err(|e| {
         let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

@@ -1,7 +1,6 @@
 //! What is read from texts and from the environment, and what is refused.
 
 use super::*;
-use crate::error::Kind;
 use proptest::prelude::*;
 use std::io::Write as _;
 
@@ -46,6 +45,7 @@ fn defaults() {
             persistent_interval: Some(0),
             max_versions: 0,
             scratch_versions: 0,
+            proof: Proof::Check,
             chksum: false,
             meta: None,
             aggregated: false,
@@ -67,7 +67,7 @@ fn every_key_is_read() {
          touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
          pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
          watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
-         persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nchksum = true\n\
+         persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nproof = accept\nchksum = true\n\
          meta = /m\naggregated = true\nec_interval = 60\nec_group = 4\n\
          ec_parity = 3\nfailure_domain = rack 7\n",
         &[],
@@ -99,6 +99,7 @@ fn every_key_is_read() {
             persistent_interval: None,
             max_versions: 3,
             scratch_versions: 2,
+            proof: Proof::Accept,
             chksum: true,
             meta: Some("/m".into()),
             aggregated: true,
@@ -139,6 +140,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("persistent_interval", "-2", "from -1 (never)"),
         ("max_versions", "-1", "a whole number"),
         ("scratch_versions", "2.5", "a whole number"),
+        ("proof", "yes", "check, accept, off"),
         ("chksum", "sha256", "true or false"),
     ] {
         let from_file = with(&format!("{key} = {value}")).unwrap_err();
@@ -298,5 +300,21 @@ proptest! {
             }
             Err(e) => prop_assert!(e.to_string().contains(key.name), "{}", e),
         }
+    }
+}
+
+/// Catches a read that waits for the other end of a pipe for ever, or never ends.
+#[test]
+fn what_is_no_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.cfg");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: a string that ends with a null byte.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let long = folder.path().join("long.cfg");
+    std::fs::File::create(&long).unwrap().set_len(1 << 40).unwrap();
+    for path in [&*pipe, &*long, folder.path(), Path::new("/dev/zero")] {
+        let error = Config::load(path).unwrap_err().to_string();
+        assert!(error.contains(&format!("configuration file {}", path.display())), "{error}");
     }
 }

@@ -113,6 +113,7 @@ impl Shared {
                 twice.id, open.name, open.version
             )));
         }
+        places.iter().try_for_each(Place::check)?;
         let direct = self.writes_directly() || open.spool.is_some();
         let result = if direct { Err(None) } else { self.capture_to_memory(open, places) };
         match result {

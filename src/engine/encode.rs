@@ -157,7 +157,7 @@ impl Worker<'_> {
         drop(naming);
         let (len, digest) = parity::digest(&file, &path)?;
         let id = FileId { name: name.to_string(), version, digest };
-        let offer = self.node.offers().offer(id, Source { file, path, start: 0 });
+        let offer = self.node.offers().offer(id, Source { file: file.into(), path, start: 0 });
         self.offered.insert(key.clone(), (offer, digest));
         let member = Member { rank: self.node.own(), len, digest, routed };
         // First here: the others may answer before all have been told.
@@ -209,6 +209,7 @@ impl Worker<'_> {
             let current = self.is_current(key, &encoding.members[own]);
             if current {
                 let path = files.parity_path(&key.0, key.1)?;
+                files.may_change_in(files.scratch_directory())?;
                 files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
             } else {
                 // Taken again, or removed: then these parities are of nothing.
@@ -229,7 +230,7 @@ impl Worker<'_> {
             return false;
         };
         let there = fs::metadata(&offer.source.path);
-        let announced = offer.source.file.metadata();
+        let announced = offer.source.file.get().and_then(fs::File::metadata);
         *digest == member.digest
             && there.is_ok_and(|there| {
                 announced.is_ok_and(|file| (file.dev(), file.ino()) == (there.dev(), there.ino()))

@@ -101,10 +101,8 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.stop();
-        for worker in self.workers.lock().drain(..) {
-            if worker.join().is_err() {
-                log::error!("a worker panicked");
-            }
+        for what in threads::join(self.workers.lock().drain(..), threads::PATIENCE) {
+            log::error!("{what}");
         }
         prepare::unpin(&self.shared);
         // What an ephemeral job has written is of no use after it.

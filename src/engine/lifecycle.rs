@@ -16,11 +16,12 @@ use crate::config::{Config, Mode};
 use crate::device::Device;
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
+use crate::logging;
 use crate::platform::affinity;
 use crate::policy::touch;
 use crate::sync::Mutex;
 use crate::tier::device_cache;
-use crate::tier::files::Files;
+use crate::tier::files::{Files, Identities};
 use crate::tier::host_buffer::{self, HostBuffer};
 use crate::tier::ledger::{Ledger, Record, Standing};
 use crate::trace::{Recorder, Setup};
@@ -52,6 +53,7 @@ impl Engine {
         let rank = process.rank;
         warn_of_unused(&config);
         let (files, refused) = refuge::open_files(&config, process)?;
+        let files = files.of_job(process.ranks);
         let (host, estate) = host_buffer(&config)?;
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
@@ -62,8 +64,12 @@ impl Engine {
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
             let ledger = Ledger::new(&estate.ledger);
-            let opened =
-                ledger.and_then(|ledger| Ok((ledger, Link::open(&config, process, estate)?)));
+            let opened = ledger.and_then(|ledger| {
+                Ok((ledger, {
+                    let directories = files.identities();
+                    Link::open(&config, process, directories, estate)?
+                }))
+            });
             opened
                 .map_err(|error| {
                     log::warn!(
@@ -101,10 +107,11 @@ impl Engine {
     pub fn inherit(
         config: Config,
         process: Process,
+        directories: &Identities,
         host: Option<HostBuffer>,
         left: &[(Record<'_>, Standing)],
     ) -> Result<Engine> {
-        let files = Files::open_for_heir(&config, process.rank)?;
+        let files = Files::open_for_heir(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
         if let Some(why) = refuge::kept_to_scratch(&config, process) {
             state.keep_to_scratch(why);
@@ -115,7 +122,7 @@ impl Engine {
             }
         }
         let catalog = Catalog::new(state);
-        let config = match process.alone {
+        let config = match process.is_alone() {
             true => config,
             false => Config { max_versions: 0, scratch_versions: 0, ..config },
         };
@@ -187,7 +194,9 @@ impl Engine {
     ) -> Result<()> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
+        let topic = logging::topic();
         let work = move || {
+            logging::set_topic(topic);
             shared.trace.name_thread(&in_trace);
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             let failure = match ended {

@@ -162,7 +162,8 @@ fn bring<'a>(
     arrival: &Arrival,
     loan: &Loan,
 ) -> MoveEnd {
-    let by_processor = shared.copy_and_count(Way::In, &loan.runs);
+    let there = loan.runs.iter().try_for_each(|run| run.place.check());
+    let by_processor = there.and_then(|()| shared.copy_and_count(Way::In, &loan.runs));
     let by_device: Vec<&Run> = loan.runs.iter().filter(|run| !run.by_processor()).collect();
     let ready = by_processor.and_then(|()| match queue {
         _ if by_device.is_empty() => Ok(None),

@@ -243,7 +243,7 @@ impl Shared {
 pub fn copy(shared: &Shared) -> Result<()> {
     let end = End(&shared.owed);
     if !shared.settle() {
-        return Ok(());
+        return shared.may_write();
     }
     // What cannot be copied stays in scratch, and is tried again by the next job.
     let mut failed = HashSet::new();

@@ -2,6 +2,8 @@
 
 use crate::catalog::entry::Part;
 use crate::device::{Pointer, PLAIN};
+use crate::error::{Error, Result};
+use crate::platform::access;
 
 /// A region to be captured or restored: where the application has it.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,21 @@ impl Place {
     /// Plain host memory.
     pub fn plain(id: i32, address: *const u8, len: usize) -> Place {
         Place { id, address: address as u64, len: len as u64, kind: PLAIN, lent: false }
+    }
+
+    /// Whether host memory is still there to be copied: the application may have given it back.
+    ///
+    /// # Errors
+    /// Some of it is not; the region is named.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.part() == Part::Device || self.len == 0 || access::is_mapped(self.address, self.len)
+        {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "region {}: of the {} bytes at {:#x} some are not mapped any more; was the memory freed?",
+            self.id, self.len, self.address
+        )))
     }
 
     /// The part of a checkpoint that its bytes go to.

@@ -9,7 +9,7 @@ use crate::catalog::state::State;
 use crate::config::TouchMethod as Setting;
 use crate::device::register;
 use crate::error::{Error, Kind, Result};
-use crate::platform::turns::{Standing, Turn, Turns};
+use crate::platform::turns::Turns;
 use crate::platform::{memory, numa};
 use crate::policy::map::may_map;
 use crate::policy::register as policy;
@@ -139,7 +139,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
     side.device.bind()?;
     let host = shared.host()?;
     let pin = shared.config.pin;
-    let turns = if policy::in_turn(pin) {
+    let mut turns = if policy::in_turn(pin) {
         match Turns::open() {
             Ok(turns) => Some(turns),
             Err(error) => {
@@ -150,12 +150,11 @@ pub fn pin(shared: &Shared) -> Result<()> {
     } else {
         None
     };
-    let mut turn: Option<Turn> = None;
     // For how long the next chunk has waited for a lull, in seconds.
     let mut waited = 0.0;
     loop {
         if !host.has_registration(pin) {
-            turn = None;
+            leave(&mut turns);
         }
         let Some(chunk) = host.next_registration(pin) else {
             break;
@@ -163,26 +162,33 @@ pub fn pin(shared: &Shared) -> Result<()> {
         // A registration stops every copy of the process: not when a call of the application is
         // due, and not while one waits. Nor does anybody else wait for that: the lull is found
         // before the turn is taken, and if it has passed by then only the next moment is waited for.
-        let held = turn.as_ref().is_some_and(|turn| turn.standing() == Standing::Held);
+        let held = turns.as_ref().is_some_and(Turns::is_held);
         let at_most = held.then_some(policy::LONGEST_IDLE_TURN);
         match await_lull(shared, host, chunk, at_most, &mut waited) {
             Lull::Now => {}
             Lull::TooLate => {
-                turn = None;
+                leave(&mut turns);
                 continue;
             }
             Lull::Never => break,
         }
-        if let (Some(turns), None) = (&turns, &turn) {
-            turn = Some(enter(shared, turns, host.len()));
-            if shared.stopping() {
-                break;
+        match &mut turns {
+            Some(open) if !held => {
+                if let Err(error) = enter(shared, open) {
+                    // Not waited for again: who has the turn may keep it for ever.
+                    shared.degrade("turns", format!("registering without taking turns: {error}"));
+                    turns = None;
+                }
+                if shared.stopping() {
+                    break;
+                }
+                continue;
             }
-            continue;
+            _ => {}
         }
-        if turn.is_some() && shared.gate.is_closed() {
+        if held && shared.gate.is_closed() {
             // A capture may wait for the device for long, and no turn is held idle meanwhile.
-            turn = None;
+            leave(&mut turns);
             shared.gate.pass();
             continue;
         }
@@ -191,13 +197,14 @@ pub fn pin(shared: &Shared) -> Result<()> {
             break;
         }
         waited = 0.0;
-        // A turn that was lost meanwhile (this process was stopped for long) has to be taken anew;
-        // one that was not to be had is done without.
-        if turn.as_mut().is_some_and(|turn| !turn.beat() && turn.standing() == Standing::Lost) {
-            turn = None;
-        }
     }
     Ok(())
+}
+
+fn leave(turns: &mut Option<Turns>) {
+    if let Some(turns) = turns {
+        turns.leave();
+    }
 }
 
 fn await_lull(
@@ -217,14 +224,14 @@ fn await_lull(
     lull
 }
 
-/// Waits for the turn, for work on so many bytes.
-fn enter(shared: &Shared, turns: &Turns, bytes: u64) -> Turn {
+/// Waits for the turn, or for the end of the job.
+fn enter(shared: &Shared, turns: &mut Turns) -> Result<()> {
     let since = Instant::now();
     let span = shared.trace.span(Activity::Turn);
-    let turn = turns.enter(bytes, &|| shared.stopping());
+    let entered = turns.enter(policy::LONGEST_WAIT_FOR_TURN, &|| shared.stopping());
     drop(span);
     shared.metrics.turn.add(0, since.elapsed());
-    turn
+    entered.map(drop)
 }
 
 /// False: no more should be tried.

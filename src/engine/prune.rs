@@ -110,6 +110,7 @@ impl Shared {
     /// be removed does not keep the others; the first such failure is the error.
     pub fn remove_everywhere(&self, name: &str, versions: &BTreeSet<i32>) -> Result<()> {
         self.settle();
+        self.may_write()?;
         self.catalog.step(|state| {
             versions.iter().for_each(|version| state.withdraw(name, *version));
         });

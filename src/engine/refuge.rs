@@ -28,7 +28,7 @@ const ADVICE: &str = "persistent may not take it instead, because persistent_int
 /// own before it is known that it has a part.
 pub(super) fn kept_to_scratch(config: &Config, process: Process) -> Option<&'static str> {
     let limits = config.max_versions > 0 || config.scratch_versions > 0;
-    (!process.alone && (limits || config.aggregated)).then_some(ADVICE)
+    (!process.is_alone() && (limits || config.aggregated)).then_some(ADVICE)
 }
 
 /// Why a job must not begin with a scratch to which nothing can be written: there would be no file that

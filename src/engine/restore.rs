@@ -8,7 +8,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
-use crate::catalog::state::{Acquire, Content, Source};
+use crate::catalog::state::{Acquire, Content, Source, State};
 use crate::device::{Pointer, PLAIN};
 use crate::error::{Error, Kind, Result};
 use crate::format::header::Decoded;
@@ -92,6 +92,39 @@ impl Shared {
         Ok(self.catalog.step(|state| state.adopt(name, version, content, part_of, there)))
     }
 
+    /// Whether a checkpoint can be restored: memory has it, or a file that is good.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_restore(&self, name: &str, version: i32) -> Result<()> {
+        let in_memory = |state: &State| {
+            state.find(name, version).is_some_and(|id| !state.is_read_from_file(id))
+        };
+        if self.catalog.look(in_memory) {
+            return Ok(());
+        }
+        self.settle();
+        self.files.look(name, version).map(drop)
+    }
+
+    /// Looks at the file that a restore will read, if it does: it may have gone, or have changed, since
+    /// it was written or found.
+    ///
+    /// # Errors
+    /// It cannot be restored.
+    pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
+        let Owner::Own(id) = restoring.owner else { return Ok(()) };
+        if !self.catalog.look(|state| state.is_read_from_file(id)) {
+            return Ok(());
+        }
+        match self.files.look(&restoring.name, restoring.version)? {
+            Found::Regions(opened) => {
+                restoring.regions.iter().try_for_each(|region| opened.offset_of(region).map(drop))
+            }
+            Found::Routed => Ok(()),
+        }
+    }
+
     fn no_such(&self, name: &str, version: i32) -> String {
         let discarded = self.catalog.look(|state| state.counts().discards);
         let mut text = format!("there is no checkpoint \"{name}\" version {version}");
@@ -135,7 +168,7 @@ impl Shared {
         part_of: impl Fn(i32) -> Part,
     ) -> Option<Restoring> {
         let known = || self.catalog.look(|state| state.find(name, version)).is_some();
-        if !self.files.wants_digest() || known() {
+        if self.files.digest().is_none() || known() {
             return None;
         }
         self.settle();
@@ -383,7 +416,6 @@ mod tests {
 
     use super::*;
     use crate::backend::Process;
-    use crate::catalog::state::State;
     use crate::config::Config;
     use crate::engine::Engine;
 

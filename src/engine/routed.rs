@@ -95,12 +95,12 @@ impl Shared {
         self.metrics.waited(Cause::File, since);
         let naming = self.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);
-        let named = match tier {
+        let named = self.may_write().and_then(|()| match tier {
             FileTier::Scratch => self.files.publish_routed(temporary, &name, version, &original),
             FileTier::Persistent => {
                 self.files.publish_routed_straight(temporary, &name, version, &original)
             }
-        };
+        });
         if let Err(error) = named {
             self.abort(open);
             return Err(error.within(format!("the routed file of {original}")));

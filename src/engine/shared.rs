@@ -223,13 +223,19 @@ impl Shared {
     }
 
     /// Waits until the backend writes nothing any more that an earlier job of this rank has left: before
-    /// files get their names. False: the job ends.
+    /// files get their names. False: the job ends, or nothing [may be written](Self::may_write).
     pub fn await_predecessor(&self) -> bool {
         self.link.as_ref().is_none_or(Link::settle)
     }
 
+    /// # Errors
+    /// A backend that does not answer may still write what an earlier job of this rank has left.
+    pub fn may_write(&self) -> Result<()> {
+        self.link.as_ref().map_or(Ok(()), Link::may_write)
+    }
+
     /// Waits until nothing of an earlier job of this rank is left to be written: before files are
-    /// looked at or written. False: the job ends.
+    /// looked at or written. False: the job ends, or nothing [may be written](Self::may_write).
     pub fn settle(&self) -> bool {
         let settled = self.await_predecessor();
         if settled && self.config.aggregated && !self.config.ephemeral {

@@ -42,6 +42,7 @@ impl Spool {
         expected: Vec<(i32, u64)>,
     ) -> Result<Spool> {
         shared.settle();
+        shared.may_write()?;
         let complete = match tier {
             FileTier::Scratch => shared.files.scratch_path(name, version)?,
             FileTier::Persistent => shared.files.own_persistent_path(name, version)?,
@@ -78,11 +79,11 @@ impl Spool {
     }
 
     /// Completes the file, under its temporary name. After an error it is as it was.
-    pub fn complete(&mut self, shared: &Shared) -> Result<()> {
+    pub fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
         self.put_in_order(shared)?;
         match self.tier {
-            FileTier::Scratch => shared.files.seal(&self.output),
-            FileTier::Persistent => shared.files.seal_straight(&self.output),
+            FileTier::Scratch => shared.files.seal(&self.output, name, version),
+            FileTier::Persistent => shared.files.seal_straight(&self.output, name, version, None),
         }
     }
 
@@ -146,7 +147,7 @@ impl Spool {
 }
 
 fn new_output(shared: &Shared, complete: &Path) -> Result<Output> {
-    Output::create(shared.files.temporary(complete), shared.files.wants_digest())
+    Output::create(shared.files.temporary(complete), shared.files.digest())
 }
 
 /// Appends bytes of one file to another.

@@ -22,7 +22,7 @@ use crate::trace::Activity;
 pub fn write(shared: &Shared) -> Result<()> {
     bind(shared)?;
     if !shared.settle() {
-        return Ok(());
+        return shared.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
         let wait = |short| {
@@ -61,7 +61,7 @@ pub fn write(shared: &Shared) -> Result<()> {
 /// Makes persistent copies until the engine stops.
 pub fn persist(shared: &Shared) -> Result<()> {
     if !shared.settle() {
-        return Ok(());
+        return shared.may_write();
     }
     let wait = |short| {
         let room =
@@ -176,10 +176,10 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
-    let mut output = Output::create(temporary, shared.files.wants_digest_of(&job.name))?;
+    let mut output = Output::create(temporary, shared.files.digest_of(&job.name))?;
     let seal = |output: &Output| match *job.name == *names::LOG {
         true => Ok(()),
-        false => shared.files.seal(output),
+        false => shared.files.seal(output, &job.name, job.version),
     };
     let written = write_file(shared, job, &mut output).and_then(|()| seal(&output));
     let complete = output.finish();
@@ -210,8 +210,8 @@ fn from_memory(job: &FileJob) -> Hop {
 fn write_straight(shared: &Shared, job: &FileJob, place: Option<&Place>) -> Result<Written> {
     bind(shared)?;
     let mut output = shared.files.create_straight(&job.name, job.version, place)?;
-    let written =
-        write_file(shared, job, &mut output).and_then(|()| shared.files.seal_straight(&output));
+    let written = write_file(shared, job, &mut output)
+        .and_then(|()| shared.files.seal_straight(&output, &job.name, job.version, place));
     let complete = output.finish();
     match written {
         Ok(()) => Ok(complete),

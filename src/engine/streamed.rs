@@ -99,7 +99,7 @@ impl Shared {
         open: &Open,
         persist: bool,
     ) -> Result<(FileTier, Written)> {
-        let mut completed = spool.complete(self);
+        let mut completed = spool.complete(self, &open.name, open.version);
         if let (Err(error), FileTier::Scratch) = (&completed, spool.tier()) {
             let error = error.clone();
             let may = self.may_go_past_scratch(open.id, &mut Some(persist), &error);
@@ -107,7 +107,7 @@ impl Shared {
                 self.make_room(FileTier::Persistent, &open.name);
                 self.past_scratch(error, || {
                     spool.go_past_scratch(self, &open.name, open.version)?;
-                    spool.complete(self)
+                    spool.complete(self, &open.name, open.version)
                 })
             });
         }

@@ -1,9 +1,11 @@
 //! Several processes of a job in one: engines with their workers and connections, without MPI.
 
+use std::collections::VecDeque;
 use std::fs;
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,7 +41,7 @@ fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
     let scratch = folder.join(rank.to_string());
     let text = format!("mode = sync\nscratch = {}\n", scratch.display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, Process { rank, alone: false }, None).unwrap();
+    let engine = Engine::start(config, Process { rank, ranks: 2 }, None).unwrap();
     engine.join(node).unwrap();
     engine
 }
@@ -87,7 +89,7 @@ fn everybody_keeps_parities_at_the_end() {
     // A file that takes the place of another one must not look damaged.
     let files = &engines[0].files;
     let temporary = files.temporary(&files.scratch_path("x", 5).unwrap());
-    let mut output = Output::create(temporary, false).unwrap();
+    let mut output = Output::create(temporary, None).unwrap();
     output.put(b"another").unwrap();
     files.publish(&output.finish(), "x", 5).unwrap();
     files.remove_scratch("x", 6, None).unwrap();
@@ -223,6 +225,47 @@ fn strangers_are_turned_away() {
     assert!(call.broken().is_none());
     call.look();
     assert!(call.broken().is_none());
+    drop(called);
+}
+
+/// Strangers who never stop calling, of whom some say a byte: none of them is in the way of a member, whose
+/// first call is answered.
+#[test]
+fn members_are_let_in_while_strangers_call() {
+    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let card = prepared.card.clone();
+    let known = [Some(card.clone()), Some(card.clone())];
+    let place = roster::place(&known, 0).unwrap().0.unwrap();
+    let called = Node::start(prepared, 0, vec![card.clone(), card.clone()], place).unwrap();
+    let (calling, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut strangers = VecDeque::new();
+            for number in 0..5000 {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut stranger = TcpStream::connect(card.reached_from(&card)[0]).unwrap();
+                if number % 2 == 0 {
+                    // It may have been turned away.
+                    let _ = stranger.write_all(&[1]);
+                }
+                strangers.push_back(stranger);
+                strangers.drain(..strangers.len().saturating_sub(100));
+                calling.store(number, Ordering::Relaxed);
+            }
+            calling.store(usize::MAX, Ordering::Relaxed);
+        });
+        while calling.load(Ordering::Relaxed) < 100 {
+            thread::yield_now();
+        }
+        for _ in 0..50 {
+            let call = Peer::call(0, &card, 1, &card, |_| Ok(()));
+            over.store(call.is_err(), Ordering::Relaxed);
+            assert!(call.is_ok(), "{call:?}");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
     drop(called);
 }
 

@@ -2,7 +2,8 @@
 //! is to be done is given to the engine's worker ([`Node::next_job`]).
 
 use std::collections::BTreeSet;
-use std::net::{Shutdown, TcpListener};
+use std::io;
+use std::net::TcpListener;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A process that can be called, and does not answer yet.
 #[derive(Debug)]
 pub struct Prepared {
-    listener: Private<TcpListener>,
+    listeners: Vec<Private<TcpListener>>,
     /// What the others need to know.
     pub card: Card,
 }
@@ -74,25 +75,28 @@ pub enum Job {
 }
 
 impl Prepared {
-    /// Takes a port. `domain`: what this process is lost together with, by default its host.
+    /// Takes ports. `domain`: what this process is lost together with, by default its host.
     ///
     /// # Errors
     /// The system gives none.
     pub fn new(settings: Settings, domain: Option<&str>) -> Result<Prepared> {
-        let listener = network::listen()?;
-        let port = listener
-            .local_addr()
-            .map_err(|error| Error::system("the port for the other processes", &error))?
-            .port();
+        let listeners = network::listen()?;
+        let addresses = listeners
+            .iter()
+            .map(|one| one.get().and_then(TcpListener::local_addr))
+            .collect::<io::Result<_>>();
+        let addresses = addresses
+            .map_err(|error| Error::system("the ports for the other processes", &error))?;
         let host = network::host_name();
         let card = Card {
             settings,
             domain: domain.unwrap_or(&host).to_owned(),
+            loopback: network::loopback().unwrap_or_else(|| host.clone()),
             host,
-            addresses: network::addresses()?.into_iter().map(|ip| (ip, port).into()).collect(),
+            addresses,
             token: network::random()?,
         };
-        Ok(Prepared { listener, card })
+        Ok(Prepared { listeners, card })
     }
 }
 
@@ -102,7 +106,18 @@ impl Node {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(prepared: Prepared, own: u32, cards: Vec<Card>, place: Place) -> Result<Node> {
-        let settings = prepared.card.settings;
+        let Prepared { mut listeners, card } = prepared;
+        let settings = card.settings;
+        if cards.iter().all(|other| other.loopback == card.loopback) {
+            // Nobody calls from elsewhere.
+            let within = |one: &Private<TcpListener>| {
+                let at = one.get().and_then(TcpListener::local_addr);
+                at.is_ok_and(|at| at.ip().is_loopback())
+            };
+            if listeners.iter().any(within) {
+                listeners.retain(|one| within(one));
+            }
+        }
         let choice = match (settings.interval, place.leader) {
             (0, _) => Choice::All,
             (_, None) => Choice::Own,
@@ -128,8 +143,8 @@ impl Node {
         let offers = Arc::new(Offers::default());
         let hearing = known.clone();
         let server = Server::start(
-            prepared.listener,
-            prepared.card.token,
+            listeners,
+            card.token,
             offers.clone(),
             Box::new(move |from, word| hearing.hear(from, word)),
         )?;
@@ -344,8 +359,7 @@ impl Known {
     /// Ends the calls that this process has made, also for threads that wait for an answer.
     fn hang_up(&self) {
         for call in self.calls.lock().iter().filter_map(Weak::upgrade) {
-            // One that has ended has nothing to be shut down.
-            let _ = call.shutdown(Shutdown::Both);
+            network::stop(&call);
         }
     }
 

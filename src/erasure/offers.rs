@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::wire::FileId;
 use crate::error::{Error, Kind, Result};
+use crate::platform::descriptors::Kept;
 use crate::platform::files;
 use crate::sync::Mutex;
 
@@ -15,7 +16,7 @@ use crate::sync::Mutex;
 #[derive(Debug)]
 pub struct Source {
     /// The file.
-    pub file: File,
+    pub file: Kept<File>,
     /// Its path, for messages.
     pub path: PathBuf,
     /// Where what is served begins, in bytes.
@@ -56,7 +57,8 @@ impl Offers {
             Error::new(Kind::NotFound, what)
         })?;
         let at = source.start.saturating_add(offset);
-        files::read_exact_at(&source.file, into, at, &source.path)
+        let closed = |error| Error::system(format!("read {}", source.path.display()), &error);
+        files::read_exact_at(source.file.get().map_err(closed)?, into, at, &source.path)
     }
 }
 
@@ -82,7 +84,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, b"head and body").unwrap();
-        let source = || Source { file: files::open(&path).unwrap(), path: path.clone(), start: 9 };
+        let source = || Source {
+            file: Kept::new(files::open(&path).unwrap()),
+            path: path.clone(),
+            start: 9,
+        };
         let id = FileId { name: "x".to_owned(), version: 1, digest: Checksum::of(b"body") };
         let offers = Arc::new(Offers::default());
         let mut bytes = [0; 3];

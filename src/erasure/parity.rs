@@ -49,7 +49,7 @@ impl ParityFile {
     /// # Errors
     /// [`Kind::NotFound`] if there is none, [`Kind::Corrupt`] if it is none or damaged.
     pub fn read(path: &Path) -> Result<ParityFile> {
-        let file = files::open(path)?;
+        let file = files::open_own(path)?;
         let damaged = |what: &str| Error::new(Kind::Corrupt, format!("{}: {what}", path.display()));
         let mut prefix = [0; PREFIX];
         files::read_exact_at(&file, &mut prefix, 0, path)?;

@@ -1,14 +1,14 @@
 //! The calling end of a connection to another process of the job.
 
 use std::collections::VecDeque;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 use super::roster::Card;
-use super::wire::{receive, send, FileId, Reply, Word, PROTOCOL};
+use super::wire::{greeting, receive, send, FileId, Reply, Word};
 use crate::error::{Error, Kind, Result};
 use crate::platform::network::{self, Connection};
 
@@ -42,7 +42,8 @@ impl Peer {
         here: &Card,
         begun: impl Fn(&Arc<Connection>) -> Result<()>,
     ) -> Result<Peer> {
-        let mut last = Error::new(Kind::NotFound, "it has no address");
+        // Of what is wrong, that of the best address says most.
+        let mut first = None;
         for address in card.reached_from(here) {
             let begins = network::begin_connection(address).map(Arc::new);
             if let Ok(stream) = &begins {
@@ -55,21 +56,28 @@ impl Peer {
             });
             match stands {
                 Ok(stream) => {
-                    let hello = Word::Hello { protocol: PROTOCOL, token: card.token, from: own };
                     let mut peer = Peer { rank, stream, asked: VecDeque::new(), broken: None };
                     // Whoever does not know the token hangs up; so does a stranger.
-                    match peer.tell(&hello).and_then(|()| peer.greeted()) {
+                    match peer.greet(&greeting(&card.token, own)) {
                         Ok(()) => return Ok(peer),
-                        Err(error) => last = error,
+                        Err(error) => {
+                            first.get_or_insert(error);
+                        }
                     }
                 }
-                Err(error) => last = Error::system(format!("connecting to {address}"), &error),
+                Err(error) => {
+                    let failed = || Error::system(format!("connecting to {address}"), &error);
+                    first.get_or_insert_with(failed);
+                }
             }
         }
-        Err(last.within(format!("calling number {rank} on {}", card.host)))
+        let error = first.unwrap_or_else(|| Error::new(Kind::NotFound, "it has no address"));
+        Err(error.within(format!("calling number {rank} on {}", card.host)))
     }
 
-    fn greeted(&mut self) -> Result<()> {
+    fn greet(&mut self, greeting: &[u8]) -> Result<()> {
+        let sent = (&**self.stream).write_all(greeting);
+        sent.map_err(|error| Error::system("sending", &error))?;
         match receive(&**self.stream)? {
             Some(Reply::Bytes) => Ok(()),
             Some(Reply::Refused(why)) => Err(Error::new(Kind::System, why)),

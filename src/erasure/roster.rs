@@ -30,6 +30,8 @@ pub struct Card {
     pub settings: Settings,
     /// The host that it runs on.
     pub host: String,
+    /// Behind which loopback it is.
+    pub loopback: String,
     /// What it is lost together with (`failure_domain`).
     pub domain: String,
     /// Where it can be called, the loopback last.
@@ -41,11 +43,11 @@ pub struct Card {
 impl Card {
     /// Where to call it from another process, the best address first.
     pub fn reached_from(&self, other: &Card) -> Vec<SocketAddr> {
-        let here = self.host == other.host;
+        let here = self.loopback == other.loopback;
         let (loopback, others): (Vec<_>, Vec<_>) =
             self.addresses.iter().copied().partition(|address| address.ip().is_loopback());
         if here {
-            // Also that of a host of the same name: there, nobody knows the token.
+            // Also that of another host, if both cannot be told apart: there, nobody knows the token.
             loopback.into_iter().chain(others).collect()
         } else {
             others
@@ -121,6 +123,7 @@ mod tests {
         Card {
             settings: Settings { interval: 0, group: 4, parities: 1 },
             host: host.to_owned(),
+            loopback: host.to_owned(),
             domain: host.to_owned(),
             addresses: ["10.0.0.1:7", "127.0.0.1:7"].map(|a| a.parse().unwrap()).to_vec(),
             token: [0; 32],

@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
 
 /// Changes with every change of the messages.
-pub const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// The most bytes of a message: paths are the longest that is in one.
 const LONGEST: usize = 16 << 10;
@@ -34,18 +34,32 @@ pub struct FileId {
     pub digest: Checksum,
 }
 
+/// The bytes that a connection begins with, of one length, as they are read of strangers too: of which
+/// protocol it is, the token of the process that is called, and who calls.
+pub const GREETING: usize = 40;
+
+/// The greeting of the process `from`.
+pub fn greeting(token: &Token, from: u32) -> [u8; GREETING] {
+    let mut bytes = [0; GREETING];
+    bytes[..4].copy_from_slice(&PROTOCOL.to_le_bytes());
+    bytes[4..36].copy_from_slice(token);
+    bytes[36..].copy_from_slice(&from.to_le_bytes());
+    bytes
+}
+
+/// Who calls the process with this token; `None` for strangers.
+pub fn greeted(bytes: &[u8; GREETING], token: &Token) -> Option<u32> {
+    let mut from = [0; 4];
+    from.copy_from_slice(&bytes[36..]);
+    let from = u32::from_le_bytes(from);
+    // Compares without saying by its time how much was right.
+    let due = greeting(token, from);
+    (bytes.iter().zip(&due).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0).then_some(from)
+}
+
 /// What is said to a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
-    /// The first of a connection.
-    Hello {
-        /// [`PROTOCOL`].
-        protocol: u32,
-        /// The token of the process that is called.
-        token: Token,
-        /// Who calls.
-        from: u32,
-    },
     /// The caller's file of this version is in scratch.
     Announced {
         /// The checkpoint's name.
@@ -156,6 +170,18 @@ mod tests {
         assert_eq!(receive::<Word>(&mut from).unwrap(), Some(word));
         assert_eq!(receive::<Word>(&mut from).unwrap(), Some(Word::Leaving));
         assert_eq!(receive::<Word>(&mut from).unwrap(), None);
+    }
+
+    #[test]
+    fn greetings() {
+        let token = [9; 32];
+        let bytes = greeting(&token, 70_000);
+        assert_eq!(greeted(&bytes, &token), Some(70_000));
+        for at in 0..36 {
+            let mut other = bytes;
+            other[at] ^= 1;
+            assert_eq!(greeted(&other, &token), None, "{at}");
+        }
     }
 
     /// A length that nobody sends must cost no memory, and nonsense no panic.

@@ -4,7 +4,8 @@
 //!
 //! The table is little-endian: an `i64` number of ranks, then for each rank the `i64` offset of its
 //! first byte. The last part ends with the file. [`Offsets::decode`] believes nothing: it accepts
-//! only parts that lie one behind the other, without a gap, within the file.
+//! only parts that lie one behind the other, without a gap, within the file. Behind the offsets, which
+//! is all that upstream reads, stand the proofs of the parts ([`Proofs`]), if they have any.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,6 +13,7 @@ use std::path::Path;
 
 use super::header::Header;
 use super::names;
+use super::proof::{Digest, Proof, DIGEST_LEN};
 use crate::error::{Error, Kind, Result};
 use crate::platform::files;
 
@@ -42,11 +44,77 @@ pub fn parse_name(file_name: &str) -> Option<(&str, i32)> {
     names::is_name(name).then_some((name, names::number(version)?))
 }
 
+/// What the proofs behind the offsets begin with.
+const PROOFS: [u8; NUMBER] = *b"VELOCprf";
+
 /// Where the ranks' parts lie in an aggregated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offsets {
     /// The start of each part, and behind them the end of the last: never empty.
     bounds: Vec<u64>,
+    proofs: Option<Proofs>,
+}
+
+/// What proves the parts of an aggregated file: of which checkpoint they are, and the digest of each
+/// that has one. As bytes: `VELOCprf`, the version (`i32`), the length of the name (`u8`), the name, and
+/// [`DIGEST_LEN`] bytes for each rank, zeros for a part without a digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proofs {
+    /// The name of the checkpoint.
+    pub name: String,
+    /// Its version.
+    pub version: i32,
+    /// By rank.
+    pub digests: Vec<Option<Digest>>,
+}
+
+impl Proofs {
+    /// Bytes before the name.
+    const FIXED: usize = NUMBER + 4 + 1;
+
+    fn encode(&self) -> Vec<u8> {
+        let name = self.name.as_bytes();
+        let len = u8::try_from(name.len()).unwrap_or(u8::MAX);
+        let mut bytes = PROOFS.to_vec();
+        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.push(len);
+        bytes.extend_from_slice(&name[..usize::from(len)]);
+        for digest in &self.digests {
+            bytes.extend_from_slice(&digest.map_or([0; DIGEST_LEN], |digest| digest.encode()));
+        }
+        bytes
+    }
+
+    /// Reads what stands behind the offsets of so many ranks.
+    fn decode(bytes: &[u8], ranks: usize) -> Result<Proofs> {
+        let proofs = || {
+            let (fixed, rest) = bytes.split_first_chunk::<{ Proofs::FIXED }>()?;
+            let (name, digests) = rest.split_at_checked(usize::from(fixed[Self::FIXED - 1]))?;
+            let name = std::str::from_utf8(name).ok().filter(|name| names::is_name(name))?;
+            let (digests, behind) = digests.as_chunks::<DIGEST_LEN>();
+            let whole = fixed.starts_with(&PROOFS) && behind.is_empty() && digests.len() == ranks;
+            whole.then_some(())?;
+            let one = |bytes: &[u8; DIGEST_LEN]| match Digest::decode(bytes) {
+                None if bytes != &[0; DIGEST_LEN] => None,
+                digest => Some(digest),
+            };
+            Some(Proofs {
+                name: name.to_owned(),
+                version: i32::from_le_bytes(*fixed[NUMBER..].first_chunk::<4>()?),
+                digests: digests.iter().map(one).collect::<Option<_>>()?,
+            })
+        };
+        proofs().ok_or_else(|| {
+            let len = bytes.len();
+            corrupt(format!("the {len} bytes behind the offsets of {ranks} ranks are no proofs"))
+        })
+    }
+
+    /// The most bytes that those of so many ranks take.
+    fn most(ranks: u64) -> u64 {
+        let name = u64::from(u8::MAX);
+        (Self::FIXED as u64 + name).saturating_add(ranks.saturating_mul(DIGEST_LEN as u64))
+    }
 }
 
 impl Offsets {
@@ -75,7 +143,26 @@ impl Offsets {
             )?;
             bounds.push(end);
         }
-        Ok(Offsets { bounds })
+        Ok(Offsets { bounds, proofs: None })
+    }
+
+    /// The same with proofs of the parts.
+    pub fn with_proofs(self, proofs: Proofs) -> Offsets {
+        Offsets { proofs: Some(proofs), ..self }
+    }
+
+    /// What proves the part of a rank, if something does.
+    pub fn proof(&self, rank: usize) -> Option<Proof> {
+        let part = self.part(rank)?;
+        let proofs = self.proofs.as_ref()?;
+        Some(Proof {
+            name: proofs.name.clone(),
+            version: proofs.version,
+            rank: u32::try_from(rank).ok()?,
+            ranks: u32::try_from(self.ranks()).ok()?,
+            len: part.end - part.start,
+            digest: (*proofs.digests.get(rank)?)?,
+        })
     }
 
     /// How many ranks have a part.
@@ -101,19 +188,21 @@ impl Offsets {
         for start in &self.bounds[..ranks] {
             bytes.extend_from_slice(&start.to_le_bytes());
         }
+        bytes.extend(self.proofs.iter().flat_map(Proofs::encode));
         bytes
     }
 
     /// Reads the table of an aggregated file of `file_len` bytes.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] with the reason: a table whose length is not that of its number of ranks,
-    /// or parts that do not lie one behind the other from the file's start to its end.
+    /// [`Kind::Corrupt`] with the reason: a table whose length is not that of its number of ranks and
+    /// their proofs, or parts that do not lie one behind the other from the file's start to its end.
     pub fn decode(table: &[u8], file_len: u64) -> Result<Offsets> {
         let prefix = &table[..table.len().min(NUMBER)];
-        let mut decoder = Decoder::new(prefix, table.len() as u64, file_len)?;
-        decoder.push(&table[prefix.len()..])?;
-        decoder.finish()
+        let end = offsets_end(prefix, table.len() as u64) as usize;
+        let mut decoder = Decoder::new(prefix, end as u64, file_len)?;
+        decoder.push(&table[prefix.len()..end])?;
+        decoder.finish(&table[end..])
     }
 
     /// Reads the table at `path` of an aggregated file of `file_len` bytes, in blocks, each of which
@@ -128,16 +217,31 @@ impl Offsets {
         let len = files::len(&file, path)?;
         let mut block = vec![0; NUMBER.min(len as usize)];
         files::read_exact_at(&file, &mut block, 0, path)?;
-        let mut decoder = Decoder::new(&block, len, file_len).map_err(within)?;
+        let end = offsets_end(&block, len);
+        let mut decoder = Decoder::new(&block, end, file_len).map_err(within)?;
         let mut at = block.len() as u64;
-        while at < len {
-            block.resize((len - at).min(BLOCK as u64) as usize, 0);
+        while at < end {
+            block.resize((end - at).min(BLOCK as u64) as usize, 0);
             files::read_exact_at(&file, &mut block, at, path)?;
             decoder.push(&block).map_err(within)?;
             at += block.len() as u64;
         }
-        decoder.finish().map_err(within)
+        // No more than there can be for that many ranks, which is known by now.
+        block.resize((len - end) as usize, 0);
+        files::read_exact_at(&file, &mut block, end, path)?;
+        decoder.finish(&block).map_err(within)
     }
+}
+
+/// Where the offsets end in a table of `len` bytes that begins with `prefix`: where proofs may begin
+/// for that number of ranks, else with the table.
+fn offsets_end(prefix: &[u8], len: u64) -> u64 {
+    let Some(ranks) = <[u8; NUMBER]>::try_from(prefix).ok().map(u64::from_le_bytes) else {
+        return len;
+    };
+    let end = ranks.checked_add(1).and_then(|numbers| numbers.checked_mul(NUMBER as u64));
+    let fits = |end: &u64| len.checked_sub(*end).is_some_and(|more| more <= Proofs::most(ranks));
+    end.filter(fits).unwrap_or(len)
 }
 
 impl Offsets {
@@ -153,7 +257,7 @@ impl Offsets {
         file_len: u64,
         path: &Path,
     ) -> Result<(Offsets, Option<String>)> {
-        match Offsets::read(table, file_len) {
+        match files::check_beside(table, path).and_then(|()| Offsets::read(table, file_len)) {
             Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Corrupt) => {
                 let wrong = match error.kind() {
                     Kind::NotFound => format!("its table {} is missing", table.display()),
@@ -188,7 +292,7 @@ impl Offsets {
             end += part.map_err(|error| error.within(format!("the part of rank {rank}")))?;
             bounds.push(end);
         }
-        Ok(Offsets { bounds })
+        Ok(Offsets { bounds, proofs: None })
     }
 }
 
@@ -244,9 +348,12 @@ impl Decoder {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Offsets> {
+    /// Ends with what stands behind the offsets, if something does.
+    fn finish(mut self, behind: &[u8]) -> Result<Offsets> {
+        let ranks = self.bounds.len();
         self.bounds.push(self.file_len);
-        Ok(Offsets { bounds: self.bounds })
+        let proofs = (!behind.is_empty()).then(|| Proofs::decode(behind, ranks)).transpose()?;
+        Ok(Offsets { bounds: self.bounds, proofs })
     }
 }
 
@@ -296,7 +403,7 @@ mod tests {
             (table(&[1 << 60, 0]), 100, "counts 1152921504606846976 ranks"),
             (table(&[-1, 0]), 100, "counts -1 ranks"),
             (table(&[2, 0]), 100, "counts 2 ranks"),
-            (table(&[1, 0, 20]), 100, "counts 1 ranks"),
+            (table(&[1, 0, 20]), 100, "8 bytes behind the offsets of 1 ranks"),
             (table(&[1, 0])[..15].to_vec(), 100, "has 15 bytes"),
             (table(&[1, 8]), 100, "rank 0 cannot begin at byte 8"),
             (table(&[2, 0, -20]), 100, "rank 1 cannot begin at byte -20"),
@@ -388,9 +495,24 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(lengths in prop::collection::vec(8..1u64 << 40, 1..20)) {
-            let offsets = Offsets::of_lengths(&lengths).unwrap();
-            let decoded = Offsets::decode(&offsets.encode(), offsets.file_len()).unwrap();
+            let plain = Offsets::of_lengths(&lengths).unwrap();
+            let decoded = Offsets::decode(&plain.encode(), plain.file_len()).unwrap();
+            prop_assert_eq!(&decoded, &plain);
+            let digest = |len: &u64| (!len.is_multiple_of(3)).then_some(Digest::Xxh3(*len));
+            let digests = lengths.iter().map(digest).collect();
+            let proofs = Proofs { name: "wave".to_owned(), version: 7, digests };
+            let offsets = plain.clone().with_proofs(proofs);
+            let bytes = offsets.encode();
+            prop_assert!(bytes.starts_with(&plain.encode()), "upstream reads these alone");
+            let decoded = Offsets::decode(&bytes, offsets.file_len()).unwrap();
             prop_assert_eq!(&decoded, &offsets);
+            prop_assert!(Offsets::decode(&bytes[..bytes.len() - 1], offsets.file_len()).is_err());
+            for (rank, len) in lengths.iter().enumerate() {
+                let proof = decoded.proof(rank);
+                prop_assert_eq!(proof.as_ref().map(|proof| proof.digest), digest(len));
+                let fits = |p: Proof| p.is_of("wave", 7, rank as u32, *len);
+                prop_assert!(proof.is_none_or(fits));
+            }
             for (rank, len) in lengths.iter().enumerate() {
                 let part = decoded.part(rank).unwrap();
                 prop_assert_eq!(part.end - part.start, *len);

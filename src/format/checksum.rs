@@ -22,9 +22,6 @@ pub const LEN: usize = 32;
 /// The end of the names of files with checksums.
 const SUFFIX: &str = ".chksum";
 
-/// How much of a file is read at a time, in bytes.
-const BLOCK: usize = 1 << 20;
-
 /// SHA-256 of a checkpoint file, or of other bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Checksum([u8; LEN]);
@@ -118,22 +115,17 @@ pub fn of_range(
     mut progress: impl FnMut(u64),
 ) -> Result<Checksum> {
     let mut hasher = Hasher::default();
-    let mut at = range.start;
-    let mut block = vec![0; range.end.saturating_sub(at).min(BLOCK as u64) as usize];
-    while at < range.end {
-        let bytes = (range.end - at).min(BLOCK as u64);
-        let block = &mut block[..bytes as usize];
-        files::read_exact_at(file, block, at, path)?;
+    files::read_through(file, range, path, |block| {
         hasher.update(block);
-        progress(bytes);
-        at += bytes;
-    }
+        progress(block.len() as u64);
+    })?;
     Ok(hasher.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::files::BLOCK;
     use std::fs;
 
     /// The example of one block from FIPS 180-2.

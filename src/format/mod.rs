@@ -6,3 +6,4 @@ pub mod checksum;
 pub mod header;
 pub mod mark;
 pub mod names;
+pub mod proof;

@@ -3,7 +3,6 @@
 //! the error handler of the communicator.
 
 use std::ffi::{c_int, c_void, CStr};
-use std::ptr;
 
 use mpi_abi::{Handle, Library};
 
@@ -101,14 +100,20 @@ impl<H: Handle> Calls<H> {
         check(code, "MPI_Barrier")
     }
 
-    pub(super) fn reduce(&self, value: i64, int64: usize, min: usize, comm: usize) -> Result<i64> {
-        let mut least = value;
-        // SAFETY: as for `rank`; one 64-bit integer to read and another one to write, both ours.
+    pub(super) fn reduce<const N: usize>(
+        &self,
+        mine: &[i64; N],
+        int64: usize,
+        min: usize,
+        comm: usize,
+    ) -> Result<[i64; N]> {
+        let mut least = *mine;
+        // SAFETY: as for `rank`; so many 64-bit integers to read and as many others to write, all ours.
         let code = unsafe {
             (self.allreduce)(
-                ptr::from_ref(&value).cast(),
-                ptr::from_mut(&mut least).cast(),
-                1,
+                mine.as_ptr().cast(),
+                least.as_mut_ptr().cast(),
+                N as c_int,
                 H::from_bits(int64),
                 H::from_bits(min),
                 H::from_bits(comm),

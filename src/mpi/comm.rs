@@ -202,8 +202,16 @@ impl Comm {
     /// # Errors
     /// `MPI_Allreduce` failed, or MPI is not running.
     pub fn allreduce_min_i64(&self, value: i64) -> Result<i64> {
+        self.least([value]).map(|[least]| least)
+    }
+
+    /// The same of several values, at each place.
+    ///
+    /// # Errors
+    /// As [`allreduce_min_i64`](Self::allreduce_min_i64).
+    pub fn least<const N: usize>(&self, mine: [i64; N]) -> Result<[i64; N]> {
         self.mpi.check_running("MPI_Allreduce")?;
-        call!(self.mpi, reduce(value, self.mpi.int64, self.mpi.min, self.handle))
+        call!(self.mpi, reduce(&mine, self.mpi.int64, self.mpi.min, self.handle))
     }
 
     /// Begins a reduction to the least; the request.

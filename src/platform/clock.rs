@@ -1,6 +1,6 @@
 //! The time that all processes of a node share.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The clocks are read again if one reading took longer than this, in nanoseconds: the thread was
 /// interrupted, or the clock is slow.
@@ -8,6 +8,24 @@ const QUICK: u64 = 500;
 
 /// So often at the most.
 const TRIES: usize = 32;
+
+/// A time as text, such as `2026-02-03T04:05:06Z`.
+pub fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // SAFETY: a struct of numbers and a pointer, for which zeros are a value.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both are places of this function's.
+    unsafe { libc::gmtime_r(&(seconds as libc::time_t), &mut parts) };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        parts.tm_year + 1900,
+        parts.tm_mon + 1,
+        parts.tm_mday,
+        parts.tm_hour,
+        parts.tm_min,
+        parts.tm_sec
+    )
+}
 
 /// Translates instants to nanoseconds of `CLOCK_MONOTONIC`, which counts from the machine's start.
 ///
@@ -73,6 +91,11 @@ impl Default for Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_as_text() {
+        assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(1_770_091_506)), "2026-02-03T04:05:06Z");
+    }
 
     /// Catches a clock that takes the time between its two readings for none: the timelines of two
     /// processes are then off by it. A clock that was interrupted, and says so, passes.

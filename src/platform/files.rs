@@ -3,21 +3,28 @@
 //! error names its path.
 
 mod copy;
+mod owner;
 mod probe;
 mod size_limit;
 
 use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 pub use copy::{copy_between, copy_file};
+pub use owner::{
+    check_beside, check_own, check_own_at, is_own, open_beside, open_own, stranger, stranger_at,
+    stranger_of, Stranger,
+};
 pub use probe::probe_room;
 pub use size_limit::SizeLimitOutlived;
 
+use super::descriptors;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 
@@ -30,36 +37,70 @@ pub enum Durability {
     Unsynced,
 }
 
-/// Creates `path`, or empties what is there, for reading and writing. Holds a shared lock on it as
+/// Creates `path`, in place of what is there, for reading and writing. Holds a shared lock on it as
 /// long as it is open, by which others can tell that somebody is at it ([`is_in_use`]).
 ///
 /// # Errors
 /// The system's, with the path.
 pub fn create(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        // Names of temporary files can be guessed: what somebody links there is not written to.
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
-        .inspect(|file| {
-            // A file system without locks has no leftovers that could be told from files in use.
-            // SAFETY: an open descriptor.
-            let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) };
-        })
+    let new = || OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    let made = match new() {
+        // Names of temporary files can be guessed: what somebody has put there is not written to.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            fs::remove_file(path).and_then(|()| new())
+        }
+        made => made,
+    };
+    made.map(descriptors::raised)
+        .inspect(hold)
         .map_err(|e| Error::system(format!("create {}", path.display()), &e))
 }
 
-/// Whether some process, on whichever node, has `path` from [`create`], as far as the file system
-/// can tell: true if it cannot.
+/// Opens a file that other processes of this user write to as well, or creates it: for reading and
+/// writing, with the lock of [`create`].
+///
+/// # Errors
+/// [`Kind::Corrupt`] if it belongs to somebody else; else the system's, with the path.
+pub fn open_shared(path: &Path) -> Result<File> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+            .map(descriptors::raised)
+            .map_err(|e| Error::system(format!("create {}", path.display()), &e))?;
+        check_own(&file, path)?;
+        hold(&file);
+        // Whoever has removed it meanwhile has not seen the lock.
+        if file.metadata().is_ok_and(|found| found.nlink() > 0) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Has others see that somebody is at this file.
+fn hold(file: &File) {
+    // A file system without locks has no leftovers that could be told from files in use.
+    // SAFETY: an open descriptor.
+    let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) };
+}
+
+/// Whether somebody else may need what is at `path`: another user owns it, or some process, on whichever
+/// node, has it from [`create`] or [`open_shared`], as far as the file system can tell: true if it cannot.
 pub fn is_in_use(path: &Path) -> bool {
-    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else {
-        return true;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        // A link, which nobody has open.
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return !is_own(path),
+        Err(_) => return true,
     };
     // SAFETY: an open descriptor; the lock goes with it.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) != 0 }
+    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) != 0 };
+    locked || check_own(&file, path).is_err()
 }
 
 /// Creates `path`, or empties what is there, for writing, unless some process has it from here.
@@ -106,8 +147,10 @@ pub fn release(file: &File) {
 pub fn check_writable(directory: &Path) -> Result<()> {
     let name = CString::new(directory.as_os_str().as_bytes())
         .map_err(|_| Error::invalid(format!("{} has a null byte", directory.display())))?;
+    // By the rights that files are made with: those of the effective user.
+    let (wanted, rights) = (libc::W_OK | libc::X_OK, libc::AT_EACCESS);
     // SAFETY: a string that ends with a null byte.
-    if unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } == 0 {
+    if unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), wanted, rights) } == 0 {
         return Ok(());
     }
     Err(Error::errno(format!("writing to {}", directory.display())))
@@ -119,25 +162,26 @@ pub fn check_writable(directory: &Path) -> Result<()> {
 /// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] if it is a directory, a device, a
 /// pipe or a socket; else the system's. All name the path.
 pub fn open(path: &Path) -> Result<File> {
-    open_measured(path).map(|(file, _)| file)
+    open_with(path, 0).map(|(file, _)| file)
 }
 
-/// The same, with the bytes that the file has: what tells that it is one tells these, too.
+/// The same with more `flags`, and with what tells that it is a file.
 ///
 /// # Errors
 /// As [`open`].
-fn open_measured(path: &Path) -> Result<(File, u64)> {
+fn open_with(path: &Path, flags: i32) -> Result<(File, Metadata)> {
     let failed = |e: io::Error| {
         let kind = if e.kind() == ErrorKind::NotFound { Kind::NotFound } else { Kind::System };
         Error::new(kind, format!("open {}: {e}", path.display()))
     };
     // Of no effect on the reads of a file.
-    let file =
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
+    let flags = flags | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let file = descriptors::raised(file);
     let found = file.metadata().map_err(failed)?;
     let kind = found.file_type();
     if kind.is_file() {
-        return Ok((file, found.len()));
+        return Ok((file, found));
     }
     let what = if kind.is_dir() { "a directory" } else { "a device, a pipe or a socket" };
     Err(Error::new(Kind::Corrupt, format!("{} is {what}, not a file", path.display())))
@@ -173,6 +217,31 @@ pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64, path: &Path) ->
         let kind = if e.kind() == ErrorKind::UnexpectedEof { Kind::Corrupt } else { Kind::System };
         Error::new(kind, format!("read {len} bytes at {offset} of {}: {e}", path.display()))
     })
+}
+
+/// How much of a file [`read_through`] reads at a time, in bytes.
+pub const BLOCK: usize = 1 << 20;
+
+/// Hands the bytes of `range` of `file`, which messages call `path`, to `take`, block by block.
+///
+/// # Errors
+/// As [`read_exact_at`].
+pub fn read_through(
+    file: &File,
+    range: Range<u64>,
+    path: &Path,
+    mut take: impl FnMut(&[u8]),
+) -> Result<()> {
+    let mut at = range.start;
+    let mut block = vec![0; range.end.saturating_sub(at).min(BLOCK as u64) as usize];
+    while at < range.end {
+        let bytes = (range.end - at).min(BLOCK as u64);
+        let block = &mut block[..bytes as usize];
+        read_exact_at(file, block, at, path)?;
+        take(block);
+        at += bytes;
+    }
+    Ok(())
 }
 
 /// Has the bytes and the length of `file`, which messages call `path`, reach the storage.
@@ -318,7 +387,7 @@ pub fn free_space(path: &Path) -> Result<u64> {
 }
 
 /// An error of a call that writes: a lack of room is told apart.
-fn write_error(what: String, error: &io::Error) -> Error {
+pub(super) fn write_error(what: String, error: &io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
             Error::new(Kind::NoRoom, format!("{what}: {error}"))

@@ -10,12 +10,14 @@ use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Once;
+
+use super::descriptors::{Identity, Kept};
 
 /// A file that no forked child keeps open.
 #[derive(Debug)]
-pub struct Private<F: AsFd>(ManuallyDrop<F>);
+pub struct Private<F: AsFd>(ManuallyDrop<Kept<F>>);
 
 /// What every process that is forked has to be kept from. Taken by who forks, too, so that no child
 /// comes to be between the opening of a file and its entry.
@@ -25,9 +27,9 @@ struct Registry {
 }
 
 struct Entries {
-    files: Vec<RawFd>,
+    files: Vec<(RawFd, Option<Identity>)>,
     /// Stands in for them, while there are some.
-    nothing: Option<File>,
+    nothing: Option<Kept<File>>,
 }
 
 // SAFETY: the entries are used under the lock alone, which is made for several threads.
@@ -73,8 +75,9 @@ extern "C" fn in_child() {
     // SAFETY: this is the only thread of the child, and its parent's copy of the thread holds the
     // lock.
     let entries = unsafe { &mut *REGISTRY.entries.get() };
-    let nothing = entries.nothing.as_ref().map_or(-1, File::as_raw_fd);
-    for &file in &entries.files {
+    let nothing = entries.nothing.as_ref().map(Kept::number);
+    let nothing = nothing.filter(is_ours).map_or(-1, |(number, _)| number);
+    for &(file, _) in entries.files.iter().filter(|file| is_ours(file)) {
         // SAFETY: files of this library's, which only it uses, and which it does not use in a child.
         unsafe {
             if libc::dup3(nothing, file, libc::O_CLOEXEC) < 0 {
@@ -85,7 +88,12 @@ extern "C" fn in_child() {
     in_parent();
 }
 
-impl<F: AsFd> Private<F> {
+/// Whether a number stands for what it stood for when it was registered.
+fn is_ours((number, identity): &(RawFd, Option<Identity>)) -> bool {
+    Identity::of(*number) == *identity
+}
+
+impl<F: AsFd + From<OwnedFd>> Private<F> {
     /// The file that `make` opens at once.
     ///
     /// # Errors
@@ -102,35 +110,35 @@ impl<F: AsFd> Private<F> {
             }
         });
         REGISTRY.with(|entries| {
-            let file = make()?;
+            let file = Kept::new(make()?);
             if entries.nothing.is_none() {
                 // Without it, a child closes the files.
-                entries.nothing = File::open("/dev/null").ok();
+                entries.nothing = File::open("/dev/null").ok().map(Kept::new);
             }
-            entries.files.push(file.as_fd().as_raw_fd());
+            entries.files.push(file.number());
             Ok(Private(ManuallyDrop::new(file)))
         })
     }
 }
 
 impl<F: AsFd> Deref for Private<F> {
-    type Target = F;
+    type Target = Kept<F>;
 
-    fn deref(&self) -> &F {
+    fn deref(&self) -> &Kept<F> {
         &self.0
     }
 }
 
 impl<F: AsFd> AsFd for Private<F> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.unchecked().as_fd()
     }
 }
 
 impl<F: AsFd> Drop for Private<F> {
     fn drop(&mut self) {
         REGISTRY.with(|entries| {
-            let number = self.0.as_fd().as_raw_fd();
+            let number = self.0.number();
             if let Some(at) = entries.files.iter().position(|file| *file == number) {
                 entries.files.swap_remove(at);
             }

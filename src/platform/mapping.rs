@@ -6,7 +6,7 @@
 //! write which bytes when is up to the code above.
 
 use std::ops::Range;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsRawFd as _;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::OnceLock;
@@ -87,7 +87,7 @@ impl Mapping {
         let mapping = Mapping::reserve(memory.len() as usize)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let file = memory.as_fd().as_raw_fd();
+        let file = memory.file()?.as_raw_fd();
         let at = mapping.base.as_ptr().cast();
         // SAFETY: replaces exactly the addresses that were just reserved, which nobody knows of.
         let start = unsafe { libc::mmap(at, mapping.len, access, flags, file, 0) };

@@ -1,20 +1,24 @@
 //! Mechanisms of the operating system (Linux): memory, pages, NUMA, files, processors, and the
-//! page through which the processes of a node take turns. No policy: when and how much is decided
+//! locks by which the processes of a node take turns. No policy: when and how much is decided
 //! elsewhere. Every system call of the library that is not the driver's is here.
 
 pub mod access;
 pub mod affinity;
+pub mod attributes;
 pub mod clock;
+pub mod descriptors;
 pub mod files;
 pub mod fork;
 #[cfg(test)]
 pub mod forks;
+pub mod lock;
 pub mod mapping;
 pub mod memory;
 pub mod mounts;
 pub mod network;
 pub mod numa;
 pub mod origin;
+pub mod private;
 pub mod shared;
 pub mod socket;
 pub mod times;

@@ -1,14 +1,13 @@
 //! Connections between the processes of a job on different nodes.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{
-    accept_with, bind, socket_with, sockopt, AddressFamily, SocketFlags, SocketType,
-};
+use rustix::net::{accept_with, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 
 use super::fork::Private;
 use crate::error::{Error, Result};
@@ -26,45 +25,65 @@ const PROBES: u32 = 4;
 /// Bytes that were sent and are not acknowledged for so long end the connection.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Listens on a port of the system's choice, at all addresses of this host.
+/// Listens at each address by which this host may be reached, those of the loopback last: on ports of the
+/// system's choice, and nowhere else.
 ///
 /// # Errors
-/// The system's.
-pub fn listen() -> Result<Private<TcpListener>> {
-    let version_4 = || TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-    Private::new(|| listen_at_both().or_else(|_| version_4()))
-        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-        .map_err(|error| Error::system("listening for the other processes of the job", &error))
+/// There is no address to listen at.
+pub fn listen() -> Result<Vec<Private<TcpListener>>> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let mut listeners = Vec::new();
+    for ip in addresses()? {
+        // One that is not ready yet is not told to anybody.
+        match listen_at(ip) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => last = error,
+        }
+    }
+    match listeners.is_empty() {
+        true => Err(Error::system("listening for the other processes of the job", &last)),
+        false => Ok(listeners),
+    }
 }
 
-/// One socket for connections of version 6 and of version 4.
-fn listen_at_both() -> io::Result<TcpListener> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, flags, None)?;
-    sockopt::set_ipv6_v6only(&socket, false)?;
-    bind(&socket, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(TcpListener::from(socket))
+fn listen_at(ip: IpAddr) -> io::Result<Private<TcpListener>> {
+    let listener = Private::new(|| TcpListener::bind((ip, 0)))?;
+    let bound = listener.get()?;
+    rustix::net::listen(bound, BACKLOG)?;
+    bound.set_nonblocking(true)?;
+    await_words(bound);
+    Ok(listener)
 }
 
-/// The next connection.
+/// Has the system keep connections to itself until something was said on them, or some seconds have gone by:
+/// callers that say nothing take no descriptor, and who is accepted has mostly said who it is.
+fn await_words(listener: &TcpListener) {
+    let seconds: libc::c_int = 10;
+    // SAFETY: an open socket, and an integer of the size that is said. Without this option, callers are
+    // accepted before they have said something, no more.
+    unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        );
+    }
+}
+
+/// The next connection, if there is one. To read from it does not wait.
 ///
 /// # Errors
 /// The system's; also if the listener was [stopped](stop).
-pub fn accept(listener: &Private<TcpListener>) -> io::Result<Connection> {
-    loop {
-        let mut waited = [PollFd::new(listener, PollFlags::IN)];
-        match poll(&mut waited, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        // It does not wait: processes may be forked meanwhile.
-        let accepted =
-            Private::new(|| Ok(TcpStream::from(accept_with(listener, SocketFlags::CLOEXEC)?)));
-        match accepted {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            accepted => return accepted,
-        }
+pub fn accept(listener: &Private<TcpListener>) -> io::Result<Option<Connection>> {
+    let listener = listener.get()?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // It does not wait: processes may be forked meanwhile.
+    match Private::new(|| Ok(TcpStream::from(accept_with(listener, flags)?))) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -100,6 +119,7 @@ pub fn await_connection(stream: &Connection, at_most: Duration) -> io::Result<()
             Err(error) => return Err(error.into()),
         }
     }
+    let stream = stream.get()?;
     sockopt::socket_error(stream)??;
     // One that was shut down has no other end.
     stream.peer_addr()?;
@@ -110,10 +130,11 @@ fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
 
-/// Has a thread that waits in `accept` return.
-pub fn stop(listener: &TcpListener) {
-    // Linux ends the waiting by this, with an error.
-    let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+/// Has a thread that waits in `accept`, or on a connection, return. One that has ended has nothing to
+/// be shut down, and of what the application has closed nobody waits any more.
+pub fn stop<F: AsFd>(socket: &Private<F>) {
+    // Linux ends the waiting of a listener by this, too, with an error.
+    let _ = socket.get().map(|socket| rustix::net::shutdown(socket, rustix::net::Shutdown::Both));
 }
 
 /// Sets up a connection so that the death of the other end, or of its node, is noticed, and so that
@@ -121,7 +142,8 @@ pub fn stop(listener: &TcpListener) {
 ///
 /// # Errors
 /// The system's.
-pub fn watch(stream: &TcpStream, patience: Option<Duration>) -> io::Result<()> {
+pub fn watch(stream: &Connection, patience: Option<Duration>) -> io::Result<()> {
+    let stream = stream.get()?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(patience)?;
     stream.set_write_timeout(patience)?;
@@ -184,6 +206,13 @@ unsafe fn address(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
+/// What the processes have in common that reach each other over the loopback, if it can be told.
+pub fn loopback() -> Option<String> {
+    let system = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = std::fs::read_link("/proc/self/ns/net").ok()?;
+    Some(format!("{} {} {}", host_name(), system.trim(), namespace.display()))
+}
+
 /// This host's name.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -205,32 +234,45 @@ pub fn random<const BYTES: usize>() -> Result<[u8; BYTES]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::socket::wait_for;
     use std::io::{Read, Write};
     use std::thread;
 
+    /// The next connection, and whether there will be one.
+    fn next(listener: &Private<TcpListener>) -> io::Result<Connection> {
+        loop {
+            wait_for(&[listener.as_fd()], Duration::from_secs(1));
+            if let Some(stream) = accept(listener)? {
+                stream.get()?.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+        }
+    }
+
     #[test]
-    fn this_host_is_reached_at_its_addresses() {
-        let listener = listen().unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let addresses = addresses().unwrap();
-        assert!(addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
-        for address in addresses {
-            let mut stream = TcpStream::connect((address, port)).unwrap();
+    fn this_host_is_reached_at_its_addresses_and_nowhere_else() {
+        let listeners = listen().unwrap();
+        let own: Vec<SocketAddr> =
+            listeners.iter().map(|one| one.get().unwrap().local_addr().unwrap()).collect();
+        assert!(own.iter().any(|address| address.ip().is_loopback()), "{own:?}");
+        for (listener, address) in listeners.iter().zip(&own) {
+            let stream = Private::new(|| TcpStream::connect(address)).unwrap();
             watch(&stream, Some(Duration::from_secs(60))).unwrap();
-            stream.write_all(&[7]).unwrap();
+            (&*stream).write_all(&[7]).unwrap();
             let mut byte = [0];
-            let accepted = accept(&listener).unwrap();
+            let accepted = next(listener).unwrap();
             (&*accepted).read_exact(&mut byte).unwrap();
             assert_eq!(byte, [7]);
+            assert!(!address.ip().is_unspecified());
         }
     }
 
     #[test]
     fn waiting_for_a_connection_can_be_ended() {
-        let listener = listen().unwrap();
+        let listeners = listen().unwrap();
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| accept(&listener).is_err());
-            stop(&listener);
+            let waiting = scope.spawn(|| next(&listeners[0]).is_err());
+            stop(&listeners[0]);
             assert!(waiting.join().unwrap());
         });
     }

@@ -8,12 +8,13 @@ use rustix::fs::{
 };
 use rustix::process::{getrlimit, Resource};
 
+use super::descriptors::Kept;
 use crate::error::{Error, Kind, Result};
 
 /// Its length never changes, so nobody who maps it can be met by pages that have gone.
 #[derive(Debug)]
 pub struct SharedMemory {
-    file: OwnedFd,
+    file: Kept<OwnedFd>,
     len: u64,
 }
 
@@ -40,7 +41,7 @@ impl SharedMemory {
         ftruncate(&file, len).map_err(|error| Error::system(what("ftruncate"), &error.into()))?;
         fcntl_add_seals(&file, sealed())
             .map_err(|error| Error::system(what("F_ADD_SEALS"), &error.into()))?;
-        Ok(SharedMemory { file, len })
+        Ok(SharedMemory { file: Kept::new(file), len })
     }
 
     /// Memory that can refuse pages.
@@ -49,13 +50,13 @@ impl SharedMemory {
         let file = memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|error| Error::system("memfd_create", &error.into()))?;
         ftruncate(&file, len).map_err(|error| Error::system("ftruncate", &error.into()))?;
-        Ok(SharedMemory { file, len })
+        Ok(SharedMemory { file: Kept::new(file), len })
     }
 
     /// Refuses the pages from here on.
     #[cfg(test)]
     pub(crate) fn refuse_from(&self, offset: u64) -> Result<()> {
-        let refused = ftruncate(&self.file, offset);
+        let refused = ftruncate(self.file.unchecked(), offset);
         refused.map_err(|error| Error::system("ftruncate", &error.into()))
     }
 
@@ -75,12 +76,21 @@ impl SharedMemory {
                 format!("received memory of {len} bytes, whose length may change"),
             ));
         }
-        Ok(SharedMemory { file, len })
+        Ok(SharedMemory { file: Kept::new(file), len })
+    }
+
+    /// The file, to be mapped or handed over.
+    ///
+    /// # Errors
+    /// The application has closed it.
+    pub fn file(&self) -> Result<BorrowedFd<'_>> {
+        let file = self.file.get().map(AsFd::as_fd);
+        file.map_err(|error| Error::system("the memory for veloc-backend", &error))
     }
 
     /// Whether a process has it mapped. `None`: that cannot be seen.
     pub fn is_mapped_by(&self, process: u32) -> Option<bool> {
-        let own = fstat(&self.file).ok()?.st_ino.to_string();
+        let own = fstat(self.file.get().ok()?).ok()?.st_ino.to_string();
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
         // Addresses, access, offset, device, inode, path.
         let mut mapped = maps.lines().map(|line| line.split_ascii_whitespace().skip(4));
@@ -93,12 +103,6 @@ impl SharedMemory {
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u64 {
         self.len
-    }
-}
-
-impl AsFd for SharedMemory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 
@@ -115,7 +119,8 @@ mod tests {
     fn two_mappings_see_the_same_bytes() {
         let memory = SharedMemory::create("veloc-test", 3 * ALIGNMENT as u64 + 5).unwrap();
         let first = Mapping::of(&memory).unwrap();
-        let other = SharedMemory::from_file(memory.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let other =
+            SharedMemory::from_file(memory.file().unwrap().try_clone_to_owned().unwrap()).unwrap();
         let second = Mapping::of(&other).unwrap();
         assert_eq!(first.len(), second.len());
         assert_eq!(first.base().as_ptr() as usize % ALIGNMENT, 0);
@@ -137,7 +142,7 @@ mod tests {
     #[test]
     fn its_length_is_fixed() {
         let memory = SharedMemory::create("veloc-test", 4096).unwrap();
-        assert!(ftruncate(&memory, 0).is_err(), "readers would be ended by SIGBUS");
+        assert!(ftruncate(memory.file().unwrap(), 0).is_err(), "readers would be ended by SIGBUS");
         let open = memfd_create("veloc-test", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&open, 4096).unwrap();
         assert!(SharedMemory::from_file(open).is_err());

@@ -1,25 +1,30 @@
 //! Messages between the processes of a node, with open files in them.
 //!
-//! Names are abstract: they stand in no directory, and are gone with the last process that has the
-//! socket open. A message arrives whole or not at all, together with its files, also when its
-//! sender has ended meanwhile.
+//! Sockets stand in a directory, which keeps other users out. What is left there by a process that was
+//! killed is told by that nobody answers; a lock beside it says who may replace it. A message arrives whole
+//! or not at all, together with its files, also when its sender has ended meanwhile.
 
+use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
+use rustix::io::{ioctl_fionbio, Errno};
 use rustix::net::{
-    accept_with, bind, connect, listen, recvmsg, sendmsg, shutdown, socket_with, sockopt,
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    accept_with, bind, connect, getsockname, listen, recvmsg, sendmsg, shutdown, socket_with,
+    sockopt, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
     SocketType,
 };
 use rustix::process::{geteuid, pidfd_open, Pid, PidfdFlags};
 
+use super::files;
 use super::fork::Private;
+use super::lock::Lock;
 use crate::error::{Error, Kind, Result};
 
 /// The most bytes of a message.
@@ -46,39 +51,72 @@ pub struct Message {
     pub files: Vec<OwnedFd>,
 }
 
-/// Takes the name, unless somebody has it: then `None`.
+/// Listens at `path`, unless somebody does or is about to: then `None`.
 ///
 /// # Errors
-/// The system has no such sockets.
-pub fn listen_as(name: &str) -> Result<Option<Listener>> {
-    let what = |error: Errno| Error::system(format!("listening as \"{name}\""), &error.into());
-    let socket = new().map_err(what)?;
-    match bind(&socket, &address(name).map_err(what)?) {
-        Ok(()) => {}
-        Err(Errno::ADDRINUSE) => return Ok(None),
-        Err(error) => return Err(what(error)),
+/// The socket, or the lock beside it, cannot be had; why names it.
+pub fn listen_at(path: &Path) -> Result<Option<Listener>> {
+    let what =
+        |error: Errno| Error::system(format!("listening at {}", path.display()), &error.into());
+    let lock = lock_beside(path)?;
+    if !lock.try_take()? || connect_at(path)?.is_there() {
+        return Ok(None);
     }
+    // Of a process that was killed: nobody else replaces it now.
+    files::remove(path)?;
+    let socket = new(SocketFlags::CLOEXEC).map_err(what)?;
+    bind(&socket, &SocketAddrUnix::new(path).map_err(what)?).map_err(what)?;
     listen(&socket, BACKLOG).map_err(what)?;
     Ok(Some(Listener(socket)))
 }
 
-/// Connects to whoever has the name. `None`: nobody has.
+/// Connects to whoever listens at `path`, without waiting. `None`: nobody does, or more are connected than
+/// are listened to.
 ///
 /// # Errors
-/// Whoever has it is another user's process.
-pub fn connect_to(name: &str) -> Result<Option<Socket>> {
-    let what = |error: Errno| Error::system(format!("connecting to \"{name}\""), &error.into());
-    let socket = Private::new(|| Ok(new()?));
-    let socket =
-        socket.map_err(|error| Error::system(format!("connecting to \"{name}\""), &error))?;
-    match connect(&socket, &address(name).map_err(what)?) {
-        Ok(()) => {}
-        Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(what(error)),
+/// It is another user's process.
+pub fn connect_to(path: &Path) -> Result<Option<Socket>> {
+    match connect_at(path)? {
+        Answer::Connected(socket) => {
+            socket.check_user()?;
+            Ok(Some(socket))
+        }
+        Answer::Busy | Answer::Nobody => Ok(None),
     }
-    let socket = Socket(socket);
-    socket.check_user()?;
-    Ok(Some(socket))
+}
+
+/// Who is found at a path.
+enum Answer {
+    Connected(Socket),
+    /// Somebody who has no room for another connection.
+    Busy,
+    Nobody,
+}
+
+impl Answer {
+    fn is_there(&self) -> bool {
+        !matches!(self, Answer::Nobody)
+    }
+}
+
+fn connect_at(path: &Path) -> Result<Answer> {
+    let what = || format!("connecting to {}", path.display());
+    let failed = |error: Errno| Error::system(what(), &error.into());
+    let socket = Private::new(|| Ok(new(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?));
+    let socket = socket.map_err(|error| Error::system(what(), &error))?;
+    match connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?) {
+        Ok(()) => {}
+        Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(Answer::Nobody),
+        Err(Errno::AGAIN) => return Ok(Answer::Busy),
+        Err(error) => return Err(failed(error)),
+    }
+    ioctl_fionbio(&socket, false).map_err(failed)?;
+    Ok(Answer::Connected(Socket(socket)))
+}
+
+/// The lock of those who listen anew, or do so no more, in the directory of `path`.
+fn lock_beside(path: &Path) -> Result<Lock> {
+    Lock::open(&path.with_file_name("lock"), 0o600)
 }
 
 impl Listener {
@@ -99,6 +137,31 @@ impl Listener {
     /// The socket, to hand it over.
     pub fn into_file(self) -> OwnedFd {
         self.0
+    }
+
+    /// Ends the listening for good: who comes from here on finds nobody. False: somebody has come, or
+    /// comes to listen, just now. Who comes in between loses the connection.
+    ///
+    /// # Errors
+    /// The name cannot be removed.
+    pub fn retire(&self) -> Result<bool> {
+        let Some(path) = self.path() else { return Ok(true) };
+        let lock = lock_beside(&path)?;
+        if !lock.try_take()? || wait_for(&[self.as_fd()], Duration::ZERO) == [true] {
+            return Ok(false);
+        }
+        // Somebody may have removed the name, and another listens there.
+        let own = std::process::id().cast_signed();
+        if connect_to(&path)?.is_some_and(|socket| socket.peer_number() == own) {
+            files::remove(&path)?;
+        }
+        Ok(true)
+    }
+
+    /// The socket's name; of one that was handed over it may be none.
+    fn path(&self) -> Option<PathBuf> {
+        let address = SocketAddrUnix::try_from(getsockname(&self.0).ok()?).ok()?;
+        address.path().map(|path| PathBuf::from(OsStr::from_bytes(path.to_bytes())))
     }
 
     /// The next connection, waited for at most so long. `None`: there was none, or a signal came.
@@ -145,8 +208,9 @@ impl Socket {
         if !fits {
             return Err(Error::invalid(format!("a message with {} files", files.len())));
         }
+        let socket = self.0.get().map_err(|error| Error::system("sending a message", &error))?;
         let sent =
-            retry(|| sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL));
+            retry(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL));
         sent.map(drop).map_err(|error| Error::system("sending a message", &error.into()))
     }
 
@@ -158,6 +222,8 @@ impl Socket {
         let mut bytes = vec![0; LONGEST_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
+        let closed = |error| Error::system("receiving a message", &error);
+        self.0.await_input().map_err(closed)?;
         let received = retry(|| {
             let mut into = [IoSliceMut::new(&mut bytes)];
             recvmsg(&self.0, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC)
@@ -186,7 +252,7 @@ impl Socket {
     /// Ends the connection, and the waiting of whoever receives here.
     pub fn close(&self) {
         // One that has ended already is as good.
-        let _ = shutdown(&self.0, Shutdown::Both);
+        let _ = self.0.get().map(|socket| shutdown(socket, Shutdown::Both));
     }
 
     /// The process at the other end, as long as it can be told from others with its number.
@@ -233,12 +299,8 @@ pub fn wait_for(files: &[BorrowedFd<'_>], at_most: Duration) -> Vec<bool> {
     }
 }
 
-fn new() -> std::result::Result<OwnedFd, Errno> {
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-}
-
-fn address(name: &str) -> std::result::Result<SocketAddrUnix, Errno> {
-    SocketAddrUnix::new_abstract_name(name.as_bytes())
+fn new(flags: SocketFlags) -> std::result::Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
 fn timespec(duration: Duration) -> Timespec {
@@ -265,29 +327,75 @@ mod tests {
     use crate::platform::forks;
     use std::io::{Read as _, Seek as _, Write as _};
 
-    fn name(what: &str) -> String {
-        format!("veloc-test-{}-{what}", std::process::id())
+    /// A directory of a test's, and a path in it.
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        (folder, path)
     }
 
     #[test]
     fn a_name_is_taken_once_and_free_again() {
-        let name = name("once");
+        let (_folder, name) = place();
         // The name is free when the listener is closed everywhere.
         let _sole = forks::none();
         assert!(connect_to(&name).unwrap().is_none());
-        let listener = listen_as(&name).unwrap().unwrap();
-        assert!(listen_as(&name).unwrap().is_none());
+        let listener = listen_at(&name).unwrap().unwrap();
+        assert!(listen_at(&name).unwrap().is_none());
+        // That was a look at who is there.
+        assert!(listener.accept(Duration::ZERO).unwrap().is_some());
         assert!(listener.accept(Duration::ZERO).unwrap().is_none());
+        // As of a process that was killed.
         drop(listener);
         assert!(connect_to(&name).unwrap().is_none());
-        assert!(listen_as(&name).unwrap().is_some());
+        let listener = listen_at(&name).unwrap().unwrap();
+        let socket = connect_to(&name).unwrap().unwrap();
+        assert!(!listener.retire().unwrap(), "somebody has come");
+        drop((socket, listener.accept(Duration::ZERO).unwrap()));
+        assert!(listener.retire().unwrap());
+        assert!(!name.exists() && connect_to(&name).unwrap().is_none());
+    }
+
+    /// Catches a process that waits for ever because somebody listens and takes no connection.
+    #[test]
+    fn who_takes_no_connection_keeps_nobody_waiting() {
+        let (_folder, name) = place();
+        let listener = listen_at(&name).unwrap().unwrap();
+        listen(&listener.0, 0).unwrap();
+        let mut connections = Vec::new();
+        while let Some(socket) = connect_to(&name).unwrap() {
+            connections.push(socket);
+        }
+        assert!(listen_at(&name).unwrap().is_none());
+        // Another's lock neither.
+        drop((listener, connections));
+        let lock = lock_beside(&name).unwrap();
+        assert!(lock.try_take().unwrap());
+        assert!(listen_at(&name).unwrap().is_none());
+    }
+
+    /// Several processes, as it were, find what one has left that was killed. Catches two that listen, of
+    /// which one is found by nobody.
+    #[test]
+    fn one_of_many_listens() {
+        let (_folder, name) = place();
+        for _ in 0..100 {
+            let _sole = forks::none();
+            drop(listen_at(&name).unwrap().unwrap());
+            let found: Vec<Option<Listener>> = std::thread::scope(|scope| {
+                let one = || scope.spawn(|| listen_at(&name).unwrap());
+                let all: Vec<_> = (0..4).map(|_| one()).collect();
+                all.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            assert_eq!(found.iter().flatten().count(), 1);
+        }
     }
 
     /// Catches a hand-over that needs the sender: a client may be killed right after it.
     #[test]
     fn what_was_sent_arrives_after_the_sender_is_gone() {
-        let name = name("late");
-        let listener = listen_as(&name).unwrap().unwrap();
+        let (_folder, name) = place();
+        let listener = listen_at(&name).unwrap().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"content").unwrap();
         let sender = connect_to(&name).unwrap().unwrap();
@@ -307,8 +415,8 @@ mod tests {
 
     #[test]
     fn closing_ends_the_waiting() {
-        let name = name("close");
-        let _listener = listen_as(&name).unwrap().unwrap();
+        let (_folder, name) = place();
+        let _listener = listen_at(&name).unwrap().unwrap();
         let socket = connect_to(&name).unwrap().unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| socket.receive().unwrap().is_none());
@@ -320,8 +428,8 @@ mod tests {
 
     #[test]
     fn too_much_is_refused() {
-        let name = name("much");
-        let _listener = listen_as(&name).unwrap().unwrap();
+        let (_folder, name) = place();
+        let _listener = listen_at(&name).unwrap().unwrap();
         let socket = connect_to(&name).unwrap().unwrap();
         assert!(socket.send(&vec![0; LONGEST_MESSAGE + 1], &[]).is_err());
         assert!(socket.send(b"x", &[socket.as_fd(); MOST_FILES + 1]).is_err());

@@ -15,4 +15,3 @@ pub mod register;
 pub mod rounds;
 pub mod slice;
 pub mod touch;
-pub mod turn;

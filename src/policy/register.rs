@@ -7,6 +7,8 @@
 //! 2 GiB on some kernels, so even that is done chunk by chunk here; transfers are cut at the
 //! borders, which the driver demands.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// The key `pin`.
@@ -83,8 +85,12 @@ pub fn in_turn(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)
 }
 
+/// How long a turn is waited for. Who has it may be stopped, or hold it for no good reason, and to go on
+/// without one only takes longer: the registrations of several processes share one rate.
+pub const LONGEST_WAIT_FOR_TURN: Duration = Duration::from_secs(5);
+
 /// How long a turn may be held idle for a lull, in seconds: about as long as it takes to hand it
-/// over, for the others sleep for some milliseconds between two looks. It is given back after that,
+/// over, for the others sleep for half a millisecond between two looks. It is given back after that,
 /// and when no chunk is left that could be registered; until then it is kept for one chunk after the
 /// other, of which several take less than handing it over.
 pub const LONGEST_IDLE_TURN: f64 = 2e-3;

@@ -251,11 +251,14 @@ impl<R: Reach> Sweep<'_, R> {
             }
             client.give_up(self.run);
             let left = names.iter().map(|name| client.versions(name).map_or(0, |left| left.len()));
+            let left = match left.sum::<usize>() {
+                // What cannot be looked at cannot be counted.
+                0 => "what its files had may remain".to_owned(),
+                left => format!("{left} checkpoints of the run remain"),
+            };
             log::warn!(
-                "\"{name}\": the adjoint is computed, but {} checkpoints of the run remain, as they cannot \
-                 be removed ({cause}): a later job would go on from them; remove them before, or give it \
-                 another tag",
-                left.sum::<usize>()
+                "\"{name}\": the adjoint is computed, but {left}, as it cannot be removed ({cause}): a later \
+                 job would go on from it; remove it before, or give that another tag"
             );
             Ok(())
         })

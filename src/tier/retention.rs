@@ -98,8 +98,9 @@ impl Retention {
 
     /// The versions of a name to be removed, oldest first, at most `most` of them. Only those taken
     /// when `counts` says so, which are none after `youngest`, are counted among those to keep:
-    /// others may be missing elsewhere. What is older than all that are kept goes, whether it counts
-    /// or not, unless it `stays`.
+    /// others may be missing elsewhere. As soon as there is one of these, those found on disk are counted,
+    /// too: all have one that is younger. What is older than all that are kept goes, whether it counts or
+    /// not, unless it `stays`.
     pub fn excess(
         &self,
         name: &str,
@@ -118,7 +119,12 @@ impl Retention {
             return Vec::new();
         }
         let ages = kept.by_age.range(..=(youngest, usize::MAX)).rev();
-        let mut counted = ages.filter(|((taken, _), _)| counts(*taken));
+        // The youngest first, of which those found on disk are none.
+        let mut is_safe = false;
+        let mut counted = ages.filter(|((taken, _), _)| {
+            is_safe |= counts(*taken);
+            is_safe && (*taken == 0 || counts(*taken))
+        });
         match counted.nth(last) {
             // What is older than the last one that stays.
             Some((&last, _)) => {
@@ -200,6 +206,24 @@ mod tests {
             [8, 9, 1, 2]
         );
         assert_eq!(kept.excess("x", 2, 3, |taken| taken == 3, |taken, _| taken == 0), [1, 2]);
+    }
+
+    /// Catches jobs that end before they have as many versions as there may be, and so never remove what
+    /// those before them have left.
+    #[test]
+    fn what_earlier_jobs_have_left_goes_with_the_first_that_all_have() {
+        let mut kept = Retention::new(3);
+        kept.found("x", 1..=6);
+        kept.put("x", 7, 1);
+        kept.put("x", 8, 2);
+        kept.put("x", 9, 3);
+        let excess =
+            |common: u64| kept.excess("x", 99, common, |id| id > 0 && id <= common, |_, _| false);
+        assert_eq!(excess(0), [0; 0]);
+        assert_eq!(excess(1), [1, 2, 3, 4]);
+        assert_eq!(excess(2), [1, 2, 3, 4, 5]);
+        // One that somebody lacks keeps nothing from staying.
+        assert_eq!(kept.excess("x", 99, 3, |id| id == 3, |_, _| false), [1, 2, 3, 4]);
     }
 
     proptest! {

@@ -40,7 +40,7 @@ impl Nvtx {
             return Some(found);
         }
         let injected =
-            INJECTED.get_or_init(|| std::env::var_os(INJECTION).and_then(|p| inject(&p)));
+            INJECTED.get_or_init(|| environment::var_os(INJECTION).and_then(|p| inject(&p)));
         injected.as_ref().or_else(|| tools_ext(load).map(|found| FOUND.get_or_init(|| found)))
     }
 

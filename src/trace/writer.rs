@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::json;
 use super::track::{Consumer, Track};
 use crate::error::{Error, Result};
+use crate::platform::descriptors::Kept;
 use crate::platform::files;
 
 /// The pause between two rounds.
@@ -85,7 +86,7 @@ impl Writer {
     pub fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
         let desk = Arc::new(Desk::default());
         let page = Page {
-            file,
+            file: Kept::new(file),
             path,
             process,
             text: String::new(),
@@ -166,8 +167,8 @@ impl Writer {
         if let Some(thread) = thread {
             self.desk.stop.store(true, Ordering::Release);
             thread.thread().unpark();
-            if thread.join().is_err() {
-                log::error!("the trace's writer panicked");
+            for what in threads::join([thread], threads::PATIENCE) {
+                log::error!("{what}");
             }
         }
     }
@@ -181,7 +182,7 @@ impl Drop for Writer {
 
 /// The file under way, on the writer's thread.
 struct Page {
-    file: File,
+    file: Kept<File>,
     path: PathBuf,
     process: u32,
     text: String,
@@ -216,7 +217,9 @@ impl Page {
         }
         self.text.push_str(if self.separator == FIRST { "[\n]\n" } else { "\n]\n" });
         self.flush();
-        files::release(&self.file);
+        if let Ok(file) = self.file.get() {
+            files::release(file);
+        }
     }
 
     /// One round. Returns the share in use of the fullest ring.
@@ -278,7 +281,7 @@ impl Page {
 
     fn flush(&mut self) {
         if !self.broken && !self.text.is_empty() {
-            if let Err(error) = self.file.write_all(self.text.as_bytes()) {
+            if let Err(error) = (&self.file).write_all(self.text.as_bytes()) {
                 log::warn!("the trace {} ends here: {error}", self.path.display());
                 self.broken = true;
             }

@@ -1,9 +1,14 @@
-//! Threads of a library's own in somebody else's process. The system gives a signal that is sent to the
+//! Threads of a library's own in somebody else's process.
+//!
+//! Their end is waited for with a bound ([`join`]), as the application may have taken from them what would
+//! wake them up. And the system gives a signal that is sent to the
 //! process to any thread that has not blocked it: an application that blocks one in its own threads, to wait
 //! for it in `sigwait` or to read it from a `signalfd`, would be ended by it if a library's thread took it.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// What a thread takes as the application's threads do: what its own instructions raise, which ends the
 /// process as it should, and the ticks of profilers, which count the time of the thread that they interrupt.
@@ -27,6 +32,33 @@ const TAKEN: [libc::c_int; 7] = [
 pub fn unsignalled<T>(start: impl FnOnce() -> T) -> T {
     let _blocked = Blocked::begin();
     start()
+}
+
+/// The end of a thread that was told to end is waited for so long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for the end of all `threads`, together at most so long. What is to be said of those that have
+/// panicked, and of those that have not ended: they are left behind, with all that they use.
+pub fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, at_most: Duration) -> Vec<String> {
+    let since = Instant::now();
+    let mut said = Vec::new();
+    for thread in threads {
+        let mut pause = Duration::from_micros(20);
+        while !thread.is_finished() && since.elapsed() < at_most {
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        }
+        let name = thread.thread().name().unwrap_or("without a name").to_owned();
+        if !thread.is_finished() {
+            let seconds = at_most.as_secs();
+            said.push(format!(
+                "the thread {name} has not ended within {seconds} s: it is left behind"
+            ));
+        } else if thread.join().is_err() {
+            said.push(format!("the thread {name} panicked"));
+        }
+    }
+    said
 }
 
 /// The calling thread takes no signals until this is dropped, on that thread.
@@ -66,6 +98,24 @@ mod tests {
     use super::*;
     use std::panic::catch_unwind;
     use std::thread;
+
+    /// Catches a wait without a bound for a thread that nobody can wake, and one that is not named.
+    #[test]
+    fn a_thread_that_does_not_end_is_left_behind() {
+        let (keep, kept) = std::sync::mpsc::channel::<()>();
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let stays = named("stays").spawn(move || kept.recv().unwrap_or(())).unwrap();
+        let panics = named("panics").spawn(|| panic!("on purpose")).unwrap();
+        let ends = named("ends").spawn(|| {}).unwrap();
+        while !panics.is_finished() || !ends.is_finished() {
+            thread::yield_now();
+        }
+        let said = join([stays, panics, ends], Duration::from_millis(1));
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("stays has not ended"), "{said:?}");
+        assert!(said[1].contains("panics panicked"), "{said:?}");
+        drop(keep);
+    }
 
     /// Whether the calling thread has each signal blocked.
     fn mask() -> Vec<bool> {

@@ -17,6 +17,7 @@ pub mod programs;
 pub mod project;
 pub mod python;
 pub mod said;
+pub mod sanitizers;
 pub mod stage;
 pub mod suite;
 pub mod system;

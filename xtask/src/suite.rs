@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::project::{cargo, has_program, line, root, run, target_directory};
 use crate::stage::Profile;
-use crate::{bundle, docs, header, notices, package, programs, system};
+use crate::{bundle, docs, header, notices, package, programs, sanitizers, system};
 
 /// One check.
 struct Step {
@@ -22,7 +22,7 @@ enum Outcome {
 }
 
 /// The checks, the quick ones first. The tests come last, so that a log ends with them.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "system", about: "the programs that the tests need", run: system_programs },
     Step { name: "format", about: "rustfmt finds nothing to change", run: format },
     Step { name: "lints", about: "clippy has no warning", run: lints },
@@ -30,6 +30,7 @@ const STEPS: [Step; 11] = [
     Step { name: "docs", about: "the documentation builds without a warning", run: docs },
     Step { name: "generated", about: "header, table and notices are up to date", run: generated },
     Step { name: "models", about: "catalog and ring under model checkers", run: models },
+    Step { name: "sanitizers", about: "threads and memory of the library", run: sanitizers },
     Step { name: "rtm", about: "the demonstration, small, verified", run: rtm },
     Step { name: "bundle", about: "the GPU bundle on the software device", run: gpu_bundle },
     Step { name: "package", about: "programs that use the installed package", run: package },
@@ -138,6 +139,10 @@ fn generated() -> Result<Outcome> {
 fn models() -> Result<Outcome> {
     let arguments = ["test", "--package", "veloc", "--features", "model-check", "--lib", "model"];
     cargo_step(&arguments, &[])
+}
+
+fn sanitizers() -> Result<Outcome> {
+    Ok(sanitizers::check()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 fn rtm() -> Result<Outcome> {

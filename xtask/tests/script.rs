@@ -148,7 +148,6 @@ fn a_step_that_hangs_and_one_that_fails_leave_the_others() {
         ("leads", "leads.json"),
         ("initialisation", "init.json"),
         ("touching", "pages.json"),
-        ("turns", "turns.json"),
         ("the library's own cost", "engine.json"),
     ] {
         assert_eq!(bundle.result_of(step), "ok", "{step}");

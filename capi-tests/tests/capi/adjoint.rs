@@ -24,6 +24,9 @@ fn schedules_of_other_kinds() {
     for plan in ["online 1 1 0", "online 2 9 0", "online 90 1 0", "online 1000 6 0"] {
         job.run("schedules", plan).succeed();
     }
+    for plan in ["last 1 1 0", "last 2 1 0", "last 9 9 0", "last 20 5 0", "last 1000 6 0"] {
+        job.run("schedules", plan).succeed();
+    }
     for plan in ["disk 1 1 1", "disk 2 1 1", "disk 300 1 5", "disk 1000 4 6", "disk 1500 3 50"] {
         job.run("schedules", plan).succeed();
     }

@@ -70,7 +70,7 @@ fn regions_that_share_memory() {
     job.run("script", "size=1048576 alias=16 restore=x:1:17").succeed();
 }
 
-/// A checksum that is missing says nothing; one that is damaged makes the copies doubtful.
+/// A checksum that is missing says nothing; one that is damaged makes copies without a proof doubtful.
 #[test]
 fn checksums_that_are_missing_or_damaged() {
     let job = Job::new(ASYNC);
@@ -78,6 +78,8 @@ fn checksums_that_are_missing_or_damaged() {
     fs::remove_file(job.path("meta/x-0-2.dat.chksum")).unwrap();
     job.run("script", "newest=x:2 restore=x:2").succeed();
     fs::write(job.path("meta/x-0-2.dat.chksum"), "short").unwrap();
+    job.run("script", "newest=x:2 restore=x:2").succeed();
+    job.configure(&format!("{ASYNC}proof = off\n"));
     job.run("script", "newest=x:1 refuse=x:2:chksum|5_bytes").succeed();
 }
 

@@ -109,6 +109,24 @@ fn damage_middle(path: &Path) {
     damage(path, fs::metadata(path).unwrap().len() as usize / 2);
 }
 
+/// Catches a port at which anybody gets a descriptor and a thread of the process for as long as they like:
+/// then the application has none left for its checkpoints.
+fn strangers(mpi: &'static Mpi) {
+    let Some(jobs) = Jobs::new(mpi, 3, "mode = sync\nec_interval = 0\n") else { return };
+    jobs.good("case=take to=12 strangers=400");
+    assert_eq!(jobs.protected(), Vec::from_iter(1..=12));
+}
+
+#[test]
+fn strangers_call_open_mpi() {
+    strangers(&OPEN_MPI);
+}
+
+#[test]
+fn strangers_call_mpich() {
+    strangers(&MPICH);
+}
+
 /// One directory lost of four, then another one: everything is as it was, parities included.
 fn one_lost(mpi: &'static Mpi, mode: &str) {
     let configuration = format!("mode = {mode}\nec_interval = 0\n");

@@ -4,6 +4,7 @@
 
 mod read_only;
 mod room;
+mod unmounted;
 
 use std::fs;
 
@@ -151,10 +152,10 @@ fn neither_scratch_nor_persistent_takes_it() {
             let commands = [
                 "size=1000000 take=x:1 wait".into(),
                 shell(ground.to_fill(2_900_000)),
-                shell(format!("rm -r {persistent}; touch {persistent}")),
+                shell(format!("mv {persistent} {persistent}.away; touch {persistent}")),
                 fails.into(),
                 "restore=x:1".into(),
-                shell(format!("rm {persistent}; mkdir {persistent}")),
+                shell(format!("rm {persistent}; mv {persistent}.away {persistent}")),
                 "wait take=x:3 wait drain newest=x:3 restore=x:3 restore=x:1".into(),
             ];
             script(ground, job.run("script", ""), &commands);
@@ -245,9 +246,9 @@ fn a_scratch_file_that_is_gone_is_written_again() {
     let scratch = job.scratch().join("x-0-1.dat").display().to_string();
     let run = job
         .run("script", "size=1000000")
-        .arg(format!("run=rmdir {persistent}; touch {persistent}"))
+        .arg(format!("run=mv {persistent} {persistent}.away; touch {persistent}"))
         .args("take=x:1 late=persistent")
-        .arg(format!("run=rm {scratch} {persistent}; mkdir {persistent}"))
+        .arg(format!("run=rm {scratch} {persistent}; mv {persistent}.away {persistent}"))
         .args("wait finished=1 restore=x:1");
     let said = run.succeed().stderr;
     assert!(said.contains("x-0-1.dat") && said.contains("written to scratch again"), "{said}");

@@ -152,3 +152,14 @@ fn how_much_is_logged() {
     assert_eq!(said("error"), "");
     assert!(said("veloc_client::config=warn").contains("scrach"));
 }
+
+/// Catches a checkpoint that ends the process where memory was given back that is still protected: the
+/// page is in the middle of a region. In memory, straight to a file, and by a worker.
+#[test]
+fn memory_that_is_gone_is_refused_with_its_region() {
+    let asynchronous = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 4M\n";
+    let checked = "mode = sync\nscratch = DIR/scratch\nchksum = true\nmeta = DIR/meta\n";
+    Job::new(asynchronous).run("freed", "").succeed();
+    Job::new(checked).run("freed", "").succeed();
+    Job::new(asynchronous).run("freed", "lent=1").succeed();
+}

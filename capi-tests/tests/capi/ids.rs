@@ -15,6 +15,18 @@ fn of_x(versions: &[i32]) -> Vec<String> {
     versions.iter().map(|version| format!("x-0-{version}.dat")).collect()
 }
 
+/// Regions that a version does not have are named, once, and keep their memory. Catches a restart that
+/// leaves them in silence.
+#[test]
+fn regions_that_a_version_lacks() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\n");
+    let ended = job.run("script", "take=x:1 alias=2 restore=x:1 restore=x:1 take=x:2 restore=x:2");
+    let said = ended.succeed().stderr;
+    let words = "\"x\" version 1 does not have the protected regions 2, 3";
+    assert_eq!(said.matches(words).count(), 1, "{said}");
+    assert!(!said.contains("version 2 does not"), "{said}");
+}
+
 /// A program that protects it, and nothing else, is one like any other: it is restored after a kill, also
 /// from a file of VELOC's, and limits apply to what it takes. Catches an id that is refused, and checkpoints
 /// that are taken for the library's own, of which all stay.

@@ -1,5 +1,6 @@
 //! Jobs that are killed at any moment, and the ones that come after them.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::thread;
 use std::time::Duration;
 
@@ -69,6 +70,85 @@ fn killed(
         first = restored.first().copied().unwrap_or(0) + 1;
     }
     println!("{what}: killed {KILLS} times, {} versions", first - 1);
+}
+
+/// How often the storm kills: so often in all, or as `VELOC_KILLS` says.
+fn kills_of_storm() -> u64 {
+    let said = std::env::var("VELOC_KILLS").ok();
+    said.map_or(200, |number| number.parse().expect("VELOC_KILLS is a number"))
+}
+
+/// Job after job goes on where the one before was killed, together with its backend, in any order and at
+/// any moment, also while it starts or restores. What it restores is a version that was complete, as a
+/// whole, and no older than one that was waited for.
+fn storm(what: &str, configuration: &str, kills: u64) {
+    let job = Job::new(configuration);
+    let mut random = Random::seeded(what);
+    // The newest version that may not be lost, and the newest that there can be.
+    let (mut kept, mut taken) = (0, 0);
+    let mut restores = 0;
+    for round in 0..kills {
+        let mut running = job.run("durable", "go-on").start();
+        // However slow the machine, every other one gets that far.
+        if round % 2 == 0 {
+            running.wait_for_line("goes on");
+        }
+        thread::sleep(Duration::from_micros(random.below(60_000)));
+        let pause = Duration::from_micros(random.below(3_000));
+        let kill_backends = || {
+            for backend in backends(&job) {
+                // SAFETY: sends a signal to a process that this test has started.
+                unsafe { libc::kill(backend as libc::pid_t, libc::SIGKILL) };
+            }
+        };
+        if random.below(2) == 0 {
+            kill_backends();
+            thread::sleep(pause);
+            running.signal(libc::SIGKILL);
+        } else {
+            running.signal(libc::SIGKILL);
+            thread::sleep(pause);
+            kill_backends();
+        }
+        let ended = running.end();
+        assert_eq!(ended.status.signal(), Some(libc::SIGKILL), "{}{}", ended.stdout, ended.stderr);
+        if let Some(&restored) = ended.figures("restored").first() {
+            let possible = kept..=taken + 1;
+            assert!(possible.contains(&restored), "{what}: {restored}, not {possible:?} ({round})");
+            (restores, taken) = (restores + 1, restored);
+        }
+        taken = ended.figures("taken").last().copied().unwrap_or(taken);
+        kept = ended.figures("durable").last().copied().unwrap_or(kept);
+    }
+    // The last backends may have something to write yet, and the last job removes what is left.
+    let last = job.run("durable", "read").succeed();
+    let newest = last.figures("restored").first().copied().unwrap_or(0);
+    assert!((kept..=taken + 1).contains(&newest), "{what}: {newest}, not {kept} to {taken}");
+    wait_for_backends(&job);
+    for directory in [job.scratch(), job.persistent()] {
+        for (name, bytes) in files(&directory) {
+            assert!(!name.starts_with('.'), "{name} is left in {}", directory.display());
+            let _ = parse(&bytes).unwrap_or_else(|why| panic!("{name} is half a file: {why}"));
+        }
+    }
+    println!("{what}: killed {kills} times, {restores} restores, {newest} versions");
+}
+
+#[test]
+fn a_storm() {
+    let both = "scratch = DIR/scratch\npersistent = DIR/persistent\nmax_versions = 3\n";
+    let kinds = [
+        "mode = async\nhost_cache_size = 2M\n",
+        "mode = async\nchksum = true\nmeta = DIR/meta\n",
+        "mode = sync\n",
+    ];
+    for kind in kinds {
+        storm(
+            &format!("kill::a_storm {kind:?}"),
+            &format!("{kind}{both}"),
+            kills_of_storm().div_ceil(3),
+        );
+    }
 }
 
 /// What was taken is kept by the backend: nothing need have been waited for.

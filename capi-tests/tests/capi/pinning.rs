@@ -1,7 +1,7 @@
 //! Several processes that register their host buffers in turns, of which one dies or stops in its
 //! turn. The others must come to their end.
 //!
-//! Whether they do so quickly is the policy's own test; here a wait without end would show.
+//! They wait for their turn for a bounded time; here a wait without end would show.
 
 use capi_tests::job::Job;
 use capi_tests::run::Running;

@@ -129,7 +129,8 @@ fn a_log_that_is_not_right_is_refused() {
         wait_for_backends(&job);
         let refused = |arguments: &str, words: &[&str]| {
             let Some(run) = adjoint(mpi, &job, arguments) else { return };
-            let ended = run.end();
+            // By the log's own digest, not by the file's proof.
+            let ended = run.env("VELOC_PROOF", "off").end();
             let said = ended.stdout.lines().find(|line| line.contains("refused:"));
             let said = said.unwrap_or_else(|| panic!("{}\n{}", ended.stdout, ended.stderr));
             assert!(words.iter().all(|word| said.contains(word)), "{said}");

@@ -43,14 +43,6 @@ impl Child {
         let line = self.output.next().context("a process ended too early")?;
         line.context("reading what a process says")
     }
-
-    /// Sends it a signal.
-    pub fn signal(&self, signal: i32) -> Result<()> {
-        // SAFETY: a process of our own that was not waited for, so the number is still its.
-        let status = unsafe { libc::kill(self.process.id() as libc::pid_t, signal) };
-        ensure!(status == 0, "signal {signal}: {}", std::io::Error::last_os_error());
-        Ok(())
-    }
 }
 
 impl Drop for Child {

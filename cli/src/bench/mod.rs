@@ -70,8 +70,6 @@ pub enum Bench {
     Leads(leads::Options),
     /// Measure how fast the pages of a host buffer come into being
     Pages(host::pages::Options),
-    /// Measure the turns in which the processes of a node register memory
-    Turns(host::turns::Options),
     /// Measure what the library costs beside the copies that it is asked for
     Engine(host::engine::Options),
     /// Predict by a model of a node, or compare the model with HiPC'22
@@ -109,7 +107,6 @@ pub fn run(bench: Bench) -> Result<()> {
         Bench::Init(options) => init::run(&options),
         Bench::Leads(options) => leads::run(&options),
         Bench::Pages(options) => host::pages::run(&options),
-        Bench::Turns(options) => host::turns::run(&options),
         Bench::Engine(options) => host::engine::run(&options),
         Bench::Model(options) => crate::model::run(&options),
         Bench::Worker => worker::run(),

@@ -12,7 +12,7 @@ use crate::size;
 
 const AREA: &str = "memory";
 
-/// MPI libraries and the page of turns use it.
+/// MPI libraries and the lock of turns use it.
 const SHARED: &str = "/dev/shm";
 
 /// Less than this is what containers have by default, and too little for MPI on a whole node.

@@ -13,7 +13,7 @@ use anyhow::{bail, Result};
 use clap::Args;
 use veloc_client::format::header::Header;
 
-use self::report::{Checksum, Part, Parts, Report};
+use self::report::{Checksum, Part, Parts, Proof, Report};
 use self::subject::{meta_of, Opened};
 use crate::output;
 
@@ -82,10 +82,14 @@ pub fn run(inspect: &Inspect) -> Result<()> {
     let mut report = Report::of(&subject, &subject.header()?);
     if !inspect.no_checksum {
         report.checksum = Some(Checksum::of(&subject, meta.as_deref())?);
+        report.proof = Proof::of(&subject)?;
     }
     if inspect.json { output::print_json(&report) } else { output::print(&report.text()) }?;
     if report.checksum.is_some_and(|checksum| checksum.matches == Some(false)) {
         bail!("{}: the checksum is not the one that was kept", opened.path.display());
+    }
+    if report.proof.is_some_and(|proof| !proof.fits) {
+        bail!("{}: it does not fit its proof", opened.path.display());
     }
     Ok(())
 }

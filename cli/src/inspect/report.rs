@@ -7,6 +7,7 @@ use serde::Serialize;
 use veloc_client::error::Kind;
 use veloc_client::format::checksum;
 use veloc_client::format::header::Decoded;
+use veloc_client::format::proof::Digest;
 
 use super::subject::{Opened, Subject};
 use crate::{output, size};
@@ -31,6 +32,19 @@ pub struct Report {
     pub regions: Vec<Region>,
     /// The checksum, if it was asked for.
     pub checksum: Option<Checksum>,
+    /// What proves it, if something does and it was asked for.
+    pub proof: Option<Proof>,
+}
+
+/// The proof of a checkpoint.
+#[derive(Debug, Serialize)]
+pub struct Proof {
+    /// What it is of.
+    pub of: String,
+    /// The digest that it says.
+    pub digest: String,
+    /// Whether the bytes have that digest, and are of that checkpoint as far as their file's name says.
+    pub fits: bool,
 }
 
 /// One region.
@@ -111,6 +125,7 @@ impl Report {
             header_bytes: header.header().encoded_len() as u64,
             regions: header.regions().iter().map(region).collect(),
             checksum: None,
+            proof: None,
         }
     }
 
@@ -129,6 +144,10 @@ impl Report {
         if let Some(checksum) = &self.checksum {
             text += &checksum.text();
         }
+        if let Some(Proof { of, digest, fits }) = &self.proof {
+            let judgement = if *fits { "it fits" } else { "it does NOT fit" };
+            text += &format!("proof  {of}, {digest}\n       {judgement}\n");
+        }
         if !self.regions.is_empty() {
             let mut table = output::table(&[">region", ">bytes", ">size", ">offset"]);
             for region in &self.regions {
@@ -142,6 +161,20 @@ impl Report {
             text += &format!("{table}\n");
         }
         text
+    }
+}
+
+impl Proof {
+    /// What proves a checkpoint, whose bytes are read for it.
+    pub fn of(subject: &Subject) -> Result<Option<Proof>> {
+        let Some(proof) = &subject.proof else { return Ok(None) };
+        let (Opened { file, path, .. }, part) = (subject.opened, subject.part.clone());
+        let is_of = subject.identity.as_ref().is_none_or(|(name, rank, version)| {
+            proof.is_of(name, *version, *rank, part.end - part.start)
+        });
+        let digest = proof.digest;
+        let fits = is_of && Digest::of_range(digest.sort(), file, part, path, |_| ())? == digest;
+        Ok(Some(Proof { of: proof.said(), digest: digest.to_string(), fits }))
     }
 }
 

@@ -10,6 +10,7 @@ use veloc_client::error::Kind;
 use veloc_client::format::aggregate::{self, Offsets};
 use veloc_client::format::header::{Decoded, Header};
 use veloc_client::format::names;
+use veloc_client::format::proof::Proof;
 use veloc_client::platform::files;
 
 use crate::stored::routed;
@@ -36,6 +37,8 @@ pub struct Subject<'a> {
     pub part: Range<u64>,
     /// The checkpoint's name, the rank and the version, if the file's name says them.
     pub identity: Option<(String, u32, i32)>,
+    /// What proves it, if something does.
+    pub proof: Option<Proof>,
 }
 
 impl Opened {
@@ -87,7 +90,9 @@ impl Opened {
                         offsets.ranks()
                     )
                 })?;
-                Ok(Subject { opened: self, part, identity: Some((name.to_owned(), rank, version)) })
+                let identity = Some((name.to_owned(), rank, version));
+                let proof = offsets.proof(rank as usize);
+                Ok(Subject { opened: self, part, identity, proof })
             }
             (Some(_), None) => {
                 bail!("{} has the parts of several ranks; give --rank N", self.path.display())
@@ -99,7 +104,8 @@ impl Opened {
             (None, None) => {
                 let identity = names::parse(&self.name)
                     .map(|parsed| (parsed.name.to_owned(), parsed.rank, parsed.version));
-                Ok(Subject { opened: self, part: 0..self.len, identity })
+                let proof = Proof::read(&self.file, &self.path)?;
+                Ok(Subject { opened: self, part: 0..self.len, identity, proof })
             }
         }
     }

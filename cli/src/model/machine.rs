@@ -117,18 +117,13 @@ impl Machine {
             queue: BinaryHeap::new(),
             sequence: 0,
             stopped: vec![false; processes],
-            turns: Turns::new(processes),
+            turns: Turns::default(),
         }
     }
 
     /// The time, in seconds from the start.
     pub fn now(&self) -> f64 {
         self.now
-    }
-
-    /// The same as the library's turns count it.
-    pub fn now_ms(&self) -> u64 {
-        (self.now * 1e3) as u64
     }
 
     /// The node.

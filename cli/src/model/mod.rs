@@ -5,7 +5,7 @@
 //! | `node` | what a node is like, each figure with its source |
 //! | `flow` | flows that share resources |
 //! | `motion` | what moves, and how fast it would by itself |
-//! | `machine` | the node: time, arrivals, the driver's locks; `turns`: the page of turns |
+//! | `machine` | the node: time, arrivals, the driver's locks; `turns`: the lock of turns |
 //! | `scenario` | what runs on it, and what comes out |
 //! | `cached` | a process with this library's decisions; `simple`: one without |
 //! | `simulation` | a run |

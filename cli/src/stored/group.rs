@@ -8,7 +8,7 @@ use serde::Serialize;
 use veloc_client::config::Directories;
 
 use super::scan::{self, Damaged, Key, Stored};
-use super::{look, Condition, Copy, Place};
+use super::{look, Checksum, Condition, Copy, Place};
 use crate::output;
 
 /// What to look at, and how closely.
@@ -92,6 +92,15 @@ impl Version {
     pub fn bad(&self) -> usize {
         let bad = self.copies.iter().filter(|copy| copy.condition == Condition::Bad);
         bad.count() + self.damaged.len()
+    }
+
+    /// The ranks whose copies were read, and of none of which it is known what was written.
+    pub fn unchecked_ranks(&self) -> BTreeSet<u32> {
+        let restores = self.copies.iter().filter(|copy| copy.restores());
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            restores.partition(|copy| copy.checksum != Checksum::None);
+        let known: BTreeSet<u32> = known.iter().map(|copy| copy.rank).collect();
+        unknown.iter().map(|copy| copy.rank).filter(|rank| !known.contains(rank)).collect()
     }
 
     /// The ranks of the copies in one place.

@@ -10,10 +10,11 @@ use std::time::UNIX_EPOCH;
 
 use indicatif::ProgressBar;
 use veloc_client::erasure::parity::ParityFile;
-use veloc_client::error::Kind;
+use veloc_client::error::{Error, Kind};
 use veloc_client::format::checksum;
 use veloc_client::format::header::Header;
 use veloc_client::format::names;
+use veloc_client::format::proof::{Digest, Proof, Sort};
 use veloc_client::platform::files;
 
 use super::scan::{Key, Stored};
@@ -39,8 +40,8 @@ pub fn headers(found: &mut BTreeMap<Key, Stored>) {
     found.retain(|_, stored| !stored.copies.is_empty() || !stored.damaged.is_empty());
 }
 
-/// Reads all of every good copy and compares it with its checksum, or if none was kept, with the
-/// other copies of the same rank.
+/// Reads all of every good copy and compares it with its proof, else with the checksum of its version, or
+/// if there is neither, with the other copies of the same rank.
 pub fn contents(found: &mut BTreeMap<Key, Stored>, meta: Option<&Path>) {
     let good = |copy: &Copy| copy.condition == Condition::Good;
     let all = found.values().flat_map(|stored| &stored.copies);
@@ -151,37 +152,65 @@ fn read_rank(file: &str, copies: Vec<&mut Copy>, meta: Option<&Path>, bar: &Prog
     let kept = meta.map(|meta| checksum::path(meta, file)).map(|path| checksum::read(&path));
     let mut read = Vec::new();
     for copy in copies {
-        let found = files::open(&copy.path).and_then(|opened| {
-            checksum::of_range(&opened, copy.part(), &copy.path, |bytes| bar.inc(bytes))
-        });
-        let found = match found {
-            Ok(found) => found,
+        match read_copy(file, copy, bar) {
+            Ok((Some(_), _)) => copy.checksum = Checksum::Good,
+            Ok((None, found)) => match &kept {
+                Some(Ok(kept)) if Digest::Sha256(*kept) == found => copy.checksum = Checksum::Good,
+                Some(Ok(kept)) => {
+                    copy.checksum = Checksum::Bad;
+                    copy.condemn(format!("its bytes have {found}, but SHA-256 {kept} was kept"));
+                }
+                Some(Err(error)) if error.kind() != Kind::NotFound => {
+                    copy.checksum = Checksum::Bad;
+                    copy.condemn(error.to_string());
+                }
+                _ => {
+                    copy.checksum = Checksum::None;
+                    read.push((found, copy));
+                }
+            },
             Err(error) => {
+                copy.checksum = Checksum::Bad;
                 copy.condemn(without(&copy.path, &error.to_string()));
-                continue;
-            }
-        };
-        match &kept {
-            Some(Ok(kept)) if *kept == found => copy.checksum = Checksum::Good,
-            Some(Ok(kept)) => {
-                copy.checksum = Checksum::Bad;
-                copy.condemn(format!("its SHA-256 is {found}, but {kept} was kept"));
-            }
-            Some(Err(error)) if error.kind() != Kind::NotFound => {
-                copy.checksum = Checksum::Bad;
-                copy.condemn(error.to_string());
-            }
-            _ => {
-                copy.checksum = Checksum::None;
-                read.push((found, copy));
             }
         }
     }
-    // Without a checksum nobody can tell which of two is right.
+    // Without anything to compare them with nobody can tell which of two is right.
     if read.iter().any(|(found, _)| *found != read[0].0) {
         for (_, copy) in &mut read {
-            copy.condemn("the copies of this rank differ, and no checksum was kept");
+            copy.condemn(
+                "the copies of this rank differ, and there is neither a proof nor a checksum",
+            );
         }
+    }
+}
+
+/// Reads a copy of the checkpoint file of this name to its end: its proof, if it has one, which it then
+/// fits; and the digest of its bytes, which is SHA-256 if it has none.
+fn read_copy(
+    file: &str,
+    copy: &Copy,
+    bar: &ProgressBar,
+) -> veloc_client::error::Result<(Option<Proof>, Digest)> {
+    let opened = files::open(&copy.path)?;
+    let proof = match copy.place {
+        Place::Aggregated => copy.proof.clone(),
+        _ => Proof::read(&opened, &copy.path)?,
+    };
+    let unfit = |what: String| Error::new(Kind::Corrupt, what);
+    if let (Some(proof), Some(of)) = (&proof, names::parse(file)) {
+        if !proof.is_of(of.name, of.version, of.rank, copy.bytes) {
+            let said = proof.said();
+            return Err(unfit(format!("it has {} bytes, and its proof says {said}", copy.bytes)));
+        }
+    }
+    let sort = proof.as_ref().map_or(Sort::Sha256, |proof| proof.digest.sort());
+    let found = Digest::of_range(sort, &opened, copy.part(), &copy.path, |bytes| bar.inc(bytes))?;
+    match proof {
+        Some(proof) if proof.digest != found => {
+            Err(unfit(format!("its bytes have {found}, but its proof says {}", proof.digest)))
+        }
+        proof => Ok((proof, found)),
     }
 }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use veloc_client::format::names;
+use veloc_client::format::proof::Proof;
 use veloc_client::tier::files::read_note;
 
 use crate::output;
@@ -52,17 +53,17 @@ pub enum Condition {
     Unchecked,
 }
 
-/// What is known of a copy's checksum.
+/// What is known of a copy's bytes by its proof or, if it has none, by the checksum of its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checksum {
     /// Nobody has looked.
     Unread,
-    /// It is the one that was kept.
+    /// They are those that were written.
     Good,
-    /// It is not.
+    /// They are not.
     Bad,
-    /// None was kept.
+    /// There is neither, so nobody can tell.
     None,
 }
 
@@ -89,8 +90,11 @@ pub struct Copy {
     pub condition: Condition,
     /// What is wrong with it.
     pub reason: Option<String>,
-    /// What is known of its checksum.
+    /// What is known of its bytes.
     pub checksum: Checksum,
+    /// The proof of a part of an aggregated file. Files have theirs in themselves.
+    #[serde(skip)]
+    pub proof: Option<Proof>,
 }
 
 impl Copy {
@@ -107,6 +111,7 @@ impl Copy {
             condition: Condition::Unchecked,
             reason: None,
             checksum: Checksum::Unread,
+            proof: None,
         }
     }
 
@@ -135,5 +140,5 @@ pub fn routed(path: &Path) -> Option<PathBuf> {
     }
     let file = path.file_name()?.to_str()?;
     let note = path.with_file_name(names::routed_note(file));
-    read_note(&note).ok().flatten().map(PathBuf::from)
+    read_note(&note, path).ok().flatten().map(PathBuf::from)
 }

@@ -70,7 +70,8 @@ pub fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Ke
         match offsets(&path, directories.meta.as_deref(), &file) {
             Ok(offsets) => stored.copies.extend((0..offsets.ranks()).filter_map(|rank| {
                 let part = offsets.part(rank)?;
-                Some(Copy::new(rank as u32, Place::Aggregated, path.clone(), Some(part)))
+                let copy = Copy::new(rank as u32, Place::Aggregated, path.clone(), Some(part));
+                Some(Copy { proof: offsets.proof(rank), ..copy })
             })),
             Err(reason) => stored.damaged.push(Damaged { path, reason }),
         }

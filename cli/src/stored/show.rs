@@ -91,7 +91,10 @@ fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
         cells.push(cell);
     }
     let state = match (version.bad(), version.missing_ranks.is_empty()) {
-        (0, true) => "good".to_owned(),
+        (0, true) => match version.unchecked_ranks() {
+            unchecked if unchecked.is_empty() => "good".to_owned(),
+            unchecked => format!("not checked: {}", ranges(&unchecked)),
+        },
         (0, false) => format!("ranks missing: {}", ranges(&version.missing_ranks)),
         (bad, true) => format!("{bad} bad, others are good"),
         (bad, false) => format!("{bad} bad, ranks missing: {}", ranges(&version.missing_ranks)),

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
 use serde_json::json;
+use veloc_client::format::proof::{Digest, Proof, Sort, NAME};
+use veloc_client::platform::attributes;
 
 use crate::files::{checkpoint, run, Job, GOLDEN, GOLDEN_SHA256};
 
@@ -37,12 +39,48 @@ fn what_is_in_a_file() {
             "checksum": {
                 "sha256": GOLDEN_SHA256, "kept": null, "kept_in": meta, "matches": null,
             },
+            "proof": null,
         })
     );
     // Of any other name: nothing is known but what is in it.
     job.write("other", &GOLDEN);
     let found = job.veloc("inspect other --no-checksum --json").json();
     assert_eq!((&found["name"], &found["checksum"]), (&json!(null), &json!(null)));
+}
+
+/// Catches a proof that is not looked at, and one of another checkpoint that fits.
+#[test]
+fn proofs_are_compared() {
+    let job = Job::new();
+    let path = "scratch/wave-3-12.dat";
+    let prove = |rank: u32| {
+        let path = job.write(path, &GOLDEN);
+        let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
+        let proof = Proof { name, version: 12, rank, ranks: 4, len: 40, digest };
+        let file = std::fs::File::open(&path).unwrap();
+        attributes::set(&file, NAME, &proof.encode(), &path).unwrap()
+    };
+    if !prove(3) {
+        println!("skipped: the folder for temporary files keeps no extended attributes");
+        return;
+    }
+    let text = job.veloc(&format!("inspect {path}")).success();
+    assert!(text.contains("\"wave\" version 12 of rank 3 of 4, 40 bytes, XXH3"), "{text}");
+    assert!(job.veloc("verify --config veloc.cfg").success().contains("good"));
+    let mut flipped = GOLDEN;
+    flipped[39] ^= 1;
+    job.write(path, &flipped);
+    job.veloc(&format!("inspect {path}")).failure(&["wave-3-12.dat", "does not fit its proof"]);
+    let said = job.veloc("verify --config veloc.cfg").stdout();
+    assert!(said.contains("its bytes have XXH3"), "{said}");
+    prove(2);
+    job.veloc(&format!("inspect {path}")).failure(&["wave-3-12.dat", "does not fit its proof"]);
+    let said = job.veloc("verify --config veloc.cfg").stdout();
+    assert!(said.contains("its proof says \"wave\" version 12 of rank 2"), "{said}");
+    std::fs::remove_file(job.path(path)).unwrap();
+    job.write(path, &GOLDEN);
+    let said = job.veloc("verify --config veloc.cfg").success();
+    assert!(said.contains("not checked: 3"), "{said}");
 }
 
 /// Catches a comparison that is left out, with another file's checksum, or of its text.

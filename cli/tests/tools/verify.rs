@@ -52,7 +52,9 @@ fn flipped_bits_are_found() {
     flip(&job, "scratch/wave-0-1.dat");
     let ran = job.veloc("verify --config veloc.cfg");
     assert_eq!((ran.code(), ran.stderr().as_str()), (Some(1), ""));
-    for part in ["scratch/wave-0-1.dat: its SHA-256", "all ranks can restore 1-2", "1 bad"] {
+    for part in
+        ["scratch/wave-0-1.dat: its bytes have SHA-256", "all ranks can restore 1-2", "1 bad"]
+    {
         assert!(ran.stdout().contains(part), "{}", ran.stdout());
     }
     flip(&job, "persistent/wave-0-1.dat");

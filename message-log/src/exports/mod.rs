@@ -141,6 +141,9 @@ macro_rules! exports {
         } }
     };
     (@symbol $name:ident($($arg:ident: $type:ty),*) $body:block) => {
+        #[cfg(test)]
+        crate::signatures::signature! { stringify!($name).as_bytes(), $($arg: $type),* }
+
         #[doc = concat!("`", stringify!($name), "`, as MPI has it.")]
         ///
         /// # Safety

@@ -4,15 +4,15 @@
 
 use crate::inside::later::{self, Way};
 use crate::inside::objects;
-use crate::pmpi::{Handle, Ptr};
+use crate::pmpi::{Handle, Passed, Ptr};
 use crate::state;
 
 /// Defines functions that make a communicator, the last argument, out of the first. The others are
-/// passed on as they are, in registers or slots as wide as a pointer.
+/// passed on as they are.
 macro_rules! makes_communicators {
     ($($name:ident($($arg:ident)*);)*) => {
         exports! { $(
-            fn $name(comm: Handle, $($arg: usize,)* made: Ptr) |at, call, real| {
+            fn $name(comm: Handle, $($arg: Passed,)* made: Ptr) |at, call, real| {
                 objects::make_comm(at, call, comm, made, real)
             };
         )* }
@@ -45,7 +45,7 @@ macro_rules! makes_types {
     (@each [] $args:tt) => {};
     (@each [$name:ident $($more:ident)*] ($($arg:ident)*)) => {
         exports! {
-            fn $name($($arg: usize,)* made: Ptr) |_at, _call, real| objects::make_type(made, real);
+            fn $name($($arg: Passed,)* made: Ptr) |_at, _call, real| objects::make_type(made, real);
         }
         makes_types! { @each [$($more)*] ($($arg)*) }
     };

@@ -3,11 +3,20 @@
 #![allow(non_snake_case)] // As MPI names them.
 
 use crate::inside::{nonblocking, refuse, At};
-use crate::pmpi::Ptr;
+use crate::pmpi::{Handle, Passed, Ptr};
 
-/// Defines the functions. Their arguments are passed on as they are, in registers or slots as wide
-/// as a pointer, and only a communicator is looked at. One behind `;` is a request, which must not be
-/// completed inside parts either.
+/// The type of an argument by its name: only a communicator is looked at.
+macro_rules! argument {
+    (comm) => {
+        Handle
+    };
+    ($other:ident) => {
+        Passed
+    };
+}
+
+/// Defines the functions. Their arguments are passed on as they are. One behind `;` is the place of a new
+/// request, which must not be completed inside parts either.
 macro_rules! refused {
     ($($($name:ident)+: $args:tt $(on $comm:ident)?;)*) => {
         $( refused! { @each [$($name)+] $args $($comm)? } )*
@@ -19,12 +28,12 @@ macro_rules! refused {
     };
     (@one $name:ident($($arg:ident)*) $($comm:ident)?) => {
         exports! {
-            fn $name($($arg: usize),*) inside |call, _real| refuse(call, 0 $(| $comm)?);
+            fn $name($($arg: argument!($arg)),*) inside |call, _real| refuse(call, 0 $(| $comm)?);
         }
     };
     (@one $name:ident($($arg:ident)*; $request:ident) $($comm:ident)?) => {
         exports! {
-            fn $name($($arg: usize,)* $request: Ptr) |at, call, real| match at {
+            fn $name($($arg: argument!($arg),)* $request: Ptr) |at, call, real| match at {
                 At::Outside => nonblocking::foreign(call, $request, real),
                 At::Inside => refuse(call, 0 $(| $comm)?),
             };
@@ -66,10 +75,10 @@ refused! {
     MPI_Fetch_and_op: (origin_addr result_addr datatype target_rank target_disp op win);
     MPI_Compare_and_swap:
         (origin_addr compare_addr result_addr datatype target_rank target_disp win);
-    MPI_Rput MPI_Rput_c: (a0 a1 a2 a3 a4 a5 a6 a7; a8);
-    MPI_Rget MPI_Rget_c: (a0 a1 a2 a3 a4 a5 a6 a7; a8);
-    MPI_Raccumulate MPI_Raccumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8; a9);
-    MPI_Rget_accumulate MPI_Rget_accumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11; a12);
+    MPI_Rput MPI_Rput_c: (a0 a1 a2 a3 a4 a5 a6 a7; request);
+    MPI_Rget MPI_Rget_c: (a0 a1 a2 a3 a4 a5 a6 a7; request);
+    MPI_Raccumulate MPI_Raccumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8; request);
+    MPI_Rget_accumulate MPI_Rget_accumulate_c: (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11; request);
 }
 
 // Files.
@@ -147,9 +156,9 @@ refused! {
     MPI_Parrived: (request partition flag);
     MPI_Psend_init: (buf partitions count datatype dest tag comm info; request) on comm;
     MPI_Precv_init: (buf partitions count datatype dest tag comm info; request) on comm;
-    MPI_Pready: (partition; request);
-    MPI_Pready_range: (partition_low partition_high; request);
-    MPI_Pready_list: (length array_of_partitions; request);
+    MPI_Pready: (partition request);
+    MPI_Pready_range: (partition_low partition_high request);
+    MPI_Pready_list: (length array_of_partitions request);
 }
 
 // Sessions.
@@ -163,35 +172,35 @@ refused! {
 // Persistent collective calls, also as Open MPI had them before the standard (`mpi-ext.h`).
 refused! {
     MPI_Allgather_init MPI_Allgather_init_c MPIX_Allgather_init:
-        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+        (a0 a1 a2 a3 a4 a5 comm a7; request) on comm;
     MPI_Allgatherv_init MPI_Allgatherv_init_c MPIX_Allgatherv_init:
-        (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 comm a8; request) on comm;
     MPI_Allreduce_init MPI_Allreduce_init_c MPIX_Allreduce_init:
         (sendbuf recvbuf count datatype op comm info; request) on comm;
     MPI_Alltoall_init MPI_Alltoall_init_c MPIX_Alltoall_init:
-        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+        (a0 a1 a2 a3 a4 a5 comm a7; request) on comm;
     MPI_Alltoallv_init MPI_Alltoallv_init_c MPIX_Alltoallv_init:
-        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; request) on comm;
     MPI_Alltoallw_init MPI_Alltoallw_init_c MPIX_Alltoallw_init:
-        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; request) on comm;
     MPI_Barrier_init MPIX_Barrier_init: (comm info; request) on comm;
     MPI_Bcast_init MPI_Bcast_init_c MPIX_Bcast_init:
         (buffer count datatype root comm info; request) on comm;
     MPI_Exscan_init MPI_Exscan_init_c MPIX_Exscan_init:
         (sendbuf recvbuf count datatype op comm info; request) on comm;
-    MPI_Gather_init MPI_Gather_init_c MPIX_Gather_init: (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+    MPI_Gather_init MPI_Gather_init_c MPIX_Gather_init: (a0 a1 a2 a3 a4 a5 a6 comm a8; request) on comm;
     MPI_Gatherv_init MPI_Gatherv_init_c MPIX_Gatherv_init:
-        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; request) on comm;
     MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c MPIX_Neighbor_allgather_init:
-        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+        (a0 a1 a2 a3 a4 a5 comm a7; request) on comm;
     MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c MPIX_Neighbor_allgatherv_init:
-        (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 comm a8; request) on comm;
     MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c MPIX_Neighbor_alltoall_init:
-        (a0 a1 a2 a3 a4 a5 comm a7; a8) on comm;
+        (a0 a1 a2 a3 a4 a5 comm a7; request) on comm;
     MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c MPIX_Neighbor_alltoallv_init:
-        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; request) on comm;
     MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c MPIX_Neighbor_alltoallw_init:
-        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; request) on comm;
     MPI_Reduce_init MPI_Reduce_init_c MPIX_Reduce_init:
         (sendbuf recvbuf count datatype op root comm info; request) on comm;
     MPI_Reduce_scatter_block_init MPI_Reduce_scatter_block_init_c MPIX_Reduce_scatter_block_init:
@@ -201,9 +210,9 @@ refused! {
     MPI_Scan_init MPI_Scan_init_c MPIX_Scan_init:
         (sendbuf recvbuf count datatype op comm info; request) on comm;
     MPI_Scatter_init MPI_Scatter_init_c MPIX_Scatter_init:
-        (a0 a1 a2 a3 a4 a5 a6 comm a8; a9) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 comm a8; request) on comm;
     MPI_Scatterv_init MPI_Scatterv_init_c MPIX_Scatterv_init:
-        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; a10) on comm;
+        (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; request) on comm;
 }
 
 // Calls on requests and buffers that came with MPI 4.1.

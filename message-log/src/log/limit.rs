@@ -22,7 +22,7 @@ impl Limit {
     /// # Errors
     /// The variable is no number of bytes, or too small.
     pub fn wanted() -> Result<Limit, String> {
-        match std::env::var_os(VARIABLE) {
+        match environment::var_os(VARIABLE) {
             None => Ok(Limit::by_memory(available())),
             Some(text) => Limit::parse(&text.to_string_lossy()),
         }

@@ -91,7 +91,7 @@ impl Resend {
     /// Right after MPI was initialised: collective. `None` if there is nobody to send to, or the
     /// user does not want it.
     pub fn start(mpi: &Mpi) -> Option<Resend> {
-        let wanted = std::env::var("VELOC_MPI_STREAMS");
+        let wanted = environment::var("VELOC_MPI_STREAMS");
         let room = match wanted.as_deref().map(str::parse::<usize>) {
             Ok(Ok(room)) if room <= MOST => room,
             Ok(_) => {

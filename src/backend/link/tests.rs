@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::platform::forks;
@@ -12,7 +13,13 @@ fn shared(folder: &Path) -> Shared {
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let config = portable(&config).unwrap();
     Shared {
-        hello: Hello { protocol: PROTOCOL, config, process: Process::alone(0) },
+        path: folder.join("socket"),
+        hello: Hello {
+            protocol: PROTOCOL,
+            config,
+            process: Process::alone(0),
+            directories: Vec::new(),
+        },
         file: None,
         estate: Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None },
         now: Mutex::new(Now {
@@ -20,7 +27,7 @@ fn shared(folder: &Path) -> Shared {
             settled: false,
             hurried: false,
             heard: 0,
-            given_up: false,
+            stuck: None,
             leaving: false,
         }),
         changed: Condvar::new(),
@@ -78,4 +85,46 @@ fn whatever_was_started_is_waited_for() {
     };
     drop(shared(folder.path()).connect(launch).unwrap());
     assert_eq!(state(child.get()), None);
+}
+
+/// Jobs that come while a backend ends: it may have their connection, and not take it any more. Catches a
+/// job that has no backend for life then.
+#[test]
+fn a_connection_that_is_lost_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = shared(folder.path());
+    let launch = |_: Listener, _: Option<&Path>| unreachable!("somebody listens");
+    let _sole = forks::none();
+    let listener = listen_at(&client.path).unwrap().unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                drop(listener.accept(LOOK).unwrap());
+            }
+        });
+        let failed = (0..2000).find_map(|_| client.connect(launch).err());
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(failed, None);
+    });
+}
+
+/// Who listens is no backend, so that nobody may end it, and says nothing. Catches a client that writes
+/// files which whoever it is may replace by older ones.
+#[test]
+fn what_cannot_be_ended_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let scratch = folder.path().display();
+    let text = format!("mode = async\nscratch = {scratch}\nwatchdog_interval = 1\n");
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    let path = path_of(&portable(&config).unwrap()).unwrap();
+    let listener = listen_at(&path).unwrap().unwrap();
+    let estate = Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None };
+    let link = Link::open(&config, Process::alone(7), Vec::new(), estate).unwrap();
+    let served = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
+    assert!(!link.settle());
+    let error = link.may_write().unwrap_err().to_string();
+    assert!(error.contains("number 7") && error.contains("process is not known"), "{error}");
+    drop((link, served));
+    fs::remove_file(path).unwrap();
 }

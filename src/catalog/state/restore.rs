@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::setback::is_in_memory;
 use super::{Acquire, Source, State};
 use crate::catalog::entry::{Id, Part, Region, Stage, Tier};
 
@@ -20,6 +21,13 @@ impl State {
     /// The newest live version that is not above `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
         self.names.get(name)?.live.range(..=bound).next_back().map(|(&version, _)| version)
+    }
+
+    /// Whether a restore reads its file, or may have to: memory has not all of it. What memory is still
+    /// to get from that file counts for nothing.
+    pub fn is_read_from_file(&self, id: Id) -> bool {
+        let entry = self.entries.get(&id).filter(|entry| entry.in_file());
+        entry.is_some_and(|entry| entry.regions.is_empty() || !is_in_memory(entry))
     }
 
     /// Its regions, ascending by id.

@@ -123,7 +123,7 @@ impl State {
 }
 
 /// Whether memory has all of a checkpoint.
-fn is_in_memory(entry: &Entry) -> bool {
+pub(super) fn is_in_memory(entry: &Entry) -> bool {
     let is_ready = |copy: &MemoryCopy| copy.stage == Stage::Ready;
     entry.parts.iter().all(|part| part.len == 0 || is_ready(&part.device) || is_ready(&part.host))
 }

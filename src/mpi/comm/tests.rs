@@ -72,9 +72,11 @@ unsafe extern "C" fn allreduce<H: Handle>(
     operation: H,
     comm: H,
 ) -> c_int {
-    assert_eq!((count, kind.bits(), operation.bits(), comm.bits()), (1, 11, 12, COPY));
-    // SAFETY: one 64-bit integer each.
-    unsafe { *to.cast::<i64>() = (*from.cast::<i64>()).min(5) };
+    assert_eq!((kind.bits(), operation.bits(), comm.bits()), (11, 12, COPY));
+    for at in 0..count as usize {
+        // SAFETY: so many 64-bit integers each.
+        unsafe { *to.cast::<i64>().add(at) = (*from.cast::<i64>().add(at)).min(5) };
+    }
     CODE.get()
 }
 
@@ -227,6 +229,7 @@ fn calls_go_through_with_either_width() {
         copy.barrier().unwrap();
         assert_eq!(copy.allreduce_min_i64(7).unwrap(), 5);
         assert_eq!(copy.allreduce_min_i64(-7).unwrap(), -7);
+        assert_eq!(copy.least([7, -7, 5]).unwrap(), [5, -7, 5]);
         assert_eq!(copy.allgather(&[1, 2, 3]).unwrap(), [vec![7, 7], vec![1, 2, 3]]);
         copy.free().unwrap();
     }

@@ -6,8 +6,10 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::ptr;
 
-use super::{create, len, open_measured, remove, settle, write_error, Durability};
+use super::{create, len, open_with, remove, settle, write_error, Durability};
 use crate::error::{Error, Kind, Result};
+use crate::format::proof;
+use crate::platform::attributes;
 
 /// The most bytes that one system call is asked to copy, so that a signal, an error or an end of the
 /// job is noticed in reasonable time.
@@ -17,19 +19,21 @@ const COPY_STEP: u64 = 64 << 20;
 pub(super) const COPY_BUFFER: usize = 1 << 20;
 
 /// Copies `source` to `temporary` (created, or emptied if it is there), in the kernel where both
-/// file systems can, and gives the bytes copied. What is at `temporary` counts for nothing until
+/// file systems can, with what proves it, and gives the bytes copied. What is at `temporary` counts for nothing until
 /// this has succeeded; after a failure it is removed.
 ///
 /// # Errors
 /// [`Kind::NotFound`] if there is no `source`; [`Kind::Corrupt`] if it became shorter meanwhile;
 /// [`Kind::NoRoom`] if the target is full; else the system's, with the path.
 pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Result<u64> {
-    let (from, total) = open_measured(source)?;
+    let (from, found) = open_with(source, 0)?;
     let to = create(temporary)?;
-    let copied = copy_all(&from, &to, total, (source, temporary), || Ok(())).and_then(|bytes| {
-        settle(&to, temporary, durability)?;
-        Ok(bytes)
-    });
+    let copied =
+        copy_all(&from, &to, found.len(), (source, temporary), || Ok(())).and_then(|bytes| {
+            attributes::copy((&from, source), (&to, temporary), proof::NAME)?;
+            settle(&to, temporary, durability)?;
+            Ok(bytes)
+        });
     if copied.is_err() {
         // The failure of the copy is the one to report.
         let _ = remove(temporary);

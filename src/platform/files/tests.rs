@@ -17,7 +17,11 @@ fn bytes_are_written_and_read_at_offsets() {
     assert_eq!(error.kind(), Kind::Corrupt);
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
 
-    assert_eq!(len(&create(&path).unwrap(), &path).unwrap(), 0, "emptied");
+    // Names can be guessed: a file that somebody has put there is theirs.
+    let theirs = directory.path().join("theirs");
+    fs::hard_link(&path, &theirs).unwrap();
+    assert_eq!(len(&create(&path).unwrap(), &path).unwrap(), 0, "a new one");
+    assert_eq!(fs::read(theirs).unwrap(), b"hello world");
 }
 
 #[test]

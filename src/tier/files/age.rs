@@ -108,7 +108,7 @@ mod tests {
         let original = directory.path().join("own");
         for (version, back) in [(30, 0), (11, 0), (20, 5)] {
             let path = files.temporary(&files.scratch_path("x", version).unwrap());
-            let mut output = Output::create(path.clone(), false).unwrap();
+            let mut output = Output::create(path.clone(), None).unwrap();
             output.put(&[0; 8]).unwrap();
             let time = tick - Duration::from_secs(back);
             File::open(&path).unwrap().set_modified(time).unwrap();

@@ -5,26 +5,29 @@
 //! then the table comes, and the file last, so that a table never stands beside a file of another
 //! attempt. Nobody waits for anybody.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::opened::ProvenBy;
 use super::{Files, Opened, Output};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
-use crate::format::aggregate::{self, Offsets};
+use crate::format::aggregate::{self, Offsets, Proofs};
 use crate::format::header::Header;
 use crate::format::names;
+use crate::format::proof::{Digest, Proof, DIGEST_LEN};
 use crate::platform::files;
 
 /// The end of the roll's name.
 pub(super) const ROLL: &str = ".roll";
 
-/// Bytes of one process's line in the roll: where its part begins, plus 1, and how long it is.
-const LINE: u64 = 16;
+/// Bytes of one process's line in the roll: where its part begins, plus 1, how long it is, and its digest
+/// (zeros: none).
+const LINE: u64 = 16 + DIGEST_LEN as u64;
 
 /// Where a process's part of an aggregated file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,13 +55,17 @@ impl Files {
         let (data, _) = self.places_of(name, version)?;
         let durability = self.persistent_durability();
         let source = self.scratch_path(name, version)?;
-        let from = files::open(&source)?;
+        let from = files::open_own(&source)?;
         let temporary = common_temporary(&data, "", place);
-        let to = open_shared(&temporary)?;
+        let to = files::open_shared(&temporary)?;
         let bytes =
             files::copy_between(&from, &to, place.offset, (&source, &temporary), || Ok(()))?;
         files::settle(&to, &temporary, durability)?;
-        self.enter_part(name, version, place, &temporary, bytes)?;
+        // What proves the file proves its part. Damage shows when it is read.
+        let proof = Proof::read(&from, &source).unwrap_or_default();
+        let proof = proof.filter(|proof| proof.is_of(name, version, self.rank, bytes));
+        let digest = proof.map(|proof| proof.digest);
+        self.enter_part(name, version, place, &temporary, (bytes, digest))?;
         Ok(bytes)
     }
 
@@ -70,46 +77,51 @@ impl Files {
         place: &Place,
         put: impl FnOnce(&mut Output) -> Result<()>,
     ) -> Result<u64> {
-        self.may_change()?;
+        self.may_change_in(self.persistent.as_deref())?;
         let (data, _) = self.places_of(name, version)?;
         let temporary = common_temporary(&data, "", place);
-        // Its digest is known since it was written to scratch.
-        let mut output = Output::within(open_shared(&temporary)?, temporary, place.offset, false);
+        let file = files::open_shared(&temporary)?;
+        let mut output = Output::within(file, temporary, place.offset, self.digest());
         put(&mut output)?;
-        self.seal_straight(&output)?;
+        self.seal_straight(&output, name, version, Some(place))?;
         let written = output.finish();
-        self.enter_part(name, version, place, &written.temporary, written.len)?;
+        let part = (written.len, written.digest);
+        self.enter_part(name, version, place, &written.temporary, part)?;
         self.persist_checksum(name, version, None, self.persistent_durability())?;
         Ok(written.len)
     }
 
-    /// Says in the roll that a part is in its place in the temporary file.
+    /// Says in the roll that a part of that length and digest is in its place in the temporary file.
     pub(super) fn enter_part(
         &self,
         name: &str,
         version: i32,
         place: &Place,
         temporary: &Path,
-        bytes: u64,
+        (bytes, digest): (u64, Option<Digest>),
     ) -> Result<()> {
         let (data, table) = self.places_of(name, version)?;
+        self.may_change_in(self.persistent.as_deref())?;
+        self.may_change_in(self.meta.as_deref())?;
         // Of an earlier job that could not complete its file, or copied what was missing: as a file of
         // this process's own it would be nearer than the part.
         if let Some(own) = self.persistent_path(name, version) {
             files::remove(&own)?;
         }
         let roll = common_temporary(&data, ROLL, place);
-        let list = open_shared(&roll)?;
+        let list = files::open_shared(&roll)?;
         let mut line = [0; LINE as usize];
         line[..8].copy_from_slice(&(place.offset + 1).to_le_bytes());
-        line[8..].copy_from_slice(&bytes.to_le_bytes());
+        line[8..16].copy_from_slice(&bytes.to_le_bytes());
+        if let Some(digest) = digest {
+            line[16..].copy_from_slice(&digest.encode());
+        }
         files::write_all_at(&list, &line, u64::from(self.rank) * LINE, &roll)?;
-        if let Some(offsets) = complete(&list, &roll, place.ranks)? {
+        if let Some((offsets, digests)) = complete(&list, &roll, place.ranks)? {
+            let proofs = Proofs { name: name.to_owned(), version, digests };
+            let offsets = offsets.with_proofs(proofs);
             self.complete_aggregated(&roll, temporary, &data, &table, &offsets)?;
-            let file = aggregate::file_name(name, version);
-            self.remove_attempts(|of, job, attempt| {
-                job == place.job && attempt < place.attempt && of == file
-            })?;
+            self.remove_passed_by(name, version, place)?;
         }
         Ok(())
     }
@@ -172,7 +184,7 @@ impl Files {
 
     /// Whether there is an aggregated file of a checkpoint.
     pub(super) fn is_aggregated(&self, name: &str, version: i32) -> bool {
-        self.aggregated_data(name, version).is_some_and(|data| data.exists())
+        self.aggregated_data(name, version).is_some_and(|data| files::is_own(&data))
     }
 
     /// The aggregated file of a checkpoint, for its age.
@@ -192,13 +204,15 @@ impl Files {
         }
         let part: Range<u64> = offsets.part(self.rank as usize).ok_or_else(missing)?;
         let header = Header::read(&file, part.clone(), &path)?;
-        Ok(Opened { file, path, part, header })
+        let proven_by = ProvenBy::Table(offsets.proof(self.rank as usize));
+        Ok(Opened { file, path, part, header, proven_by })
     }
 
     /// Removes the aggregated file of a checkpoint. One process does so for all.
     pub(super) fn remove_aggregated(&self, name: &str, version: i32) -> Result<()> {
         match self.aggregated_paths(name, version) {
             Some((data, table)) if self.rank == 0 => {
+                self.may_change_in(self.meta.as_deref())?;
                 // Should it end here, nobody would find the table without its data.
                 files::remove(&table)?;
                 files::remove(&data)
@@ -215,31 +229,21 @@ pub(super) fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf
     data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
 }
 
-/// Opens a file that others write to as well.
-pub(super) fn open_shared(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(|error| Error::system(format!("create {}", path.display()), &error))
-}
-
-/// The offsets of the parts, if the roll has all of them.
-fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<Offsets>> {
+/// The offsets and the digests of the parts, if the roll has all of them.
+fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<(Offsets, Digests)>> {
     let whole = u64::from(ranks) * LINE;
     if files::len(list, roll)? < whole {
         return Ok(None);
     }
     let mut lines = vec![0; whole as usize];
     files::read_exact_at(list, &mut lines, 0, roll)?;
-    let mut lengths = Vec::with_capacity(ranks as usize);
+    let (mut lengths, mut digests) = (Vec::with_capacity(ranks as usize), Vec::new());
     let mut end = 0u64;
     for (rank, line) in lines.chunks_exact(LINE as usize).enumerate() {
-        let Some((begin, len)) = part_of(line) else {
+        let Some(Part { begin, len, digest }) = part_of(line) else {
             return Ok(None);
         };
+        digests.push(digest);
         if begin != end {
             return Err(Error::new(
                 Kind::Corrupt,
@@ -249,20 +253,35 @@ fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<Offsets>> {
         end = end.saturating_add(len);
         lengths.push(len);
     }
-    Offsets::of_lengths(&lengths).map(Some)
+    Offsets::of_lengths(&lengths).map(|offsets| Some((offsets, digests)))
 }
 
-/// Where a part begins, and how long it is, as a line of the roll says; `None` if it is empty.
-fn part_of(line: &[u8]) -> Option<(u64, u64)> {
+/// By rank.
+type Digests = Vec<Option<Digest>>;
+
+/// A part as its line in the roll says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Where it begins.
+    pub(super) begin: u64,
+    /// How long it is.
+    pub(super) len: u64,
+    /// Its digest, if it has one.
+    pub(super) digest: Option<Digest>,
+}
+
+/// The part of a line of the roll; `None` if it is empty.
+fn part_of(line: &[u8]) -> Option<Part> {
     let number = |at: usize| {
         line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
     };
-    Some((number(0).checked_sub(1)?, number(8)))
+    let digest = line[16..].first_chunk::<DIGEST_LEN>().and_then(Digest::decode);
+    Some(Part { begin: number(0).checked_sub(1)?, len: number(8), digest })
 }
 
 /// The parts in a file that is not complete, by rank, as the roll at `path` has them.
-pub(super) fn parts(path: &Path) -> Result<Vec<Option<(u64, u64)>>> {
-    let list = match files::open(path) {
+pub(super) fn parts(path: &Path) -> Result<Vec<Option<Part>>> {
+    let list = match files::open_own(path) {
         Ok(list) => list,
         Err(error) if error.kind() == Kind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),

@@ -1,23 +1,30 @@
 //! Finding the copies of a checkpoint.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::expected::Evidence;
 use super::{Files, Found, Opened};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
 use crate::format::header::Decoded;
 use crate::format::names;
-use crate::platform::files;
+use crate::platform::files::{self, Stranger};
+
+/// A copy of a checkpoint, opened if it can be; and whose it is, if it is not this user's.
+type Copy = (Result<Opened>, Option<Stranger>);
 
 impl Files {
-    /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one.
+    /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one. That of another
+    /// user counts only as long as scratch has none of this one's.
     pub fn is_persistent(&self, name: &str, version: i32) -> bool {
-        self.persistent_path(name, version).is_some_and(|path| path.exists())
-            || self.is_aggregated(name, version)
+        let paths = [self.persistent_path(name, version), self.aggregated_data(name, version)];
+        let mut there = paths.into_iter().flatten().filter(|path| path.exists()).peekable();
+        let in_scratch = || self.scratch_path(name, version).is_ok_and(|path| files::is_own(&path));
+        there.peek().is_some() && (there.any(|path| files::is_own(&path)) || !in_scratch())
     }
 
     /// Whether a checkpoint's own file in scratch is certainly not there.
@@ -27,26 +34,34 @@ impl Files {
 
     /// Whether scratch has parities that this process keeps of a version.
     pub fn has_parities(&self, name: &str, version: i32) -> bool {
-        self.parity_path(name, version).is_ok_and(|path| path.exists())
+        self.parity_path(name, version).is_ok_and(|path| files::is_own(&path))
     }
 
-    /// The versions of which a complete file exists in scratch or persistent, ascending. A place
-    /// that cannot be listed is passed over, with a warning, if another one has any.
+    /// The versions of which a complete file exists in scratch or persistent, ascending; files of other
+    /// users count only if there is none of this one's. A place that cannot be listed is passed over,
+    /// with a warning, if another one has any.
     ///
     /// # Errors
     /// The first place's that could not be listed, if nothing was found.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
-        let of = |directory: &Option<PathBuf>| {
-            directory.as_ref().map(|directory| files::versions(directory, name, self.rank))
-        };
-        let own = [of(&self.scratch), of(&self.persistent)].into_iter().flatten();
-        let mut found = BTreeSet::new();
+        let (mut found, mut of_others) = (BTreeSet::new(), BTreeSet::new());
         let mut failed = Vec::new();
-        for listed in own.chain(std::iter::once_with(|| self.aggregated_versions(name))) {
+        for listed in [FileTier::Scratch, FileTier::Persistent].map(|tier| self.all_in(tier, name))
+        {
             match listed {
-                Ok(versions) => found.extend(versions),
+                Ok(listed) => {
+                    for (version, path) in listed {
+                        match files::stranger_at(&path) {
+                            None => found.insert(version),
+                            Some(_) => of_others.insert(version),
+                        };
+                    }
+                }
                 Err(error) => failed.push(error),
             }
+        }
+        if found.is_empty() {
+            found = of_others;
         }
         if found.is_empty() {
             return failed.into_iter().next().map_or(Ok(found), Err);
@@ -68,8 +83,8 @@ impl Files {
         if self.is_routed(name, version) {
             return None;
         }
-        let mut headers =
-            self.copies(name, version).filter_map(Result::ok).map(|opened| opened.header);
+        let own = self.copies(name, version).filter(|(_, stranger)| stranger.is_none());
+        let mut headers = own.filter_map(|(opened, _)| Some(opened.ok()?.header));
         let header = headers.next()?;
         headers.all(|other| other == header).then_some(header)
     }
@@ -87,7 +102,14 @@ impl Files {
                 self.warn_once(passed_over(&error));
             }
         };
-        for opened in self.copies(name, version) {
+        let copies: Box<dyn Iterator<Item = Copy>> = match self.keeps_checksums() {
+            true => Box::new(self.best_known_first(name, version).into_iter()),
+            false => Box::new(self.copies(name, version)),
+        };
+        for (opened, stranger) in copies {
+            if let (Ok(opened), Some(stranger)) = (&opened, stranger) {
+                self.say_whose(&opened.path, stranger);
+            }
             match opened.and_then(&mut take) {
                 Ok(taken) => {
                     pass_over(&mut last);
@@ -108,6 +130,20 @@ impl Files {
         Err(last.unwrap_or_else(|| self.no_file(name, version)))
     }
 
+    /// The copies of a checkpoint where checksums are kept: this user's first, of these the ones that can be
+    /// compared with something, else the nearest first.
+    fn best_known_first(&self, name: &str, version: i32) -> Vec<Copy> {
+        let judged = self.copies(name, version).map(|(opened, stranger)| {
+            let expected = opened.as_ref().ok().map(|opened| self.expected(opened, name, version));
+            // What cannot be read says why when it is its turn.
+            let evidence = expected.and_then(Result::ok).map_or(Evidence::Current, |(_, e)| e);
+            ((stranger.is_some(), evidence), (opened, stranger))
+        });
+        let mut judged: Vec<_> = judged.collect();
+        judged.sort_by_key(|(rank, _)| *rank);
+        judged.into_iter().map(|(_, copy)| copy).collect()
+    }
+
     /// Whether it was said that another copy is looked for because of this.
     pub fn is_passed_over(&self, error: &Error) -> bool {
         self.was_told(&passed_over(error))
@@ -120,12 +156,17 @@ impl Files {
         )
     }
 
-    /// The files that a checkpoint may have, the nearest first, each opened when it is its turn.
-    fn copies<'a>(
-        &'a self,
-        name: &'a str,
-        version: i32,
-    ) -> impl Iterator<Item = Result<Opened>> + 'a {
+    /// Says that what is about to be restored is another user's.
+    pub(super) fn say_whose(&self, path: &Path, stranger: Stranger) {
+        self.warn_once(format!(
+            "{} belongs to {stranger}; it is restored, as there is no other copy",
+            path.display()
+        ));
+    }
+
+    /// The files that a checkpoint may have, each opened when it is its turn: the nearest first, and
+    /// those of other users, who are named, last.
+    fn copies<'a>(&'a self, name: &'a str, version: i32) -> impl Iterator<Item = Copy> + 'a {
         let scratch = self
             .scratch
             .as_ref()
@@ -136,22 +177,18 @@ impl Files {
         let files = scratch.into_iter().chain(self.persistent_path(name, version));
         let files = files.map(|path| Opened::read(&path));
         // The part is looked for last of all, and only if it is needed.
-        files.chain(std::iter::once_with(move || self.open_part(name, version)))
-    }
-
-    /// An opened file, if it has its checksum. `go_on` may end the comparing by an error.
-    pub(super) fn checked(
-        &self,
-        opened: Opened,
-        name: &str,
-        version: i32,
-        go_on: impl FnMut() -> Result<()>,
-    ) -> Result<Opened> {
-        if let Some(checksums) = &self.checksums {
-            let file = names::checkpoint_file(name, self.rank, version);
-            checksums.check(&file, &opened.file, opened.part.clone(), &opened.path, go_on)?;
-        }
-        Ok(opened)
+        let mut all = files.chain(std::iter::once_with(move || self.open_part(name, version)));
+        let mut of_others = VecDeque::new();
+        std::iter::from_fn(move || {
+            for copy in all.by_ref() {
+                let whose = |opened: &Opened| files::stranger_of(&opened.file, &opened.path);
+                match copy.as_ref().ok().and_then(whose) {
+                    None => return Some((copy, None)),
+                    stranger => of_others.push_back((copy, stranger)),
+                }
+            }
+            of_others.pop_front()
+        })
     }
 
     /// The checksum that was kept of a checkpoint's file, if files are compared with theirs.
@@ -166,29 +203,20 @@ impl Files {
         // Upstream leaves no note, but a link; and there is no header in any copy.
         let routed = self.is_routed(name, version)
             || (self.is_linked(name, version)
-                && !self.copies(name, version).any(|opened| opened.is_ok()));
+                && !self.copies(name, version).any(|(opened, _)| opened.is_ok()));
         if routed {
             return self.routed_copy(name, version).map(|_| Found::Routed);
         }
         self.open_nearest(name, version).map(Found::Regions)
     }
 
-    /// The versions of a name in a tier by the time of their last change, oldest first.
-    pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
-        Ok(self.by_age(tier, name)?.into_iter().map(|(_, version)| version).collect())
-    }
-
-    /// The same with these times.
-    pub(super) fn by_age(&self, tier: FileTier, name: &str) -> Result<Vec<(SystemTime, i32)>> {
-        let directory = match tier {
-            FileTier::Scratch => &self.scratch,
-            FileTier::Persistent => &self.persistent,
-        };
-        let Some(directory) = directory else {
+    /// The files of a name in a tier, with their versions.
+    pub(super) fn all_in(&self, tier: FileTier, name: &str) -> Result<Vec<(i32, PathBuf)>> {
+        let Some(directory) = self.directory(tier) else {
             return Ok(Vec::new());
         };
         let own = files::versions(directory, name, self.rank)?.into_iter().map(|version| {
-            (directory.join(names::checkpoint_file(name, self.rank, version)), version)
+            (version, directory.join(names::checkpoint_file(name, self.rank, version)))
         });
         let shared = match tier {
             FileTier::Scratch => Vec::new(),
@@ -196,11 +224,24 @@ impl Files {
         };
         let shared = shared
             .into_iter()
-            .filter_map(|version| Some((self.aggregated_data(name, version)?, version)));
+            .filter_map(|version| Some((version, self.aggregated_data(name, version)?)));
+        Ok(own.chain(shared).collect())
+    }
+
+    /// The versions of a name in a tier by the time of their last change, oldest first; none of other
+    /// users' files.
+    pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
+        Ok(self.by_age(tier, name)?.into_iter().map(|(_, version)| version).collect())
+    }
+
+    /// The same with these times.
+    pub(super) fn by_age(&self, tier: FileTier, name: &str) -> Result<Vec<(SystemTime, i32)>> {
         let mut found = Vec::new();
-        for (path, version) in own.chain(shared) {
+        for (version, path) in self.all_in(tier, name)? {
             // Not that of the file a link leads to. What has gone meanwhile is not there.
-            if let Ok(changed) = fs::symlink_metadata(&path).and_then(|m| m.modified()) {
+            let there = fs::symlink_metadata(&path).ok();
+            let own = there.filter(|there| files::stranger(there, &path).is_none());
+            if let Some(changed) = own.and_then(|own| own.modified().ok()) {
                 found.push((changed, version));
             }
         }

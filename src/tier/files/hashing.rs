@@ -1,5 +1,6 @@
-//! The checksum of a file that is being read or written, taken by another thread meanwhile: SHA-256
-//! has to see the bytes in order, so two threads are the most that it and the file can make use of.
+//! The digest of a file that is being read or written. XXH3 is taken on the way, when the bytes are in the
+//! processor's caches. SHA-256 of many bytes is taken by another thread meanwhile; it has to see them in order,
+//! so two threads are the most that it and the file can make use of.
 
 use std::fs::File;
 use std::ops::Range;
@@ -8,26 +9,26 @@ use std::sync::mpsc::{sync_channel, Receiver, Sender, SyncSender};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::error::{Error, Kind, Result};
-use crate::format::checksum::{Checksum, Hasher};
+use crate::format::proof::{Digest, Hasher, Sort};
 use crate::platform::files;
 
 /// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.
 const WORTH_A_THREAD: u64 = 1 << 20;
 
 /// Bytes that are read or written, and hashed, at a time: both find them in the processor's caches.
-pub(super) const PIECE: usize = 1 << 20;
+pub(super) const PIECE: usize = 256 << 10;
 
 /// Bytes after which who reads a file for its checksum alone is asked whether to go on.
-const STEP: u64 = 64 * PIECE as u64;
+const STEP: u64 = 64 << 20;
 
 /// Pieces that may wait to be hashed.
-const WAITING: usize = 2;
+const WAITING: usize = 8;
 
 /// A hash of bytes that come piece by piece, in the order of the file.
 #[derive(Debug)]
 pub(super) enum Hashing<'scope> {
-    /// On this thread.
-    Here(Hasher),
+    /// On this thread, with a buffer that is free.
+    Here(Hasher, Vec<u8>),
     /// On another one.
     Beside {
         pieces: SyncSender<Piece<'scope>>,
@@ -45,6 +46,12 @@ pub(super) enum Piece<'scope> {
     Given(Vec<u8>),
 }
 
+/// Whether to hash so many bytes takes so long that it is done by another thread.
+pub(super) fn is_worth_a_thread(sort: Sort, len: u64) -> bool {
+    // With XXH3 two threads would only be in each other's way at the memory: a sixth slower.
+    sort == Sort::Sha256 && len >= WORTH_A_THREAD
+}
+
 impl<'scope> Hashing<'scope> {
     /// Goes on with a hash, by `len` bytes.
     pub(super) fn start(
@@ -52,8 +59,8 @@ impl<'scope> Hashing<'scope> {
         hasher: Hasher,
         len: u64,
     ) -> Hashing<'scope> {
-        if len < WORTH_A_THREAD {
-            return Hashing::Here(hasher);
+        if !is_worth_a_thread(hasher.sort(), len) {
+            return Hashing::here(hasher);
         }
         // Should the thread not start, this one goes on from here.
         let so_far = hasher.clone();
@@ -64,14 +71,19 @@ impl<'scope> Hashing<'scope> {
         let started = threads::unsignalled(|| builder.spawn_scoped(scope, work));
         match started {
             Ok(thread) => Hashing::Beside { pieces, used, thread },
-            Err(_) => Hashing::Here(so_far),
+            Err(_) => Hashing::here(so_far),
         }
     }
 
+    /// Goes on with a hash on this thread.
+    pub(super) fn here(hasher: Hasher) -> Hashing<'scope> {
+        Hashing::Here(hasher, Vec::new())
+    }
+
     /// A buffer of `len` bytes, whatever is in it.
-    pub(super) fn buffer(&self, len: usize) -> Vec<u8> {
+    pub(super) fn buffer(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = match self {
-            Hashing::Here(_) => Vec::new(),
+            Hashing::Here(_, free) => std::mem::take(free),
             Hashing::Beside { used, .. } => used.try_recv().unwrap_or_default(),
         };
         buffer.resize(len, 0);
@@ -81,8 +93,11 @@ impl<'scope> Hashing<'scope> {
     /// Adds the next bytes.
     pub(super) fn add(&mut self, piece: Piece<'scope>) -> Result<()> {
         match self {
-            Hashing::Here(hasher) => {
+            Hashing::Here(hasher, free) => {
                 hasher.update(piece.bytes());
+                if let Piece::Given(buffer) = piece {
+                    *free = buffer;
+                }
                 Ok(())
             }
             Hashing::Beside { pieces, .. } => pieces.send(piece).map_err(|_| ended()),
@@ -104,7 +119,7 @@ impl<'scope> Hashing<'scope> {
     /// The hash with all bytes.
     pub(super) fn finish(self) -> Result<Hasher> {
         match self {
-            Hashing::Here(hasher) => Ok(hasher),
+            Hashing::Here(hasher, _) => Ok(hasher),
             Hashing::Beside { pieces, used: _, thread } => {
                 drop(pieces);
                 thread.join().map_err(|_| ended())
@@ -122,17 +137,18 @@ impl Piece<'_> {
     }
 }
 
-/// The checksum of the bytes of `range` of the open file `file`, which messages call `path`. `go_on` is
+/// The digest of the bytes of `range` of the open file `file`, which messages call `path`. `go_on` is
 /// called before and now and then, and ends it by an error.
 pub(super) fn of_range(
+    sort: Sort,
     file: &File,
     range: Range<u64>,
     path: &Path,
     mut go_on: impl FnMut() -> Result<()>,
-) -> Result<Checksum> {
+) -> Result<Digest> {
     std::thread::scope(|scope| {
         let len = range.end.saturating_sub(range.start);
-        let mut hashing = Hashing::start(scope, Hasher::default(), len);
+        let mut hashing = Hashing::start(scope, Hasher::new(sort), len);
         let mut at = range.start;
         while at < range.end {
             go_on()?;
@@ -175,13 +191,18 @@ mod tests {
         let file = files::open(&path).unwrap();
         for range in [0..0, 3..4, 0..worth - 1, 5..worth + 5, 7..bytes.len()] {
             let within = range.start as u64..range.end as u64;
-            let found = of_range(&file, within, &path, || Ok(())).unwrap();
-            assert_eq!(found, Checksum::of(&bytes[range.clone()]), "{range:?}");
+            for sort in [Sort::Xxh3, Sort::Sha256] {
+                let found = of_range(sort, &file, within.clone(), &path, || Ok(())).unwrap();
+                assert_eq!(found, Digest::of(sort, &bytes[range.clone()]), "{range:?}");
+            }
         }
         let beyond = 0..bytes.len() as u64 + 1;
-        let beyond = of_range(&file, beyond, &path, || Ok(()));
+        let beyond = of_range(Sort::Sha256, &file, beyond, &path, || Ok(()));
         assert_eq!(beyond.unwrap_err().kind(), Kind::Corrupt);
         let end = || Err(Error::invalid("the end"));
-        assert!(of_range(&file, 0..4, &path, end).unwrap_err().to_string().contains("the end"));
+        assert!(of_range(Sort::Xxh3, &file, 0..4, &path, end)
+            .unwrap_err()
+            .to_string()
+            .contains("the end"));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::catalog::entry::FileTier;
-use crate::config::{Config, SyncFiles};
+use crate::config::{Config, Proof, SyncFiles};
 use crate::error::{Error, Result};
 use crate::format::names::{self};
 use crate::platform::files::{self};
@@ -21,6 +21,8 @@ mod age;
 mod aggregate;
 mod attempts;
 mod checksums;
+mod directories;
+mod expected;
 mod find;
 mod hashing;
 mod heir;
@@ -38,11 +40,14 @@ mod remove;
 mod rescue;
 mod routed;
 mod straight;
+#[cfg(test)]
+mod strangers;
 
 use age::Ages;
 pub use aggregate::Place;
 use checksums::Checksums;
-pub use heir::give_up;
+pub use directories::Identities;
+use directories::Known;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
 use proven::Proven;
@@ -55,16 +60,22 @@ pub struct Files {
     scratch: Option<PathBuf>,
     persistent: Option<PathBuf>,
     meta: Option<PathBuf>,
+    known: Arc<Vec<Known>>,
     checksums: Option<Arc<Checksums>>,
     proven: Arc<Proven>,
     companions: Arc<Companions>,
     ages: Arc<Ages>,
     told: Arc<Mutex<HashSet<String>>>,
+    /// The names of which checksums of versions that are gone were looked for.
+    tidied: Arc<Mutex<HashSet<String>>>,
     rank: u32,
+    /// How many processes the job has; 0: not known.
+    ranks: u32,
     ephemeral: bool,
     sync: SyncFiles,
-    /// The file that keeps this process from changing anything, where it goes on for another one.
-    given_up: Option<PathBuf>,
+    proof: Proof,
+    /// This process goes on for another one.
+    is_heir: bool,
 }
 
 /// Which files there may be beside a checkpoint's own in scratch, so that none is looked for that
@@ -171,22 +182,25 @@ impl Files {
                 )));
             }
         }
-        let proven = Arc::<Proven>::default();
+        let known =
+            directories.iter().filter_map(|(_, directory)| Known::now(directory.as_deref()?));
         let found = Files {
+            known: Arc::new(known.collect()),
             companions: Arc::new(Companions::none()),
             ages: Arc::default(),
             told: Arc::default(),
-            checksums: meta
-                .clone()
-                .map(|meta| Arc::new(Checksums::new(meta, config.chksum, proven.clone()))),
+            tidied: Arc::default(),
+            checksums: meta.clone().map(|meta| Arc::new(Checksums::new(meta, config.chksum))),
             scratch,
             persistent,
             meta,
-            proven,
+            proven: Arc::default(),
             rank,
+            ranks: 0,
             ephemeral: config.ephemeral,
             sync: config.sync_files,
-            given_up: None,
+            proof: config.proof,
+            is_heir: false,
         };
         let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));
         let others = [&found.persistent, &used].into_iter().flatten();
@@ -195,6 +209,11 @@ impl Files {
             log::warn!("{error}");
         }
         Ok(found)
+    }
+
+    /// The same for a job of so many processes.
+    pub fn of_job(self, ranks: u32) -> Files {
+        Files { ranks, ..self }
     }
 
     /// A warning about a file, which is the same each time that it is looked at.

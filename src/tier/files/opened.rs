@@ -8,6 +8,7 @@ use crate::catalog::entry::Region;
 use crate::error::{Error, Kind, Result};
 use crate::format::header::{Decoded, Header};
 use crate::format::mark;
+use crate::format::proof::Proof;
 use crate::platform::files;
 
 /// A checkpoint's file on disk.
@@ -31,6 +32,17 @@ pub struct Opened {
     pub part: Range<u64>,
     /// Its regions; their offsets count from the part's start.
     pub header: Decoded,
+    /// What proves it.
+    pub(super) proven_by: ProvenBy,
+}
+
+/// Where the proof of a copy stands.
+#[derive(Debug)]
+pub(super) enum ProvenBy {
+    /// In an attribute of the file.
+    Attribute,
+    /// In the table of the aggregated file, where this was found.
+    Table(Option<Proof>),
 }
 
 impl Opened {
@@ -39,7 +51,19 @@ impl Opened {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let header = Header::read(&file, 0..len, path)?;
-        Ok(Opened { file, path: path.to_owned(), part: 0..len, header })
+        let proven_by = ProvenBy::Attribute;
+        Ok(Opened { file, path: path.to_owned(), part: 0..len, header, proven_by })
+    }
+
+    /// Its proof, if it has one.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if it cannot be read; else the system's.
+    pub(super) fn proof(&self) -> Result<Option<Proof>> {
+        match &self.proven_by {
+            ProvenBy::Attribute => Proof::read(&self.file, &self.path),
+            ProvenBy::Table(found) => Ok(found.clone()),
+        }
     }
 
     /// Where a region of the checkpoint begins in this copy of it.

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::thread;
 
-use super::hashing::{Hashing, Piece, PIECE};
+use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
 use crate::error::{Error, Result};
-use crate::format::checksum::{Checksum, Hasher};
+use crate::format::proof::{Digest, Hasher, Sort};
 use crate::platform::files;
 
 /// A file that is being written, under its temporary name.
@@ -30,7 +30,7 @@ pub struct Written {
     /// Its bytes.
     pub len: u64,
     /// Their digest, if it was asked for.
-    pub digest: Option<Checksum>,
+    pub digest: Option<Digest>,
 }
 
 /// The end of a file at some moment, and the digest up to there.
@@ -41,15 +41,15 @@ pub struct Mark {
 }
 
 impl Output {
-    /// Creates the file.
-    pub fn create(temporary: PathBuf, with_digest: bool) -> Result<Output> {
+    /// Creates the file, with a digest of that sort.
+    pub fn create(temporary: PathBuf, digest: Option<Sort>) -> Result<Output> {
         let file = files::create(&temporary)?;
-        Ok(Output::within(file, temporary, 0, with_digest))
+        Ok(Output::within(file, temporary, 0, digest))
     }
 
     /// A file within another one, from `begin` on.
-    pub fn within(file: File, temporary: PathBuf, begin: u64, with_digest: bool) -> Output {
-        let hasher = with_digest.then(Hasher::default);
+    pub fn within(file: File, temporary: PathBuf, begin: u64, digest: Option<Sort>) -> Output {
+        let hasher = digest.map(Hasher::new);
         Output { file, temporary, end: begin, begin, hasher }
     }
 
@@ -81,13 +81,20 @@ impl Output {
         })
     }
 
+    /// Bytes written.
+    pub(super) fn length(&self) -> u64 {
+        self.end - self.begin
+    }
+
+    /// The digest of what was written so far, if one is taken.
+    pub fn digest(&self) -> Option<Digest> {
+        self.hasher.clone().map(Hasher::finish)
+    }
+
     /// Ends the file.
     pub fn finish(self) -> Written {
-        Written {
-            temporary: self.temporary,
-            len: self.end - self.begin,
-            digest: self.hasher.map(Hasher::finish),
-        }
+        let len = self.length();
+        Written { temporary: self.temporary, len, digest: self.hasher.map(Hasher::finish) }
     }
 }
 
@@ -107,7 +114,13 @@ fn beside(
     bytes: &[u8],
     mut write: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let so_far = std::mem::take(hasher);
+    if !is_worth_a_thread(hasher.sort(), bytes.len() as u64) {
+        return bytes.chunks(PIECE).try_for_each(|piece| {
+            hasher.update(piece);
+            write(piece)
+        });
+    }
+    let so_far = hasher.clone();
     *hasher = thread::scope(|scope| {
         let mut hashing = Hashing::start(scope, so_far, bytes.len() as u64);
         for piece in bytes.chunks(PIECE) {
@@ -127,17 +140,19 @@ mod tests {
     #[test]
     fn what_is_written_is_hashed() {
         let directory = tempfile::tempdir().unwrap();
-        for len in [0, 1, PIECE - 1, PIECE, 12 * PIECE + 12_345] {
+        let lengths = [0, 1, PIECE - 1, PIECE, 12 * PIECE + 12_345];
+        let sorts = [Sort::Xxh3, Sort::Sha256];
+        for (len, sort) in lengths.into_iter().flat_map(|len| sorts.map(|sort| (len, sort))) {
             let bytes: Vec<u8> = (0..len).map(|i| (i ^ (i >> 9)) as u8).collect();
             let path = directory.path().join("f");
-            let mut output = Output::create(path.clone(), true).unwrap();
+            let mut output = Output::create(path.clone(), Some(sort)).unwrap();
             output.put(b"head").unwrap();
             output.put(&bytes).unwrap();
             let written = output.finish();
             let whole = std::fs::read(&path).unwrap();
             assert_eq!(whole, [b"head", &bytes[..]].concat());
             assert_eq!(written.len, whole.len() as u64);
-            assert_eq!(written.digest, Some(Checksum::of(&whole)));
+            assert_eq!(written.digest, Some(Digest::of(sort, &whole)));
         }
     }
 
@@ -146,19 +161,22 @@ mod tests {
     fn what_is_taken_back_was_never_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("f");
-        let mut output = Output::create(path.clone(), true).unwrap();
+        let sort = Sort::Sha256;
+        let mut output = Output::create(path.clone(), Some(sort)).unwrap();
         output.put(b"ab").unwrap();
         let mark = output.mark();
         output.put(b"xyz").unwrap();
         output.take_back(mark).unwrap();
         output.put(b"c").unwrap();
-        assert_eq!(output.finish().digest, Some(Checksum::of(b"abc")));
+        assert_eq!(output.finish().digest, Some(Digest::of(sort, b"abc")));
         assert_eq!(std::fs::read(&path).unwrap(), b"abc");
     }
 
     #[test]
     fn a_failed_write_is_reported() {
         let bytes = vec![0; 2 * PIECE];
-        assert!(beside(&mut Hasher::default(), &bytes, |_| Err(Error::invalid("no"))).is_err());
+        assert!(
+            beside(&mut Hasher::new(Sort::Sha256), &bytes, |_| Err(Error::invalid("no"))).is_err()
+        );
     }
 }

@@ -7,10 +7,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::expected::Evidence;
 use super::{Files, Opened};
 use crate::catalog::entry::FileTier;
 use crate::error::Result;
-use crate::platform::{files, times};
+use crate::format::proof;
+use crate::platform::{attributes, files, times};
 use crate::policy::interval::{self, Left};
 
 impl Files {
@@ -41,7 +43,7 @@ impl Files {
     /// persistent that is older is of the same version, taken before. Of an aggregated file, which has the
     /// time of its last part, that cannot be told: it counts as the copy.
     fn is_copied(&self, name: &str, version: i32, taken: SystemTime) -> bool {
-        let own = self.persistent_path(name, version).filter(|path| path.exists());
+        let own = self.persistent_path(name, version).filter(|path| files::is_own(path));
         match own.and_then(|path| times::modified(&path).ok()) {
             Some(copied) => !times::is_older(copied, taken),
             None => self.is_aggregated(name, version),
@@ -64,14 +66,25 @@ impl Files {
             return Ok(None);
         };
         let source = self.scratch_path(name, version)?;
-        let opened = self.checked(Opened::read(&source)?, name, version, &mut go_on)?;
+        let opened = Opened::read(&source)?;
+        if self.expected(&opened, name, version)?.1 == Evidence::Missing
+            && target.exists()
+            && self.keeps_checksums()
+        {
+            // What cannot be compared with anything replaces nothing that may be.
+            return Ok(None);
+        }
+        let opened = self.checked(opened, name, version, &mut go_on)?;
         let taken = times::modified(&source)?;
         let temporary = self.temporary(&target);
+        self.may_change_in(self.persistent.as_deref())?;
         let durability = self.persistent_durability();
         let named = files::create(&temporary).and_then(|to| {
             let bytes = files::copy_between(&opened.file, &to, 0, (&source, &temporary), go_on)?;
+            attributes::copy((&opened.file, &source), (&to, &temporary), proof::NAME)?;
             files::settle(&to, &temporary, durability)?;
             let naming = lock();
+            self.may_change_in(self.persistent.as_deref())?;
             // Taken again, removed or copied by now.
             if !is_same(&opened.file, &source) || self.is_copied(name, version, taken) {
                 files::remove(&temporary)?;

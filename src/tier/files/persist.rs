@@ -6,6 +6,7 @@ use super::{hashing, Files, Place};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Result};
 use crate::format::names;
+use crate::format::proof::Sort;
 use crate::platform::files::{self, Durability};
 use crate::platform::times;
 
@@ -20,13 +21,14 @@ impl Files {
         routed: Option<&str>,
         place: Option<&Place>,
     ) -> Result<u64> {
-        self.may_change()?;
+        self.may_change_in(self.persistent.as_deref())?;
         if let Some(place) = place {
             let bytes = self.persist_part(name, version, place)?;
             self.persist_checksum(name, version, None, self.persistent_durability())?;
             return Ok(bytes);
         }
         let source = self.scratch_path(name, version)?;
+        files::check_own_at(&source)?;
         let persistent = self.persistent_path(name, version);
         let (target, link) = match routed {
             Some(original) => (PathBuf::from(original), persistent),
@@ -40,7 +42,7 @@ impl Files {
         // Before the copy: should a newer file take its place meanwhile, that is not taken for copied.
         let taken = times::modified(&source);
         let bytes = files::copy_file(&source, &temporary, durability)?;
-        if let Err(error) = self.may_change() {
+        if let Err(error) = self.may_change_in(self.persistent.as_deref()) {
             files::remove(&temporary)?;
             return Err(error);
         }
@@ -82,8 +84,8 @@ impl Files {
             (Some(whole), _) => {
                 let file = files::open(whole)?;
                 let all = 0..files::len(&file, whole)?;
-                let digest = hashing::of_range(&file, all, whole, || Ok(()))?;
-                self.put_checksum(name, version, &digest, durability)
+                let digest = hashing::of_range(Sort::Sha256, &file, all, whole, || Ok(()))?;
+                self.put_checksum(name, version, Some(digest), durability)
             }
             (None, Durability::Synced) => {
                 checksums.sync(&names::checkpoint_file(name, self.rank, version))

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::{hashing, Files};
 use crate::error::{Error, Result};
 use crate::format::checksum::Checksum;
+use crate::format::proof::{Digest, Sort};
 use crate::platform::files;
 use crate::sync::Mutex;
 
@@ -26,8 +27,8 @@ pub struct Stamp {
     inode: u64,
     len: u64,
     modified: (i64, i64),
-    /// The checksum of that content.
-    pub digest: Checksum,
+    /// The digest of that content.
+    pub digest: Digest,
 }
 
 impl Stamp {
@@ -35,7 +36,7 @@ impl Stamp {
     ///
     /// # Errors
     /// The system's, with the path.
-    pub fn of(file: &File, path: &Path, digest: Checksum) -> Result<Stamp> {
+    pub fn of(file: &File, path: &Path, digest: Digest) -> Result<Stamp> {
         let metadata = file
             .metadata()
             .map_err(|error| Error::system(format!("stat {}", path.display()), &error))?;
@@ -79,6 +80,7 @@ impl Files {
         go_on: impl FnMut() -> Result<()>,
     ) -> Result<bool> {
         let file = files::open(path)?;
+        let digest = Digest::Sha256(digest);
         let stamp = Stamp::of(&file, path, digest)?;
         if stamp.len != len {
             return Ok(false);
@@ -86,7 +88,7 @@ impl Files {
         if self.proven.has(path, &stamp) {
             return Ok(true);
         }
-        let is_good = hashing::of_range(&file, 0..len, path, go_on)? == digest;
+        let is_good = hashing::of_range(Sort::Sha256, &file, 0..len, path, go_on)? == digest;
         if is_good {
             self.proven.note(path, stamp);
         }

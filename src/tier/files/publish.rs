@@ -8,26 +8,16 @@ use super::{Files, Output, Written};
 use crate::catalog::entry::FileTier;
 use crate::config::SyncFiles;
 use crate::error::Result;
-use crate::format::checksum::Checksum;
 use crate::format::names;
+use crate::format::proof::Digest;
 use crate::platform::files::{self, Durability};
 
 impl Files {
-    /// Whether the digest of what is written for a checkpoint is wanted. The log of messages has its
-    /// own.
-    pub fn wants_digest_of(&self, name: &str) -> bool {
-        name != names::LOG && self.wants_digest()
-    }
-
-    /// Whether digests are kept.
-    pub fn wants_digest(&self) -> bool {
-        self.checksums.as_ref().is_some_and(|checksums| checksums.are_kept())
-    }
-
-    /// Has the bytes of a complete scratch file reach the storage, if the configuration says so, and the
-    /// file system say what it could not write.
+    /// Has a complete scratch file prove itself, its bytes reach the storage, if the configuration says
+    /// so, and the file system say what it could not write.
     /// To be called before [`Files::publish`].
-    pub fn seal(&self, output: &Output) -> Result<()> {
+    pub fn seal(&self, output: &Output, name: &str, version: i32) -> Result<()> {
+        self.prove(output, name, version)?;
         self.seal_file(&output.file, &output.temporary)
     }
 
@@ -38,7 +28,7 @@ impl Files {
     /// Gives a complete file its name, and the file of that name its checksum. The caller holds the
     /// lock of names.
     pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
-        self.may_change()?;
+        self.may_change_in(self.scratch.as_deref())?;
         if name == names::LOG {
             let own = self.own_path(name, version)?;
             return files::atomic_replace(&written.temporary, &own, Durability::Unsynced);
@@ -50,10 +40,7 @@ impl Files {
         let durability = self.scratch_durability();
         self.stamp(FileTier::Scratch, &written.temporary);
         files::atomic_replace(&written.temporary, &self.own_path(name, version)?, durability)?;
-        match &written.digest {
-            Some(digest) => self.put_checksum(name, version, digest, durability),
-            None => Ok(()),
-        }
+        self.put_checksum(name, version, written.digest, durability)
     }
 
     /// Gives the complete file of a file-based checkpoint its name. The caller holds the lock of
@@ -65,6 +52,7 @@ impl Files {
         version: i32,
         original: &str,
     ) -> Result<()> {
+        self.may_change_in(self.scratch.as_deref())?;
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         self.stamp(FileTier::Scratch, temporary);
@@ -79,6 +67,7 @@ impl Files {
         version: i32,
         routed: Option<&str>,
     ) -> Result<()> {
+        self.may_change_in(self.scratch.as_deref())?;
         match routed {
             Some(original) => self.note_routed(name, version, original)?,
             None => {
@@ -87,21 +76,29 @@ impl Files {
             }
         }
         let path = self.scratch_path(name, version)?;
-        self.seal_file(&files::open(temporary)?, temporary)?;
+        let file = files::open(temporary)?;
+        if routed.is_none() {
+            self.prove_whole(&file, temporary, name, version)?;
+        }
+        self.seal_file(&file, temporary)?;
         files::atomic_replace(temporary, &path, self.scratch_durability())
     }
 
+    /// Keeps upstream's checksum of a file, where these are kept.
     pub(super) fn put_checksum(
         &self,
         name: &str,
         version: i32,
-        digest: &Checksum,
+        digest: Option<Digest>,
         durability: Durability,
     ) -> Result<()> {
+        let Some(Digest::Sha256(digest)) = digest else { return Ok(()) };
         self.checksums.as_ref().filter(|sums| sums.are_kept()).map_or(Ok(()), |checksums| {
+            self.may_change_in(self.meta.as_deref())?;
+            self.tidy_checksums(name);
             let file = names::checkpoint_file(name, self.rank, version);
             let temporary = self.temporary(&checksums.path(&file));
-            checksums.put(&file, digest, &temporary, durability)
+            checksums.put(&file, &digest, &temporary, durability)
         })
     }
 

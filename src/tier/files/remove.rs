@@ -8,16 +8,17 @@ use crate::format::names;
 use crate::platform::files;
 
 impl Files {
-    /// Removes every file of a name from scratch, except those of the versions in `keep`. One that
-    /// cannot be removed does not keep the others; the first such failure is the error.
+    /// Removes every file of a name from scratch that is this user's, except those of the versions in
+    /// `keep`. One that cannot be removed does not keep the others; the first such failure is the error.
     pub fn clean_scratch(&self, name: &str, keep: impl Fn(i32) -> bool) -> Result<()> {
         let Some(directory) = &self.scratch else {
             return Ok(());
         };
+        self.may_change_in(self.scratch.as_deref())?;
         let mut result = Ok(());
         for version in files::versions(directory, name, self.rank)? {
-            if !keep(version) {
-                let path = self.scratch_path(name, version)?;
+            let path = self.scratch_path(name, version)?;
+            if !keep(version) && files::is_own(&path) {
                 let removed =
                     files::remove(&path).and_then(|()| self.remove_scratch(name, version, None));
                 result = result.and(removed);
@@ -26,7 +27,8 @@ impl Files {
         // Parities can be there without the checkpoint that they belong to.
         let parities = files::list(directory, |file_name| {
             let file = names::parse_parity(file_name)?;
-            (file.name == name && file.rank == self.rank).then_some(file.version)
+            let is_one = file.name == name && file.rank == self.rank;
+            (is_one && files::is_own(&directory.join(file_name))).then_some(file.version)
         })?;
         for version in parities.into_iter().filter(|version| !keep(*version)) {
             result = result.and(files::remove(&self.parity_path(name, version)?));
@@ -50,6 +52,7 @@ impl Files {
 
     pub(super) fn remove_checksum(&self, name: &str, version: i32) -> Result<()> {
         self.checksums.as_ref().map_or(Ok(()), |checksums| {
+            self.may_change_in(self.meta.as_deref())?;
             checksums.remove(&names::checkpoint_file(name, self.rank, version))
         })
     }
@@ -57,7 +60,7 @@ impl Files {
     /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
     /// `persistent` has the file too; `None`: that is to be looked for.
     pub fn remove_scratch(&self, name: &str, version: i32, persistent: Option<bool>) -> Result<()> {
-        self.may_change()?;
+        self.may_change_in(self.scratch.as_deref())?;
         files::remove(&self.own_path(name, version)?)?;
         self.remove_parity(name, version)?;
         self.remove_note(name, version)?;
@@ -71,13 +74,13 @@ impl Files {
 
     /// Removes a file of the log of messages, beside which there is no other.
     pub fn remove_passing(&self, number: i32) -> Result<()> {
-        self.may_change()?;
+        self.may_change_in(self.scratch.as_deref())?;
         files::remove(&self.own_path(names::LOG, number)?)
     }
 
     /// Removes a checkpoint's file from persistent, and its checksum unless scratch has the file too.
     pub fn remove_persistent(&self, name: &str, version: i32) -> Result<()> {
-        self.may_change()?;
+        self.may_change_in(self.persistent.as_deref())?;
         if let Some(path) = self.persistent_path(name, version) {
             files::remove(&path)?;
         }

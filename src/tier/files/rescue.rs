@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::aggregate as parts;
+use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
 use super::{Files, Place};
 use crate::error::{Kind, Result};
@@ -23,7 +23,7 @@ impl Files {
     /// # Errors
     /// Persistent cannot be read. What cannot be copied is a warning.
     pub fn rescue_parts(&self) -> Result<()> {
-        if self.is_heir() {
+        if self.is_heir {
             // What one process has left, others that have ended are about to complete.
             return Ok(());
         }
@@ -63,8 +63,11 @@ impl Files {
             let found = Attempt::parse(file).filter(|found| found.is_roll)?;
             let (name, version) = aggregate::parse_name(found.of)?;
             let path = persistent.join(file);
-            let changed = path.metadata().and_then(|found| found.modified());
-            let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+            let there = path.symlink_metadata().ok()?;
+            if files::stranger(&there, &path).is_some() {
+                return None;
+            }
+            let changed = there.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let (name, job, attempt) = (name.to_owned(), found.job, found.attempt);
             Some(Roll { changed, name, version, job, attempt, path })
         })
@@ -79,12 +82,12 @@ impl Files {
             return Ok(None);
         };
         let own = parts::parts(&roll.path)?.get(self.rank as usize).copied().flatten();
-        let Some((offset, len)) = own else {
+        let Some(Part { begin: offset, len, digest }) = own else {
             return Ok(None);
         };
         let place = Place { offset, ranks: 0, job: roll.job, attempt: roll.attempt };
         let source = parts::common_temporary(&data, "", &place);
-        let from = match files::open(&source) {
+        let from = match files::open_own(&source) {
             Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
             opened => opened?,
         };
@@ -98,7 +101,11 @@ impl Files {
                 files::write_all_at(&to, bytes, done, &temporary)?;
                 done += bytes.len() as u64;
             }
+            if let Some(digest) = digest {
+                self.put_proof(&to, &temporary, &roll.name, roll.version, (len, digest))?;
+            }
             files::sync(&to, &temporary)?;
+            self.may_change_in(self.persistent.as_deref())?;
             files::atomic_replace(&temporary, &target, self.persistent_durability())
         });
         if copied.is_err() {
@@ -109,18 +116,20 @@ impl Files {
     }
 
     /// Whether all parts of an incomplete aggregated file, which these `rolls` of one attempt have, are
-    /// files of their own by now.
-    pub(super) fn are_rescued<'a>(&self, rolls: impl Iterator<Item = &'a Roll>) -> Result<bool> {
-        let mut any = false;
+    /// files of their own by now; `None`: it has none.
+    pub(super) fn are_rescued<'a>(
+        &self,
+        rolls: impl Iterator<Item = &'a Roll>,
+    ) -> Result<Option<bool>> {
+        let mut any = None;
         for roll in rolls {
             let parts = parts::parts(&roll.path)?;
             for rank in (0..).zip(&parts).filter_map(|(rank, part)| part.map(|_| rank)) {
                 let own = names::checkpoint_file(&roll.name, rank, roll.version);
                 if !roll.path.with_file_name(own).exists() {
-                    return Ok(false);
+                    return Ok(Some(false));
                 }
-                // One that nobody is in may just have been begun.
-                any = true;
+                any = Some(true);
             }
         }
         Ok(any)

@@ -8,17 +8,19 @@ use super::Files;
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
-use crate::platform::files::{self, Durability};
+use crate::platform::files::{self, Durability, Stranger};
 
 /// The most bytes of a path that the system takes (`PATH_MAX`).
 const LONGEST_PATH: u64 = 4096;
 
-/// The path of the application's file that the note at `path` is about. `None`: there is no note.
+/// The path of the application's file that the note at `path` has for the file at `about`. `None`: there
+/// is no note.
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if what is there is no note; else the system's. All name the path.
-pub fn read_note(path: &Path) -> Result<Option<String>> {
-    let file = match files::open(path) {
+/// [`Kind::Corrupt`] if what is there is no note, or belongs neither to this user nor to the one who owns
+/// that file; else the system's. All name the path.
+pub fn read_note(path: &Path, about: &Path) -> Result<Option<String>> {
+    let file = match files::open_beside(path, about) {
         Ok(file) => file,
         Err(error) if error.kind() == Kind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -38,7 +40,7 @@ pub fn read_note(path: &Path) -> Result<Option<String>> {
 impl Files {
     /// For a file-based checkpoint, the path that the application asked to have routed.
     pub fn routed(&self, name: &str, version: i32) -> Result<Option<String>> {
-        read_note(&self.routed_note(name, version)?)
+        read_note(&self.routed_note(name, version)?, &self.scratch_path(name, version)?)
     }
 
     /// How large the next file of the application's own under a name will be, if it is as the one before:
@@ -71,10 +73,10 @@ impl Files {
 
     /// Whether a checkpoint is a file of the application's own. What is no note is as good as none.
     pub(super) fn is_routed(&self, name: &str, version: i32) -> bool {
-        let Ok(note) = self.routed_note(name, version) else {
-            return false; // There is no scratch, where notes are.
-        };
-        read_note(&note).map(|original| original.is_some()).unwrap_or_else(|error| {
+        if self.scratch.is_none() {
+            return false; // Notes are there.
+        }
+        self.routed(name, version).map(|original| original.is_some()).unwrap_or_else(|error| {
             self.warn_once(format!("{error}; it is passed over"));
             false
         })
@@ -85,21 +87,49 @@ impl Files {
         self.persistent_path(name, version).is_some_and(|path| path.is_symlink() && path.is_file())
     }
 
-    /// The nearest good file of a file-based checkpoint: that in scratch, or what the link leads to.
+    /// The nearest good file of a file-based checkpoint: that in scratch, or what the link leads to; one of
+    /// another user only if there is no other.
     pub(super) fn routed_copy(&self, name: &str, version: i32) -> Result<PathBuf> {
         let file = names::checkpoint_file(name, self.rank, version);
-        let check = |path: &Path| {
+        let check = |path: &Path| -> Result<Option<Stranger>> {
             let opened = files::open(path)?;
+            let whose = files::stranger_of(&opened, path);
+            let sums = self.checksums.as_ref();
+            let Some(sums) = sums.filter(|sums| sums.are_kept() && sums.counts(&file, path)) else {
+                return Ok(whose);
+            };
+            let Some(kept) = sums.get(&file)? else {
+                self.warn_once(format!(
+                    "{}: it is not checked, as there is no {}",
+                    path.display(),
+                    sums.path(&file).display()
+                ));
+                return Ok(whose);
+            };
             let len = files::len(&opened, path)?;
-            self.checksums
-                .as_ref()
-                .map_or(Ok(()), |sums| sums.check(&file, &opened, 0..len, path, || Ok(())))
+            match self.has_content(path, len, kept, || Ok(()))? {
+                true => Ok(whose),
+                false => Err(Error::new(
+                    Kind::Corrupt,
+                    format!(
+                        "{}: it has not the SHA-256 that {} says, {kept}",
+                        path.display(),
+                        sums.path(&file).display()
+                    ),
+                )),
+            }
         };
         let mut last: Option<Error> = None;
         let scratch = self.scratch_path(name, version).ok();
-        for path in scratch.into_iter().chain(self.persistent_path(name, version)) {
+        let mut paths: Vec<_> =
+            scratch.into_iter().chain(self.persistent_path(name, version)).collect();
+        paths.sort_by_key(|path| files::stranger_at(path).is_some());
+        for path in paths {
             match check(&path) {
-                Ok(()) => {
+                Ok(stranger) => {
+                    if let Some(stranger) = stranger {
+                        self.say_whose(&path, stranger);
+                    }
                     if let Some(error) = last {
                         self.warn_once(format!("{error}; another copy is taken"));
                     }

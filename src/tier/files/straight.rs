@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::aggregate::{common_temporary, open_shared};
+use super::aggregate::common_temporary;
 use super::{Files, Output, Place, Written};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Result};
@@ -18,15 +18,15 @@ impl Files {
         version: i32,
         place: Option<&Place>,
     ) -> Result<Output> {
-        self.may_change()?;
+        self.may_change_in(self.persistent.as_deref())?;
         let Some(place) = place else {
             let path = self.own_persistent_path(name, version)?;
-            return Output::create(self.temporary(&path), self.wants_digest());
+            return Output::create(self.temporary(&path), self.digest());
         };
         let (data, _) = self.places_of(name, version)?;
         let temporary = common_temporary(&data, "", place);
-        let file = open_shared(&temporary)?;
-        Ok(Output::within(file, temporary, place.offset, self.wants_digest()))
+        let file = files::open_shared(&temporary)?;
+        Ok(Output::within(file, temporary, place.offset, self.digest()))
     }
 
     /// A checkpoint's file in persistent.
@@ -42,10 +42,19 @@ impl Files {
         })
     }
 
-    /// Has the bytes of a complete persistent file reach the storage, if the configuration says so, and the
-    /// file system say what it could not write.
+    /// Has a complete persistent file prove itself, its bytes reach the storage, if the configuration says
+    /// so, and the file system say what it could not write. What proves a part (`place`) stands in the roll.
     /// To be called before [`Files::publish_straight`].
-    pub fn seal_straight(&self, output: &Output) -> Result<()> {
+    pub fn seal_straight(
+        &self,
+        output: &Output,
+        name: &str,
+        version: i32,
+        place: Option<&Place>,
+    ) -> Result<()> {
+        if place.is_none() {
+            self.prove(output, name, version)?;
+        }
         files::settle(&output.file, &output.temporary, self.persistent_durability())
     }
 
@@ -59,12 +68,13 @@ impl Files {
         version: i32,
         place: Option<&Place>,
     ) -> Result<()> {
-        self.may_change()?;
+        self.may_change_in(self.persistent.as_deref())?;
         self.clear_scratch(name, version)?;
         let durability = self.persistent_durability();
         match place {
             Some(place) => {
-                self.enter_part(name, version, place, &written.temporary, written.len)?
+                let part = (written.len, written.digest);
+                self.enter_part(name, version, place, &written.temporary, part)?
             }
             None => {
                 let path = self.own_persistent_path(name, version)?;
@@ -72,10 +82,7 @@ impl Files {
                 files::atomic_replace(&written.temporary, &path, durability)?;
             }
         }
-        match &written.digest {
-            Some(digest) => self.put_checksum(name, version, digest, durability),
-            None => Ok(()),
-        }
+        self.put_checksum(name, version, written.digest, durability)
     }
 
     /// Gives a complete file of the application's own that lies beside the one that it replaces its
@@ -87,7 +94,7 @@ impl Files {
         version: i32,
         original: &str,
     ) -> Result<()> {
-        self.may_change()?;
+        self.may_change_in(self.persistent.as_deref())?;
         let link = self.own_persistent_path(name, version)?;
         self.clear_scratch(name, version)?;
         let durability = self.persistent_durability();
@@ -106,6 +113,7 @@ impl Files {
         for old in beside.into_iter().chain([self.scratch_path(name, version)?]) {
             // A file system that is read-only refuses to remove also what is not there.
             if is_there(&old)? {
+                self.may_change_in(self.scratch.as_deref())?;
                 files::remove(&old)?;
             }
         }
@@ -153,7 +161,7 @@ mod tests {
         let write = |files: &Files, place: Option<&Place>| {
             let mut output = files.create_straight("x", 1, place).unwrap();
             output.put(&new).unwrap();
-            files.seal_straight(&output).unwrap();
+            files.seal_straight(&output, "x", 1, place).unwrap();
             let written = output.finish();
             assert_eq!(written.len, new.len() as u64);
             files.publish_straight(&written, "x", 1, place).unwrap();

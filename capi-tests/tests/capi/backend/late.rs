@@ -1,18 +1,19 @@
 //! A backend that is still at what a killed job has left when the next job has files of its own to write.
 
 use std::fs;
+use std::path::PathBuf;
 
-use capi_tests::backends::{until, wait_for_backends};
+use capi_tests::backends::{serving, until, wait_for_backends};
 use capi_tests::job::Job;
 use capi_tests::program::{holding, staged};
 use xtask::files::write_program;
 
-use super::{dies, job};
+use super::{dies, job, kill};
 
 /// Runs a job of these commands that is killed before it has given a file the name that `held` ends, and
-/// whose backend is about to; and a second one. The backend goes on when that has come `through`, or waits.
-fn come_after(job: &Job, first: &str, held: &str, second: &str) {
-    let [bin, go, through] = ["bin", "go", "through"].map(|name| job.path(name));
+/// whose backend is about to: it goes on when there is the file that this returns.
+fn hold(job: &Job, first: &str, held: &str) -> PathBuf {
+    let [bin, go] = ["bin", "go"].map(|name| job.path(name));
     fs::create_dir(&bin).unwrap();
     let holds = format!("LD_PRELOAD={}", holding(&job.path("")).display());
     // A backend leaves out what goes before its job's libraries.
@@ -24,6 +25,12 @@ fn come_after(job: &Job, first: &str, held: &str, second: &str) {
     dies(&run.env("HOLDS_AT", held).env("HELD_UNTIL", &go).end());
     let about_to = job.path("go.veloc-backend");
     until("the backend is about to write", || about_to.exists());
+    go
+}
+
+/// Runs such a job, and a second one. The backend goes on when that has come `through`, or waits.
+fn come_after(job: &Job, first: &str, held: &str, second: &str) {
+    let (go, through) = (hold(job, first, held), job.path("through"));
     let run = job.run("script", &format!("size=3000000 {second}"));
     let run = run.arg(format!("run=touch {}", through.display())).start();
     let waits = || run.has_said("writes what an earlier job has left");
@@ -31,6 +38,24 @@ fn come_after(job: &Job, first: &str, held: &str, second: &str) {
     fs::write(&go, "").unwrap();
     let _ = run.end().succeeded();
     wait_for_backends(job);
+}
+
+/// Catches a backend that does not answer any more, and is about to give an old file the name that a newer
+/// one has when it goes on.
+#[test]
+fn a_backend_that_does_not_answer_replaces_nothing_newer() {
+    let job = job("watchdog_interval = 1\n");
+    let go = hold(&job, "take=x:1", "scratch/x-0-1.dat");
+    let backend = serving(&job);
+    kill(backend, libc::SIGSTOP);
+    let ended = job.run("script", "size=3000000 take=x:1:77 wait").succeed();
+    fs::write(&go, "").unwrap();
+    // SAFETY: sends a signal, if there is still a process for it.
+    unsafe { libc::kill(backend as libc::pid_t, libc::SIGCONT) };
+    wait_for_backends(&job);
+    let _ = job.run("script", "size=3000000 restore=x:1:77").succeed();
+    let said = format!("veloc-backend (process {backend}) has not answered");
+    assert!(ended.stderr.contains(&said), "{}", ended.stderr);
 }
 
 /// Catches an older file of the application's own that a backend puts in place of a newer one, which no

@@ -6,15 +6,19 @@ use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use capi_tests::backends::{backends, serving, until, wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
-use capi_tests::run::Run;
+use capi_tests::run::{Run, Running};
 use xtask::files::write_program;
 
 use super::{dies, job, kill, run, stays, SCRATCH};
+
+/// A user of whom there is nothing on this machine.
+const THIRD_USER: u32 = 65533;
 
 #[test]
 fn without_the_program_a_job_goes_on_and_says_so() {
@@ -87,31 +91,84 @@ fn a_backend_that_no_client_comes_to_ends() {
 
 /// A connection to a backend, on which nothing is said.
 fn silent_connection(backend: u32) -> OwnedFd {
+    let path = socket_of(backend);
+    // SAFETY: plain data, for which all zeros are valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: a socket that nobody else has, and an address that is that long.
+    unsafe {
+        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
+        let address = std::ptr::from_ref(&address).cast();
+        assert_eq!(libc::connect(socket, address, len), 0, "{path}");
+        OwnedFd::from_raw_fd(socket)
+    }
+}
+
+/// Where a backend listens.
+fn socket_of(backend: u32) -> String {
     let table = fs::read_to_string("/proc/net/unix").unwrap();
     let opened = fs::read_dir(format!("/proc/{backend}/fd")).unwrap().flatten();
     let links: Vec<_> = opened
         .filter_map(|entry| fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok())
         .collect();
-    let name = table.lines().find_map(|line| {
+    let path = table.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let name = fields.get(7)?.strip_prefix("@veloc-backend")?;
-        links.contains(&format!("socket:[{}]", fields[6])).then(|| format!("veloc-backend{name}"))
+        let path = fields.get(7).filter(|path| path.contains("/backend-"))?;
+        links.contains(&format!("socket:[{}]", fields[6])).then(|| (*path).to_owned())
     });
-    let name = name.unwrap();
-    // SAFETY: plain data, for which all zeros are valid.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
+    path.unwrap()
+}
+
+/// A backend leaves nothing behind; what one leaves that is killed is replaced.
+#[test]
+fn a_socket_goes_with_its_backend() {
+    let job = job("");
+    let end = |mut running: Running| {
+        running.input().write_all(b"go on\nend\n").unwrap();
+        let ended = running.end().succeeded();
+        assert_eq!(ended.figure("descriptors"), 0);
+        wait_for_backends(&job);
+        ended
+    };
+    let running = stays(&job, "");
+    let path = socket_of(serving(&job));
+    assert!(Path::new(&path).exists());
+    assert_eq!(end(running).complaints(), [""; 0]);
+    assert!(!Path::new(&path).exists());
+    drop(UnixListener::bind(&path).unwrap());
+    let running = stays(&job, "");
+    assert_eq!(socket_of(serving(&job)), path);
+    assert_eq!(end(running).complaints(), [""; 0]);
+    assert!(!Path::new(&path).exists());
+}
+
+/// Another user has made the directory in which a user's backends are looked for. Catches a job that
+/// goes there, and one that does not say why it has no backend.
+#[test]
+fn a_strangers_directory_is_not_used() {
+    // SAFETY: cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: a_strangers_directory_is_not_used needs root");
+        return;
     }
-    let len = size_of::<libc::sa_family_t>() + 1 + name.len();
-    // SAFETY: a socket that nobody else has, and an address that is that long.
-    unsafe {
-        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
-        let address = std::ptr::from_ref(&address).cast();
-        assert_eq!(libc::connect(socket, address, len as libc::socklen_t), 0, "{name}");
-        OwnedFd::from_raw_fd(socket)
-    }
+    let job = job("");
+    let folder = format!("/tmp/veloc-{THIRD_USER}");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::chown(&folder, Some(65534), Some(65534)).unwrap();
+    std::os::unix::fs::chown(job.path(""), Some(THIRD_USER), None).unwrap();
+    let prey = |command: &mut Command| {
+        command.uid(THIRD_USER).gid(THIRD_USER);
+    };
+    let ended = run(&job, "finalize").with(prey).succeed();
+    fs::remove_dir(&folder).unwrap();
+    let said = format!("{folder}, which is to be of this user alone: it belongs to user 65534");
+    assert!(ended.stderr.contains(&said), "{}", ended.stderr);
+    assert!(ended.stderr.contains("going on without"), "{}", ended.stderr);
 }
 
 /// Catches a backend that lives as long as somebody is connected who never says what for.

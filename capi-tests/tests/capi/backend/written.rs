@@ -109,12 +109,14 @@ fn what_this_job_has_taken_is_owed_by_nobody() {
     let interval = "persistent = DIR/persistent\npersistent_interval = 0\n";
     let job = job(interval);
     let persistent = job.persistent().display().to_string();
+    let away = job.path("away").display().to_string();
     // A copy that could not be made is tried again by this job's own worker alone.
-    let run =
-        job.run("script", "size=1000").arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    let run = job
+        .run("script", "size=1000")
+        .arg(format!("run=mv {persistent} {away}; touch {persistent}"));
     let run = run.args("take=x:1 late=persistent newest=x:1 restore=x:1");
-    let run = run.arg(format!("run=rm {persistent}; mkdir {persistent}")).args("sleep=300");
-    let run = run.arg(format!("run=rmdir {persistent}; mkdir {persistent}"));
+    let run = run.arg(format!("run=rm {persistent}; mv {away} {persistent}")).args("sleep=300");
+    let run = run.arg(format!("run=test -z \"$(ls {persistent})\""));
     let _ = run.succeed();
     assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
 }

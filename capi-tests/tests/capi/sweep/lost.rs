@@ -25,7 +25,7 @@ fn a_scratch_directory_that_is_removed() {
             let plan = format!("steps=150 adjoint=3 gone={gone} scratch=DIR/scratch {more}");
             let ended = job.run("sweep", &plan).succeed();
             assert_eq!(said(&ended), 1, "{plan}: {}", ended.stderr);
-            let directory = format!("scratch = {}", job.scratch().display());
+            let directory = format!("{} is not the directory that it was", job.scratch().display());
             assert!(ended.stderr.contains(&directory), "{}", ended.stderr);
             assert!(ended.stderr.contains("No such file"), "{}", ended.stderr);
             // It may have lost a state between two looks, too.

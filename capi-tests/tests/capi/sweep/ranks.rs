@@ -64,9 +64,13 @@ fn ranks_stop_together() {
             let run = mpi.start(2)?.env(MARK, job.path("")).arg(&program);
             Some(run.env("SECONDS", seconds).arg(job.path("veloc.cfg")).args("30000 12 4000 500"))
         };
-        let Some(first) = run("0.2") else { return };
-        let stopped = first.succeed();
-        assert!(stopped.stdout.contains("stopped; "), "{}", stopped.stdout);
+        if mpi.start(2).is_none() {
+            return;
+        }
+        // A fast machine comes to the end of it before, and then nothing is left of it.
+        let mut jobs = ["0.2", "0.05", "0.01"].into_iter().map(|time| run(time).unwrap().succeed());
+        let stopped = jobs.find(|ended| ended.stdout.contains("stopped; "));
+        let stopped = stopped.expect("no job is stopped by the time");
         let ended = run("0").unwrap().succeed();
         assert_eq!(result(&ended).len(), 9);
         // What was done before is not done again: all in all 212,868 steps are needed.

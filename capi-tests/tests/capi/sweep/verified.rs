@@ -117,12 +117,42 @@ fn damaged_states() {
     assert!(words.iter().all(|word| lines[0].contains(word)), "{}", ended.stderr);
 }
 
-/// A bit of a stored state or adjoint that changes where nobody has a checksum: a verified run, also of a
+/// The same of a bit of what is stored, in any file, by default. Catches a gradient that is wrong without
+/// a word: the program checks every state and its result.
+#[test]
+fn bits_that_change_in_files_are_found() {
+    let run = |job: &Job, more: &str| job.run("sweep", more).succeed();
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    run(&job, "fail=170 expect=returned_-1");
+    let stored = names(&job.scratch());
+    assert!(stored.len() > 5, "{stored:?}");
+    for name in &stored {
+        let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+        run(&job, "fail=170 expect=returned_-1");
+        change_a_bit(&job.scratch().join(name));
+        let ended = run(&job, "");
+        assert!(ended.stderr.contains("its proof says"), "{name}: {}", ended.stderr);
+    }
+    for name in &stored {
+        change_a_bit(&job.scratch().join(name));
+    }
+    run(&job, "");
+}
+
+/// Changes a bit in the middle of a file.
+fn change_a_bit(path: &std::path::Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// A bit of a stored state or adjoint that changes where nobody has a proof: a verified run, also of a
 /// later job, names it, and computes it again, at once or when it is called once more. Catches hashes that
 /// do not stand with what they are of. What is of no use any more is not read, and does no harm.
 #[test]
 fn bits_that_change_in_files() {
-    let configuration = "mode = sync\nscratch = DIR/scratch\n";
+    let configuration = "mode = sync\nscratch = DIR/scratch\nproof = off\n";
     let run = |job: &Job, more: &str| job.run("sweep", &format!("verify=1 {more}"));
     let stored = {
         let job = Job::new(configuration);
@@ -160,7 +190,7 @@ fn bits_that_change_in_files() {
 /// Files of a run without hashes, damaged, and a run that verifies: state 0 is as it is at the call.
 #[test]
 fn what_was_damaged_before_is_not_what_the_program_computes() {
-    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\nproof = off\n");
     job.run("sweep", "bytes=8 fail=170 expect=returned_-1").succeed();
     let path = job.scratch().join("sweep-0-0.dat");
     let mut bytes = std::fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! What can be measured without a GPU: pages, turns between processes, and the library's own cost.
+//! What can be measured without a GPU: pages, and the library's own cost.
 //!
 //! Machines are noisy and shared. So whatever is compared takes turns, round by round, in one run;
 //! a figure is the median over the rounds and stands beside the least and the greatest; and a ratio
@@ -19,7 +19,6 @@ use super::temporary::Folder;
 
 pub mod engine;
 pub mod pages;
-pub mod turns;
 
 /// What all of these commands take.
 #[derive(Clone, Debug, Args)]

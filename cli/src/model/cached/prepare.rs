@@ -32,10 +32,8 @@ pub struct Toucher {
 pub struct Registrar {
     doing: Doing,
     has_turn: bool,
-    /// It has not looked at the page of turns since it was woken.
+    /// It has not looked whether the turn is free since it was woken.
     woken: bool,
-    /// When it looks again at the latest, in ms.
-    looks_at_ms: u64,
     /// When it asks again whether there is a lull.
     asks_at: f64,
     /// Until when it holds its turn without a lull to use it in.
@@ -210,8 +208,7 @@ impl Cached {
                     }
                     self.pin.idle_until = None;
                     if register::in_turn(pin) && !self.pin.has_turn {
-                        let all = self.pages.as_ref().map_or(0, Pages::len);
-                        machine.turns.queue(self.number, all, machine.now_ms());
+                        machine.turns.queue(self.number);
                         self.pin.doing = Doing::Queued;
                         self.pin.woken = true;
                     } else {
@@ -224,18 +221,12 @@ impl Cached {
                 if !std::mem::take(&mut self.pin.woken) {
                     return false;
                 }
-                let now_ms = machine.now_ms();
-                let Err(until_ms) = machine.turns.attempt(self.number, now_ms) else {
+                let has_turn = machine.turns.attempt(self.number);
+                if has_turn {
                     self.pin.has_turn = true;
                     self.pin.doing = Doing::Looking;
-                    return true;
-                };
-                if self.pin.looks_at_ms <= now_ms {
-                    self.pin.looks_at_ms = until_ms.max(now_ms + 1);
-                    let seconds = (self.pin.looks_at_ms - now_ms) as f64 * 1e-3;
-                    machine.timer(self.number, Actor::Turn, seconds);
                 }
-                false
+                has_turn
             }
             Doing::Closing(chunk) => match pages.close(chunk) {
                 Closing::InUse => false,
@@ -308,13 +299,11 @@ impl Cached {
         self.calls.worked(machine.now());
         self.pin.doing = Doing::Looking;
         self.pin.put_off = (0.0, None);
-        // A turn that was lost meanwhile has to be taken anew.
-        self.pin.has_turn &= machine.turns.beat(self.number, machine.now_ms());
     }
 
     fn leave_turn(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.pin.has_turn) {
-            for waiting in machine.turns.leave(self.number) {
+            if let Some(waiting) = machine.turns.leave() {
                 machine.timer(waiting, Actor::Turn, NOTICED_AFTER);
             }
         }

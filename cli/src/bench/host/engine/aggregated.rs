@@ -85,7 +85,7 @@ pub fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<()> 
                 meta = DIR/meta\naggregated = true\nsync_files = none\n";
     let text = text.replace("DIR", &folder.to_string_lossy());
     let (config, _) = Config::from_text(&text, |_| None)?;
-    let engine = Engine::start(config, Process { rank, alone: false }, None)?;
+    let engine = Engine::start(config, Process { rank, ranks: RANKS }, None)?;
     let memory = Memory::new(bytes as usize)?;
     let region = Region::plain(0, memory.address().cast(), bytes as usize);
     let offset = u64::from(rank) * file_len(bytes)?;

@@ -1,0 +1,69 @@
+//! Directories that are another one in the middle of a job: their file system is unmounted, or a link to
+//! them is changed.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use capi_tests::ground::Ground;
+use capi_tests::job::{names, Job};
+
+use super::{script, shell, ASYNC, ROOM, SYNC};
+
+/// Catches checkpoints that go to the directory below, where nobody looks for them, with success.
+#[test]
+fn what_is_unmounted_is_not_written_to() {
+    for (configuration, fails) in [
+        (SYNC, "fail=x:2:persistent|is_not_the_directory_that_it_was|unmounted"),
+        (ASYNC, "take=x:2 late=persistent|is_not_the_directory_that_it_was|unmounted"),
+    ] {
+        let keys = "persistent = DIR/persistent\nthreaded = true\n";
+        let job = Job::new(&format!("{configuration}{keys}"));
+        let Some(ground) = Ground::mounted(&job, "persistent", ROOM) else { return };
+        let commands = [
+            "size=100000 take=x:1 wait".into(),
+            shell(format!("umount -l {}", job.persistent().display())),
+            fails.into(),
+            "newest=x:2 restore=x:2 restore=x:1 finalize=1:fails".into(),
+        ];
+        script(&ground, job.run("script", ""), &commands);
+        assert_eq!(names(&job.persistent()), [""; 0]);
+        assert_eq!(names(&job.scratch()), ["x-0-1.dat", "x-0-2.dat"]);
+    }
+    // A worker finds another way past scratch; the application's own thread is told.
+    for (configuration, meets, kept) in [
+        (SYNC, "fail=x:2:scratch|is_not_the_directory_that_it_was", &["x-0-1.dat"][..]),
+        (ASYNC, "take=x:2 wait restore=x:2", &["x-0-1.dat", "x-0-2.dat"]),
+    ] {
+        let keys = "persistent = DIR/persistent\nthreaded = true\n";
+        let job = Job::new(&format!("{configuration}{keys}"));
+        let Some(ground) = Ground::mounted(&job, "scratch", ROOM) else { return };
+        let commands = [
+            "size=100000 take=x:1 wait restore=x:1".into(),
+            shell(format!("umount -l {}", job.scratch().display())),
+            meets.into(),
+        ];
+        script(&ground, job.run("script", ""), &commands);
+        assert_eq!(names(&job.scratch()), [""; 0]);
+        assert_eq!(names(&job.persistent()), kept);
+    }
+}
+
+/// The same by a link.
+#[test]
+fn a_changed_link_is_not_followed() {
+    let job = Job::new(&format!("{ASYNC}persistent = DIR/persistent\n"));
+    let [link, there, other] = ["persistent", "there", "other"].map(|name| job.path(name));
+    for directory in [&there, &other] {
+        fs::create_dir(directory).unwrap();
+    }
+    symlink(&there, &link).unwrap();
+    let change = |to: &std::path::Path| format!("run=ln -sfn {} {}", to.display(), link.display());
+    job.run("script", "take=x:1 wait")
+        .arg(change(&other))
+        .args("take=x:2 late=persistent|is_not_the_directory|replaced")
+        .arg(change(&there))
+        .args("wait take=x:3 wait")
+        .succeed();
+    assert_eq!(names(&other), [""; 0]);
+    assert_eq!(names(&there), ["x-0-1.dat", "x-0-2.dat", "x-0-3.dat"]);
+}

@@ -1,0 +1,89 @@
+//! Extended attributes of files: a few bytes that come and go with the file, and are synced with it.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+
+use super::files;
+use crate::error::{Error, Result};
+
+/// The most bytes that one has.
+const MOST: usize = 512;
+
+/// Sets an attribute of the open file `file`, which messages call `path`. False: the file system keeps
+/// none.
+///
+/// # Errors
+/// [`crate::error::Kind::NoRoom`] if the file system or the quota is full, else the system's.
+pub fn set(file: &File, name: &CStr, value: &[u8], path: &Path) -> Result<bool> {
+    let (bytes, len) = (value.as_ptr().cast(), value.len());
+    // SAFETY: an open descriptor, a string that ends with a null byte, and `len` readable bytes.
+    if unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), bytes, len, 0) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(false),
+        _ => {
+            let what = format!("setting the attribute {name:?} of {}", path.display());
+            Err(files::write_error(what, &error))
+        }
+    }
+}
+
+/// The value of an attribute of the open file `file`, which messages call `path`. `None`: it has none.
+///
+/// # Errors
+/// The system's, with the path, which it also has for a value of more than 512 bytes.
+pub fn get(file: &File, name: &CStr, path: &Path) -> Result<Option<Vec<u8>>> {
+    let mut value = [0u8; MOST];
+    let into = value.as_mut_ptr().cast();
+    // SAFETY: an open descriptor, a string that ends with a null byte, and room for `MOST` bytes.
+    let len = unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), into, MOST) };
+    if let Ok(len) = usize::try_from(len) {
+        return Ok(Some(value[..len].to_vec()));
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENODATA | libc::EOPNOTSUPP | libc::ENOSYS) => Ok(None),
+        _ => {
+            let what = format!("reading the attribute {name:?} of {}", path.display());
+            Err(Error::system(what, &error))
+        }
+    }
+}
+
+/// Gives `to` what `from` has of an attribute. False: the file system of `to` keeps none.
+///
+/// # Errors
+/// As [`get`] and [`set`].
+pub fn copy(from: (&File, &Path), to: (&File, &Path), name: &CStr) -> Result<bool> {
+    match get(from.0, name, from.1)? {
+        Some(value) => set(to.0, name, &value, to.1),
+        None => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_comes_with_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        let [from, to] = [0, 1].map(|i| File::create(&paths[i]).unwrap());
+        assert_eq!(get(&from, c"user.test", &paths[0]), Ok(None));
+        if !set(&from, c"user.test", b"value", &paths[0]).unwrap() {
+            println!("skipped: the folder for temporary files keeps no attributes");
+            return;
+        }
+        assert_eq!(copy((&to, &paths[1]), (&from, &paths[0]), c"user.test"), Ok(true));
+        assert_eq!(get(&from, c"user.test", &paths[0]).unwrap().unwrap(), b"value");
+        assert_eq!(copy((&from, &paths[0]), (&to, &paths[1]), c"user.test"), Ok(true));
+        assert_eq!(get(&to, c"user.test", &paths[1]).unwrap().unwrap(), b"value");
+        assert!(set(&from, c"nonsense", b"value", &paths[0]).is_ok_and(|kept| !kept));
+    }
+}

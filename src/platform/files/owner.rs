@@ -1,0 +1,167 @@
+//! Whose a file is. In a directory that others can write to, anybody can put a file of any name. What
+//! says how to go on counts only if it is this user's; data of another user is told apart.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use super::{create, open_with, remove};
+use crate::error::{Error, Kind, Result};
+use crate::format::names;
+use crate::sync::Mutex;
+
+/// Another user than the one whose rights this process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stranger(u32);
+
+impl fmt::Display for Stranger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = rustix::process::geteuid().as_raw();
+        write!(f, "user {}, not to user {own} of this process", self.0)
+    }
+}
+
+/// Who owns what was `found` at `path`; `None`: this user.
+pub fn stranger(found: &Metadata, path: &Path) -> Option<Stranger> {
+    let own = rustix::process::geteuid().as_raw();
+    let is_own = found.uid() == own || own_files_have(found.dev(), path) == Some(found.uid());
+    (!is_own).then_some(Stranger(found.uid()))
+}
+
+/// The same of what is at `path`, and of a link, not of what it leads to. `None` also if nothing is there.
+pub fn stranger_at(path: &Path) -> Option<Stranger> {
+    stranger(&fs::symlink_metadata(path).ok()?, path)
+}
+
+/// Whether something is at `path` that this user owns. A link is not followed.
+pub fn is_own(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| stranger(&found, path).is_none())
+}
+
+/// The other user who owns `file`, which was opened at `path`, or the link to it that is there.
+pub fn stranger_of(file: &File, path: &Path) -> Option<Stranger> {
+    let found = file.metadata().ok()?;
+    stranger(&found, path).or_else(|| stranger_at(path))
+}
+
+/// Opens the file at `path` for reading if it is this user's. Links are not followed.
+///
+/// # Errors
+/// As [`open`](super::open); [`Kind::Corrupt`] if it belongs to somebody else, who is named.
+pub fn open_own(path: &Path) -> Result<File> {
+    open_of(path, || None)
+}
+
+/// The same of a file that says something about the one at `about`: it counts, too, if both have one owner.
+///
+/// # Errors
+/// As [`open_own`].
+pub fn open_beside(path: &Path, about: &Path) -> Result<File> {
+    open_of(path, || user_of(about))
+}
+
+/// Refuses what is at `path` if it is not this user's. That nothing is there is success.
+///
+/// # Errors
+/// [`Kind::Corrupt`], which names the owner.
+pub fn check_own_at(path: &Path) -> Result<()> {
+    stranger_at(path).map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
+}
+
+/// Refuses what is at `path` as [`open_beside`] does. That nothing is there is success.
+///
+/// # Errors
+/// [`Kind::Corrupt`], which names the owner.
+pub fn check_beside(path: &Path, about: &Path) -> Result<()> {
+    let stranger = stranger_at(path).filter(|of| user_of(about) != Some(of.0));
+    stranger.map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
+}
+
+fn user_of(path: &Path) -> Option<u32> {
+    fs::symlink_metadata(path).ok().map(|found| found.uid())
+}
+
+fn open_of(path: &Path, or: impl FnOnce() -> Option<u32>) -> Result<File> {
+    let (file, found) = open_with(path, libc::O_NOFOLLOW)?;
+    match stranger(&found, path) {
+        Some(stranger) if or() != Some(stranger.0) => Err(belongs_to(path, stranger)),
+        _ => Ok(file),
+    }
+}
+
+/// Refuses the open file `file`, which messages call `path`, if it is not this user's.
+///
+/// # Errors
+/// [`Kind::Corrupt`], which names the owner; the system's.
+pub fn check_own(file: &File, path: &Path) -> Result<()> {
+    let found = file.metadata();
+    let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
+    stranger(&found, path).map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
+}
+
+fn belongs_to(path: &Path, stranger: Stranger) -> Error {
+    Error::new(Kind::Corrupt, format!("{} belongs to {stranger}", path.display()))
+}
+
+/// Which user the files have that this process makes where `path` is, on the file system `device`: a
+/// server may give them another one (`root_squash`, `all_squash`). Asked only of what seems to be
+/// another user's, and answered by making a file; `None`: none can be made.
+fn own_files_have(device: u64, path: &Path) -> Option<u32> {
+    static KNOWN: OnceLock<Mutex<BTreeMap<u64, u32>>> = OnceLock::new();
+    static PROBES: AtomicU64 = AtomicU64::new(0);
+    let known = KNOWN.get_or_init(Mutex::default);
+    if let Some(user) = known.lock().get(&device) {
+        return Some(*user);
+    }
+    let number = PROBES.fetch_add(1, Ordering::Relaxed);
+    let probe = names::temporary_file("veloc.owner", std::process::id(), number);
+    let probe = path.with_file_name(probe);
+    let made = create(&probe).ok()?.metadata().ok();
+    remove(&probe).ok()?;
+    let made = made.filter(|made| made.dev() == device)?;
+    known.lock().insert(device, made.uid());
+    Some(made.uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, lchown, symlink};
+
+    const NOBODY: u32 = 65534;
+
+    /// Catches another user's file that counts, also by way of a link, and one's own that does not.
+    #[test]
+    fn files_of_others_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["own", "other"] {
+            fs::write(at(name), name).unwrap();
+        }
+        symlink("own", at("link")).unwrap();
+        assert_eq!(stranger_at(&at("own")), None);
+        assert!(is_own(&at("own")) && is_own(&at("link")) && !is_own(&at("gone")));
+        open_own(&at("own")).unwrap();
+        open_own(&at("link")).unwrap_err();
+        assert_eq!(open_own(&at("gone")).unwrap_err().kind(), Kind::NotFound);
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: files_of_others_are_told needs root");
+            return;
+        }
+        chown(at("other"), Some(NOBODY), None).unwrap();
+        lchown(at("link"), Some(NOBODY), None).unwrap();
+        assert!(!is_own(&at("other")) && !is_own(&at("link")));
+        let error = open_own(&at("other")).unwrap_err();
+        assert!(error.to_string().contains("user 65534"), "{error}");
+        open_beside(&at("other"), &at("link")).unwrap();
+        open_beside(&at("other"), &at("own")).unwrap_err();
+        let by_link = File::open(at("link")).unwrap();
+        assert!(stranger_of(&by_link, &at("link")).is_some());
+        assert_eq!(stranger_of(&by_link, &at("own")), None);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "the probe stays");
+    }
+}

@@ -1,0 +1,91 @@
+//! A directory that no other user can enter: for sockets, locks and logs.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::error::{Error, Result};
+
+/// Where it is. Neither in `XDG_RUNTIME_DIR`, which only some of a user's jobs have and which goes when the
+/// user logs out, nor in `TMPDIR`, which batch systems set for each job: a job must find what an earlier one
+/// has left, as a backend that is still writing.
+const PARENT: &str = "/tmp";
+
+/// The directory of this (effective) user on this node. It is made if there is none.
+///
+/// # Errors
+/// It cannot be made, or what is there is not this user's alone; why names it.
+pub fn directory() -> Result<PathBuf> {
+    directory_in(Path::new(PARENT))
+}
+
+fn directory_in(parent: &Path) -> Result<PathBuf> {
+    let user = geteuid().as_raw();
+    let path = parent.join(format!("veloc-{user}"));
+    let failed = |what: &str, e| Error::system(format!("{what} {}", path.display()), &e);
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(failed("making", e)),
+        _ => {}
+    }
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(&path);
+    let found = opened.and_then(|directory| directory.metadata());
+    let found = found.map_err(|e| {
+        // The system calls a link "not a directory".
+        let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+        failed(if is_link { "opening the link" } else { "opening" }, e)
+    })?;
+    let wrong = |why: String| {
+        Error::invalid(format!("{}, which is to be of this user alone: {why}", path.display()))
+    };
+    if found.uid() != user {
+        return Err(wrong(format!("it belongs to user {}", found.uid())));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(wrong(format!("others have rights to it (mode {:o})", found.mode() & 0o7777)));
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink, PermissionsExt as _};
+
+    #[test]
+    fn it_is_of_this_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |parent: &str| {
+            let parent = folder.path().join(parent);
+            let _ = fs::create_dir(&parent);
+            directory_in(&parent)
+        };
+        let path = of("good").unwrap();
+        assert_eq!(of("good").unwrap(), path);
+        assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o700);
+        let name = path.file_name().unwrap();
+        let refused = |parent: &str, why: &str| {
+            let error = of(parent).unwrap_err().to_string();
+            let there = folder.path().join(parent).join(name);
+            assert!(error.contains(&*there.to_string_lossy()) && error.contains(why), "{error}");
+        };
+        fs::create_dir(folder.path().join("link")).unwrap();
+        symlink(&path, folder.path().join("link").join(name)).unwrap();
+        refused("link", "link");
+        fs::create_dir(folder.path().join("file")).unwrap();
+        fs::write(folder.path().join("file").join(name), "").unwrap();
+        refused("file", "irectory");
+        let open = of("open").unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        refused("open", "mode 755");
+        let strange = of("strange").unwrap();
+        if chown(&strange, Some(65534), None).is_err() {
+            println!("skipped: it_is_of_this_user_alone needs root for another user's");
+            return;
+        }
+        refused("strange", "user 65534");
+    }
+}
