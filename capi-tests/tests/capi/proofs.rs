@@ -199,6 +199,11 @@ fn another_number_of_processes() {
         job.configure(&format!("{SYNC}proof = accept\n"));
         of(2, "newest=x:2 restore=x:2").unwrap().succeed();
         assert_eq!(names(&job.scratch()).len(), 6);
+        // One that never asks is told with its first version, and not again.
+        job.configure(SYNC);
+        let ended = of(4, "take=x:1 take=x:2").unwrap().succeed();
+        let said = "the versions 1, 2 of \"x\" are of a job of 3 ranks, and this one has 4";
+        assert_eq!(ended.stderr.matches(said).count(), 3, "{}", ended.stderr);
     }
 }
 

@@ -76,6 +76,7 @@ impl Files {
         if self.proof == Setting::Off {
             return Ok(());
         }
+        self.say_what_is_replaced(name, version);
         let (rank, ranks) = (self.rank, self.ranks);
         let proof = Proof { name: name.to_owned(), version, rank, ranks, len, digest };
         let kept = attributes::set(file, proof::NAME, &proof.encode(), path)?;
@@ -172,6 +173,36 @@ impl Files {
             ));
         }
         Ok(proof)
+    }
+
+    /// Says once of each name that this job takes its versions over those of a job of another number of
+    /// processes, if its first one is such a version. A job that asks for versions first has been told.
+    fn say_what_is_replaced(&self, name: &str, version: i32) {
+        let known = self.begun.lock().contains(name);
+        if known || self.ranks == 0 {
+            return;
+        }
+        self.begun.lock().insert(name.to_owned());
+        let Some(ranks) = self.ranks_of(name, version).filter(|ranks| *ranks != self.ranks) else {
+            return;
+        };
+        let versions = self.versions(name).unwrap_or_default();
+        let theirs = |version: &i32| self.ranks_of(name, *version) == Some(ranks);
+        let theirs: Vec<_> =
+            versions.into_iter().filter(theirs).map(|version| version.to_string()).collect();
+        self.warn_once(format!(
+            "the versions {} of \"{name}\" are of a job of {ranks} ranks, and this one has {}: each of \
+             them is replaced when it is taken again",
+            theirs.join(", "),
+            self.ranks
+        ));
+    }
+
+    /// How many processes the job had that a version is of, if a copy says so.
+    fn ranks_of(&self, name: &str, version: i32) -> Option<u32> {
+        let proofs =
+            self.copies(name, version).filter_map(|(opened, _)| opened.ok()?.proof().ok()?);
+        proofs.map(|proof| proof.ranks).find(|ranks| *ranks > 0)
     }
 
     fn unfit(&self, opened: &Opened, why: String) -> Error {

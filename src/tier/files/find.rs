@@ -15,7 +15,7 @@ use crate::format::names;
 use crate::platform::files::{self, Stranger};
 
 /// A copy of a checkpoint, opened if it can be; and whose it is, if it is not this user's.
-type Copy = (Result<Opened>, Option<Stranger>);
+pub(super) type Copy = (Result<Opened>, Option<Stranger>);
 
 impl Files {
     /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one. That of another
@@ -166,7 +166,11 @@ impl Files {
 
     /// The files that a checkpoint may have, each opened when it is its turn: the nearest first, and
     /// those of other users, who are named, last.
-    fn copies<'a>(&'a self, name: &'a str, version: i32) -> impl Iterator<Item = Copy> + 'a {
+    pub(super) fn copies<'a>(
+        &'a self,
+        name: &'a str,
+        version: i32,
+    ) -> impl Iterator<Item = Copy> + 'a {
         let scratch = self
             .scratch
             .as_ref()

@@ -68,6 +68,8 @@ pub struct Files {
     told: Arc<Mutex<HashSet<String>>>,
     /// The names of which checksums of versions that are gone were looked for.
     tidied: Arc<Mutex<HashSet<String>>>,
+    /// The names of which this job has taken versions.
+    begun: Arc<Mutex<HashSet<String>>>,
     rank: u32,
     /// How many processes the job has; 0: not known.
     ranks: u32,
@@ -190,6 +192,7 @@ impl Files {
             ages: Arc::default(),
             told: Arc::default(),
             tidied: Arc::default(),
+            begun: Arc::default(),
             checksums: meta.clone().map(|meta| Arc::new(Checksums::new(meta, config.chksum))),
             scratch,
             persistent,
