@@ -50,6 +50,7 @@ static struct {
     uint64_t (*misuse_count)(void);
     size_t (*misuse_log)(char *buffer, size_t size);
     void (*reset_counts)(void);
+    uint64_t (*staged_count)(void);
 } softcuda;
 
 static inline void *cuda_symbol(void *library, const char *name, int wanted)
@@ -95,6 +96,7 @@ static inline int cuda_load(void)
     CUDA_FIND(softcuda, misuse_count, "softcuda_misuse_count", 0);
     CUDA_FIND(softcuda, misuse_log, "softcuda_misuse_log", 0);
     CUDA_FIND(softcuda, reset_counts, "softcuda_reset_counts", 0);
+    CUDA_FIND(softcuda, staged_count, "softcuda_staged_count", 0);
     return cuda.cuInit(0);
 }
 

@@ -58,7 +58,11 @@ uint64_t softcuda_misuse_count(void);
  * 256 cases are kept. */
 size_t softcuda_misuse_log(char *buffer, size_t size);
 
-/* Counts calls and misuse from nought again. Failures that are set stay set
+/* How many copies of streams had their caller wait until they were done, as
+ * their host memory was not page-locked. */
+uint64_t softcuda_staged_count(void);
+
+/* Counts calls, misuse and staged copies from nought again. Failures that are set stay set
  * and go by the new numbers. */
 void softcuda_reset_counts(void);
 

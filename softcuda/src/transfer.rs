@@ -2,12 +2,17 @@
 //! keep to, and the stand-still that registering host memory forces on them.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{LazyLock, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::config::{self, Bandwidth};
 use crate::memory::{Operand, Place};
 use crate::sync::{lock, read, write};
+
+/// How many copies that a stream carries out had their caller wait, as their host memory was not
+/// page-locked.
+pub(crate) static STAGED: AtomicU64 = AtomicU64::new(0);
 
 /// Held alone while memory is registered, shared by copies out of device
 /// memory.

@@ -24,6 +24,7 @@ fn a_pageable_copy_blocks_behind_all_that_is_queued() {
     let target: *mut c_void = host.as_mut_ptr().cast();
     ok(cu!(cuMemcpyDtoHAsync_v2(target, device, BYTES, stream)));
     assert!(gate.is_open(), "the copy did not wait for the work before it");
+    assert_eq!(softcuda_staged_count(), 1);
     assert!(host.iter().all(|byte| *byte == 5));
     opener.join().unwrap();
 }
@@ -47,7 +48,7 @@ fn a_copy_with_locked_memory_returns_at_once() {
     ok(cuStreamSynchronize(stream));
     assert!(download.iter().all(|byte| *byte == 9));
     ok(cuMemHostUnregister(pages.at(0)));
-    assert_eq!(softcuda_misuse_count(), 0);
+    assert_eq!((softcuda_misuse_count(), softcuda_staged_count()), (0, 0));
 }
 
 #[test]

@@ -16,4 +16,5 @@ pub use context::Device;
 pub use driver::Driver;
 pub use pointer::{Pointer, PLAIN};
 pub use range::DeviceRange;
+pub use register::Pinned;
 pub use stream::{Event, Stream};

@@ -22,7 +22,7 @@ impl Shared {
         let own = side.own.lock();
         let _current = side.device.enter()?;
         let _closed = side.after_application(self, &own)?;
-        let (stream, len) = (&own.0, bytes.len() as u64);
+        let (stream, len) = (own.lane.stream(), bytes.len() as u64);
         let queued = match (place.part(), way) {
             // Memory that is registered, and that copies of the application's may still use.
             (Part::Host, _) => Ok(()),

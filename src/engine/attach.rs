@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::lane::Lane;
 use super::lifecycle::Engine;
-use super::shared::DeviceSide;
+use super::shared::{DeviceSide, Own};
 use super::{prepare, transfer};
-use crate::device::{Device, Event, Stream};
+use crate::device::{Device, Event};
 use crate::error::{Error, Kind, Result};
 use crate::policy::register;
 use crate::sync::Mutex;
@@ -27,7 +28,7 @@ impl Engine {
             log::warn!("{warning}");
             self.trace.fact("warning", warning);
         }
-        let own = (Stream::new(&device)?, Event::new(&device)?);
+        let own = Own { lane: Lane::new(&device)?, after: Event::new(&device)? };
         let cache = self.device_cache(&device)?;
         let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
         let side = DeviceSide { device: device.clone(), cache, own: Mutex::new(own) };

@@ -7,15 +7,16 @@
 use std::time::{Duration, Instant};
 
 use super::gate::Closed;
+use super::lane::Direction;
 use super::place::Place;
-use super::shared::Shared;
+use super::shared::{Own, Shared};
 use crate::catalog::entry::{Id, Part, Tier};
 use crate::device::context::Current;
-use crate::device::{Device, Event, Pointer, Stream, PLAIN};
+use crate::device::{Pointer, PLAIN};
 use crate::error::Result;
 use crate::metrics::{Cause, Hop};
 use crate::sync::MutexGuard;
-use crate::tier::host_buffer::{HostBuffer, Lease};
+use crate::tier::host_buffer::HostBuffer;
 use crate::tier::space::Extent;
 use crate::trace::Activity;
 
@@ -160,11 +161,11 @@ fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
 struct DeviceCopies<'a> {
     shared: &'a Shared,
     id: Id,
-    device: &'a Device,
     /// Some may be running.
     under_way: bool,
-    own: MutexGuard<'a, (Stream, Event)>,
-    leases: Vec<Lease<'a>>,
+    own: MutexGuard<'a, Own>,
+    /// What they write of the host buffer.
+    written: Vec<Extent>,
     /// Keeps background copies away while the application waits for the whole context.
     _closed: Option<Closed<'a>>,
     _current: Current<'a>,
@@ -181,16 +182,15 @@ impl<'a> DeviceCopies<'a> {
         // processor is about to use.
         let pinned = Pointer::Host { pinned: true };
         if runs.iter().any(|run| run.place.kind == pinned && run.by_processor()) {
-            own.0.synchronize()?;
+            own.lane.stream().synchronize()?;
         }
         shared.metrics.waited(Cause::Order, since);
         Ok(DeviceCopies {
             shared,
             id,
-            device: &side.device,
             under_way: true,
             own,
-            leases: Vec::new(),
+            written: Vec::new(),
             _closed: closed,
             _current: current,
         })
@@ -220,7 +220,7 @@ impl<'a> DeviceCopies<'a> {
         tier: u64,
         len: u64,
     ) -> Result<()> {
-        let stream = &self.own.0;
+        let stream = self.own.lane.stream();
         let (to, from) = match way {
             Way::In => (tier, application),
             Way::Out => (application, tier),
@@ -238,35 +238,16 @@ impl<'a> DeviceCopies<'a> {
         }
     }
 
-    /// Between device memory of the application and the host buffer, cut where chunks end.
-    fn add_to_host(&mut self, way: Way, mut application: u64, extent: Extent) -> Result<()> {
-        let host = self.shared.host()?;
-        let (mut at, end) = (extent.offset, extent.offset + extent.len);
-        while at < end {
-            let run = host.chunk_end(at).min(end) - at;
-            let lease = match host.try_lease(at) {
-                Some(lease) => lease,
-                None => {
-                    // The chunk is about to be registered, which waits for leases held here.
-                    self.own.0.synchronize()?;
-                    self.leases.clear();
-                    host.lease(at)
-                }
-            };
-            self.leases.push(lease);
-            let stream = &self.own.0;
-            // SAFETY: as in `add_to_cache`; the run stays within one chunk, which is leased.
-            unsafe {
-                match way {
-                    Way::In => stream.copy_to_host(host.address(at), application, run)?,
-                    Way::Out => stream.copy_from_host(application, host.address(at), run)?,
-                }
-            }
-            at += run;
-            application += run;
-        }
+    /// Between device memory of the application and the host buffer.
+    fn add_to_host(&mut self, way: Way, application: u64, extent: Extent) -> Result<()> {
+        let direction = match way {
+            Way::In => Direction::Down,
+            Way::Out => Direction::Up,
+        };
+        // SAFETY: as in `add_to_cache`.
+        unsafe { self.own.lane.copy(self.shared, direction, application, extent, None)? };
         if way == Way::In {
-            host.written(&[extent]);
+            self.written.push(extent);
         }
         Ok(())
     }
@@ -277,11 +258,15 @@ impl<'a> DeviceCopies<'a> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        let waited = self.own.0.synchronize();
-        if waited.is_err() && self.device.synchronize().is_err() {
+        let (lane, host) = (&mut self.own.lane, &self.shared.host);
+        let arrived = host.as_ref().map_or(Ok(()), |host| lane.finish(host));
+        let waited = arrived.and_then(|()| lane.stream().synchronize());
+        if waited.is_err() && !lane.abandon() {
             // If even the context cannot be waited for, the copies may go on for ever.
             self.shared.catalog.step(|state| state.strand(self.id));
-            self.leases.drain(..).for_each(Lease::strand);
+        }
+        if let Some(host) = host.as_ref().filter(|_| waited.is_ok()) {
+            host.written(&self.written);
         }
         self.under_way = false;
         waited

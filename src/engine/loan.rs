@@ -11,9 +11,10 @@ use std::time::Instant;
 
 use super::capture::Open;
 use super::copy::{Run, Way};
+use super::lane::Direction;
 use super::shared::Shared;
 use super::spool::about;
-use super::transfer::{Direction, Queue};
+use super::transfer::Queue;
 use crate::catalog::entry::{Id, Tier};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{Arrival, MoveEnd, State};
@@ -110,7 +111,7 @@ impl Shared {
             let own = side.own.lock();
             let _current = side.device.enter()?;
             drop(side.after_application(self, &own)?);
-            own.0.synchronize()?;
+            own.lane.stream().synchronize()?;
         }
         open.loan.runs.append(&mut runs);
         Ok(())
@@ -191,7 +192,7 @@ fn bring_from_device(
         runs.iter().try_for_each(|run| {
             let mut from = run.place.address;
             run.extents.iter().try_for_each(|extent| {
-                queue.stretch(from, extent.offset, extent.len, Direction::Down)?;
+                queue.stretch(from, *extent, Direction::Down)?;
                 from += extent.len;
                 Ok(())
             })

@@ -32,6 +32,7 @@ pub mod encode;
 pub mod file_room;
 pub mod gate;
 pub mod guard;
+pub mod lane;
 pub mod loan;
 pub mod owed;
 pub mod pace;

@@ -237,17 +237,17 @@ fn enter(shared: &Shared, turns: &mut Turns) -> Result<()> {
 /// False: no more should be tried.
 fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool> {
     let side = shared.device_side()?;
-    let Some(closed) = host.close(chunk) else {
-        return Ok(false);
+    let Some(registration) = host.begin_registration(chunk) else {
+        return Ok(true);
     };
     let bytes = host.chunk(chunk);
     let len = bytes.end - bytes.start;
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Register);
-    // SAFETY: the chunk is closed, so no copy uses it; the mapping lives until every chunk was
-    // unregistered (`unpin`).
+    // SAFETY: no copy uses a chunk that is not registered (`lane`); the mapping lives until every chunk
+    // was unregistered (`unpin`).
     let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
-    closed.settle(result.is_ok());
+    registration.settle(result.is_ok());
     shared.pace.worked();
     match result {
         Ok(()) => {

@@ -323,7 +323,7 @@ impl Shared {
             let own = side.own.lock();
             let _current = side.device.enter()?;
             drop(side.after_application(self, &own)?);
-            own.0.synchronize()?;
+            own.lane.stream().synchronize()?;
         }
         let overlapping = overlap(wanted);
         let mut begun = false;
@@ -388,8 +388,10 @@ impl Shared {
                     let len = bytes.len() as u64;
                     // SAFETY: the driver has vouched for the application's pointer, which has the
                     // region's bytes; the caller's buffer waits for the stream.
-                    unsafe { own.0.copy_from_host(address + done, bytes.as_ptr(), len) }
-                        .and_then(|()| own.0.synchronize())?;
+                    unsafe {
+                        own.lane.stream().copy_from_host(address + done, bytes.as_ptr(), len)
+                    }
+                    .and_then(|()| own.lane.stream().synchronize())?;
                     done += len;
                     Ok(())
                 };

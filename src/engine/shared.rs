@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::file_room::Others;
 use super::gate::Gate;
 use super::guard::Guard;
+use super::lane::Lane;
 use super::loan::Loans;
 use super::owed::Owed;
 use super::pace::{Flushing, Pace};
@@ -17,7 +18,7 @@ use crate::catalog::monitor::Catalog;
 use crate::catalog::state::State;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
-use crate::device::{Device, Event, Stream};
+use crate::device::{Device, Event};
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
@@ -95,8 +96,17 @@ pub struct DeviceSide {
     pub device: Arc<Device>,
     /// The device cache; `None` if it was not wanted or cannot be had.
     pub cache: Option<DeviceCache>,
-    /// The stream of captures and restores, with an event to order them.
-    pub own: Mutex<(Stream, Event)>,
+    /// What captures and restores use.
+    pub own: Mutex<Own>,
+}
+
+/// What the application's threads use on the device, one after the other.
+#[derive(Debug)]
+pub struct Own {
+    /// Where they copy.
+    pub lane: Lane,
+    /// Orders that behind what the application has queued.
+    pub after: Event,
 }
 
 impl Shared {
@@ -312,12 +322,12 @@ impl DeviceSide {
     pub fn after_application<'a>(
         &self,
         shared: &'a Shared,
-        (stream, event): &(Stream, Event),
+        own: &Own,
     ) -> Result<Option<super::gate::Closed<'a>>> {
         let given = *shared.stream.lock();
         if let Some(application) = given {
-            event.record_in(application)?;
-            stream.wait(event)?;
+            own.after.record_in(application)?;
+            own.lane.stream().wait(&own.after)?;
             return Ok(None);
         }
         let closed = shared.gate.close();

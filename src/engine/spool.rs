@@ -198,7 +198,7 @@ impl Shared {
             let _current = side.device.enter()?;
             // Nothing is queued yet: the gate need not stay closed while the file is written.
             drop(side.after_application(self, &own)?);
-            own.0.synchronize()?;
+            own.lane.stream().synchronize()?;
             Some(own)
         } else {
             None
@@ -217,9 +217,13 @@ impl Shared {
                         // SAFETY: the driver has vouched for the application's pointer; the buffer
                         // has SLICE bytes and is used by nobody until the stream was waited for.
                         unsafe {
-                            own.0.copy_to_host(bounce.as_mut_ptr(), place.address + done, len)
+                            own.lane.stream().copy_to_host(
+                                bounce.as_mut_ptr(),
+                                place.address + done,
+                                len,
+                            )
                         }
-                        .and_then(|()| own.0.synchronize())?;
+                        .and_then(|()| own.lane.stream().synchronize())?;
                         spool.output.put(&bounce[..len as usize])?;
                         done += len;
                     }

@@ -1,29 +1,17 @@
 //! Copies between the device cache and the host buffer, on workers of their own: flushes down and
 //! fetches up.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
+use super::lane::{Direction, Lane};
 use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{MoveEnd, MoveJob, State};
-use crate::device::{Event, Stream};
 use crate::error::Result;
 use crate::metrics::Hop;
-use crate::policy::slice::{self, DEPTH};
-use crate::tier::host_buffer::Lease;
 use crate::tier::space::{side_by_side, Extent};
 use crate::trace::Activity;
-
-/// Which way a copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// To the host buffer.
-    Down,
-    /// To the device.
-    Up,
-}
 
 /// A copy to the host buffer that has ended.
 #[derive(Debug)]
@@ -79,14 +67,11 @@ pub fn fetch(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// A stream with its slices under way.
+/// A lane of the calling thread.
 #[derive(Debug)]
 pub struct Queue<'a> {
     shared: &'a Shared,
-    stream: Stream,
-    events: Vec<Event>,
-    under_way: VecDeque<(usize, Lease<'a>)>,
-    next: usize,
+    lane: Lane,
 }
 
 impl<'a> Queue<'a> {
@@ -94,9 +79,7 @@ impl<'a> Queue<'a> {
     pub fn new(shared: &'a Shared) -> Result<Self> {
         let device = &shared.device_side()?.device;
         device.bind()?;
-        let events = (0..DEPTH).map(|_| Event::new(device)).collect::<Result<_>>()?;
-        let stream = Stream::new(device)?;
-        Ok(Queue { shared, stream, events, under_way: VecDeque::new(), next: 0 })
+        Ok(Queue { shared, lane: Lane::new(device)? })
     }
 
     /// Copies what `copies` queues to these places in the host buffer, and waits for it.
@@ -144,113 +127,33 @@ impl<'a> Queue<'a> {
         version: i32,
         copies: impl FnOnce(&mut Self) -> Result<()>,
     ) -> MoveEnd {
-        let Err(error) = copies(self).and_then(|()| self.drain()) else {
+        let finished = copies(self).and_then(|()| self.lane.finish(self.shared.host()?));
+        let Err(error) = finished else {
             return MoveEnd::Done;
         };
         let error = about(name, version)(error.within(what));
         // The extents are given to others next: nothing may still be copying.
-        match self.give_back() {
+        match self.lane.abandon() {
             true => MoveEnd::Failed(error),
             false => MoveEnd::Stranded(error),
         }
     }
 
-    /// Gives the leases back once nothing uses them any more. False: that cannot be waited for, and
-    /// their chunks are left as they are for good.
-    fn give_back(&mut self) -> bool {
-        let ended = self.stream.synchronize().or_else(|_| {
-            let device = &self.shared.device_side()?.device;
-            device.synchronize()
-        });
-        if ended.is_err() {
-            self.under_way.drain(..).for_each(|(_, lease)| lease.strand());
-        }
-        self.under_way.clear();
-        ended.is_ok()
-    }
-
     fn queue(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
         let cache = self.shared.cache()?;
         for (device_at, host_at, len) in side_by_side(&job.device, &job.host, job.len) {
-            self.stretch(cache.address(device_at), host_at, len, direction)?;
+            let place = Extent { offset: host_at, len };
+            self.stretch(cache.address(device_at), place, direction)?;
         }
         Ok(())
     }
 
-    /// Queues copies of `len` bytes between an address of the device and a place in the host
-    /// buffer, which the catalog has given this worker until its job is ended.
-    pub fn stretch(
-        &mut self,
-        device: u64,
-        host_at: u64,
-        len: u64,
-        direction: Direction,
-    ) -> Result<()> {
-        let host = self.shared.host()?;
-        let mut done = 0;
-        while done < len {
-            let at = host_at + done;
-            let run = slice::next(len - done, host.chunk_end(at) - at);
-            if self.shared.gate.is_closed() {
-                // Whoever closed it may need a chunk that these slices hold.
-                self.drain()?;
-                self.shared.gate.pass();
-            }
-            let lease = match host.try_lease(at) {
-                Some(lease) => lease,
-                None => {
-                    self.drain()?;
-                    host.lease(at)
-                }
-            };
-            if self.under_way.len() == DEPTH {
-                self.wait_for_oldest()?;
-            }
-            // Held from here on, also if the copy fails: `run` waits before it is given back.
-            let event = self.next;
-            self.under_way.push_back((event, lease));
-            self.next = (self.next + 1) % DEPTH;
-            let device = device + done;
-            // SAFETY: the catalog has given this worker both runs, or the application has lent it
-            // the device's; they stay until the job is ended, which waits for the stream on every
-            // path. The run lies in one chunk.
-            unsafe {
-                match direction {
-                    Direction::Down => {
-                        self.stream.copy_to_host(host.address(at), device, run)?;
-                    }
-                    Direction::Up => {
-                        self.stream.copy_from_host(device, host.address(at), run)?;
-                    }
-                }
-            }
-            self.events[event].record(&self.stream)?;
-            done += run;
-        }
-        Ok(())
-    }
-
-    fn wait_for_oldest(&mut self) -> Result<()> {
-        if let Some((event, _)) = self.under_way.front() {
-            self.events[*event].synchronize()?;
-            self.under_way.pop_front();
-        }
-        Ok(())
-    }
-
-    fn drain(&mut self) -> Result<()> {
-        while !self.under_way.is_empty() {
-            self.wait_for_oldest()?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Queue<'_> {
-    /// After a panic slices may be under way, in chunks that others would register or unregister.
-    fn drop(&mut self) {
-        if !self.under_way.is_empty() {
-            self.give_back();
-        }
+    /// Copies between an address of the device and a place in the host buffer, which the catalog has
+    /// given this worker until its job is ended.
+    pub fn stretch(&mut self, device: u64, place: Extent, direction: Direction) -> Result<()> {
+        let shared = self.shared;
+        // SAFETY: the catalog has given this worker both runs, or the application has lent it the
+        // device's; they stay until the job is ended, which `run` waits for on every path.
+        unsafe { self.lane.copy(shared, direction, device, place, Some(&shared.gate)) }
     }
 }

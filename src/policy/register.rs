@@ -18,7 +18,7 @@ pub enum Pin {
     Serial,
     /// All chunks once all pages are touched, whatever other processes do.
     Parallel,
-    /// Never: transfers stay staged by the driver.
+    /// Never: transfers go by way of a few MiB that are.
     Off,
     /// Each chunk as soon as its pages are touched, in this process's turns on the node.
     #[default]

@@ -4,8 +4,13 @@
 /// has to wait for the whole context hardly waits for it.
 pub const SLICE: u64 = 4 << 20;
 
-/// Slices under way at a time: one is copied while the next is queued.
-pub const DEPTH: usize = 2;
+/// Slices under way at a time: while one is copied, and another is queued behind it, the thread that waits
+/// for the one before has the time that waking up takes.
+pub const DEPTH: usize = 3;
+
+/// Bytes of a slice that goes by way of the ring, at the most: so few that what the device has written is
+/// in the processor's cache when it is moved on.
+pub const RING_SLOT: u64 = 1 << 20;
 
 /// Bytes of the next slice, with `left` bytes to go and a border between registrations, which no
 /// copy may cross, `to_border` bytes ahead.

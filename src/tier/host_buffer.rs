@@ -5,13 +5,13 @@
 //! written to touched and untouched pages from the first moment; touching keeps what a page holds,
 //! so neither needs to know of the other.
 //!
-//! A copy by the device must not cross a border between chunks, nor run while its chunk is being
-//! registered. So whoever copies takes a [`Lease`] of the chunk first.
+//! A copy by the device uses chunks that are registered, and crosses no border between them; until
+//! then the processor moves the bytes.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::pages::{Chunks, Closing, Pages};
+use super::pages::{Chunks, Pages};
 use crate::error::{Error, Kind, Result};
 use crate::platform::mapping::{supports_populate, Mapping};
 use crate::platform::memory;
@@ -20,10 +20,7 @@ use crate::policy::touch;
 use crate::sync::{Condvar, Mutex};
 use crate::tier::space::Extent;
 
-mod lease;
-
 pub use super::pages::TOUCH_UNIT;
-pub use lease::{Closed, Lease};
 
 /// Allocation unit of the host buffer in bytes.
 pub const GRANULE: u64 = 512;
@@ -307,46 +304,21 @@ impl HostBuffer {
         }
     }
 
-    /// Keeps copies from using the chunk, and waits for those that do. `None` if it is not to be
-    /// registered after all, or the engine stops meanwhile; then the chunk is as it was.
-    pub fn close(&self, chunk: usize) -> Option<Closed<'_>> {
-        let mut guarded = self.guarded.lock();
-        loop {
-            match guarded.pages.close(chunk) {
-                Closing::Closed => return Some(Closed { buffer: self, chunk, registered: false }),
-                Closing::Settled => return None,
-                Closing::InUse if guarded.stopping => {
-                    guarded.pages.reopen(chunk);
-                    drop(guarded);
-                    self.changed.notify_all();
-                    return None;
-                }
-                Closing::InUse => guarded = self.changed.wait(guarded),
-            }
-        }
+    /// The chunk is about to be registered. `None` if it is not to be after all.
+    pub fn begin_registration(&self, chunk: usize) -> Option<Registration<'_>> {
+        let begun = self.guarded.lock().pages.begin_registration(chunk);
+        begun.then_some(Registration { buffer: self, chunk, registered: false })
+    }
+
+    /// Whether the device may copy straight to or from the chunk of `offset`: it is registered, and
+    /// stays so.
+    pub fn is_registered(&self, offset: u64) -> bool {
+        self.guarded.lock().pages.is_registered(offset)
     }
 
     /// The chunks that are registered, each of which must be unregistered before the end.
     pub fn registered(&self) -> Vec<usize> {
         self.guarded.lock().pages.registered()
-    }
-
-    /// Takes a lease of the chunk of `offset`, unless it is being registered.
-    pub fn try_lease(&self, offset: u64) -> Option<Lease<'_>> {
-        let chunk = self.guarded.lock().pages.lease(offset)?;
-        Some(Lease { buffer: self, chunk })
-    }
-
-    /// Takes a lease, waiting for a registration under way. The caller must hold no other lease of
-    /// the chunk: the registration would wait for it.
-    pub fn lease(&self, offset: u64) -> Lease<'_> {
-        let mut guarded = self.guarded.lock();
-        loop {
-            match guarded.pages.lease(offset) {
-                Some(chunk) => return Lease { buffer: self, chunk },
-                None => guarded = self.changed.wait(guarded),
-            }
-        }
     }
 
     /// Ends waits for pages and chunks.
@@ -359,6 +331,28 @@ impl HostBuffer {
     fn change(&self, how: impl FnOnce(&mut Pages)) {
         how(&mut self.guarded.lock().pages);
         self.changed.notify_all();
+    }
+}
+
+/// A registration under way. If nobody has said what came of it when this is dropped, the driver counts
+/// as having refused.
+#[derive(Debug)]
+pub struct Registration<'a> {
+    buffer: &'a HostBuffer,
+    chunk: usize,
+    registered: bool,
+}
+
+impl Registration<'_> {
+    /// Ends it: the chunk is registered, or the driver has refused.
+    pub fn settle(mut self, registered: bool) {
+        self.registered = registered;
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.buffer.change(|pages| pages.settle(self.chunk, self.registered));
     }
 }
 

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use shuttle::rand::{thread_rng, Rng};
-use shuttle::sync::Mutex;
 use shuttle::thread;
 
 use super::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
@@ -15,82 +14,6 @@ use crate::policy::register::Pin;
 use crate::tier::space::Extent;
 
 const ITERATIONS: usize = 3_000;
-
-/// Copies that take leases as a flush does (try, give up what is held, wait) beside touching and
-/// registration, then a stop at any moment. Catches a registration while a copy runs, a copy that
-/// waits for a registration that waits for it, and a wait that the stop does not end.
-fn copies_beside_registration(pin: Pin) {
-    let buffer = Arc::new(HostBuffer::reserve(2 * TOUCH_UNIT, TOUCH_UNIT, false).unwrap());
-    let copying = Arc::new(Mutex::new([0i32; 2]));
-    let copier = |first: usize| {
-        let (buffer, copying) = (buffer.clone(), copying.clone());
-        thread::spawn(move || {
-            let mut held = Vec::new();
-            for chunk in [first, 1 - first, first] {
-                let at = chunk as u64 * TOUCH_UNIT;
-                let lease = match buffer.try_lease(at) {
-                    Some(lease) => lease,
-                    None => {
-                        for (chunk, _) in held.drain(..) {
-                            copying.lock().unwrap()[chunk] -= 1;
-                        }
-                        buffer.lease(at)
-                    }
-                };
-                copying.lock().unwrap()[chunk] += 1;
-                held.push((chunk, lease));
-            }
-            for (chunk, _) in held.drain(..) {
-                copying.lock().unwrap()[chunk] -= 1;
-            }
-        })
-    };
-    let copiers = [copier(0), copier(1)];
-    let toucher = {
-        let buffer = buffer.clone();
-        thread::spawn(move || {
-            buffer.written(&[Extent { offset: 0, len: TOUCH_UNIT }]);
-            while let Claim::Unit(unit) = buffer.claim() {
-                buffer.touch(&unit, TouchMethod::Write(4096)).unwrap();
-            }
-        })
-    };
-    let registrar = {
-        let (buffer, copying) = (buffer.clone(), copying.clone());
-        thread::spawn(move || {
-            while let Some(chunk) = buffer.next_registration(pin) {
-                let Some(closed) = buffer.close(chunk) else { return };
-                assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
-                thread::yield_now();
-                assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
-                closed.settle(true);
-            }
-        })
-    };
-    let stopper = {
-        let buffer = buffer.clone();
-        thread::spawn(move || {
-            thread::yield_now();
-            buffer.stop();
-        })
-    };
-    for thread in copiers {
-        thread.join().unwrap();
-    }
-    for thread in [toucher, registrar, stopper] {
-        thread.join().unwrap();
-    }
-}
-
-#[test]
-fn chunked_registration_and_copies_keep_apart() {
-    shuttle::check_random(|| copies_beside_registration(Pin::Chunked), ITERATIONS);
-}
-
-#[test]
-fn serial_registration_and_copies_keep_apart() {
-    shuttle::check_random(|| copies_beside_registration(Pin::Serial), ITERATIONS);
-}
 
 /// What goes wrong while the caches are prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +41,6 @@ fn flushes() -> [Extent; 4] {
 fn prepared(pin: Pin, trouble: Trouble) {
     let len = 3 * TOUCH_UNIT + TOUCH_UNIT / 2;
     let buffer = Arc::new(HostBuffer::reserve(len, 2 * TOUCH_UNIT, false).unwrap());
-    let copying = Arc::new(Mutex::new([0i32; 2]));
     let touch = || {
         let buffer = buffer.clone();
         move || {
@@ -134,20 +56,11 @@ fn prepared(pin: Pin, trouble: Trouble) {
         }
     };
     let flush = {
-        let (buffer, copying) = (buffer.clone(), copying.clone());
+        let buffer = buffer.clone();
         move || {
             for extent in flushes().into_iter().take(thread_rng().gen_range(0..=4)) {
                 buffer.writing(&[extent]);
-                let mut at = extent.offset;
-                while at < extent.offset + extent.len {
-                    let lease = buffer.try_lease(at).unwrap_or_else(|| buffer.lease(at));
-                    let chunk = (at / (2 * TOUCH_UNIT)) as usize;
-                    copying.lock().unwrap()[chunk] += 1;
-                    thread::yield_now();
-                    copying.lock().unwrap()[chunk] -= 1;
-                    drop(lease);
-                    at = buffer.chunk_end(at);
-                }
+                thread::yield_now();
                 if thread_rng().gen_bool(0.5) {
                     buffer.written(&[extent]);
                 } else {
@@ -157,20 +70,19 @@ fn prepared(pin: Pin, trouble: Trouble) {
         }
     };
     let register = {
-        let (buffer, copying) = (buffer.clone(), copying.clone());
+        let buffer = buffer.clone();
         move || {
             while let Some(chunk) = buffer.next_registration(pin) {
-                let Some(closed) = buffer.close(chunk) else { return };
-                assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
+                let Some(registration) = buffer.begin_registration(chunk) else { continue };
                 thread::yield_now();
-                assert_eq!(copying.lock().unwrap()[chunk], 0, "registered under a copy");
+                assert!(!buffer.is_registered(buffer.chunk(chunk).start));
                 if trouble == Trouble::Registering && thread_rng().gen_bool(0.5) {
                     if thread_rng().gen_bool(0.5) {
-                        closed.settle(false);
+                        registration.settle(false);
                     }
                     return;
                 }
-                closed.settle(true);
+                registration.settle(true);
             }
         }
     };
@@ -186,9 +98,6 @@ fn prepared(pin: Pin, trouble: Trouble) {
     }
     for thread in threads {
         thread.join().unwrap();
-    }
-    for chunk in 0..2 {
-        assert!(buffer.try_lease(chunk * 2 * TOUCH_UNIT).is_some(), "chunk {chunk} stays closed");
     }
     if trouble == Trouble::Flushes {
         assert_eq!(buffer.touched_bytes(), len, "pages that nobody makes");
@@ -214,15 +123,15 @@ fn pages_given_up_keep_nobody_waiting() {
     }
 }
 
-/// Catches a flush that waits for a chunk whose registration has failed, or whose registrar has died.
+/// Catches one who touches and waits for ever where a registration has failed, or its thread has died.
 #[test]
-fn a_registration_that_fails_keeps_no_flush_waiting() {
+fn a_registration_that_fails_keeps_nobody_waiting() {
     for pin in [Pin::Chunked, Pin::Serial] {
         shuttle::check_random(move || prepared(pin, Trouble::Registering), ITERATIONS);
     }
 }
 
-/// Catches a wait that the stop does not end, and a chunk that it leaves closed.
+/// Catches a wait that the stop does not end.
 #[test]
 fn a_stop_ends_all_preparation() {
     for pin in [Pin::Chunked, Pin::Serial] {

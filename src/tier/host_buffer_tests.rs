@@ -167,45 +167,24 @@ fn touching_waits_for_need() {
     }
 }
 
-/// Catches a registrar that waits for a copy that nobody can wait for, and whoever waits for the
-/// registrar.
+/// Catches a chunk that copies may use before it is registered, or that is not settled by a registrar
+/// who dies.
 #[test]
-fn a_stranded_copy_keeps_nobody_waiting() {
-    let buffer = buffer(2);
-    let lease = buffer.lease(0);
-    std::thread::scope(|scope| {
-        let closing = scope.spawn(|| buffer.close(0));
-        while buffer.try_lease(0).is_some() {
-            std::thread::yield_now();
-        }
-        lease.strand();
-        assert!(closing.join().unwrap().is_none(), "nothing is to be registered");
-    });
-    assert!(buffer.try_lease(0).is_some());
-}
-
-#[test]
-fn a_chunk_closes_only_when_its_last_copy_is_done() {
+fn a_chunk_counts_as_registered_once_it_is() {
     let buffer = buffer(4);
     while let Claim::Unit(unit) = buffer.claim() {
         buffer.touch(&unit, TouchMethod::Populate).unwrap();
     }
     let chunk = buffer.next_registration(Pin::Serial).unwrap();
     assert_eq!(chunk, 0);
-    let lease = buffer.lease(0);
-    let closed = std::thread::scope(|scope| {
-        let closing = scope.spawn(|| buffer.close(0));
-        while buffer.try_lease(0).is_some() {
-            std::thread::yield_now();
-        }
-        assert!(!closing.is_finished(), "a lease is still held");
-        drop(lease);
-        closing.join().unwrap().unwrap()
-    });
-    assert!(buffer.try_lease(0).is_none());
-    assert!(buffer.try_lease(2 * U).is_some());
-    closed.settle(true);
+    let registration = buffer.begin_registration(chunk).unwrap();
+    assert!(buffer.begin_registration(chunk).is_none(), "it has begun");
+    assert!(!buffer.is_registered(0));
+    registration.settle(true);
+    assert!(buffer.is_registered(2 * U - 1) && !buffer.is_registered(2 * U));
     assert_eq!(buffer.registered_bytes(), 2 * U);
-    assert!(buffer.try_lease(0).is_some());
-    assert_eq!(buffer.next_registration(Pin::Serial), Some(1));
+    let next = buffer.next_registration(Pin::Serial).unwrap();
+    drop(buffer.begin_registration(next).unwrap());
+    assert!(!buffer.is_registered(2 * U));
+    assert_eq!(buffer.next_registration(Pin::Serial), None);
 }

@@ -15,10 +15,8 @@ pub const TOUCH_UNIT: u64 = 4 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
-    /// Not registered yet, and in use by so many copies.
-    Open(u32),
-    /// About to be registered: no copy may begin; so many are still running.
-    Closing(u32),
+    /// Not registered yet.
+    Open,
     /// Being registered.
     Registering,
     /// Registered.
@@ -54,17 +52,6 @@ impl Chunks {
     fn of(self, offset: u64) -> usize {
         (offset / self.size) as usize
     }
-}
-
-/// What has become of a chunk that is to be closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closing {
-    /// No copy uses it: it is to be registered now.
-    Closed,
-    /// Copies use it still. Ask again.
-    InUse,
-    /// It is not to be registered after all.
-    Settled,
 }
 
 /// The state of every unit and chunk.
@@ -103,7 +90,7 @@ impl Pages {
             touched_bytes: 0,
             front: 0,
             need: None,
-            chunks: vec![Chunk::Open(0); layout.count()],
+            chunks: vec![Chunk::Open; layout.count()],
             untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
             registered_bytes: 0,
         }
@@ -255,7 +242,7 @@ impl Pages {
     /// What has no pages yet will not be touched: only the rest is to be registered.
     pub fn give_up(&mut self) {
         for chunk in 0..self.chunks.len() {
-            if matches!(self.chunks[chunk], Chunk::Open(_)) && !self.chunk_touched(chunk) {
+            if self.chunks[chunk] == Chunk::Open && !self.chunk_touched(chunk) {
                 self.chunks[chunk] = Chunk::Refused;
             }
         }
@@ -293,36 +280,22 @@ impl Pages {
         register::next(
             pin,
             self.chunks.len(),
-            (0..self.chunks.len())
-                .all(|c| !matches!(self.chunks[c], Chunk::Open(_)) || self.chunk_touched(c)),
+            (0..self.chunks.len()).all(|c| self.chunks[c] != Chunk::Open || self.chunk_touched(c)),
             |chunk| self.chunk_touched(chunk),
-            |chunk| !matches!(self.chunks[chunk], Chunk::Open(_)),
+            |chunk| self.chunks[chunk] != Chunk::Open,
         )
     }
 
-    /// Keeps copies from beginning in the chunk, which is registered once none uses it.
-    pub fn close(&mut self, chunk: usize) -> Closing {
-        match self.chunks[chunk] {
-            Chunk::Open(0) | Chunk::Closing(0) => {
-                self.chunks[chunk] = Chunk::Registering;
-                Closing::Closed
-            }
-            Chunk::Open(users) | Chunk::Closing(users) => {
-                self.chunks[chunk] = Chunk::Closing(users);
-                Closing::InUse
-            }
-            Chunk::Registering | Chunk::Registered | Chunk::Refused => Closing::Settled,
+    /// The chunk is about to be registered. False: it is not to be after all.
+    pub fn begin_registration(&mut self, chunk: usize) -> bool {
+        let is_open = self.chunks[chunk] == Chunk::Open;
+        if is_open {
+            self.chunks[chunk] = Chunk::Registering;
         }
+        is_open
     }
 
-    /// Takes [`Pages::close`] back, as long as copies use the chunk.
-    pub fn reopen(&mut self, chunk: usize) {
-        if let Chunk::Closing(users) = self.chunks[chunk] {
-            self.chunks[chunk] = Chunk::Open(users);
-        }
-    }
-
-    /// Opens a closed chunk again: registered, or refused by the driver.
+    /// The registration of a chunk has ended: it is registered, or the driver has refused.
     pub fn settle(&mut self, chunk: usize, registered: bool) {
         if registered {
             self.chunks[chunk] = Chunk::Registered;
@@ -341,40 +314,6 @@ impl Pages {
     /// The chunks that are registered.
     pub fn registered(&self) -> Vec<usize> {
         (0..self.chunks.len()).filter(|&c| self.chunks[c] == Chunk::Registered).collect()
-    }
-
-    /// Counts a copy that uses the chunk of `offset`. `None`: it may not begin, the chunk is being
-    /// registered. Otherwise the chunk, for [`Pages::unlease`].
-    pub fn lease(&mut self, offset: u64) -> Option<usize> {
-        let chunk = self.layout.of(offset);
-        match &mut self.chunks[chunk] {
-            Chunk::Open(users) => *users += 1,
-            Chunk::Registered | Chunk::Refused => {}
-            Chunk::Closing(_) | Chunk::Registering => return None,
-        }
-        Some(chunk)
-    }
-
-    /// A copy has left the chunk. True: it was the last one, and the registrar waits for that.
-    pub fn unlease(&mut self, chunk: usize) -> bool {
-        match &mut self.chunks[chunk] {
-            Chunk::Open(users) => {
-                *users -= 1;
-                false
-            }
-            Chunk::Closing(users) => {
-                *users -= 1;
-                *users == 0
-            }
-            Chunk::Registering | Chunk::Registered | Chunk::Refused => false,
-        }
-    }
-
-    /// A copy may use the chunk for ever: it is never registered, and nobody waits for that.
-    pub fn strand(&mut self, chunk: usize) {
-        if matches!(self.chunks[chunk], Chunk::Open(_) | Chunk::Closing(_)) {
-            self.chunks[chunk] = Chunk::Refused;
-        }
     }
 
     fn chunk_touched(&self, chunk: usize) -> bool {

@@ -40,20 +40,6 @@ fn touching_goes_ahead_of_a_flush_and_back_if_it_fails() {
     assert_eq!(pages.touched_bytes(), U);
 }
 
-/// Catches a registration under a copy, and one that a copy which has ended still keeps off.
-#[test]
-fn a_chunk_in_use_is_closed_once_it_is_not() {
-    let mut pages = Pages::new(2 * U, U);
-    let chunk = pages.lease(0).unwrap();
-    assert_eq!(pages.close(0), Closing::InUse);
-    assert_eq!(pages.lease(0), None, "no copy begins");
-    assert!(pages.unlease(chunk));
-    assert_eq!(pages.close(0), Closing::Closed);
-    pages.settle(0, true);
-    assert!(pages.is_registered(U - 1) && !pages.is_registered(U));
-    assert_eq!(pages.close(0), Closing::Settled);
-}
-
 /// Catches a registrar that waits for pages which nobody is going to touch.
 #[test]
 fn what_is_given_up_is_not_waited_for() {

@@ -190,3 +190,25 @@ fn pinning_is_as_configured() {
         assert_eq!(refused.stderr.matches("stays unregistered").count(), 1, "{}", refused.stderr);
     }
 }
+
+/// Catches copies to memory that is not registered, which the driver stages under its lock of the
+/// context: by way of the device cache, and straight from the application where there is none.
+#[test]
+fn nothing_is_staged_while_nothing_is_registered() {
+    for cache in ["gpu_cache_size = 8M", "gpu_cache_size = 0"] {
+        for pin in ["off", "serial"] {
+            let keys = format!("mode = async\nephemeral = true\nhost_cache_size = 64M\n{cache}\n");
+            let job = Job::new(&format!("{keys}pin = {pin}\n"));
+            job.run_device("ring", "").succeed();
+        }
+        // The driver registers nothing: said once for each who copies, and nothing is lost.
+        let job = Job::new(&format!(
+            "mode = async\nephemeral = true\nhost_cache_size = 64M\n{cache}\npin = off\n"
+        ));
+        let refused =
+            job.run_device("ring", "staged=1").env("SOFTCUDA_FAIL", "cuMemHostRegister_v2:1+=2");
+        let ended = refused.succeed();
+        let said = "between device and host buffer stay unregistered, so transfers are slower";
+        assert_eq!(ended.stderr.matches(said).count(), 1, "{}", ended.stderr);
+    }
+}

@@ -8,6 +8,7 @@
 
 use std::ffi::{c_uchar, c_uint, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
 
 use super::entry::{enter, Call, Needs};
 use crate::abi::{CUdeviceptr, CUstream, Result};
@@ -45,6 +46,7 @@ impl Request {
         let must_wait = copy.blocks_the_caller();
         let ticket = call.submit(&stream, run(copy))?;
         if must_wait {
+            transfer::STAGED.fetch_add(1, Ordering::Relaxed);
             call.wait(&[ticket])
         } else {
             Ok(())

@@ -5,12 +5,13 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::panic::catch_unwind;
+use std::sync::atomic::Ordering;
 
 use super::entry::give_text;
 use crate::abi::CUdeviceptr;
 use crate::kernels::{self, NativeKernel};
 use crate::notice::notice;
-use crate::{config, inject, misuse, registry};
+use crate::{config, inject, misuse, registry, transfer};
 
 pub use crate::kernels::softcuda_launch;
 
@@ -109,13 +110,21 @@ pub unsafe extern "C" fn softcuda_misuse_log(buffer: *mut c_char, size: usize) -
     unsafe { hand_out(buffer, size, &text) }
 }
 
-/// Counts calls and misuse from nought again. What shall fail stays set and
+/// How many copies of streams had their caller wait, as their host memory was not page-locked, since
+/// the start or the last [`softcuda_reset_counts`].
+#[no_mangle]
+pub extern "C" fn softcuda_staged_count() -> u64 {
+    transfer::STAGED.load(Ordering::Relaxed)
+}
+
+/// Counts calls, misuse and staged copies from nought again. What shall fail stays set and
 /// goes by the new numbers.
 #[no_mangle]
 pub extern "C" fn softcuda_reset_counts() {
     guarded((), || {
         inject::reset_counts();
         misuse::reset();
+        transfer::STAGED.store(0, Ordering::Relaxed);
     });
 }
 

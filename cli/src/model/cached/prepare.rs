@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use veloc_client::policy::map::may_map;
 use veloc_client::policy::register::{self, Next, Pin};
-use veloc_client::tier::pages::{Closing, Pages, TOUCH_UNIT};
+use veloc_client::tier::pages::{Pages, TOUCH_UNIT};
 
 use super::super::machine::{Actor, Machine};
 use super::super::motion::Motion;
@@ -50,8 +50,8 @@ enum Doing {
     Looking,
     /// Waits for its turn.
     Queued,
-    /// Waits for the copies in this chunk.
-    Closing(usize),
+    /// May register this chunk.
+    Beginning(usize),
     /// The driver registers this chunk.
     Registering(usize),
     /// Nothing is left.
@@ -176,7 +176,7 @@ impl Cached {
                 pages.touched(unit);
             }
             while let Next::Register(chunk) = pages.next_registration(Pin::Parallel) {
-                pages.close(chunk);
+                pages.begin_registration(chunk);
                 pages.settle(chunk, true);
             }
         }
@@ -212,7 +212,7 @@ impl Cached {
                         self.pin.doing = Doing::Queued;
                         self.pin.woken = true;
                     } else {
-                        self.pin.doing = Doing::Closing(chunk);
+                        self.pin.doing = Doing::Beginning(chunk);
                     }
                     true
                 }
@@ -228,22 +228,19 @@ impl Cached {
                 }
                 has_turn
             }
-            Doing::Closing(chunk) => match pages.close(chunk) {
-                Closing::InUse => false,
-                Closing::Settled => {
+            Doing::Beginning(chunk) => {
+                if !pages.begin_registration(chunk) {
                     self.pin.doing = Doing::Looking;
-                    true
+                    return true;
                 }
-                Closing::Closed => {
-                    let bytes = pages.layout().bytes(chunk);
-                    self.pin.doing = Doing::Registering(chunk);
-                    self.pin.since = machine.now();
-                    machine.stop_copies(self.number, true);
-                    let motion = Motion::Register { small: self.setup.memset };
-                    machine.flow(self.number, Actor::Pin, motion, bytes.end - bytes.start);
-                    true
-                }
-            },
+                let bytes = pages.layout().bytes(chunk);
+                self.pin.doing = Doing::Registering(chunk);
+                self.pin.since = machine.now();
+                machine.stop_copies(self.number, true);
+                let motion = Motion::Register { small: self.setup.memset };
+                machine.flow(self.number, Actor::Pin, motion, bytes.end - bytes.start);
+                true
+            }
             Doing::Registering(_) | Doing::Ended => false,
         }
     }

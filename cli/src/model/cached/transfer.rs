@@ -24,8 +24,8 @@ pub enum Direction {
 pub struct Transfer {
     /// What is left of it: places in the host buffer, and bytes.
     runs: VecDeque<(u64, u64)>,
-    /// The piece that is being moved: its chunk, where, and how many bytes.
-    moving: Option<(usize, u64, u64)>,
+    /// The piece that is being moved: where, and how many bytes.
+    moving: Option<(u64, u64)>,
     since: f64,
 }
 
@@ -33,7 +33,7 @@ pub struct Transfer {
 pub enum Piece {
     /// A piece is on its way.
     Moving,
-    /// The next piece is being registered, or not yet to be written to.
+    /// The next piece is not yet to be written to.
     Blocked,
     /// This piece is to be moved now.
     Next { bytes: u64, registered: bool, touched: bool },
@@ -97,20 +97,15 @@ impl Cached {
             return Piece::Blocked;
         }
         let registered = pages.is_registered(at);
-        let Some(chunk) = self.pages.as_mut().and_then(|pages| pages.lease(at)) else {
-            return Piece::Blocked;
-        };
-        transfer.moving = Some((chunk, at, bytes));
+        transfer.moving = Some((at, bytes));
         Piece::Next { bytes, registered, touched }
     }
 
     /// The piece under way has arrived.
     pub(super) fn end_piece(&mut self, transfer: &mut Transfer) {
-        let (Some((chunk, at, bytes)), Some(pages)) = (transfer.moving.take(), &mut self.pages)
-        else {
+        let Some((at, bytes)) = transfer.moving.take() else {
             return;
         };
-        pages.unlease(chunk);
         // A piece is no longer than a unit as long as any page is missing.
         if let Some(exists) = self.exists.get_mut((at / TOUCH_UNIT) as usize) {
             *exists = true;
