@@ -95,7 +95,7 @@ fn memory_can_be_mapped_while_a_unit_is_touched() {
 /// the lock of the address space, too.
 fn alone(name: &str) -> bool {
     const ALONE: &str = "VELOC_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
+    if environment::var_os(ALONE).is_some() {
         return true;
     }
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
