@@ -4,9 +4,10 @@
 //! waits for all work queued before in blocking streams and they for it;
 //! non-blocking streams stand apart; synchronising the context waits for all.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::config;
 use crate::queue::{Fate, Kind, Operation, Stream, Ticket, Work};
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) fate: Arc<Fate>,
     /// The default streams first, then those the program made.
     lanes: Mutex<Vec<Lane>>,
+    /// Held by what keeps others from queueing work, if it is set to.
+    queueing: Mutex<()>,
 }
 
 /// A stream and the operation last queued in it.
@@ -56,7 +59,14 @@ impl Context {
         };
         let lanes =
             vec![lane(STREAM_LEGACY, Kind::Legacy), lane(STREAM_PER_THREAD, Kind::Blocking)];
-        Arc::new(Self { handle, device, primary, fate, lanes: Mutex::new(lanes) })
+        Arc::new(Self {
+            handle,
+            device,
+            primary,
+            fate,
+            lanes: Mutex::new(lanes),
+            queueing: Mutex::default(),
+        })
     }
 
     /// Adds a stream, ready to work.
@@ -74,6 +84,11 @@ impl Context {
             .find(|lane| lane.stream.handle == handle as u64)
             .map(|lane| Arc::clone(&lane.stream))
             .ok_or(Status::CONTEXT_IS_DESTROYED)
+    }
+
+    /// Keeps others from queueing work until what is given is dropped, where that is set.
+    pub(crate) fn hold_queueing(&self) -> Option<MutexGuard<'_, ()>> {
+        config::context_lock().then(|| lock(&self.queueing))
     }
 
     /// Queues `work` in `stream` in the order the driver promises.

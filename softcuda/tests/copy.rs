@@ -7,6 +7,7 @@ mod common;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use softcuda::api::*;
@@ -27,6 +28,41 @@ fn a_pageable_copy_blocks_behind_all_that_is_queued() {
     assert_eq!(softcuda_staged_count(), 1);
     assert!(host.iter().all(|byte| *byte == 5));
     opener.join().unwrap();
+}
+
+/// Catches a lock that the copy itself would wait for, and one that is not held.
+#[test]
+fn a_pageable_copy_can_keep_others_from_queueing() {
+    let session = Session::start();
+    configure("CONTEXT_LOCK", "1");
+    let context = session.context.expose_provenance();
+    let streams = [(); 2].map(|()| stream(NON_BLOCKING).expose_provenance());
+    let enter = || ok(cuCtxSetCurrent(std::ptr::with_exposed_provenance_mut(context)));
+    let of = |which: usize| std::ptr::with_exposed_provenance_mut(streams[which]);
+    let device = allocate(BYTES);
+    let mut host = vec![0_u8; BYTES];
+    let gate = Gate::block(of(0));
+    let queued = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let copier = scope.spawn(|| {
+            enter();
+            let target: *mut c_void = host.as_mut_ptr().cast();
+            ok(cu!(cuMemcpyDtoHAsync_v2(target, device, BYTES, of(0))));
+        });
+        while softcuda_staged_count() == 0 {
+            std::thread::yield_now();
+        }
+        let other = scope.spawn(|| {
+            enter();
+            ok(cuMemsetD8Async(device, 5, BYTES, of(1)));
+            queued.store(true, Ordering::SeqCst);
+        });
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!queued.load(Ordering::SeqCst), "queued beside the copy");
+        gate.open();
+        copier.join().unwrap();
+        other.join().unwrap();
+    });
 }
 
 #[test]

@@ -8,7 +8,6 @@
 
 use std::ffi::{c_uchar, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
 
 use super::entry::{enter, Call, Needs};
 use crate::abi::{CUdeviceptr, CUstream, Result};
@@ -43,13 +42,10 @@ impl Request {
             return Ok(());
         }
         let copy = self.resolve(call)?;
-        let must_wait = copy.blocks_the_caller();
-        let ticket = call.submit(&stream, run(copy))?;
-        if must_wait {
-            transfer::STAGED.fetch_add(1, Ordering::Relaxed);
-            call.wait(&[ticket])
+        if copy.blocks_the_caller() {
+            call.submit_and_wait(&stream, run(copy))
         } else {
-            Ok(())
+            call.submit(&stream, run(copy)).map(|_| ())
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use crate::context::{Context, Terms};
@@ -15,7 +16,7 @@ use crate::misuse;
 use crate::queue::{Stream, Ticket, Work};
 use crate::registry::{driver, Driver};
 use crate::status::{Outcome, Status};
-use crate::{abi, config, thread};
+use crate::{abi, config, thread, transfer};
 
 /// What a function needs before it can do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,15 @@ impl Call {
         }
     }
 
+    /// Queues a staged copy, and waits for it; meanwhile nobody else queues any work, where that is set.
+    pub(super) fn submit_and_wait(&self, stream: &Arc<Stream>, work: Work) -> Outcome {
+        let context = self.context()?;
+        let _held = context.hold_queueing();
+        transfer::STAGED.fetch_add(1, Ordering::Relaxed);
+        let terms = Terms { after: None, fails_with: self.fails_later.take() };
+        self.wait(&[context.submit(stream, terms, work)?])
+    }
+
     /// Queues work in a stream of the current context.
     pub(super) fn submit(&self, stream: &Arc<Stream>, work: Work) -> Outcome<Arc<Ticket>> {
         self.submit_after(None, stream, work)
@@ -70,7 +80,9 @@ impl Call {
         work: Work,
     ) -> Outcome<Arc<Ticket>> {
         let terms = Terms { after, fails_with: self.fails_later.take() };
-        self.context()?.submit(stream, terms, work)
+        let context = self.context()?;
+        drop(context.hold_queueing());
+        context.submit(stream, terms, work)
     }
 
     /// The stream of this handle, which must be one of the current context.

@@ -80,6 +80,7 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
         let context = call.context()?;
         let start = address.expose_provenance() as u64;
         let memory = &call.driver()?.memory;
+        let _held = context.hold_queueing();
         memory.register(context.device, context.handle, start, bytes as u64, || call.stall())
     })
 }

@@ -58,6 +58,7 @@ impl Session {
         configure("DELAY", "");
         configure("BANDWIDTH", "");
         configure("COPY", "real");
+        configure("CONTEXT_LOCK", "0");
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();

@@ -6,6 +6,7 @@
 //! | [`facts`] | what can the device do? |
 //! | [`registration`] | for how long does registering a chunk stop copies on the device? |
 //! | [`staging`] | is a pinned ring, copied out by threads, better than registering all? |
+//! | [`launches`] | how long do the application's launches wait for what goes on beside them? |
 //! | [`copies`] | what do copies reach, by kind, size and number of streams? |
 //! | [`mapping`] | in which chunks is device memory best mapped, and does that stop copies? |
 //!
@@ -14,6 +15,7 @@
 mod beside;
 mod copies;
 mod facts;
+mod launches;
 mod mapping;
 mod pages;
 mod registration;
@@ -66,6 +68,8 @@ enum Lead {
     Registration,
     /// A pinned ring copied out by threads, against registering all
     Staging,
+    /// Short kernels beside touching, registering and copies
+    Launches,
     /// Copies by kind, size and number of streams
     Copies,
     /// Mapping device memory by chunks
@@ -79,6 +83,7 @@ enum Point {
     Facts(facts::Point),
     Registration(registration::Point),
     Staging(staging::Point),
+    Launches(launches::Point),
     Copies(copies::Point),
     Mapping(mapping::Point),
 }
@@ -152,6 +157,7 @@ pub fn run(options: &Options) -> Result<()> {
             Lead::Facts => facts::run(&mut bench)?,
             Lead::Registration => registration::run(&mut bench)?,
             Lead::Staging => staging::run(&mut bench)?,
+            Lead::Launches => launches::run(&mut bench)?,
             Lead::Copies => copies::run(&mut bench)?,
             Lead::Mapping => mapping::run(&mut bench)?,
         }

@@ -45,12 +45,18 @@ impl Pages {
     pub fn new(bytes: u64, kind: Kind) -> Result<Pages> {
         let huge = matches!(kind, Kind::HugeTouched | Kind::HugeUntouched);
         let buffer = HostBuffer::reserve(bytes, TOUCH_UNIT, huge)?;
+        let pages = Pages { buffer, registered: Vec::new() };
         if matches!(kind, Kind::HugeTouched | Kind::SmallTouched) {
-            let threads = affinity::usable_cpus().min(16) as u32;
-            let write = TouchMethod::Write(4096);
-            touch_all(&buffer, threads, |unit| buffer.touch(unit, write))?;
+            pages.touch()?;
         }
-        Ok(Pages { buffer, registered: Vec::new() })
+        Ok(pages)
+    }
+
+    /// Makes those that do not exist.
+    pub fn touch(&self) -> Result<()> {
+        let threads = affinity::usable_cpus().min(16) as u32;
+        let write = TouchMethod::Write(4096);
+        touch_all(&self.buffer, threads, |unit| self.buffer.touch(unit, write))
     }
 
     /// The address of a byte; that of the first behind it for `offset` bytes in all.

@@ -89,7 +89,7 @@ fn measure(bench: &Bench<'_>, source: &Buffer, stream: &Stream, point: &mut Poin
         (0..bytes).step_by(chunk as usize).try_for_each(|start| pages.register(start, chunk))?;
     }
     let rings = (0..point.threads)
-        .map(|_| Slots::new(bench.device, point.threads))
+        .map(|_| Slots::new(bench.device, RING / u64::from(point.threads) / 2))
         .collect::<Result<Vec<_>>>()?;
     let ((seconds, processor), copies) = beside::copies(bench.device, || {
         let (since, before) = (Instant::now(), processor_seconds());
@@ -117,15 +117,15 @@ fn measure(bench: &Bench<'_>, source: &Buffer, stream: &Stream, point: &mut Poin
 }
 
 /// One thread's part of the ring: while one half is being filled, the other is copied out.
-struct Slots {
+pub(super) struct Slots {
     memory: Pinned,
     half: u64,
     streams: [Stream; 2],
 }
 
 impl Slots {
-    fn new(device: &Device, threads: u32) -> Result<Slots> {
-        let half = RING / u64::from(threads) / 2;
+    /// Two halves of so many bytes each.
+    pub(super) fn new(device: &Device, half: u64) -> Result<Slots> {
         let streams = [Stream::new(device)?, Stream::new(device)?];
         Ok(Slots { memory: Pinned::new(device, 2 * half)?, half, streams })
     }
@@ -134,7 +134,7 @@ impl Slots {
     ///
     /// # Safety
     /// `to` has so many bytes that nothing else uses.
-    unsafe fn copy(&self, source: &Buffer, to: *mut u8, bytes: u64) -> Result<()> {
+    pub(super) unsafe fn copy(&self, source: &Buffer, to: *mut u8, bytes: u64) -> Result<()> {
         let piece = |index: u64| {
             let start = index * self.half;
             (start, self.half.min(bytes.saturating_sub(start)))
