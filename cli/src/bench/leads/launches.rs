@@ -106,21 +106,29 @@ pub fn run(bench: &mut Bench<'_>) -> Result<()> {
         for _ in 0..bench.repeats {
             measure(bench, &mut point)?;
         }
-        let each =
-            1e6 * of_all(&point.kernels, |times| times.total / times.count as f64) / QUEUED as f64;
-        let slower = each / *quiet.get_or_insert(each);
-        println!(
-            "{:<24} {:>8} {:>12} {:>15} {:>12} {:>9}",
-            beside.text(),
-            number(Times::of(point.rates.clone()).median),
-            number(1e6 * of_all(&point.launches, |times| times.median)),
-            number(1e6 * of_all(&point.launches, |times| times.longest)),
-            number(each),
-            format!("{slower:.2} x")
-        );
+        print(&point, &mut quiet);
         bench.keep(super::Point::Launches(point))?;
     }
     Ok(())
+}
+
+/// With the first point's time of a kernel, which the others are compared with.
+fn print(point: &Point, quiet: &mut Option<f64>) {
+    let (beside, rate) = (point.beside.text(), number(Times::of(point.rates.clone()).median));
+    if point.kernels.iter().any(|times| times.count == 0) {
+        println!("{beside:<24} {rate:>8} {:>12}", "too short");
+        return;
+    }
+    let each =
+        1e6 * of_all(&point.kernels, |times| times.total / times.count as f64) / QUEUED as f64;
+    let slower = each / *quiet.get_or_insert(each);
+    println!(
+        "{beside:<24} {rate:>8} {:>12} {:>15} {:>12} {:>9}",
+        number(1e6 * of_all(&point.launches, |times| times.median)),
+        number(1e6 * of_all(&point.launches, |times| times.longest)),
+        number(each),
+        format!("{slower:.2} x")
+    );
 }
 
 /// The median of the repeats.
