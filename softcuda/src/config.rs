@@ -8,6 +8,7 @@
 //! | `SOFTCUDA_BANDWIDTH` | `kind=GB/s,...`, see [`Bandwidth`] |
 //! | `SOFTCUDA_COPY` | `none` makes copies move nothing |
 //! | `SOFTCUDA_CONTEXT_LOCK` | `1`: pageable copies and registrations keep others from queueing work |
+//! | `SOFTCUDA_KERNELS` | `ptx` compiles every kernel from its module's PTX |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
 //! reported on stderr and leaves the default.
@@ -22,13 +23,14 @@ use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
     "SOFTCUDA_BANDWIDTH",
     "SOFTCUDA_COPY",
     "SOFTCUDA_CONTEXT_LOCK",
+    "SOFTCUDA_KERNELS",
     "SOFTCUDA_FAIL",
 ];
 
@@ -56,6 +58,7 @@ struct Settings {
     bandwidth: Bandwidth,
     copies_move_data: bool,
     context_lock: bool,
+    only_ptx: bool,
 }
 
 impl Default for Settings {
@@ -67,6 +70,7 @@ impl Default for Settings {
             bandwidth: Bandwidth::default(),
             copies_move_data: true,
             context_lock: false,
+            only_ptx: false,
         }
     }
 }
@@ -100,6 +104,13 @@ impl Settings {
                     "1" => true,
                     "" | "0" => false,
                     _ => return Err("neither `0` nor `1`".into()),
+                };
+            }
+            "SOFTCUDA_KERNELS" => {
+                self.only_ptx = match value {
+                    "ptx" => true,
+                    "" | "native" => false,
+                    _ => return Err("neither `native` nor `ptx`".into()),
                 };
             }
             "SOFTCUDA_FAIL" => inject::set_failures(value)?,
@@ -161,6 +172,11 @@ pub(crate) fn bandwidth() -> Bandwidth {
 /// Whether copies move bytes at all.
 pub(crate) fn copies_move_data() -> bool {
     settings().copies_move_data
+}
+
+/// Whether kernels that the program has registered are passed over.
+pub(crate) fn only_ptx() -> bool {
+    settings().only_ptx
 }
 
 /// Whether pageable copies and registrations hold a lock that queueing takes.

@@ -1,14 +1,15 @@
-//! Native kernels: functions of the program that stand in for GPU kernels.
+//! Kernels: functions of the program that stand in for GPU kernels, and those
+//! that were compiled from PTX ([`crate::ptx`]).
 //!
-//! They are registered by name, found through any module, and run on the
-//! stream's thread. A kernel reaches device memory only through
-//! [`alias_for_kernel`]; what it asked for stays in place until it ends, and
+//! A program's are registered by name and found through any module; all run on
+//! the stream's thread. A kernel reaches device memory only through
+//! [`alias_for_kernel`] and [`find_window`]; what it asked for stays in place until it ends, and
 //! asking for what is not accessible breaks the context as an illegal access
 //! of a real kernel does.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::memory::{Access, Operand, Side};
@@ -40,7 +41,8 @@ pub struct softcuda_launch {
 /// A native kernel.
 pub type NativeKernel = unsafe extern "C" fn(launch: *const softcuda_launch);
 
-/// A registered kernel.
+/// A kernel.
+#[derive(Debug)]
 pub(crate) struct Kernel {
     function: NativeKernel,
     sizes: Vec<usize>,
@@ -95,7 +97,12 @@ pub(crate) fn find(name: &str) -> Outcome<Arc<Kernel>> {
 }
 
 impl Kernel {
-    /// Copies the values of the parameters.
+    /// A kernel with parameters of these sizes.
+    pub(crate) fn new(function: NativeKernel, sizes: Vec<usize>) -> Self {
+        Self { function, sizes }
+    }
+
+    /// Copies the values of the parameters, each into as many words as it needs.
     ///
     /// # Safety
     /// `params` must point to as many pointers as the kernel has parameters,
@@ -104,25 +111,32 @@ impl Kernel {
         if params.is_null() && !self.sizes.is_empty() {
             return Err(Status::INVALID_VALUE);
         }
-        let mut values = vec![0_u64; self.sizes.len()];
-        for (index, (value, size)) in values.iter_mut().zip(&self.sizes).enumerate() {
+        let mut values = Vec::new();
+        for (index, size) in self.sizes.iter().enumerate() {
             // SAFETY: the caller vouches for the array of pointers.
             let source = unsafe { *params.add(index) };
             if source.is_null() {
                 return Err(Status::INVALID_VALUE);
             }
-            let target: *mut u64 = value;
+            let first = values.len();
+            values.resize(first + words(*size), 0_u64);
+            let target = values[first..].as_mut_ptr().cast();
             // SAFETY: the caller vouches for the source; the target has room
-            // for the largest parameter, and `register` checked the size.
-            unsafe { source.cast::<u8>().copy_to_nonoverlapping(target.cast(), *size) };
+            // for as many bytes.
+            unsafe { source.cast::<u8>().copy_to_nonoverlapping(target, *size) };
         }
         Ok(values)
     }
 
     /// Runs it on this thread, for `device`.
     pub(crate) fn run(&self, device: usize, shape: Shape, mut values: Vec<u64>) -> Outcome {
-        let mut params: Vec<*mut c_void> =
-            values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
+        let mut rest = values.as_mut_slice();
+        let mut params: Vec<*mut c_void> = Vec::new();
+        for size in &self.sizes {
+            let (value, behind) = rest.split_at_mut(words(*size));
+            params.push(value.as_mut_ptr().cast());
+            rest = behind;
+        }
         let launch = softcuda_launch {
             grid: shape.grid,
             block: shape.block,
@@ -139,6 +153,51 @@ impl Kernel {
             _ => Ok(()),
         }
     }
+}
+
+/// How many words of eight bytes hold a parameter.
+fn words(size: usize) -> usize {
+    size.div_ceil(8)
+}
+
+/// A range that a kernel may touch, as compiled kernels know it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Window {
+    start: u64,
+    size: u64,
+    at: *mut u8,
+    writable: u64,
+}
+
+/// What a compiled kernel calls.
+pub(crate) type FindWindow = unsafe extern "C" fn(u64, c_int, *mut Window) -> c_int;
+
+/// The whole range around `address`; 0, and the end of the context, if the
+/// kernel's device may not touch it so.
+///
+/// # Safety
+/// `found` must be writable.
+pub(crate) unsafe extern "C" fn find_window(
+    address: u64,
+    writes: c_int,
+    found: *mut Window,
+) -> c_int {
+    let Ok(driver) = registry::driver() else { return 0 };
+    SCOPE.with_borrow_mut(|scope| {
+        let Some(scope) = scope else { return 0 };
+        let access = Access { device: scope.device, writes: writes != 0, by_kernel: true };
+        let Ok((range, operand)) = driver.memory.window(address, access) else {
+            scope.failed = true;
+            return 0;
+        };
+        let (start, size) = (range.start, range.end - range.start);
+        let window = Window { start, size, at: operand.pointer(), writable: writes as u64 };
+        scope.held.push(operand);
+        // SAFETY: the caller vouches for it.
+        unsafe { found.write(window) };
+        1
+    })
 }
 
 /// Where a kernel finds `bytes` at a device address; null if they are not all

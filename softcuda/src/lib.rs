@@ -37,6 +37,7 @@ mod memory;
 mod misuse;
 mod notice;
 mod physical;
+mod ptx;
 mod queue;
 mod registry;
 mod status;

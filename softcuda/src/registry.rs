@@ -14,6 +14,7 @@ use crate::config;
 use crate::context::Context;
 use crate::kernels::Kernel;
 use crate::memory::Memory;
+use crate::ptx::Code;
 use crate::queue::{Fate, Kind, Stream, Ticket};
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
@@ -34,7 +35,7 @@ struct Objects {
     primaries: HashMap<usize, Primary>,
     streams: HashMap<u64, (Arc<Context>, Arc<Stream>)>,
     events: HashMap<u64, Arc<Event>>,
-    modules: HashMap<u64, u64>,
+    modules: HashMap<u64, Module>,
     functions: HashMap<u64, Function>,
 }
 
@@ -42,6 +43,12 @@ struct Objects {
 struct Primary {
     context: Arc<Context>,
     retained: u64,
+}
+
+/// A module.
+struct Module {
+    context: u64,
+    code: Arc<Code>,
 }
 
 /// A kernel as a module gave it out.
@@ -186,7 +193,7 @@ impl Driver {
             objects.destroyed_contexts.insert(handle);
             objects.streams.retain(|_, (owner, _)| owner.handle != handle);
             objects.events.retain(|_, event| event.context != handle);
-            objects.modules.retain(|_, owner| *owner != handle);
+            objects.modules.retain(|_, module| module.context != handle);
             objects.functions.retain(|_, function| function.context != handle);
         }
         context.shut_down();
@@ -262,9 +269,10 @@ impl Driver {
     }
 
     /// Makes a module in `context`.
-    pub(crate) fn load_module(&self, context: &Context) -> CUmodule {
+    pub(crate) fn load_module(&self, context: &Context, ptx: Option<String>) -> CUmodule {
         let handle = fresh_handle();
-        lock(&self.objects).modules.insert(handle, context.handle);
+        let module = Module { context: context.handle, code: Arc::new(Code::new(ptx)) };
+        lock(&self.objects).modules.insert(handle, module);
         as_pointer(handle)
     }
 
@@ -281,14 +289,18 @@ impl Driver {
     pub(crate) fn add_function(
         &self,
         module: CUmodule,
-        find: impl FnOnce() -> Outcome<Arc<Kernel>>,
+        find: impl FnOnce(&Code) -> Outcome<Arc<Kernel>>,
     ) -> Outcome<CUfunction> {
         let module = as_handle(module);
-        let mut objects = lock(&self.objects);
-        let context = *objects.modules.get(&module).ok_or(Status::INVALID_HANDLE)?;
-        let kernel = find()?;
+        let of_module = |objects: &Objects| {
+            let found = objects.modules.get(&module).ok_or(Status::INVALID_HANDLE)?;
+            Ok((found.context, Arc::clone(&found.code)))
+        };
+        // Not under the lock: it may have to be compiled.
+        let (context, code) = of_module(&lock(&self.objects))?;
+        let kernel = find(&code)?;
         let handle = fresh_handle();
-        objects.functions.insert(handle, Function { module, context, kernel });
+        lock(&self.objects).functions.insert(handle, Function { module, context, kernel });
         Ok(as_pointer(handle))
     }
 

@@ -5,7 +5,7 @@
 #[macro_use]
 mod common;
 
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::ptr::{from_mut, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -249,4 +249,55 @@ fn launches_are_checked() {
     let nine = [9];
     let code = cu!(softcuda_register_kernel(c"x".as_ptr(), 1, nine.as_ptr(), Some(add)));
     assert_eq!(code, -1);
+}
+
+/// Adds its second parameter to the words behind its first, one for each thread.
+const PTX: &CStr = c"
+.version 6.0
+.target sm_60
+.address_size 64
+.visible .entry add(.param .u64 add_0, .param .u32 add_1)
+{
+    .reg .b32 %r<7>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [add_0];
+    ld.param.u32 %r1, [add_1];
+    cvta.to.global.u64 %rd2, %rd1;
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    mul.wide.u32 %rd3, %r5, 4;
+    add.s64 %rd3, %rd2, %rd3;
+    ld.global.u32 %r6, [%rd3];
+    add.s32 %r6, %r6, %r1;
+    st.global.u32 [%rd3], %r6;
+    ret;
+}";
+
+fn compiled(name: &CStr, ptx: &CStr) -> (u32, CUfunction) {
+    let (mut module, mut function) = (null_mut(), null_mut());
+    ok(cu!(cuModuleLoadData(&mut module, ptx.as_ptr().cast())));
+    (cu!(cuModuleGetFunction(&mut function, module, name.as_ptr())), function)
+}
+
+/// Catches a compiled kernel that takes its parameters late, or reaches what it may not.
+#[test]
+fn a_kernel_is_compiled_from_ptx() {
+    let _session = Session::start();
+    configure("KERNELS", "ptx");
+    let (code, function) = compiled(c"add", PTX);
+    ok(code);
+    assert_eq!(compiled(c"none", PTX).0, NOT_FOUND);
+    assert_eq!(compiled(c"add", c".version 6.0\n.entry add() { bar.sync 0; ret; }").0, INVALID_PTX);
+    let device = allocate(16);
+    ok(cuMemsetD32_v2(device, 1, 4));
+    ok(launch(function, 2, 2, device, 10));
+    ok(launch(function, 1, 1, device, 100));
+    let cells = download(device, 16);
+    let cells: Vec<_> =
+        cells.chunks(4).map(|cell| u32::from_le_bytes(cell.try_into().unwrap())).collect();
+    assert_eq!(cells, [111, 11, 11, 11]);
+    ok(launch(function, 5, 1, device, 1));
+    assert_eq!(cuCtxSynchronize(), ILLEGAL_ADDRESS);
 }

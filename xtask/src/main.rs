@@ -80,7 +80,7 @@ enum Task {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Rtm { arguments } => programs::rtm(&arguments),
+        Task::Rtm { arguments } => programs::rtm(&arguments, &[]),
         Task::Veloc { arguments } => programs::veloc(&arguments),
         Task::Test { keep_going, only } => suite::test(&only, keep_going),
         Task::Stage { release } => {

@@ -8,22 +8,27 @@ use crate::error::Result;
 use crate::project::run;
 use crate::stage::{build, stage, Profile};
 
-/// Builds the demonstration and runs it with `arguments`.
-pub fn rtm(arguments: &[OsString]) -> Result<()> {
-    run_here("rtm", "rtm", arguments)
+/// Builds the demonstration and runs it with `arguments` and these variables.
+pub fn rtm(arguments: &[OsString], variables: &[(&str, &str)]) -> Result<()> {
+    run_here("rtm", "rtm", arguments, variables)
 }
 
 /// Builds the program `veloc` and runs it with `arguments`.
 pub fn veloc(arguments: &[OsString]) -> Result<()> {
-    run_here("veloc-cli", "veloc", arguments)
+    run_here("veloc-cli", "veloc", arguments, &[])
 }
 
 /// Builds a program and runs it: on the GPU if there is one, else on the software device.
-fn run_here(package: &str, program: &str, arguments: &[OsString]) -> Result<()> {
+fn run_here(
+    package: &str,
+    program: &str,
+    arguments: &[OsString],
+    variables: &[(&str, &str)],
+) -> Result<()> {
     let stage = stage(Profile::Release)?;
     let built = build(&[package], Profile::Release)?;
     let mut command = Command::new(built.find(program)?);
-    command.args(arguments);
+    command.args(arguments).envs(variables.iter().copied());
     if devices() == 0 {
         use_software(&mut command, &stage)?;
     }

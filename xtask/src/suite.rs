@@ -148,9 +148,18 @@ fn sanitizers() -> Result<Outcome> {
 fn rtm() -> Result<Outcome> {
     let folder = target_directory()?.join("rtm");
     crate::files::folder(&folder)?;
-    let picture = folder.join("rtm.png");
-    let arguments = ["--verify", "--steps", "300", "--output"].map(Into::into);
-    programs::rtm(&[&arguments[..], &[picture.into()]].concat())?;
+    // What NVIDIA's compiler made of the kernels shall do the same as those that stand in for them.
+    let mut pictures = Vec::new();
+    for kernels in ["native", "ptx"] {
+        let picture = folder.join(format!("{kernels}.png"));
+        let arguments = ["--verify", "--steps", "300", "--output"].map(Into::into);
+        let arguments = [&arguments[..], &[picture.clone().into()]].concat();
+        programs::rtm(&arguments, &[("SOFTCUDA_KERNELS", kernels)])?;
+        pictures.push(std::fs::read(&picture).map_err(|error| Error::new(error.to_string()))?);
+    }
+    if pictures[0] != pictures[1] {
+        return Err(Error::new("the kernels from PTX make another picture than the native ones"));
+    }
     Ok(Outcome::Passed)
 }
 

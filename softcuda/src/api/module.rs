@@ -1,30 +1,33 @@
-//! Modules, functions and kernel launches. A module holds no code: the
-//! kernels are native functions registered beforehand, by name.
+//! Modules, functions and kernel launches. Kernels are native functions that
+//! the program has registered, by name, or else compiled from the module's PTX.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 use super::entry::{enter, give, not_null, Call, Needs};
 use crate::abi::{CUfunction, CUmodule, CUstream, Result};
+use crate::config;
 use crate::kernels::{self, Shape};
 use crate::status::{Outcome, Status};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
 const MAX_THREADS_PER_BLOCK: c_int = 0;
 
-/// Makes a module of any image, which is not read.
+/// Makes a module of any image. If that is PTX, it is compiled when a kernel
+/// is first asked for that the program has not registered.
 ///
 /// # Safety
-/// `module` must be null or writable.
+/// `module` must be null or writable, and `image` null or an image: PTX ends
+/// with a zero byte.
 #[no_mangle]
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> Result {
     // SAFETY: the caller vouches for `module`.
     enter("cuModuleLoadData", Needs::Context, |call| unsafe { load(call, module, image) })
 }
 
-/// Makes a module of any image, which is not read, nor are the options.
+/// The same; the options are not read.
 ///
 /// # Safety
-/// `module` must be null or writable.
+/// As for [`cuModuleLoadData`].
 #[no_mangle]
 pub unsafe extern "C" fn cuModuleLoadDataEx(
     module: *mut CUmodule,
@@ -38,11 +41,18 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
 }
 
 /// # Safety
-/// `module` must be null or writable.
+/// As for [`cuModuleLoadData`].
 unsafe fn load(call: &Call, module: *mut CUmodule, image: *const c_void) -> Outcome {
     not_null(module)?;
     not_null(image.cast_mut())?;
-    let loaded = call.driver()?.load_module(call.context()?);
+    // SAFETY: the caller vouches for an image, which has a first byte.
+    let first = unsafe { *image.cast::<u8>() };
+    let is_text = first.is_ascii_graphic() || first.is_ascii_whitespace();
+    // SAFETY: PTX, which the caller vouches for: no other image begins with such a byte, but ELF does
+    // not (0x7f).
+    let text = is_text.then(|| unsafe { CStr::from_ptr(image.cast()) });
+    let text = text.map(|text| text.to_string_lossy().into_owned());
+    let loaded = call.driver()?.load_module(call.context()?, text);
     // SAFETY: the caller vouches for `module`.
     unsafe { give(module, loaded) }
 }
@@ -68,7 +78,10 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         not_null(name.cast_mut())?;
         // SAFETY: the caller vouches for `name`.
         let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| Status::NOT_FOUND)?;
-        let found = call.driver()?.add_function(module, || kernels::find(name))?;
+        let found = call.driver()?.add_function(module, |code| {
+            let native = if config::only_ptx() { None } else { kernels::find(name).ok() };
+            native.map_or_else(|| code.kernel(name), Ok)
+        })?;
         // SAFETY: the caller vouches for `function`.
         unsafe { give(function, found) }
     })

@@ -149,6 +149,18 @@ impl Memory {
         Ok(Operand { address, place, _in_use: in_flight::claim(range) })
     }
 
+    /// The same of the whole range around `address`: an allocation, a mapping
+    /// or a registration.
+    pub(crate) fn window(&self, address: u64, access: Access) -> Outcome<(Range<u64>, Operand)> {
+        let state = lock(&self.state);
+        let device = state.device.containing(address).map(|(range, _)| range);
+        let range = device.or_else(|| state.host.containing(address).map(|(range, _)| range));
+        let range = range.ok_or(Status::ILLEGAL_ADDRESS)?;
+        let (address, place) = state.find(&range, Side::Device, access)?;
+        let operand = Operand { address, place, _in_use: in_flight::claim(range.clone()) };
+        Ok((range, operand))
+    }
+
     /// Locks the memory once no queued work touches the range that `find`
     /// names. Having to wait for that is misuse of the function `caller`.
     fn when_unused(

@@ -28,6 +28,7 @@ pub const INVALID_VALUE: u32 = 1;
 pub const OUT_OF_MEMORY: u32 = 2;
 pub const NOT_INITIALIZED: u32 = 3;
 pub const INVALID_CONTEXT: u32 = 201;
+pub const INVALID_PTX: u32 = 218;
 pub const INVALID_HANDLE: u32 = 400;
 pub const NOT_FOUND: u32 = 500;
 pub const NOT_READY: u32 = 600;
@@ -59,6 +60,7 @@ impl Session {
         configure("BANDWIDTH", "");
         configure("COPY", "real");
         configure("CONTEXT_LOCK", "0");
+        configure("KERNELS", "native");
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();

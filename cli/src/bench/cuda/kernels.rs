@@ -136,6 +136,8 @@ unsafe fn launch(
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{c_char, c_int};
+
     use super::*;
     use crate::software_device;
 
@@ -162,6 +164,40 @@ mod tests {
             let step = |value: u32| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             assert!(found[..4096].chunks(4).all(|word| *word == step(step(0)).to_le_bytes()));
             assert_eq!(found[4096..], [0; 8]);
+        });
+    }
+
+    /// Catches kernels that NVIDIA's compiler made into something else than what runs here in their place.
+    #[test]
+    fn compiled_from_ptx_they_do_the_same() {
+        type Configure = unsafe extern "C" fn(*const c_char, *const c_char) -> c_int;
+        software_device::run(|| {
+            let device = Device::open(0).unwrap();
+            let stream = Stream::new(&device).unwrap();
+            let native = Kernels::load(&device).unwrap();
+            // SAFETY: the type is the header's, and both strings end with NUL.
+            let configured = unsafe {
+                let configure = driver::extension::<Configure>(c"softcuda_configure").unwrap();
+                configure(c"KERNELS".as_ptr(), c"ptx".as_ptr())
+            };
+            assert_eq!(configured, 0);
+            let compiled = Kernels::load(&device).unwrap();
+            let counters = Buffer::new(&device, 8).unwrap();
+            counters.clear(&stream).unwrap();
+            // No multiple of a group.
+            let [one, other] = [(); 2].map(|()| Buffer::new(&device, 40_004).unwrap());
+            for (kernels, others, buffer) in
+                [(&native, &compiled, &one), (&compiled, &native, &other)]
+            {
+                kernels.fill(&stream, buffer, 40_004, 7).unwrap();
+                others.compare(&stream, buffer, 40_004, 7, (&counters, 0)).unwrap();
+                others.compare(&stream, buffer, 40_004, 8, (&counters, 1)).unwrap();
+                kernels.burn(&stream, buffer, 3).unwrap();
+            }
+            assert!(read(&stream, &one) == read(&stream, &other));
+            let wrong = read(&stream, &counters);
+            assert_eq!(wrong[..4], [0; 4]);
+            assert_eq!(wrong[4..], 20_002_u32.to_le_bytes());
         });
     }
 

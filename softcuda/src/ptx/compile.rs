@@ -1,0 +1,114 @@
+//! Compiled kernels: the C compiler makes a library of them, which is loaded.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use crate::kernels::{self, Kernel, NativeKernel};
+
+/// The kernels of a module. Its library stays loaded: functions taken from it may still be queued.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    kernels: HashMap<String, Arc<Kernel>>,
+}
+
+impl Compiled {
+    /// Compiles a module's text.
+    ///
+    /// # Errors
+    /// What the translator does not understand, or the compiler says.
+    pub(crate) fn new(ptx: &str) -> Result<Compiled, String> {
+        let (code, names) = super::translate(ptx)?;
+        let library = load(&code)?;
+        // SAFETY: the library's variable, which is a pointer to such a function.
+        unsafe {
+            let find = symbol(library, c"softcuda_find_window")?;
+            find.cast::<kernels::FindWindow>().write(kernels::find_window);
+        }
+        let mut found = HashMap::new();
+        for (name, sizes) in names {
+            let symbol_name = CString::new(name.as_str()).map_err(|error| error.to_string())?;
+            // SAFETY: the library has a function of this type for each kernel, and is never unloaded.
+            let function = unsafe {
+                let function = symbol(library, &symbol_name)?;
+                std::mem::transmute::<*mut libc::c_void, NativeKernel>(function)
+            };
+            found.insert(name, Arc::new(Kernel::new(function, sizes)));
+        }
+        Ok(Compiled { kernels: found })
+    }
+
+    /// The kernel of this name.
+    pub(crate) fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
+        self.kernels.get(name).cloned()
+    }
+}
+
+/// Compiles and loads `code`. Its files are gone when this returns.
+fn load(code: &str) -> Result<*mut libc::c_void, String> {
+    let folder = folder()?;
+    let loaded = compile(code, &folder).and_then(|library| open(&library));
+    let _ = fs::remove_dir_all(&folder);
+    loaded
+}
+
+/// A new folder that only this user can enter.
+fn folder() -> Result<PathBuf, String> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("softcuda-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+    made.map(|()| folder.clone()).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+fn compile(code: &str, folder: &Path) -> Result<PathBuf, String> {
+    let library = folder.join("kernels.so");
+    // As exact as a GPU: no product is rounded less because a sum follows it.
+    let flags = ["-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-w", "-x", "c", "-"];
+    let mut compiler = Command::new("cc");
+    compiler.args(flags).arg("-o").arg(&library).arg("-lm");
+    // What is set for the program, as sanitizers that are loaded first, is not for the compiler.
+    compiler.env_remove("LD_PRELOAD").env_remove("LD_LIBRARY_PATH");
+    compiler.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let run = || -> std::io::Result<std::process::Output> {
+        let mut running = compiler.spawn()?;
+        if let Some(mut input) = running.stdin.take() {
+            input.write_all(code.as_bytes())?;
+        }
+        running.wait_with_output()
+    };
+    let mut run = run;
+    let output = run().map_err(|error| format!("cc, which kernels are compiled with: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cc: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(library)
+}
+
+fn open(library: &Path) -> Result<*mut libc::c_void, String> {
+    let path = CString::new(library.to_string_lossy().as_bytes()).map_err(|e| e.to_string())?;
+    // SAFETY: the library was just made from code without constructors.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if handle.is_null() {
+        return Err(format!("{}: it cannot be loaded", library.display()));
+    }
+    Ok(handle)
+}
+
+/// # Safety
+/// `library` must be a library that is loaded.
+unsafe fn symbol(library: *mut libc::c_void, name: &CStr) -> Result<*mut libc::c_void, String> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+    if found.is_null() {
+        return Err(format!("the compiled kernels have no {}", name.to_string_lossy()));
+    }
+    Ok(found)
+}

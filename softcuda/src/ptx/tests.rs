@@ -1,0 +1,35 @@
+//! What is translated, and what is refused.
+
+use super::*;
+
+const BEGIN: &str = ".version 6.0\n.target sm_60\n.address_size 64\n";
+
+fn refused(body: &str, said: &str) {
+    let entry = format!(".visible .entry k(.param .u64 a)\n{{\n.reg .b32 %r<3>;\n{body}\nret;\n}}");
+    let why = translate(&format!("{BEGIN}{entry}")).unwrap_err();
+    assert!(why.contains(said) && why.contains('k'), "{why}");
+}
+
+/// Catches code that would do something else than the GPU without a word.
+#[test]
+fn what_is_not_known_is_refused_by_name() {
+    refused("bar.sync 0;", "bar.sync 0");
+    refused("ld.shared.u32 %r1, [%r2];", ".shared");
+    refused("shfl.sync.idx.b32 %r1, %r2, 0, 31, -1;", "shfl");
+    refused("mov.u32 %r9, 1;", "%r9");
+    refused("cvt.rn.sat.u32.f32 %r1, %r2;", "cvt");
+}
+
+/// Catches braces of vectors that end a kernel, labels that are lost, and sizes of parameters.
+#[test]
+fn kernels_are_found_with_their_parameters() {
+    let ptx = format!(
+        "// a comment\n{BEGIN}.visible .entry one(\n.param .u64 one_0,\n.param .align 8 .b8 one_1[24]\n)\n\
+         {{\n.reg .b32 %r<5>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [one_0];\n\
+         ld.global.v4.u32 {{%r1, %r2, %r3, %r4}}, [%rd1];\n$L__BB0_1:\nret;\n}}\n\
+         .entry two(.param .f32 two_0) {{ ret; }}\n"
+    );
+    let (code, kernels) = translate(&ptx).unwrap();
+    assert_eq!(kernels, [("one".to_owned(), vec![8, 24]), ("two".to_owned(), vec![4])]);
+    assert!(code.contains("l_L__BB0_1: ;"), "{code}");
+}
