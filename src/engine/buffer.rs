@@ -20,14 +20,18 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     let physical = memory::physical()?;
     let direct = config.mode == Mode::Sync && !config.ephemeral;
     let bytes = match config.host_cache_size {
-        Some(given) if given > physical.total => {
-            return Err(Error::invalid(format!(
-                "host_cache_size is {given} bytes, but this machine has {} bytes of memory",
-                physical.total
-            )));
-        }
         Some(_) | None if direct => 0,
-        Some(given) => given,
+        Some(given) => {
+            // Only addresses are taken here; a machine may be given more memory while it runs.
+            if given > physical.total {
+                log::warn!(
+                    "host_cache_size is {given} bytes, but this machine has {} bytes of memory now: \
+                     the host buffer is as large as there is memory when it is needed",
+                    physical.total
+                );
+            }
+            given
+        }
         None if config.ephemeral => HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE),
         None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
     };

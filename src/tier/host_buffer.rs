@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use super::pages::{Chunks, Closing, Pages};
 use crate::error::{Error, Kind, Result};
@@ -252,6 +253,17 @@ impl HostBuffer {
     /// What has no pages yet will not be touched: only the rest is to be registered.
     pub fn give_up(&self) {
         self.change(Pages::give_up);
+    }
+
+    /// Whether those who touch rest, as memory is short.
+    pub fn rest(&self, resting: bool) {
+        self.change(|pages| pages.rest(resting));
+    }
+
+    /// Waits for `time`, or until something more is needed. False: [`HostBuffer::stop`] was called.
+    pub fn await_memory(&self, time: Duration) -> bool {
+        let guarded = self.guarded.lock();
+        !guarded.stopping && !self.needed.wait_for(guarded, time).stopping
     }
 
     /// Every byte before this one has its page, or is being given it.

@@ -99,6 +99,8 @@ enum Trouble {
     Flushes,
     /// Those who touch find that memory is short, or get none.
     Touching,
+    /// Memory is short for a while.
+    Resting,
     /// The driver refuses a registration, or the registrar dies in one.
     Registering,
     /// The engine stops at any moment.
@@ -124,6 +126,11 @@ fn prepared(pin: Pin, trouble: Trouble) {
         move || {
             let short = || trouble == Trouble::Touching && thread_rng().gen_bool(0.2);
             while !short() {
+                if trouble == Trouble::Resting && thread_rng().gen_bool(0.3) {
+                    buffer.rest(true);
+                    thread::yield_now();
+                    buffer.rest(false);
+                }
                 let Claim::Unit(unit) = buffer.claim() else { return };
                 if short() {
                     break;
@@ -190,7 +197,7 @@ fn prepared(pin: Pin, trouble: Trouble) {
     for chunk in 0..2 {
         assert!(buffer.try_lease(chunk * 2 * TOUCH_UNIT).is_some(), "chunk {chunk} stays closed");
     }
-    if trouble == Trouble::Flushes {
+    if matches!(trouble, Trouble::Flushes | Trouble::Resting) {
         assert_eq!(buffer.touched_bytes(), len, "pages that nobody makes");
         assert_eq!(buffer.registered_bytes(), len, "chunks that nobody registers");
     }
@@ -211,6 +218,15 @@ fn preparation_comes_to_its_end_beside_flushes_that_fail() {
 fn pages_given_up_keep_nobody_waiting() {
     for pin in [Pin::Chunked, Pin::Serial] {
         shuttle::check_random(move || prepared(pin, Trouble::Touching), ITERATIONS);
+    }
+}
+
+/// Catches a registrar that is done while those who touch only rest, or that waits for them when they go
+/// on.
+#[test]
+fn a_rest_of_those_who_touch_comes_to_its_end() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Resting), ITERATIONS);
     }
 }
 

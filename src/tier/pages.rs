@@ -86,6 +86,8 @@ pub struct Pages {
     /// For each chunk, its units that have no pages.
     untouched_units: Vec<u32>,
     registered_bytes: u64,
+    /// Nothing is touched for now.
+    resting: bool,
 }
 
 impl Pages {
@@ -106,6 +108,7 @@ impl Pages {
             chunks: vec![Chunk::Open(0); layout.count()],
             untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
             registered_bytes: 0,
+            resting: false,
         }
     }
 
@@ -261,6 +264,12 @@ impl Pages {
         }
     }
 
+    /// Whether nothing is touched for now: what has its pages is then registered without waiting for
+    /// the rest.
+    pub fn rest(&mut self, resting: bool) {
+        self.resting = resting;
+    }
+
     /// Every byte before this one has its page, or is being given it.
     pub fn front(&self) -> u64 {
         (self.front as u64 * TOUCH_UNIT).min(self.len)
@@ -290,14 +299,20 @@ impl Pages {
 
     /// What the registrar is to do next.
     pub fn next_registration(&self, pin: Pin) -> Next {
-        register::next(
+        let open = |chunk: usize| matches!(self.chunks[chunk], Chunk::Open(_));
+        let waits = |chunk: usize| open(chunk) && !self.chunk_touched(chunk);
+        let any_waits = (0..self.chunks.len()).any(waits);
+        let next = register::next(
             pin,
             self.chunks.len(),
-            (0..self.chunks.len())
-                .all(|c| !matches!(self.chunks[c], Chunk::Open(_)) || self.chunk_touched(c)),
+            self.resting || !any_waits,
             |chunk| self.chunk_touched(chunk),
-            |chunk| !matches!(self.chunks[chunk], Chunk::Open(_)),
-        )
+            |chunk| !open(chunk) || self.resting && waits(chunk),
+        );
+        match next {
+            Next::Done if any_waits && pin != Pin::Off => Next::Wait,
+            next => next,
+        }
     }
 
     /// Keeps copies from beginning in the chunk, which is registered once none uses it.
