@@ -71,6 +71,53 @@ static void beyond(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* Memory that is mapped handle by handle in addresses that were reserved at once, as PyTorch's expandable
+ * segments are. */
+static void pieces(const char *configuration)
+{
+    enum { PIECES = 3 };
+    CUcontext context = cuda_start();
+    CUmemAllocationProp prop = {PINNED, 0, {LOCATION_DEVICE, 0}, NULL, {0}};
+    CUmemAccessDesc access = {{LOCATION_DEVICE, 0}, READ_AND_WRITE};
+    CUdeviceptr reserved, first, plain = device_memory(BYTES);
+    size_t unit, bytes;
+    int i;
+    CU(cuMemGetAllocationGranularity(&unit, &prop, 0));
+    bytes = 2 * unit;
+    CU(cuMemAddressReserve(&reserved, (PIECES + 1) * unit, 0, 0, 0));
+    for (i = 0; i < PIECES; i++) {
+        CUmemGenericAllocationHandle handle;
+        CU(cuMemCreate(&handle, unit, &prop, 0));
+        CU(cuMemMap(reserved + i * unit, unit, 0, handle, 0));
+        CU(cuMemRelease(handle));
+    }
+    CU(cuMemSetAccess(reserved, PIECES * unit, &access, 1));
+    first = reserved + unit / 2;
+    OK(VELOC_Init_single(0, configuration));
+    REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), PIECES * unit + 1, 1), "region 4|past the end");
+    REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), (PIECES + 1) * unit, 1),
+            "region 4|past the end");
+    REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), (PIECES + 2) * unit, 1),
+            "region 4|past the end");
+    OK(VELOC_Mem_protect(4, as_pointer(reserved), PIECES * unit, 1));
+    OK(VELOC_Mem_unprotect(4));
+    OK(VELOC_Mem_protect(5, as_pointer(first), bytes, 1));
+    fill_device(first, bytes, 5, 1);
+    OK(VELOC_Checkpoint("pieces", 1));
+    clear_device(reserved, PIECES * unit);
+    OK(VELOC_Restart("pieces", 1));
+    DEVICE_CONTENT(first, bytes, 5, 1);
+    OK(VELOC_Mem_unprotect(5));
+    one_good_checkpoint(plain);
+    still_there(plain);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    for (i = 0; i < PIECES; i++)
+        CU(cuMemUnmap(reserved + i * unit, unit));
+    CU(cuMemAddressFree(reserved, (PIECES + 1) * unit));
+    CU(cuCtxDestroy_v2(context));
+}
+
 /* Memory of another context of the same device. */
 static void context(const char *configuration)
 {
@@ -342,6 +389,7 @@ int main(int argc, char **argv)
     } cases[] = {
         {"freed", freed},
         {"beyond", beyond},
+        {"pieces", pieces},
         {"context", context},
         {"other-device", other_device},
         {"context-first", context_first},

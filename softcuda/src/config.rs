@@ -7,6 +7,7 @@
 //! | `SOFTCUDA_DELAY` | `name=microseconds,...` that a call takes |
 //! | `SOFTCUDA_BANDWIDTH` | `kind=GB/s,...`, see [`Bandwidth`] |
 //! | `SOFTCUDA_COPY` | `none` makes copies move nothing |
+//! | `SOFTCUDA_RANGES` | what the range of mapped memory is: of one `handle`, or the `reservation` |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
 //! reported on stderr and leaves the default.
@@ -21,13 +22,14 @@ use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
     "SOFTCUDA_BANDWIDTH",
     "SOFTCUDA_COPY",
     "SOFTCUDA_FAIL",
+    "SOFTCUDA_RANGES",
 ];
 
 /// Rates in bytes per second; what is not given is not throttled.
@@ -53,6 +55,7 @@ struct Settings {
     delays: HashMap<String, Duration>,
     bandwidth: Bandwidth,
     copies_move_data: bool,
+    ranges_are_reservations: bool,
 }
 
 impl Default for Settings {
@@ -63,6 +66,7 @@ impl Default for Settings {
             delays: HashMap::new(),
             bandwidth: Bandwidth::default(),
             copies_move_data: true,
+            ranges_are_reservations: false,
         }
     }
 }
@@ -92,6 +96,13 @@ impl Settings {
                 }
             }
             "SOFTCUDA_FAIL" => inject::set_failures(value)?,
+            "SOFTCUDA_RANGES" => {
+                self.ranges_are_reservations = match value {
+                    "reservation" => true,
+                    "" | "handle" => false,
+                    _ => return Err("neither `handle` nor `reservation`".into()),
+                };
+            }
             _ => return Err("no such setting".into()),
         }
         Ok(())
@@ -150,6 +161,12 @@ pub(crate) fn bandwidth() -> Bandwidth {
 /// Whether copies move bytes at all.
 pub(crate) fn copies_move_data() -> bool {
     settings().copies_move_data
+}
+
+/// Whether a pointer into mapped memory is said to lie in its reservation, not
+/// in what one handle is mapped at.
+pub(crate) fn ranges_are_reservations() -> bool {
+    settings().ranges_are_reservations
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -33,6 +33,16 @@ fn everything_listed_for_a_gpu() {
     }
 }
 
+/// Memory that several handles are mapped in, where the driver says of a pointer what one handle is mapped
+/// at, and where it says what is reserved. Catches memory that is refused, or beyond what is mapped is not.
+#[test]
+fn memory_of_several_handles() {
+    for ranges in ["handle", "reservation"] {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n");
+        job.run_device("device", "pieces").env("SOFTCUDA_RANGES", ranges).succeed();
+    }
+}
+
 /// The same shots on devices of other speeds: what overlaps with what differs.
 #[test]
 fn shots_at_other_speeds() {

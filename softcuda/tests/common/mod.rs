@@ -58,6 +58,7 @@ impl Session {
         configure("DELAY", "");
         configure("BANDWIDTH", "");
         configure("COPY", "real");
+        configure("RANGES", "handle");
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();
