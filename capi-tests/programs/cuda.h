@@ -61,6 +61,11 @@ static struct {
     int (*cuStreamDestroy_v2)(CUstream stream);
     int (*cuStreamSynchronize)(CUstream stream);
     int (*cuLaunchHostFunc)(CUstream stream, void (*function)(void *), void *data);
+    int (*cuStreamBeginCapture_v2)(CUstream stream, int mode);
+    int (*cuStreamEndCapture)(CUstream stream, void **graph);
+    int (*cuStreamIsCapturing)(CUstream stream, int *status);
+    int (*cuGraphGetNodes)(void *graph, void **nodes, size_t *count);
+    int (*cuGraphDestroy)(void *graph);
     int (*cuMemGetAllocationGranularity)(size_t *bytes, const CUmemAllocationProp *prop, int option);
     int (*cuMemAddressReserve)(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr wish,
                                unsigned long long flags);
@@ -122,6 +127,11 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuStreamDestroy_v2, "cuStreamDestroy_v2", 1);
     CUDA_FIND(cuda, cuStreamSynchronize, "cuStreamSynchronize", 1);
     CUDA_FIND(cuda, cuLaunchHostFunc, "cuLaunchHostFunc", 1);
+    CUDA_FIND(cuda, cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", 1);
+    CUDA_FIND(cuda, cuStreamEndCapture, "cuStreamEndCapture", 1);
+    CUDA_FIND(cuda, cuStreamIsCapturing, "cuStreamIsCapturing", 1);
+    CUDA_FIND(cuda, cuGraphGetNodes, "cuGraphGetNodes", 1);
+    CUDA_FIND(cuda, cuGraphDestroy, "cuGraphDestroy", 1);
     CUDA_FIND(cuda, cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", 1);
     CUDA_FIND(cuda, cuMemAddressReserve, "cuMemAddressReserve", 1);
     CUDA_FIND(cuda, cuMemAddressFree, "cuMemAddressFree", 1);

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::capture;
 use crate::queue::{Fate, Kind, Operation, Stream, Ticket, Work};
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
@@ -76,13 +77,18 @@ impl Context {
             .ok_or(Status::CONTEXT_IS_DESTROYED)
     }
 
-    /// Queues `work` in `stream` in the order the driver promises.
+    /// Queues `work` in `stream` in the order the driver promises, or has it
+    /// recorded if the stream is captured.
     pub(crate) fn submit(
         &self,
         stream: &Arc<Stream>,
         terms: Terms,
         work: Work,
     ) -> Outcome<Arc<Ticket>> {
+        if let Some(capture) = capture::of_work(self.handle, stream)? {
+            capture.record();
+            return Ok(Ticket::done());
+        }
         let mut lanes = lock(&self.lanes);
         lanes.retain(|lane| !lane.stream.is_closed() || lane.pending().is_some());
 
@@ -123,6 +129,7 @@ impl Context {
     /// Ends the context: waits for the work that runs, drops what is queued.
     pub(crate) fn shut_down(&self) {
         self.fate.destroy();
+        capture::forget(self.handle);
         let lanes = std::mem::take(&mut *lock(&self.lanes));
         for lane in &lanes {
             lane.stream.close();

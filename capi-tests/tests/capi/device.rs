@@ -43,6 +43,18 @@ fn memory_of_several_handles() {
     }
 }
 
+/// Catches checkpoints that break the capture of a graph, and captures that nobody names.
+#[test]
+fn graphs_that_are_being_captured_stay_whole() {
+    for configuration in [
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\nhost_cache_size = 32M\n",
+        "mode = async\nephemeral = true\ngpu_cache_size = 0\nhost_cache_size = 64M\n",
+        "mode = sync\nscratch = DIR/scratch\n",
+    ] {
+        Job::new(configuration).run_device("device", "captured").succeed();
+    }
+}
+
 /// The same shots on devices of other speeds: what overlaps with what differs.
 #[test]
 fn shots_at_other_speeds() {

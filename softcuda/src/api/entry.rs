@@ -15,7 +15,7 @@ use crate::misuse;
 use crate::queue::{Stream, Ticket, Work};
 use crate::registry::{driver, Driver};
 use crate::status::{Outcome, Status};
-use crate::{abi, config, thread};
+use crate::{abi, capture, config, thread};
 
 /// What a function needs before it can do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +125,7 @@ impl Call {
         if needs == Needs::Context {
             call.context()?;
         }
+        capture::check_call(name)?;
         Ok(call)
     }
 
