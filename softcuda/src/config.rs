@@ -7,6 +7,7 @@
 //! | `SOFTCUDA_DELAY` | `name=microseconds,...` that a call takes |
 //! | `SOFTCUDA_BANDWIDTH` | `kind=GB/s,...`, see [`Bandwidth`] |
 //! | `SOFTCUDA_COPY` | `none` makes copies move nothing |
+//! | `SOFTCUDA_PAGEABLE` | how kernels reach memory of `malloc`: not (`no`), by `hmm` or by `ats` |
 //! | `SOFTCUDA_RANGES` | what the range of mapped memory is: of one `handle`, or the `reservation` |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
@@ -22,7 +23,7 @@ use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
@@ -30,6 +31,7 @@ const KEYS: [&str; 7] = [
     "SOFTCUDA_COPY",
     "SOFTCUDA_FAIL",
     "SOFTCUDA_RANGES",
+    "SOFTCUDA_PAGEABLE",
 ];
 
 /// Rates in bytes per second; what is not given is not throttled.
@@ -47,6 +49,18 @@ pub(crate) struct Bandwidth {
     pub(crate) register: Option<f64>,
 }
 
+/// How kernels reach memory that was never registered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Pageable {
+    /// Not at all.
+    #[default]
+    No,
+    /// By heterogeneous memory management of the system: pages move.
+    Hmm,
+    /// By the page tables of the host.
+    Ats,
+}
+
 /// All settings but the failures to inject.
 #[derive(Debug)]
 struct Settings {
@@ -56,6 +70,7 @@ struct Settings {
     bandwidth: Bandwidth,
     copies_move_data: bool,
     ranges_are_reservations: bool,
+    pageable: Pageable,
 }
 
 impl Default for Settings {
@@ -67,6 +82,7 @@ impl Default for Settings {
             bandwidth: Bandwidth::default(),
             copies_move_data: true,
             ranges_are_reservations: false,
+            pageable: Pageable::default(),
         }
     }
 }
@@ -101,6 +117,14 @@ impl Settings {
                     "reservation" => true,
                     "" | "handle" => false,
                     _ => return Err("neither `handle` nor `reservation`".into()),
+                };
+            }
+            "SOFTCUDA_PAGEABLE" => {
+                self.pageable = match value {
+                    "" | "no" => Pageable::No,
+                    "hmm" => Pageable::Hmm,
+                    "ats" => Pageable::Ats,
+                    _ => return Err("neither `no` nor `hmm` nor `ats`".into()),
                 };
             }
             _ => return Err("no such setting".into()),
@@ -161,6 +185,11 @@ pub(crate) fn bandwidth() -> Bandwidth {
 /// Whether copies move bytes at all.
 pub(crate) fn copies_move_data() -> bool {
     settings().copies_move_data
+}
+
+/// How kernels reach memory that was never registered.
+pub(crate) fn pageable() -> Pageable {
+    settings().pageable
 }
 
 /// Whether a pointer into mapped memory is said to lie in its reservation, not

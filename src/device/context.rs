@@ -26,9 +26,9 @@ pub struct Capabilities {
     pub virtual_memory: bool,
     /// Host memory can be registered.
     pub host_register: bool,
-    /// The device reaches memory that was never registered: kernels may write it.
-    pub pageable: bool,
-    /// The device reads pageable host memory by the host's own page tables, at nearly full speed.
+    /// The device reaches memory that was never registered by the host's own page tables, at nearly
+    /// full speed: programs let kernels write to it. Where it is reached in another way (HMM), the
+    /// driver says so of all memory of all programs on x86, and next to none makes use of it.
     pub pageable_access: bool,
     /// The driver's CUDA version, 12080 for 12.8.
     pub driver_version: i32,

@@ -22,8 +22,8 @@ pub const PLAIN: Pointer = Pointer::Host { pinned: false };
 pub enum Pointer {
     /// Host memory, or memory that the driver knows nothing of.
     Host {
-        /// The device can reach it (it is registered, or the device reaches all memory): work that
-        /// the application has queued may still use it.
+        /// Work that the application has queued may still use it: it is registered, or the device
+        /// goes by the host's page tables.
         pinned: bool,
     },
     /// Memory of a device, or managed memory.
@@ -134,8 +134,9 @@ impl Pointer {
         let found = attributes(&device.driver, address)?;
         let managed = found.managed != 0;
         if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
+            // Memory of `malloc` has no type, also where kernels reach it.
             let known = found.memory_type == MEMORY_TYPE_HOST;
-            return Ok(Pointer::Host { pinned: known || device.capabilities().pageable });
+            return Ok(Pointer::Host { pinned: known || device.capabilities().pageable_access });
         }
         let foreign = !managed && !found.context.is_null() && !device.is(found.context);
         if found.ordinal != device.ordinal() && !managed {

@@ -43,6 +43,22 @@ fn memory_of_several_handles() {
     }
 }
 
+/// Memory of `malloc`, in a job with a device whose queue stands still. Catches checkpoints of host memory
+/// that wait for the device because its kernels could reach any memory, and those that do not where programs
+/// let kernels write to it.
+#[test]
+fn host_memory_waits_for_no_device() {
+    for (pageable, kind) in [("no", 1), ("hmm", 1), ("ats", 2)] {
+        for configuration in
+            ["mode = async\nephemeral = true\n", "mode = sync\nscratch = DIR/scratch\n"]
+        {
+            let job = Job::new(configuration);
+            let run = job.run_device("order", &format!("malloc={kind}"));
+            run.env("SOFTCUDA_PAGEABLE", pageable).succeed();
+        }
+    }
+}
+
 /// Catches checkpoints that break the capture of a graph, and captures that nobody names.
 #[test]
 fn graphs_that_are_being_captured_stay_whole() {

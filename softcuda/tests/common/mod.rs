@@ -59,6 +59,7 @@ impl Session {
         configure("BANDWIDTH", "");
         configure("COPY", "real");
         configure("RANGES", "handle");
+        configure("PAGEABLE", "no");
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();
