@@ -71,7 +71,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Several threads may do so at once.
 pub fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
-    let method = method(shared);
+    let method = method(shared, host);
     loop {
         // Before a unit is claimed: what is claimed counts as having its pages.
         if shared.memory_is_short(TOUCH_UNIT) {
@@ -291,10 +291,10 @@ pub fn unpin(shared: &Shared) {
     }
 }
 
-fn method(shared: &Shared) -> TouchMethod {
+fn method(shared: &Shared, host: &HostBuffer) -> TouchMethod {
     match shared.config.touch_method {
         Setting::Populate => TouchMethod::Populate,
         Setting::Write => TouchMethod::Write(memory::page_size()),
-        Setting::Auto => TouchMethod::here(),
+        Setting::Auto => host.touch_method(),
     }
 }

@@ -21,6 +21,7 @@ use crate::device::{Device, Event, Stream};
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
+use crate::platform::mapping;
 use crate::platform::memory::{self, Physical};
 use crate::policy::interval::Interval;
 use crate::policy::rounds::{Common, Fate, TIERS};
@@ -262,7 +263,10 @@ impl Shared {
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
     /// and the buffer is limited to the pages it has for as long.
     pub fn memory_is_short(&self, bytes: u64) -> bool {
-        if let (true, Some(host)) = (self.guard.is_due(bytes), &self.host) {
+        // Pages that were set aside can be nobody else's.
+        let host =
+            self.host.as_ref().filter(|host| host.mapping().kind() != mapping::Kind::SharedHuge);
+        if let (true, Some(host)) = (self.guard.is_due(bytes), host) {
             if let Ok(physical) = memory::physical() {
                 self.heed(host, physical);
             }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::pages::{Chunks, Closing, Pages};
 use crate::error::{Error, Kind, Result};
-use crate::platform::mapping::{supports_populate, Mapping};
+use crate::platform::mapping::{self, supports_populate, Mapping};
 use crate::platform::memory;
 use crate::policy::register::{Next, Pin};
 use crate::policy::touch;
@@ -99,8 +99,11 @@ impl HostBuffer {
         HostBuffer {
             len,
             chunks: pages.layout(),
+            refuses: match mapping.kind() {
+                mapping::Kind::SharedHuge => OnceLock::from(true),
+                mapping::Kind::Private | mapping::Kind::Shared => OnceLock::new(),
+            },
             mapping,
-            refuses: OnceLock::new(),
             guarded: Mutex::new(Guarded { pages, stopping: false }),
             changed: Condvar::new(),
             needed: Condvar::new(),
@@ -201,12 +204,13 @@ impl HostBuffer {
     }
 
     /// Makes the pages of these bytes, which the processor is about to write, where the system may
-    /// refuse one (`vm.overcommit_memory = 2`): a write would end the process. Elsewhere does nothing.
+    /// refuse one (`vm.overcommit_memory = 2`, or a control group of pages that were set aside as huge
+    /// ones): a write would end the process. Elsewhere does nothing.
     ///
     /// # Errors
     /// [`Kind::NoRoom`] if the system refuses.
     pub fn ensure(&self, extents: &[Extent]) -> Result<()> {
-        if !self.refuses.get_or_init(|| memory::commits_strictly() && supports_populate()) {
+        if !self.may_be_refused_pages() {
             return Ok(());
         }
         extents.iter().try_for_each(|extent| {
@@ -216,6 +220,19 @@ impl HostBuffer {
                 Error::new(Kind::NoRoom, format!("{what}: {error}"))
             })
         })
+    }
+
+    /// Whether the system may refuse a page.
+    fn may_be_refused_pages(&self) -> bool {
+        *self.refuses.get_or_init(|| memory::commits_strictly() && supports_populate())
+    }
+
+    /// How its pages are made, where no way is asked for.
+    pub fn touch_method(&self) -> TouchMethod {
+        match self.may_be_refused_pages() {
+            true => TouchMethod::Populate,
+            false => TouchMethod::here(),
+        }
     }
 
     /// As on a system that may refuse a page.

@@ -90,7 +90,10 @@ fn what_rests_is_waited_for_but_keeps_nothing_off() {
         pages.rest(true);
         pages.give_up();
         assert_eq!(pages.next_registration(pin), Next::Register(1));
-        [1, 2].map(|chunk| (pages.close(chunk), pages.settle(chunk, true)));
+        for chunk in 1..3 {
+            assert_eq!(pages.close(chunk), Closing::Closed);
+            pages.settle(chunk, true);
+        }
         assert_eq!(pages.next_registration(pin), Next::Done);
     }
 }

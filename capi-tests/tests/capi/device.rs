@@ -43,6 +43,31 @@ fn memory_of_several_handles() {
     }
 }
 
+/// Catches a host buffer that has small pages without a word, a word for each region, and one where nobody
+/// asked for huge pages or the system gives them.
+#[test]
+fn small_pages_of_shared_memory_are_named_once() {
+    let enabled = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    let enabled = fs::read_to_string(enabled).unwrap_or_default();
+    let never = !["[always]", "[within_size]", "[advise]", "[force]"]
+        .iter()
+        .any(|word| enabled.contains(word));
+    let shared = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+    for (configuration, expected) in [
+        (shared.to_owned(), usize::from(never)),
+        (format!("{shared}huge_pages = false\n"), 0),
+        ("mode = async\nephemeral = true\nhost_cache_size = 64M\n".to_owned(), 0),
+    ] {
+        let job = Job::new(&configuration);
+        let ended =
+            job.run_device("shot", "managed=1000 versions=3").env("VELOC_LOG", "info").succeed();
+        // Where pages were set aside, those are taken.
+        let set_aside = ended.stderr.contains("were set aside");
+        let said = ended.stderr.matches("shmem_enabled").count();
+        assert_eq!(said, if set_aside { 0 } else { expected }, "{configuration}{}", ended.stderr);
+    }
+}
+
 /// Memory of `malloc`, in a job with a device whose queue stands still. Catches checkpoints of host memory
 /// that wait for the device because its kernels could reach any memory, and those that do not where programs
 /// let kernels write to it.
