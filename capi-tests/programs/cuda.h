@@ -14,10 +14,30 @@ typedef unsigned long long CUdeviceptr;
 typedef int CUdevice;
 typedef struct context_object *CUcontext;
 typedef struct stream_object *CUstream;
+typedef unsigned long long CUmemGenericAllocationHandle;
+
+typedef struct {
+    int type, id;
+} CUmemLocation;
+
+typedef struct {
+    int type, handle_types;
+    CUmemLocation location;
+    void *windows;
+    unsigned char flags[8];
+} CUmemAllocationProp;
+
+typedef struct {
+    CUmemLocation location;
+    int flags;
+} CUmemAccessDesc;
 
 enum {
     STREAM_NON_BLOCKING = 1,
-    ATTACH_GLOBAL = 1
+    ATTACH_GLOBAL = 1,
+    PINNED = 1,
+    LOCATION_DEVICE = 1,
+    READ_AND_WRITE = 3
 };
 
 static struct {
@@ -41,6 +61,23 @@ static struct {
     int (*cuStreamDestroy_v2)(CUstream stream);
     int (*cuStreamSynchronize)(CUstream stream);
     int (*cuLaunchHostFunc)(CUstream stream, void (*function)(void *), void *data);
+    int (*cuStreamBeginCapture_v2)(CUstream stream, int mode);
+    int (*cuStreamEndCapture)(CUstream stream, void **graph);
+    int (*cuStreamIsCapturing)(CUstream stream, int *status);
+    int (*cuGraphGetNodes)(void *graph, void **nodes, size_t *count);
+    int (*cuGraphDestroy)(void *graph);
+    int (*cuMemGetAllocationGranularity)(size_t *bytes, const CUmemAllocationProp *prop, int option);
+    int (*cuMemAddressReserve)(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr wish,
+                               unsigned long long flags);
+    int (*cuMemAddressFree)(CUdeviceptr pointer, size_t bytes);
+    int (*cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t bytes,
+                       const CUmemAllocationProp *prop, unsigned long long flags);
+    int (*cuMemRelease)(CUmemGenericAllocationHandle handle);
+    int (*cuMemMap)(CUdeviceptr pointer, size_t bytes, size_t offset,
+                    CUmemGenericAllocationHandle handle, unsigned long long flags);
+    int (*cuMemUnmap)(CUdeviceptr pointer, size_t bytes);
+    int (*cuMemSetAccess)(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access,
+                          size_t count);
 } cuda;
 
 /* The software device's own functions; all NULL with a real driver. */
@@ -91,6 +128,19 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuStreamDestroy_v2, "cuStreamDestroy_v2", 1);
     CUDA_FIND(cuda, cuStreamSynchronize, "cuStreamSynchronize", 1);
     CUDA_FIND(cuda, cuLaunchHostFunc, "cuLaunchHostFunc", 1);
+    CUDA_FIND(cuda, cuStreamBeginCapture_v2, "cuStreamBeginCapture_v2", 1);
+    CUDA_FIND(cuda, cuStreamEndCapture, "cuStreamEndCapture", 1);
+    CUDA_FIND(cuda, cuStreamIsCapturing, "cuStreamIsCapturing", 1);
+    CUDA_FIND(cuda, cuGraphGetNodes, "cuGraphGetNodes", 1);
+    CUDA_FIND(cuda, cuGraphDestroy, "cuGraphDestroy", 1);
+    CUDA_FIND(cuda, cuMemGetAllocationGranularity, "cuMemGetAllocationGranularity", 1);
+    CUDA_FIND(cuda, cuMemAddressReserve, "cuMemAddressReserve", 1);
+    CUDA_FIND(cuda, cuMemAddressFree, "cuMemAddressFree", 1);
+    CUDA_FIND(cuda, cuMemCreate, "cuMemCreate", 1);
+    CUDA_FIND(cuda, cuMemRelease, "cuMemRelease", 1);
+    CUDA_FIND(cuda, cuMemMap, "cuMemMap", 1);
+    CUDA_FIND(cuda, cuMemUnmap, "cuMemUnmap", 1);
+    CUDA_FIND(cuda, cuMemSetAccess, "cuMemSetAccess", 1);
     CUDA_FIND(softcuda, inject, "softcuda_inject", 0);
     CUDA_FIND(softcuda, calls, "softcuda_calls", 0);
     CUDA_FIND(softcuda, misuse_count, "softcuda_misuse_count", 0);

@@ -71,6 +71,53 @@ static void beyond(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* Memory that is mapped handle by handle in addresses that were reserved at once, as PyTorch's expandable
+ * segments are. */
+static void pieces(const char *configuration)
+{
+    enum { PIECES = 3 };
+    CUcontext context = cuda_start();
+    CUmemAllocationProp prop = {PINNED, 0, {LOCATION_DEVICE, 0}, NULL, {0}};
+    CUmemAccessDesc access = {{LOCATION_DEVICE, 0}, READ_AND_WRITE};
+    CUdeviceptr reserved, first, plain = device_memory(BYTES);
+    size_t unit, bytes;
+    int i;
+    CU(cuMemGetAllocationGranularity(&unit, &prop, 0));
+    bytes = 2 * unit;
+    CU(cuMemAddressReserve(&reserved, (PIECES + 1) * unit, 0, 0, 0));
+    for (i = 0; i < PIECES; i++) {
+        CUmemGenericAllocationHandle handle;
+        CU(cuMemCreate(&handle, unit, &prop, 0));
+        CU(cuMemMap(reserved + i * unit, unit, 0, handle, 0));
+        CU(cuMemRelease(handle));
+    }
+    CU(cuMemSetAccess(reserved, PIECES * unit, &access, 1));
+    first = reserved + unit / 2;
+    OK(VELOC_Init_single(0, configuration));
+    REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), PIECES * unit + 1, 1), "region 4|past the end");
+    REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), (PIECES + 1) * unit, 1),
+            "region 4|past the end");
+    REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), (PIECES + 2) * unit, 1),
+            "region 4|past the end");
+    OK(VELOC_Mem_protect(4, as_pointer(reserved), PIECES * unit, 1));
+    OK(VELOC_Mem_unprotect(4));
+    OK(VELOC_Mem_protect(5, as_pointer(first), bytes, 1));
+    fill_device(first, bytes, 5, 1);
+    OK(VELOC_Checkpoint("pieces", 1));
+    clear_device(reserved, PIECES * unit);
+    OK(VELOC_Restart("pieces", 1));
+    DEVICE_CONTENT(first, bytes, 5, 1);
+    OK(VELOC_Mem_unprotect(5));
+    one_good_checkpoint(plain);
+    still_there(plain);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    for (i = 0; i < PIECES; i++)
+        CU(cuMemUnmap(reserved + i * unit, unit));
+    CU(cuMemAddressFree(reserved, (PIECES + 1) * unit));
+    CU(cuCtxDestroy_v2(context));
+}
+
 /* Memory of another context of the same device. */
 static void context(const char *configuration)
 {
@@ -334,6 +381,69 @@ static void pinned_host(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* A capture that was not broken, and has so many pieces of work in it. */
+static void end_capture(CUstream stream, size_t expected)
+{
+    void *graph;
+    size_t nodes = 0;
+    CU(cuStreamEndCapture(stream, &graph));
+    CU(cuGraphGetNodes(graph, NULL, &nodes));
+    CHECK(nodes == expected);
+    CU(cuGraphDestroy(graph));
+}
+
+/* Checkpoints and restarts while work is being captured into a graph, in whatever mode. */
+static void captured(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES), other = device_memory(BYTES);
+    CUstream stream, apart;
+    void *pinned, *graph;
+    int mode, status;
+    CU(cuStreamCreate(&stream, 0));
+    CU(cuStreamCreate(&apart, STREAM_NON_BLOCKING));
+    CU(cuMemAllocHost_v2(&pinned, BYTES));
+    memset(pinned, 1, BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    for (mode = 0; mode < 3; mode++) {
+        CU(cuStreamBeginCapture_v2(stream, mode));
+        CU(cuMemcpyHtoDAsync_v2(other, pinned, BYTES, stream));
+        REFUSED(VELOC_Checkpoint("captured", mode), "captured into a graph|VELOC_Set_stream");
+        REFUSED(VELOC_Restart("good", 1), "captured into a graph|VELOC_Set_stream");
+        CU(cuStreamIsCapturing(stream, &status));
+        CHECK(status == 1);
+        CU(cuMemcpyHtoDAsync_v2(other, pinned, BYTES, stream));
+        /* Nor the stream that is captured, nor the default one, which would wait for it. */
+        OK(VELOC_Set_stream(stream));
+        REFUSED(VELOC_Checkpoint("captured", mode), "captured into a graph");
+        OK(VELOC_Set_stream((void *)1));
+        REFUSED(VELOC_Checkpoint("captured", mode), "captured into a graph");
+        /* But any other. */
+        OK(VELOC_Set_stream(apart));
+        OK(VELOC_Checkpoint("captured", mode));
+        OK(VELOC_Restart("captured", mode));
+        OK(VELOC_Set_stream(NULL));
+        end_capture(stream, 2);
+        OK(VELOC_Checkpoint("captured", mode + 10));
+    }
+    /* Of a stream that the default one does not wait for, the driver tells nothing beforehand. */
+    CU(cuStreamBeginCapture_v2(apart, 0));
+    REFUSED(VELOC_Checkpoint("captured", 20), "captured into a graph|VELOC_Set_stream");
+    CHECK(cuda.cuStreamEndCapture(apart, &graph) != 0 && graph == NULL);
+    OK(VELOC_Checkpoint("captured", 20));
+    OK(VELOC_Set_stream(stream));
+    CU(cuStreamBeginCapture_v2(apart, 0));
+    OK(VELOC_Checkpoint("captured", 21));
+    end_capture(apart, 0);
+    OK(VELOC_Set_stream(NULL));
+    still_there(device);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuMemFreeHost(pinned));
+    CU(cuCtxDestroy_v2(context));
+}
+
 int main(int argc, char **argv)
 {
     const struct {
@@ -342,6 +452,8 @@ int main(int argc, char **argv)
     } cases[] = {
         {"freed", freed},
         {"beyond", beyond},
+        {"pieces", pieces},
+        {"captured", captured},
         {"context", context},
         {"other-device", other_device},
         {"context-first", context_first},

@@ -4,6 +4,7 @@
  *   ahead     takes so many checkpoints; what is touched stays within what they need, and gets there
  *   device    protects device memory, and waits until more is touched than that
  *   whole     waits until all of it is touched
+ *   grows     finds less memory than the bytes of the buffer; gets more (MEMINFO), and waits for it all
  *
  * Prints "touched N of M" in the end.
  */
@@ -42,6 +43,31 @@ static void take(void *memory, size_t bytes, int versions)
     CHECK(touched() <= most);
 }
 
+static void grow(void *memory, size_t bytes, uint64_t whole)
+{
+    FILE *meminfo;
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    do
+        touched();
+    while (metrics.host_capacity == whole);
+    CHECK(metrics.host_touched < whole);
+    fill(memory, bytes, 1, 0);
+    OK(VELOC_Checkpoint("need", 0));
+    CHECK(touched() < whole);
+    meminfo = fopen(getenv("MEMINFO"), "w");
+    CHECK(meminfo != NULL);
+    fputs("MemTotal: 8000000 kB\nMemAvailable: 4000000 kB\n", meminfo);
+    CHECK(fclose(meminfo) == 0);
+    while (touched() < whole)
+        ;
+    CHECK(metrics.host_capacity == whole);
+    fill(memory, bytes, 1, 1);
+    OK(VELOC_Checkpoint("need", 1));
+    memset(memory, 0, bytes);
+    OK(VELOC_Restart("need", 1));
+    CONTENT(memory, bytes, 1, 1);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 2 ? argv[2] : "";
@@ -62,6 +88,8 @@ int main(int argc, char **argv)
         OK(VELOC_Init_single(0, argv[1]));
         if (strcmp(what, "ahead") == 0)
             take(memory, bytes, versions);
+        else if (strcmp(what, "grows") == 0)
+            grow(memory, bytes, number(argc, argv, "whole", 0));
         else
             while (touched() < metrics.host_capacity)
                 ;

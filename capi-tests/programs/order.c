@@ -1,5 +1,8 @@
 /*
- * What a capture and a restore wait for: order <configuration>
+ * What a capture and a restore wait for: order <configuration> [malloc=1|2]
+ *
+ *   malloc=1  host memory alone, which waits for nothing that is queued
+ *   malloc=2  host memory alone, on a device that goes by the host's page tables: waits for all
  */
 #include "cuda.h"
 
@@ -67,13 +70,53 @@ static void restored_in_order(CUstream stream, CUstream other, int version)
     DEVICE_CONTENT(device, BYTES, 1, version);
 }
 
+static void write_late(void *memory)
+{
+    delay(NULL);
+    fill(memory, BYTES, 1, 1);
+}
+
+/* Memory that nobody has registered, in a job that has a device. */
+static int of_malloc(const char *configuration, int waits)
+{
+    CUcontext context = cuda_start();
+    unsigned char *memory = malloc(BYTES);
+    CUstream stream;
+    CHECK(memory != NULL);
+    CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
+    OK(VELOC_Init_single(0, configuration));
+    /* The first device memory that it meets makes the device the job's. */
+    OK(VELOC_Mem_protect(2, as_pointer(device_memory(1)), 1, 1));
+    OK(VELOC_Mem_unprotect(2));
+    fill(memory, BYTES, 1, waits ? 2 : 1);
+    OK(VELOC_Mem_protect(1, memory, BYTES, 1));
+    CU(cuLaunchHostFunc(stream, waits ? write_late : wait_for_gate, memory));
+    /* Would hang here if it waited for the gate. */
+    OK(VELOC_Checkpoint("malloc", 1));
+    memset(memory, 0, BYTES);
+    OK(VELOC_Restart("malloc", 1));
+    CONTENT(memory, BYTES, 1, 1);
+    open_the_gate();
+    CU(cuCtxSynchronize());
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+    free(memory);
+    puts("done");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    CUcontext context = cuda_start(), second;
+    int kind = (int)number(argc, argv, "malloc", 0);
+    CUcontext context, second;
     CUstream stream, other, foreign;
     void *pinned;
     int version;
     CHECK(argc > 1);
+    if (kind != 0)
+        return of_malloc(argv[1], kind == 2);
+    context = cuda_start();
     CU(cuStreamCreate(&stream, STREAM_NON_BLOCKING));
     CU(cuStreamCreate(&other, STREAM_NON_BLOCKING));
     CU(cuMemAllocHost_v2(&pinned, 2 * BYTES));

@@ -25,7 +25,7 @@ static const struct {
     {"mode = async\nscratch =\n", "scratch"},
     {"mode = async\nscratch = D\nhost_cache_size = lots\n", "host_cache_size|lots"},
     {"mode = async\nscratch = D\nhost_cache_size = -1\n", "host_cache_size|-1"},
-    {"mode = async\nscratch = D\nhost_cache_size = 8000000\n", "host_cache_size|memory"},
+    {"mode = async\nscratch = D\nhost_cache_size = 8000000\n", "host_cache_size|mmap"},
     {"mode = async\nscratch = D\ngpu_cache_size = 1X\n", "gpu_cache_size|1X"},
     {"mode = async\nscratch = D\ngpu_chunk_size = 0\n", "gpu_chunk_size|0"},
     {"mode = async\nscratch = D\nephemeral = maybe\n", "ephemeral|maybe"},

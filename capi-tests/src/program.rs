@@ -287,6 +287,11 @@ pub fn starving(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libstarve.so"), "../preload/starve.c")
 }
 
+/// A library to be loaded ahead of others, by which the file `MEMINFO` tells how much memory there is.
+pub fn told_memory(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libmeminfo.so"), "../preload/meminfo.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
     shared_library_by(compiler(), library, source)
 }

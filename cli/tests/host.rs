@@ -64,7 +64,7 @@ fn processes_aggregate() {
 #[test]
 fn every_way_of_touching_is_measured() {
     let results = results("pages --bytes 8M --threads 1,3 --repeats 2", "--out");
-    assert_eq!(points(&results).len(), 2 * 2 * 5);
+    assert_eq!(points(&results).len(), 2 * 2 * (5 + 3), "private, and shared");
     for point in points(&results) {
         assert_eq!(point["bytes"], 8 << 20);
         let rates = point["rates"].as_array().unwrap();

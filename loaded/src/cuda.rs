@@ -23,6 +23,10 @@ pub const NO_DEVICE: Status = 100;
 /// `CUDA_ERROR_INVALID_CONTEXT`: of an address, that no context knows it.
 pub const INVALID_CONTEXT: Status = 201;
 
+/// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`: of the legacy stream, that a blocking one is being captured,
+/// which makes it unusable.
+const CAPTURE_IMPLICIT: Status = 906;
+
 /// A call of the driver's that failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
@@ -112,14 +116,19 @@ impl Extras {
         CaptureMode(mode)
     }
 
-    /// Whether a stream's work is being captured into a graph.
+    /// Whether a stream's work is being captured into a graph, or, of the legacy stream, that of any
+    /// stream which waits for it. To ask breaks no capture.
     ///
     /// # Safety
     /// `stream` is a stream of the current context.
     pub unsafe fn is_capturing(&self, stream: *mut c_void) -> bool {
+        let Some(ask) = self.is_capturing else { return false };
         let mut state: c_uint = 0;
         // SAFETY: the pointer is to a local; the rest is the caller's promise.
-        self.is_capturing.is_some_and(|ask| unsafe { ask(stream, &mut state) } == 0 && state != 0)
+        match unsafe { ask(stream, &mut state) } {
+            0 => state != 0,
+            status => status == CAPTURE_IMPLICIT,
+        }
     }
 
     /// Whether it is the software device of this project, which is no GPU.

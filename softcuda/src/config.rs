@@ -9,6 +9,8 @@
 //! | `SOFTCUDA_COPY` | `none` makes copies move nothing |
 //! | `SOFTCUDA_CONTEXT_LOCK` | `1`: pageable copies and registrations keep others from queueing work |
 //! | `SOFTCUDA_KERNELS` | `ptx` compiles every kernel from its module's PTX |
+//! | `SOFTCUDA_PAGEABLE` | how kernels reach memory of `malloc`: not (`no`), by `hmm` or by `ats` |
+//! | `SOFTCUDA_RANGES` | what the range of mapped memory is: of one `handle`, or the `reservation` |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
 //! reported on stderr and leaves the default.
@@ -23,7 +25,7 @@ use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 10] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
@@ -32,6 +34,8 @@ const KEYS: [&str; 8] = [
     "SOFTCUDA_CONTEXT_LOCK",
     "SOFTCUDA_KERNELS",
     "SOFTCUDA_FAIL",
+    "SOFTCUDA_RANGES",
+    "SOFTCUDA_PAGEABLE",
 ];
 
 /// Rates in bytes per second; what is not given is not throttled.
@@ -49,6 +53,18 @@ pub(crate) struct Bandwidth {
     pub(crate) register: Option<f64>,
 }
 
+/// How kernels reach memory that was never registered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Pageable {
+    /// Not at all.
+    #[default]
+    No,
+    /// By heterogeneous memory management of the system: pages move.
+    Hmm,
+    /// By the page tables of the host.
+    Ats,
+}
+
 /// All settings but the failures to inject.
 #[derive(Debug)]
 struct Settings {
@@ -59,6 +75,8 @@ struct Settings {
     copies_move_data: bool,
     context_lock: bool,
     only_ptx: bool,
+    ranges_are_reservations: bool,
+    pageable: Pageable,
 }
 
 impl Default for Settings {
@@ -71,6 +89,8 @@ impl Default for Settings {
             copies_move_data: true,
             context_lock: false,
             only_ptx: false,
+            ranges_are_reservations: false,
+            pageable: Pageable::default(),
         }
     }
 }
@@ -114,6 +134,21 @@ impl Settings {
                 };
             }
             "SOFTCUDA_FAIL" => inject::set_failures(value)?,
+            "SOFTCUDA_RANGES" => {
+                self.ranges_are_reservations = match value {
+                    "reservation" => true,
+                    "" | "handle" => false,
+                    _ => return Err("neither `handle` nor `reservation`".into()),
+                };
+            }
+            "SOFTCUDA_PAGEABLE" => {
+                self.pageable = match value {
+                    "" | "no" => Pageable::No,
+                    "hmm" => Pageable::Hmm,
+                    "ats" => Pageable::Ats,
+                    _ => return Err("neither `no` nor `hmm` nor `ats`".into()),
+                };
+            }
             _ => return Err("no such setting".into()),
         }
         Ok(())
@@ -182,6 +217,17 @@ pub(crate) fn only_ptx() -> bool {
 /// Whether pageable copies and registrations hold a lock that queueing takes.
 pub(crate) fn context_lock() -> bool {
     settings().context_lock
+}
+
+/// How kernels reach memory that was never registered.
+pub(crate) fn pageable() -> Pageable {
+    settings().pageable
+}
+
+/// Whether a pointer into mapped memory is said to lie in its reservation, not
+/// in what one handle is mapped at.
+pub(crate) fn ranges_are_reservations() -> bool {
+    settings().ranges_are_reservations
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::capture;
 use crate::config;
 use crate::queue::{Fate, Kind, Operation, Stream, Ticket, Work};
 use crate::status::{Outcome, Status};
@@ -91,13 +92,18 @@ impl Context {
         config::context_lock().then(|| lock(&self.queueing))
     }
 
-    /// Queues `work` in `stream` in the order the driver promises.
+    /// Queues `work` in `stream` in the order the driver promises, or has it
+    /// recorded if the stream is captured.
     pub(crate) fn submit(
         &self,
         stream: &Arc<Stream>,
         terms: Terms,
         work: Work,
     ) -> Outcome<Arc<Ticket>> {
+        if let Some(capture) = capture::of_work(self.handle, stream)? {
+            capture.record();
+            return Ok(Ticket::done());
+        }
         let mut lanes = lock(&self.lanes);
         lanes.retain(|lane| !lane.stream.is_closed() || lane.pending().is_some());
 
@@ -138,6 +144,7 @@ impl Context {
     /// Ends the context: waits for the work that runs, drops what is queued.
     pub(crate) fn shut_down(&self) {
         self.fate.destroy();
+        capture::forget(self.handle);
         let lanes = std::mem::take(&mut *lock(&self.lanes));
         for lane in &lanes {
             lane.stream.close();

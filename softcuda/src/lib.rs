@@ -10,7 +10,8 @@
 //! * [`api`] holds the driver's entry points by subject, and the
 //!   `softcuda_*` functions with which tests steer the device;
 //! * `registry` and `context` own the objects behind the handles, `queue`
-//!   the streams and what waits for what, `kernels` the native kernels;
+//!   the streams and what waits for what, `capture` what is recorded in place
+//!   of being queued, `kernels` the native kernels;
 //! * `memory` knows every range and who may touch it, over `address_space`
 //!   (the addresses), `physical` (what backs them) and `in_flight` (which
 //!   of them queued work is going to touch); `transfer` moves the bytes;
@@ -27,6 +28,7 @@ pub mod abi;
 pub mod api;
 
 mod address_space;
+mod capture;
 mod config;
 mod context;
 mod in_flight;

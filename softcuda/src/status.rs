@@ -57,6 +57,10 @@ codes! {
     NOT_PERMITTED = 800, c"CUDA_ERROR_NOT_PERMITTED", c"the call is not permitted here";
     NOT_SUPPORTED = 801, c"CUDA_ERROR_NOT_SUPPORTED", c"the device or driver does not support this";
     SYSTEM_NOT_READY = 802, c"CUDA_ERROR_SYSTEM_NOT_READY", c"the system is not ready to use the device";
+    STREAM_CAPTURE_UNSUPPORTED = 900, c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", c"not permitted while a stream is captured";
+    STREAM_CAPTURE_INVALIDATED = 901, c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", c"an earlier error has broken the capture";
+    STREAM_CAPTURE_IMPLICIT = 906, c"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", c"the legacy stream would depend on one that is captured";
+    STREAM_CAPTURE_WRONG_THREAD = 908, c"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", c"the capture is to be ended by the thread that began it";
     UNKNOWN = 999, c"CUDA_ERROR_UNKNOWN", c"an unknown internal error";
 }
 
@@ -82,6 +86,14 @@ mod tests {
             CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED as u32
         );
         assert_eq!(Status::NOT_PERMITTED.0, CUresult::CUDA_ERROR_NOT_PERMITTED as u32);
+        for (ours, theirs) in [
+            (Status::STREAM_CAPTURE_UNSUPPORTED, CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+            (Status::STREAM_CAPTURE_INVALIDATED, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+            (Status::STREAM_CAPTURE_IMPLICIT, CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT),
+            (Status::STREAM_CAPTURE_WRONG_THREAD, CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD),
+        ] {
+            assert_eq!(ours.0, theirs as u32);
+        }
     }
 
     #[test]

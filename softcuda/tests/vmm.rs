@@ -5,6 +5,8 @@
 #[macro_use]
 mod common;
 
+use std::ffi::c_void;
+
 use common::*;
 use softcuda::abi::{AllocationProp, ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE};
 use softcuda::api::*;
@@ -156,4 +158,33 @@ fn device_memory_is_out_of_the_hosts_reach() {
     assert!(readable(pinned(4096).as_ptr().addr() as u64));
     ok(cuMemUnmap(vmm, GRANULE));
     ok(cuMemAddressFree(vmm, GRANULE));
+}
+
+#[test]
+fn a_pointer_lies_in_its_mapping_or_in_its_reservation() {
+    let _session = Session::start();
+    let address = reserve(3 * GRANULE);
+    for piece in [address, address + GRANULE as u64] {
+        let handle = create(GRANULE);
+        ok(cuMemMap(piece, GRANULE, 0, handle, 0));
+        ok(cuMemRelease(handle));
+    }
+    let second = address + GRANULE as u64;
+    for (ranges, expected) in
+        [("handle", (second, GRANULE)), ("reservation", (address, 3 * GRANULE))]
+    {
+        configure("RANGES", ranges);
+        let (mut start, mut size, mut mapped) = (0u64, 0usize, 0u32);
+        let ask = |attribute: i32, value: *mut c_void, at| {
+            ok(cu!(cuPointerGetAttribute(value, attribute, at)));
+        };
+        ask(11, (&raw mut start).cast(), second + 5);
+        ask(12, (&raw mut size).cast(), second + 5);
+        ask(13, (&raw mut mapped).cast(), second + 5);
+        assert_eq!(((start, size), mapped), (expected, 1), "{ranges}");
+        ask(13, (&raw mut mapped).cast(), second + GRANULE as u64);
+        assert_eq!(mapped, 0, "{ranges}");
+    }
+    ok(cuMemUnmap(address, 2 * GRANULE));
+    ok(cuMemAddressFree(address, 3 * GRANULE));
 }

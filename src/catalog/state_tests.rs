@@ -38,6 +38,7 @@ enum Step {
     Cleanup,
     Prune(i32, FileTier),
     Limit(u64),
+    Lift,
     /// Its file in scratch is gone.
     Lose(i32),
     /// Those with these bits that could not be written are given up.
@@ -59,7 +60,11 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(v, place, reads)| Step::Expect(v, place, reads)),
         1 => Just(Step::Start),
         1 => Just(Step::Retry),
-        1 => (0..200u64).prop_map(|l| if l < 40 { Step::Limit(l) } else { Step::Begin }),
+        1 => (0..200u64).prop_map(|l| match l {
+            0..40 => Step::Limit(l),
+            40..80 => Step::Lift,
+            _ => Step::Begin,
+        }),
         1 => (0..12i32, any::<bool>()).prop_map(|(v, scratch)| {
             Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
         }),
@@ -127,6 +132,7 @@ proptest! {
                 Step::Cleanup => world.cleanup(),
                 Step::Prune(version, tier) => world.prune(version, tier),
                 Step::Limit(bytes) => world.state.limit_host(bytes),
+                Step::Lift => world.state.lift_host_limit(),
                 Step::Lose(version) => world.lose(version),
                 Step::GiveUp(bits) => {
                     let was_there: Vec<i32> = world.live();

@@ -137,7 +137,8 @@ pub const KEYS: &[Key] = &[
         name: "huge_pages",
         values: "true or false",
         role: Role::Default("true"),
-        meaning: "Ask for transparent huge pages under the host cache.",
+        meaning: "Ask for transparent huge pages under the host cache, or take those that were set \
+                  aside (vm.nr_hugepages) where it is shared with veloc-backend.",
     },
     Key {
         name: "pin",

@@ -9,7 +9,15 @@ use cudarc::driver::sys::{CUcontext, CUdevice};
 
 use super::driver::{CaptureMode, Driver};
 use super::probe::names;
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
+const DEFAULT_STREAMS: [usize; 2] = [1, 2];
+
+/// The driver's failures that have to do with graph capture, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`
+/// to `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
+const CAPTURE_FIRST: u32 = 900;
+const CAPTURE_LAST: u32 = 908;
 
 /// What the device and its driver offer, asked for once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +26,9 @@ pub struct Capabilities {
     pub virtual_memory: bool,
     /// Host memory can be registered.
     pub host_register: bool,
-    /// The device reaches memory that was never registered: kernels may write it.
-    pub pageable: bool,
-    /// The device reads pageable host memory by the host's own page tables, at nearly full speed.
+    /// The device reaches memory that was never registered by the host's own page tables, at nearly
+    /// full speed: programs let kernels write to it. Where it is reached in another way (HMM), the
+    /// driver says so of all memory of all programs on x86, and next to none makes use of it.
     pub pageable_access: bool,
     /// The driver's CUDA version, 12080 for 12.8.
     pub driver_version: i32,
@@ -128,10 +136,27 @@ impl Device {
     }
 
     /// Waits for everything that is queued in the context, on every stream.
+    ///
+    /// # Errors
+    /// A stream is being captured into a graph: to wait would break the capture, in whatever mode. The
+    /// driver tells that beforehand of streams that wait for the default one, and of others by the
+    /// failure of the call.
     pub fn synchronize(&self) -> Result<()> {
+        const CAPTURED: &str =
+            "a stream is being captured into a graph, and to wait for all that is queued breaks the \
+             capture: end it first, or give a stream that is not captured (VELOC_Set_stream)";
         let _current = self.enter()?;
+        // SAFETY: both are default streams of the context, which is current.
+        if DEFAULT_STREAMS.into_iter().any(|stream| unsafe {
+            self.driver.is_capturing(std::ptr::without_provenance_mut(stream))
+        }) {
+            return Err(Error::invalid(CAPTURED));
+        }
         // SAFETY: a context is current.
-        unsafe { self.driver.cuCtxSynchronize() }
+        unsafe { self.driver.cuCtxSynchronize() }.map_err(|error| match error.kind() {
+            Kind::Driver(CAPTURE_FIRST..=CAPTURE_LAST) => error.within(CAPTURED),
+            _ => error,
+        })
     }
 
     /// Whether a context handle is the one of this device.

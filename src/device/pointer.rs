@@ -22,8 +22,8 @@ pub const PLAIN: Pointer = Pointer::Host { pinned: false };
 pub enum Pointer {
     /// Host memory, or memory that the driver knows nothing of.
     Host {
-        /// The device can reach it (it is registered, or the device reaches all memory): work that
-        /// the application has queued may still use it.
+        /// Work that the application has queued may still use it: it is registered, or the device
+        /// goes by the host's page tables.
         pinned: bool,
     },
     /// Memory of a device, or managed memory.
@@ -42,6 +42,23 @@ struct Attributes {
     ordinal: c_int,
     start: u64,
     size: usize,
+    mapped: c_uint,
+}
+
+impl Attributes {
+    /// Where the range that the driver names ends.
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.size as u64)
+    }
+
+    /// Whether memory belongs with this, of the same device, as far as the driver tells.
+    fn belongs_with(&self, other: &Attributes) -> bool {
+        self.memory_type == other.memory_type
+            && self.ordinal == other.ordinal
+            && self.context == other.context
+            && self.managed == other.managed
+            && self.mapped == other.mapped
+    }
 }
 
 fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
@@ -52,6 +69,7 @@ fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
         ordinal: -1,
         start: 0,
         size: 0,
+        mapped: 0,
     };
     use CUpointer_attribute as A;
     let mut names = [
@@ -61,20 +79,52 @@ fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
         A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
         A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         A::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        A::CU_POINTER_ATTRIBUTE_MAPPED,
     ]
     .map(|name| name as c_uint);
-    let mut data: [*mut c_void; 6] = [
+    let mut data: [*mut c_void; 7] = [
         std::ptr::from_mut(&mut found.context).cast(),
         std::ptr::from_mut(&mut found.memory_type).cast(),
         std::ptr::from_mut(&mut found.managed).cast(),
         std::ptr::from_mut(&mut found.ordinal).cast(),
         std::ptr::from_mut(&mut found.start).cast(),
         std::ptr::from_mut(&mut found.size).cast(),
+        std::ptr::from_mut(&mut found.mapped).cast(),
     ];
-    // SAFETY: both arrays have six elements, each value has the size of its attribute, and the
+    // SAFETY: both arrays have seven elements, each value has the size of its attribute, and the
     // driver does not use the address it is asked about.
-    unsafe { driver.cuPointerGetAttributes(6, names.as_mut_ptr(), data.as_mut_ptr(), address) }?;
+    unsafe { driver.cuPointerGetAttributes(7, names.as_mut_ptr(), data.as_mut_ptr(), address) }?;
     Ok(found)
+}
+
+/// Refuses bytes up to `last` that are not all of the memory that `found` tells of.
+///
+/// Memory that was mapped (`cuMemMap`; it belongs to no context) may lie in several ranges: the
+/// attributes are documented as the reserved addresses', of which not all need be mapped, and drivers
+/// were seen that give the part that one handle is mapped at. Either is accepted.
+fn check_end(driver: &Driver, found: &Attributes, last: u64) -> Result<()> {
+    let mut end = found.end();
+    if found.size == 0 {
+        return Ok(());
+    }
+    if found.context.is_null() && found.managed == 0 {
+        while end < last {
+            let next = attributes(driver, end)?;
+            if !next.belongs_with(found) || next.end() <= end {
+                break;
+            }
+            end = next.end();
+        }
+        if end >= last && !attributes(driver, last - 1)?.belongs_with(found) {
+            return Err(Error::invalid(
+                "they reach past the end of what is mapped at their addresses".to_owned(),
+            ));
+        }
+    }
+    if end >= last {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("they reach past the end of their allocation at {end:#x}")))
 }
 
 impl Pointer {
@@ -84,8 +134,9 @@ impl Pointer {
         let found = attributes(&device.driver, address)?;
         let managed = found.managed != 0;
         if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
+            // Memory of `malloc` has no type, also where kernels reach it.
             let known = found.memory_type == MEMORY_TYPE_HOST;
-            return Ok(Pointer::Host { pinned: known || device.capabilities().pageable });
+            return Ok(Pointer::Host { pinned: known || device.capabilities().pageable_access });
         }
         let foreign = !managed && !found.context.is_null() && !device.is(found.context);
         if found.ordinal != device.ordinal() && !managed {
@@ -104,11 +155,9 @@ impl Pointer {
                 found.ordinal
             )));
         }
-        let end = found.start.saturating_add(found.size as u64);
-        if found.size > 0 && address.saturating_add(len) > end {
-            return Err(Error::invalid(format!(
-                "{len} bytes at {address:#x} reach past the end of their allocation at {end:#x}"
-            )));
+        if len > 0 {
+            check_end(&device.driver, &found, address.saturating_add(len))
+                .map_err(|error| error.within(format!("{len} bytes at {address:#x}")))?;
         }
         Ok(Pointer::Device { managed, ordinal: found.ordinal })
     }

@@ -106,7 +106,6 @@ impl Capabilities {
         Ok(Capabilities {
             virtual_memory: has(A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
             host_register: has(A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED),
-            pageable: has(A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS),
             pageable_access: has(
                 A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
             ),

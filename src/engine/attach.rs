@@ -8,6 +8,8 @@ use super::shared::{DeviceSide, Own};
 use super::{prepare, transfer};
 use crate::device::{Device, Event};
 use crate::error::{Error, Kind, Result};
+use crate::platform::mapping;
+use crate::platform::memory::{self, HugePages};
 use crate::policy::register;
 use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
@@ -65,6 +67,16 @@ impl Engine {
             // A device fills it faster than pages can be made.
             host.want_all();
             prepare::place(&self.shared);
+            let small = memory::shared_huge_pages() == HugePages::Never;
+            if small && self.config.huge_pages && host.mapping().kind() == mapping::Kind::Shared {
+                self.degrade(
+                    "shared pages",
+                    "the host buffer is shared memory, to which this system gives no huge pages: its \
+                     pages are made and registered more slowly (as root: echo advise > \
+                     /sys/kernel/mm/transparent_hugepage/shmem_enabled; huge_pages = false to go \
+                     without)",
+                );
+            }
             let capabilities = device.capabilities();
             if !register::is_of_use(self.config.pin, capabilities.pageable_access) {
                 log::info!("the host buffer is not registered: off, or the device needs it not");

@@ -3,7 +3,7 @@
 use crate::backend::link::Estate;
 use crate::config::{Config, Mode};
 use crate::error::{Error, Result};
-use crate::platform::mapping::Mapping;
+use crate::platform::mapping::{supports_populate, Mapping};
 use crate::platform::memory;
 use crate::platform::shared::SharedMemory;
 use crate::tier::host_buffer::HostBuffer;
@@ -20,14 +20,18 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     let physical = memory::physical()?;
     let direct = config.mode == Mode::Sync && !config.ephemeral;
     let bytes = match config.host_cache_size {
-        Some(given) if given > physical.total => {
-            return Err(Error::invalid(format!(
-                "host_cache_size is {given} bytes, but this machine has {} bytes of memory",
-                physical.total
-            )));
-        }
         Some(_) | None if direct => 0,
-        Some(given) => given,
+        Some(given) => {
+            // Only addresses are taken here; a machine may be given more memory while it runs.
+            if given > physical.total {
+                log::warn!(
+                    "host_cache_size is {given} bytes, but this machine has {} bytes of memory now: \
+                     the host buffer is as large as there is memory when it is needed",
+                    physical.total
+                );
+            }
+            given
+        }
         None if config.ephemeral => HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE),
         None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
     };
@@ -51,9 +55,9 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         None => buffer.by_need(),
     };
     if config.outlives_application() {
-        let shared = SharedMemory::create("veloc-host", bytes).and_then(|host| {
+        let shared = shared(bytes, huge).and_then(|(host, mapping)| {
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
-            Ok(Some((Mapping::of(&host)?, Estate { ledger, host: Some(host) })))
+            Ok(Some((mapping, Estate { ledger, host: Some(host) })))
         });
         if let Some((mapping, estate)) = or_without(shared) {
             return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(estate)));
@@ -62,6 +66,26 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     let buffer = HostBuffer::reserve(bytes, chunk, huge)
         .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
     Ok((Some(touched(buffer)), None))
+}
+
+/// Shared memory for the buffer, mapped: of pages that were set aside as huge ones, if there are as many
+/// and they can be made without a write, which ends a process to which they are refused.
+fn shared(bytes: u64, huge: bool) -> Result<(SharedMemory, Mapping)> {
+    let mapped = |memory: SharedMemory| {
+        let mapping = Mapping::of(&memory)?;
+        Ok((memory, mapping))
+    };
+    if huge && supports_populate() {
+        let set_aside = SharedMemory::create_huge("veloc-host", bytes).and_then(mapped);
+        // One page, to see whether this process gets any.
+        if let Ok((memory, mapping)) = set_aside {
+            if mapping.populate(0..1).is_ok() {
+                log::info!("the host buffer has huge pages that were set aside: {bytes} bytes");
+                return Ok((memory, mapping));
+            }
+        }
+    }
+    SharedMemory::create("veloc-host", bytes).and_then(mapped)
 }
 
 /// What was made of shared memory, or nothing, with a warning.

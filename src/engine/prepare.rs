@@ -1,8 +1,9 @@
 //! Making the caches usable in the background: mapping the device cache, touching and registering
 //! the host buffer (HiPC'22, section IV).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::guard::LOOK_EVERY;
 use super::pace::Lull;
 use super::shared::Shared;
 use crate::catalog::state::State;
@@ -63,16 +64,19 @@ pub fn map(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
+/// While memory is short, those who touch look again after so long.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Touches pages of the host buffer until all that are wanted have memory, and goes on when more are.
 /// Several threads may do so at once.
 pub fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
-    let method = method(shared);
+    let method = method(shared, host);
     loop {
         // Before a unit is claimed: what is claimed counts as having its pages.
         if shared.memory_is_short(TOUCH_UNIT) {
-            host.give_up();
-            break;
+            shared.pace.all_touched();
+            while shared.memory_is_short(LOOK_EVERY) && host.await_memory(LOOK_AGAIN) {}
         }
         let unit = match host.claim() {
             Claim::Unit(unit) => unit,
@@ -103,7 +107,7 @@ pub fn touch(shared: &Shared) -> Result<()> {
             );
             host.give_up();
             // What the kernel has no memory for, a checkpoint must not be the first to use.
-            shared.catalog.step(|state| state.limit_host(unit.start));
+            shared.catalog.step(|state| state.shorten_host(unit.start));
             break;
         }
         let time = since.elapsed();
@@ -287,10 +291,10 @@ pub fn unpin(shared: &Shared) {
     }
 }
 
-fn method(shared: &Shared) -> TouchMethod {
+fn method(shared: &Shared, host: &HostBuffer) -> TouchMethod {
     match shared.config.touch_method {
         Setting::Populate => TouchMethod::Populate,
         Setting::Write => TouchMethod::Write(memory::page_size()),
-        Setting::Auto => TouchMethod::here(),
+        Setting::Auto => host.touch_method(),
     }
 }

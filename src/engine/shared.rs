@@ -22,6 +22,8 @@ use crate::device::{Device, Event};
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
+use crate::platform::mapping;
+use crate::platform::memory::{self, Physical};
 use crate::policy::interval::Interval;
 use crate::policy::rounds::{Common, Fate, TIERS};
 use crate::policy::touch::Mode;
@@ -269,20 +271,44 @@ impl Shared {
     }
 
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
-    /// and the buffer has been limited to the pages it has.
+    /// and the buffer is limited to the pages it has for as long.
     pub fn memory_is_short(&self, bytes: u64) -> bool {
-        if let Some(physical) = self.guard.look(bytes) {
-            let pages = self.host.as_ref().map_or(0, HostBuffer::front);
-            self.catalog.step(|state| state.limit_host(pages));
-            let left = self.catalog.look(|state| state.host_room().0);
-            log::warn!(
-                "the host buffer is limited to {left} bytes (host_cache_size): only {} of {} bytes \
-                 of memory are available",
-                physical.available,
-                physical.total
-            );
+        // Pages that were set aside can be nobody else's.
+        let host =
+            self.host.as_ref().filter(|host| host.mapping().kind() != mapping::Kind::SharedHuge);
+        if let (true, Some(host)) = (self.guard.is_due(bytes), host) {
+            if let Ok(physical) = memory::physical() {
+                self.heed(host, physical);
+            }
         }
         self.guard.is_short()
+    }
+
+    /// Limits the host buffer if memory has become short, and takes that back when it is not any more.
+    fn heed(&self, host: &HostBuffer, physical: Physical) {
+        // Judged within the step: two who look at once must not each undo what the other has found.
+        let changed = self.catalog.step(|state| {
+            let short = self.guard.judge(physical)?;
+            host.rest(short);
+            match short {
+                true => state.limit_host(host.front()),
+                false => state.lift_host_limit(),
+            }
+            Some((short, state.host_room().0))
+        });
+        let Some((short, room)) = changed else { return };
+        let Physical { available, total } = physical;
+        if short {
+            self.degrade(
+                "memory",
+                format!(
+                    "the host buffer is limited to {room} bytes (host_cache_size) until more memory \
+                     is available: {available} of {total} bytes are"
+                ),
+            );
+        } else {
+            log::info!("the host buffer has its {room} bytes again: {available} are available");
+        }
     }
 
     /// Makes a step of the catalog after which more or fewer bytes of the device cache or of the host

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::OnceLock;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{self, Error, Result};
 use crate::platform::memory::page_size;
 use crate::platform::shared::SharedMemory;
 
@@ -24,6 +24,18 @@ pub const ALIGNMENT: usize = 2 << 20;
 pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    kind: Kind,
+}
+
+/// Where the pages of a mapping come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// They are the process's own.
+    Private,
+    /// They are shared.
+    Shared,
+    /// They are shared, and were set aside as huge ones.
+    SharedHuge,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread.
@@ -73,20 +85,24 @@ impl Mapping {
             base
         };
         match NonNull::new(base) {
-            Some(base) => Ok(Mapping { base, len }),
-            None => Err(Error::new(Kind::Internal, "mmap gave the null address")),
+            Some(base) => Ok(Mapping { base, len, kind: Kind::Private }),
+            None => Err(Error::new(error::Kind::Internal, "mmap gave the null address")),
         }
     }
 
     /// Maps the whole of `memory`, rounded up to whole pages. Its bytes are those of every other
-    /// mapping of it, in any process.
+    /// mapping of it, in any process. Pages that were set aside as huge ones are promised to it.
     ///
     /// # Errors
-    /// There are no addresses left for it.
+    /// There are no addresses left for it, or no such pages.
     pub fn of(memory: &SharedMemory) -> Result<Mapping> {
-        let mapping = Mapping::reserve(memory.len() as usize)?;
+        let mut mapping = Mapping::reserve(memory.len() as usize)?;
+        let (kind, promise) = match memory.is_huge() {
+            true => (Kind::SharedHuge, 0),
+            false => (Kind::Shared, libc::MAP_NORESERVE),
+        };
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED | promise;
         let file = memory.file()?.as_raw_fd();
         let at = mapping.base.as_ptr().cast();
         // SAFETY: replaces exactly the addresses that were just reserved, which nobody knows of.
@@ -94,6 +110,7 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(Error::errno(format!("mmap of {} shared bytes", mapping.len)));
         }
+        mapping.kind = kind;
         Ok(mapping)
     }
 
@@ -101,6 +118,11 @@ impl Mapping {
     /// lives.
     pub fn base(&self) -> NonNull<u8> {
         self.base
+    }
+
+    /// Where its pages come from.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Bytes of the mapping, a multiple of the page size.
@@ -130,6 +152,9 @@ impl Mapping {
     /// # Errors
     /// The kernel has no transparent huge pages.
     pub fn advise_huge(&self, on: bool) -> Result<()> {
+        if self.kind == Kind::SharedHuge {
+            return Ok(());
+        }
         let advice = if on { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         // SAFETY: this advice changes no byte.
         unsafe { self.advise(&(0..self.len), advice, "transparent huge pages") }

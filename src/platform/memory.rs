@@ -70,6 +70,11 @@ pub fn reserved_huge_pages() -> Option<(u64, u64)> {
     Some((line.trim().parse().ok()?, kib_of(&text, "Hugepagesize")?))
 }
 
+/// Bytes of those that nobody has or has been promised, and of one.
+pub fn free_reserved_huge_pages() -> Option<(u64, u64)> {
+    free_huge_in(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
 /// The memory of the machine in bytes, whatever limits this process has.
 ///
 /// # Errors
@@ -88,8 +93,8 @@ pub fn physical() -> Result<Physical> {
     physical_below(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
-/// How many bytes of `addresses` of this process lie on transparent huge pages. Mappings that lie
-/// only partly within `addresses` are counted as if their huge pages came first, so the answer is
+/// How many bytes of `addresses` of this process lie on huge pages, transparent ones or others, of its
+/// own or shared. Mappings that lie only partly within `addresses` are counted as if their huge pages came first, so the answer is
 /// exact for whole mappings and never more than the range.
 ///
 /// # Errors
@@ -140,6 +145,15 @@ fn physical_below(proc: &Path, cgroups: &Path) -> Result<Physical> {
         }
     }
     Ok(Physical { total, available: available.min(total) })
+}
+
+fn free_huge_in(meminfo: &str) -> Option<(u64, u64)> {
+    let count = |field: &str| -> Option<u64> {
+        meminfo.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
+    };
+    let page = kib_of(meminfo, "Hugepagesize")?;
+    let free = count("HugePages_Free:")?.saturating_sub(count("HugePages_Rsvd:")?);
+    Some((free.saturating_mul(page), page))
 }
 
 /// The value of a line such as `MemTotal:  16384 kB`, in bytes.
@@ -220,14 +234,21 @@ impl Group {
     }
 }
 
+/// The lines of a mapping that count its huge pages: transparent ones of its own and shared, and those
+/// that are set aside, mapped by one process and by several.
+const HUGE: [&str; 4] =
+    ["AnonHugePages:", "ShmemPmdMapped:", "Private_Hugetlb:", "Shared_Hugetlb:"];
+
 fn huge_bytes_in(smaps: &str, addresses: Range<usize>) -> u64 {
     let mut sum = 0;
     // Bytes that the mapping at hand has in common with the range.
     let mut common = 0;
     for line in smaps.lines() {
-        if let Some(kib) = line.strip_prefix("AnonHugePages:") {
+        if let Some(kib) = HUGE.iter().find_map(|field| line.strip_prefix(field)) {
             let kib = kib.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
-            sum += common.min(kib.unwrap_or(0).saturating_mul(1024));
+            let huge = common.min(kib.unwrap_or(0).saturating_mul(1024));
+            common -= huge;
+            sum += huge;
         } else if let Some(mapping) = parse_addresses(line) {
             let start = mapping.start.max(addresses.start);
             common = mapping.end.min(addresses.end).saturating_sub(start) as u64;
@@ -350,11 +371,22 @@ mod tests {
     }
 
     #[test]
+    fn huge_pages_that_can_be_had() {
+        let meminfo =
+            "HugePages_Total: 9\nHugePages_Free: 5\nHugePages_Rsvd: 2\nHugepagesize: 4 kB\n";
+        assert_eq!(free_huge_in(meminfo), Some((3 * 4096, 4096)));
+        assert_eq!(free_huge_in("MemTotal: 5 kB\n"), None);
+    }
+
+    #[test]
     fn huge_bytes_by_mapping() {
         let smaps = "1000-3000 rw-p 00000000 00:00 0 \nSize: 8 kB\nAnonHugePages: 8 kB\n\
                      3000-5000 rw-p 0 00:00 0 /a-b\nAnonHugePages: 4 kB\n\
-                     7000-9000 rw-p 0 00:00 0\nAnonHugePages: 0 kB\n";
-        assert_eq!(huge_bytes_in(smaps, 0..usize::MAX), 12 << 10);
+                     7000-9000 rw-p 0 00:00 0\nAnonHugePages: 0 kB\n\
+                     9000-d000 rw-s 0 00:00 0 /memfd:x (deleted)\nAnonHugePages: 0 kB\n\
+                     ShmemPmdMapped: 8 kB\nShared_Hugetlb: 0 kB\nPrivate_Hugetlb: 4 kB\n";
+        assert_eq!(huge_bytes_in(smaps, 0..usize::MAX), 24 << 10);
+        assert_eq!(huge_bytes_in(smaps, 0x9000..0xa000), 4 << 10);
         assert_eq!(huge_bytes_in(smaps, 0x3000..0x5000), 4 << 10);
         assert_eq!(huge_bytes_in(smaps, 0x2000..0x3000), 4 << 10);
         assert_eq!(huge_bytes_in(smaps, 0x5000..0x9000), 0);

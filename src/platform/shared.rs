@@ -4,11 +4,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create, MemfdFlags, SealFlags,
+    fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create, FsWord, MemfdFlags,
+    SealFlags,
 };
 use rustix::process::{getrlimit, Resource};
 
 use super::descriptors::Kept;
+use super::mapping::ALIGNMENT;
+use super::memory::free_reserved_huge_pages;
 use crate::error::{Error, Kind, Result};
 
 /// Its length never changes, so nobody who maps it can be met by pages that have gone.
@@ -16,7 +19,11 @@ use crate::error::{Error, Kind, Result};
 pub struct SharedMemory {
     file: Kept<OwnedFd>,
     len: u64,
+    huge: bool,
 }
+
+/// `HUGETLBFS_MAGIC`: where pages come from that were set aside as huge ones.
+const HUGETLBFS: FsWord = 0x9584_58f6;
 
 impl SharedMemory {
     /// Makes memory of `len` bytes, which read as zero. No page is there yet. `name` shows in
@@ -25,6 +32,26 @@ impl SharedMemory {
     /// # Errors
     /// The length is 0 or beyond the limit of a file's size, or the system has no such memory.
     pub fn create(name: &str, len: u64) -> Result<SharedMemory> {
+        SharedMemory::create_with(name, len, MemfdFlags::empty())
+    }
+
+    /// The same of pages that were set aside as huge ones (`vm.nr_hugepages`), of which it has whole
+    /// ones. They are promised when it is mapped, and may be refused to a process all the same: by a
+    /// control group, when the first of their bytes is written, which would be its end.
+    /// [`Mapping::populate`](super::mapping::Mapping::populate) gives an error.
+    ///
+    /// # Errors
+    /// As for [`SharedMemory::create`], or there are not so many.
+    pub fn create_huge(name: &str, len: u64) -> Result<SharedMemory> {
+        let too_few = || Error::invalid(format!("{len} bytes of \"{name}\": too few huge pages"));
+        let (free, page) = free_reserved_huge_pages().ok_or_else(too_few)?;
+        let rounded = len.checked_next_multiple_of(page).filter(|len| *len <= free);
+        // Mappings are aligned to no more.
+        let rounded = rounded.filter(|_| page <= ALIGNMENT as u64).ok_or_else(too_few)?;
+        SharedMemory::create_with(name, rounded, MemfdFlags::HUGETLB)
+    }
+
+    fn create_with(name: &str, len: u64, flags: MemfdFlags) -> Result<SharedMemory> {
         if len == 0 {
             return Err(Error::invalid(format!("shared memory \"{name}\" of 0 bytes")));
         }
@@ -36,12 +63,12 @@ impl SharedMemory {
                 format!("{}: files have {limit} bytes at most (RLIMIT_FSIZE)", what("ftruncate")),
             ));
         }
-        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | flags)
             .map_err(|error| Error::system(what("memfd_create"), &error.into()))?;
         ftruncate(&file, len).map_err(|error| Error::system(what("ftruncate"), &error.into()))?;
         fcntl_add_seals(&file, sealed())
             .map_err(|error| Error::system(what("F_ADD_SEALS"), &error.into()))?;
-        Ok(SharedMemory { file: Kept::new(file), len })
+        Ok(SharedMemory { file: Kept::new(file), len, huge: flags.contains(MemfdFlags::HUGETLB) })
     }
 
     /// Memory that can refuse pages.
@@ -50,7 +77,7 @@ impl SharedMemory {
         let file = memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|error| Error::system("memfd_create", &error.into()))?;
         ftruncate(&file, len).map_err(|error| Error::system("ftruncate", &error.into()))?;
-        Ok(SharedMemory { file: Kept::new(file), len })
+        Ok(SharedMemory { file: Kept::new(file), len, huge: false })
     }
 
     /// Refuses the pages from here on.
@@ -70,13 +97,19 @@ impl SharedMemory {
         let found = fstat(&file)
             .map_err(|error| Error::system("fstat of received memory", &error.into()))?;
         let len = u64::try_from(found.st_size).unwrap_or(0);
+        let huge = fstatfs(&file).is_ok_and(|system| system.f_type == HUGETLBFS);
         if !seals.contains(sealed()) || len == 0 {
             return Err(Error::new(
                 Kind::Corrupt,
                 format!("received memory of {len} bytes, whose length may change"),
             ));
         }
-        Ok(SharedMemory { file: Kept::new(file), len })
+        Ok(SharedMemory { file: Kept::new(file), len, huge })
+    }
+
+    /// Whether its pages were set aside as huge ones.
+    pub fn is_huge(&self) -> bool {
+        self.huge
     }
 
     /// The file, to be mapped or handed over.
@@ -137,6 +170,39 @@ mod tests {
             assert_eq!(second.base().as_ptr().add(last).read(), 7);
             assert_eq!(second.base().as_ptr().read(), 0);
         }
+    }
+
+    /// On systems with pages that are set aside.
+    #[test]
+    fn huge_pages_that_were_set_aside() {
+        let len = 3 << 20;
+        let Ok(memory) = SharedMemory::create_huge("veloc-test", len) else {
+            println!("skipped: there are none");
+            return;
+        };
+        assert!(memory.is_huge() && memory.len() == 4 << 20);
+        let (before, _) = free_reserved_huge_pages().unwrap();
+        let first = Mapping::of(&memory).unwrap();
+        assert_eq!(free_reserved_huge_pages().unwrap().0, before - memory.len(), "promised");
+        first.advise_huge(true).unwrap();
+        first.dont_fork().unwrap();
+        first.populate(5..10).unwrap();
+        first.touch(0..first.len(), 4096).unwrap();
+        let other = memory.file().unwrap().try_clone_to_owned().unwrap();
+        let other = SharedMemory::from_file(other).unwrap();
+        assert!(other.is_huge());
+        let second = Mapping::of(&other).unwrap();
+        assert_eq!(memory.is_mapped_by(std::process::id()), Some(true));
+        let addresses = first.addresses(&(0..first.len())).unwrap();
+        let huge = crate::platform::memory::huge_bytes_of(addresses).unwrap();
+        assert_eq!(huge, memory.len());
+        // SAFETY: within the mappings, which only this test uses.
+        unsafe {
+            first.base().as_ptr().write(7);
+            drop(first);
+            assert_eq!(second.base().as_ptr().read(), 7);
+        }
+        assert!(SharedMemory::create_huge("veloc-test", before + 1).is_err(), "there are fewer");
     }
 
     #[test]

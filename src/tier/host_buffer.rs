@@ -10,10 +10,11 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use super::pages::{Chunks, Pages};
 use crate::error::{Error, Kind, Result};
-use crate::platform::mapping::{supports_populate, Mapping};
+use crate::platform::mapping::{self, supports_populate, Mapping};
 use crate::platform::memory;
 use crate::policy::register::{Next, Pin};
 use crate::policy::touch;
@@ -95,8 +96,11 @@ impl HostBuffer {
         HostBuffer {
             len,
             chunks: pages.layout(),
+            refuses: match mapping.kind() {
+                mapping::Kind::SharedHuge => OnceLock::from(true),
+                mapping::Kind::Private | mapping::Kind::Shared => OnceLock::new(),
+            },
             mapping,
-            refuses: OnceLock::new(),
             guarded: Mutex::new(Guarded { pages, stopping: false }),
             changed: Condvar::new(),
             needed: Condvar::new(),
@@ -197,12 +201,13 @@ impl HostBuffer {
     }
 
     /// Makes the pages of these bytes, which the processor is about to write, where the system may
-    /// refuse one (`vm.overcommit_memory = 2`): a write would end the process. Elsewhere does nothing.
+    /// refuse one (`vm.overcommit_memory = 2`, or a control group of pages that were set aside as huge
+    /// ones): a write would end the process. Elsewhere does nothing.
     ///
     /// # Errors
     /// [`Kind::NoRoom`] if the system refuses.
     pub fn ensure(&self, extents: &[Extent]) -> Result<()> {
-        if !self.refuses.get_or_init(|| memory::commits_strictly() && supports_populate()) {
+        if !self.may_be_refused_pages() {
             return Ok(());
         }
         extents.iter().try_for_each(|extent| {
@@ -212,6 +217,19 @@ impl HostBuffer {
                 Error::new(Kind::NoRoom, format!("{what}: {error}"))
             })
         })
+    }
+
+    /// Whether the system may refuse a page.
+    fn may_be_refused_pages(&self) -> bool {
+        *self.refuses.get_or_init(|| memory::commits_strictly() && supports_populate())
+    }
+
+    /// How its pages are made, where no way is asked for.
+    pub fn touch_method(&self) -> TouchMethod {
+        match self.may_be_refused_pages() {
+            true => TouchMethod::Populate,
+            false => TouchMethod::here(),
+        }
     }
 
     /// As on a system that may refuse a page.
@@ -249,6 +267,17 @@ impl HostBuffer {
     /// What has no pages yet will not be touched: only the rest is to be registered.
     pub fn give_up(&self) {
         self.change(Pages::give_up);
+    }
+
+    /// Whether those who touch rest, as memory is short.
+    pub fn rest(&self, resting: bool) {
+        self.change(|pages| pages.rest(resting));
+    }
+
+    /// Waits for `time`, or until something more is needed. False: [`HostBuffer::stop`] was called.
+    pub fn await_memory(&self, time: Duration) -> bool {
+        let guarded = self.guarded.lock();
+        !guarded.stopping && !self.needed.wait_for(guarded, time).stopping
     }
 
     /// Every byte before this one has its page, or is being given it.

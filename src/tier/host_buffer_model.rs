@@ -22,6 +22,8 @@ enum Trouble {
     Flushes,
     /// Those who touch find that memory is short, or get none.
     Touching,
+    /// Memory is short for a while.
+    Resting,
     /// The driver refuses a registration, or the registrar dies in one.
     Registering,
     /// The engine stops at any moment.
@@ -46,6 +48,11 @@ fn prepared(pin: Pin, trouble: Trouble) {
         move || {
             let short = || trouble == Trouble::Touching && thread_rng().gen_bool(0.2);
             while !short() {
+                if trouble == Trouble::Resting && thread_rng().gen_bool(0.3) {
+                    buffer.rest(true);
+                    thread::yield_now();
+                    buffer.rest(false);
+                }
                 let Claim::Unit(unit) = buffer.claim() else { return };
                 if short() {
                     break;
@@ -99,7 +106,7 @@ fn prepared(pin: Pin, trouble: Trouble) {
     for thread in threads {
         thread.join().unwrap();
     }
-    if trouble == Trouble::Flushes {
+    if matches!(trouble, Trouble::Flushes | Trouble::Resting) {
         assert_eq!(buffer.touched_bytes(), len, "pages that nobody makes");
         assert_eq!(buffer.registered_bytes(), len, "chunks that nobody registers");
     }
@@ -120,6 +127,15 @@ fn preparation_comes_to_its_end_beside_flushes_that_fail() {
 fn pages_given_up_keep_nobody_waiting() {
     for pin in [Pin::Chunked, Pin::Serial] {
         shuttle::check_random(move || prepared(pin, Trouble::Touching), ITERATIONS);
+    }
+}
+
+/// Catches a registrar that is done while those who touch only rest, or that waits for them when they go
+/// on.
+#[test]
+fn a_rest_of_those_who_touch_comes_to_its_end() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Resting), ITERATIONS);
     }
 }
 

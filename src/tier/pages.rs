@@ -73,6 +73,8 @@ pub struct Pages {
     /// For each chunk, its units that have no pages.
     untouched_units: Vec<u32>,
     registered_bytes: u64,
+    /// Nothing is touched for now.
+    resting: bool,
 }
 
 impl Pages {
@@ -93,6 +95,7 @@ impl Pages {
             chunks: vec![Chunk::Open; layout.count()],
             untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
             registered_bytes: 0,
+            resting: false,
         }
     }
 
@@ -248,6 +251,12 @@ impl Pages {
         }
     }
 
+    /// Whether nothing is touched for now: what has its pages is then registered without waiting for
+    /// the rest.
+    pub fn rest(&mut self, resting: bool) {
+        self.resting = resting;
+    }
+
     /// Every byte before this one has its page, or is being given it.
     pub fn front(&self) -> u64 {
         (self.front as u64 * TOUCH_UNIT).min(self.len)
@@ -277,13 +286,20 @@ impl Pages {
 
     /// What the registrar is to do next.
     pub fn next_registration(&self, pin: Pin) -> Next {
-        register::next(
+        let open = |chunk: usize| self.chunks[chunk] == Chunk::Open;
+        let waits = |chunk: usize| open(chunk) && !self.chunk_touched(chunk);
+        let any_waits = (0..self.chunks.len()).any(waits);
+        let next = register::next(
             pin,
             self.chunks.len(),
-            (0..self.chunks.len()).all(|c| self.chunks[c] != Chunk::Open || self.chunk_touched(c)),
+            self.resting || !any_waits,
             |chunk| self.chunk_touched(chunk),
-            |chunk| self.chunks[chunk] != Chunk::Open,
-        )
+            |chunk| !open(chunk) || self.resting && waits(chunk),
+        );
+        match next {
+            Next::Done if any_waits && pin != Pin::Off => Next::Wait,
+            next => next,
+        }
     }
 
     /// The chunk is about to be registered. False: it is not to be after all.

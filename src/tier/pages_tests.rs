@@ -50,6 +50,40 @@ fn what_is_given_up_is_not_waited_for() {
     assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
 }
 
+/// Catches a registrar that waits for pages while nobody touches, and one that is done although they
+/// are touched later.
+#[test]
+fn what_rests_is_waited_for_but_keeps_nothing_off() {
+    for pin in [Pin::Serial, Pin::Chunked] {
+        let mut pages = Pages::new(3 * U, U);
+        let unit = pages.claim().unwrap();
+        pages.touched(unit);
+        pages.rest(true);
+        assert_eq!(pages.next_registration(pin), Next::Register(0));
+        assert!(pages.begin_registration(0));
+        pages.settle(0, true);
+        assert_eq!(pages.next_registration(pin), Next::Wait);
+        assert_eq!(pages.next_registration(Pin::Off), Next::Done);
+        pages.rest(false);
+        assert_eq!(pages.next_registration(pin), Next::Wait);
+        for chunk in 1..3 {
+            let unit = pages.claim().unwrap();
+            pages.touched(unit);
+            if pin == Pin::Chunked || chunk == 2 {
+                assert_eq!(pages.next_registration(pin), Next::Register(1));
+            }
+        }
+        pages.rest(true);
+        pages.give_up();
+        assert_eq!(pages.next_registration(pin), Next::Register(1));
+        for chunk in 1..3 {
+            assert!(pages.begin_registration(chunk));
+            pages.settle(chunk, true);
+        }
+        assert_eq!(pages.next_registration(pin), Next::Done);
+    }
+}
+
 /// Catches pages for which there is no need, pages that stay away although what is used grows, those
 /// of a copy that fails beyond the need, and a need that still limits what is all wanted.
 #[test]

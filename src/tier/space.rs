@@ -27,6 +27,8 @@ pub struct Space {
     cursor: u64,
     /// Offset of each hole -> its length. Holes never touch.
     holes: BTreeMap<u64, u64>,
+    /// What was given up, as (offset, length).
+    withdrawn: Vec<(u64, u64)>,
 }
 
 impl Space {
@@ -39,6 +41,7 @@ impl Space {
             free_bytes: 0,
             cursor: 0,
             holes: BTreeMap::new(),
+            withdrawn: Vec::new(),
         }
     }
 
@@ -53,8 +56,8 @@ impl Space {
         }
     }
 
-    /// Gives up the free room from `start` on. What is taken there stays, and is room again when it
-    /// is released.
+    /// Gives up the free room from `start` on, until [`Space::restore`]. What is taken there stays,
+    /// and is room again when it is released.
     pub fn withdraw(&mut self, start: u64) {
         let behind: Vec<(u64, u64)> = self
             .holes
@@ -71,6 +74,21 @@ impl Space {
             let given_up = end - offset - kept;
             self.free_bytes -= given_up;
             self.capacity -= given_up;
+            self.withdrawn.push((offset + kept, given_up));
+        }
+    }
+
+    /// What was given up is not taken back.
+    pub fn forget_withdrawn(&mut self) {
+        self.withdrawn.clear();
+    }
+
+    /// Takes back all that was given up.
+    pub fn restore(&mut self) {
+        for (offset, len) in std::mem::take(&mut self.withdrawn) {
+            self.free_bytes += len;
+            self.capacity += len;
+            self.insert_hole(offset, len);
         }
     }
 
@@ -253,7 +271,15 @@ mod tests {
         assert_eq!((space.capacity(), space.free()), (50, 20));
         space.release(&high);
         assert_eq!((space.capacity(), space.free()), (50, 50));
-        assert!(space.allocate(51).is_none() && space.allocate(50).is_some());
+        space.withdraw(10);
+        assert_eq!((space.capacity(), space.free()), (10, 10));
+        let kept = space.allocate(5).unwrap();
+        space.restore();
+        assert_eq!((space.capacity(), space.free()), (100, 95));
+        space.release(&kept);
+        assert_eq!(space.holes, BTreeMap::from([(0, 100)]));
+        space.restore();
+        assert!(space.allocate(101).is_none() && space.allocate(100).is_some());
     }
 
     #[test]
@@ -274,6 +300,8 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Grow(u64),
+        Withdraw(u64),
+        Restore,
         Take(u64),
         Give(usize),
     }
@@ -281,27 +309,48 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             (0..40u64).prop_map(Step::Grow),
+            (0..60u64).prop_map(Step::Withdraw),
+            Just(Step::Restore),
             (0..60u64).prop_map(Step::Take),
             any::<prop::sample::Index>().prop_map(|i| Step::Give(i.index(1 << 16))),
         ]
     }
 
+    fn free(taken: &[bool], gone: &[bool]) -> u64 {
+        taken.iter().zip(gone).filter(|(taken, gone)| !**taken && !**gone).count() as u64
+    }
+
     proptest! {
-        /// The model is one flag per byte. Catches extents that overlap or leave the space, room
+        /// The model is two flags per byte. Catches extents that overlap or leave the space, room
         /// that is lost or counted twice, and refusals while there is room.
         #[test]
         fn agrees_with_a_bitmap(granule in 1..5u64, steps in prop::collection::vec(step(), 1..120)) {
             let mut space = Space::new(granule);
             let mut taken: Vec<bool> = Vec::new();
+            // Bytes that were given up.
+            let mut gone: Vec<bool> = Vec::new();
             let mut held: Vec<Vec<Extent>> = Vec::new();
             for step in steps {
                 match step {
-                    Step::Grow(bytes) => {
+                    Step::Grow(bytes) if !gone.contains(&true) => {
                         space.grow(bytes);
                         taken.resize(taken.len() + (bytes - bytes % granule) as usize, false);
+                        gone.resize(taken.len(), false);
+                    }
+                    Step::Grow(_) => {}
+                    Step::Withdraw(start) => {
+                        let start = start * granule;
+                        space.withdraw(start);
+                        for byte in (start as usize).min(taken.len())..taken.len() {
+                            gone[byte] |= !taken[byte];
+                        }
+                    }
+                    Step::Restore => {
+                        space.restore();
+                        gone.fill(false);
                     }
                     Step::Take(len) => {
-                        let free = taken.iter().filter(|t| !**t).count() as u64;
+                        let free = free(&taken, &gone);
                         match space.allocate(len) {
                             None => prop_assert!(free < len.div_ceil(granule) * granule),
                             Some(extents) => {
@@ -310,6 +359,7 @@ mod tests {
                                 for extent in &extents {
                                     prop_assert_eq!(extent.offset % granule, 0);
                                     for byte in extent.offset..extent.offset + extent.len {
+                                        prop_assert!(!gone[byte as usize]);
                                         prop_assert!(!std::mem::replace(&mut taken[byte as usize], true));
                                     }
                                 }
@@ -328,8 +378,9 @@ mod tests {
                     }
                     Step::Give(_) => {}
                 }
-                prop_assert_eq!(space.free(), taken.iter().filter(|t| !**t).count() as u64);
-                prop_assert_eq!(space.capacity(), taken.len() as u64);
+                prop_assert_eq!(space.free(), free(&taken, &gone));
+                let there = gone.iter().filter(|gone| !**gone).count();
+                prop_assert_eq!(space.capacity(), there as u64);
             }
         }
     }

@@ -33,6 +33,69 @@ fn everything_listed_for_a_gpu() {
     }
 }
 
+/// Memory that several handles are mapped in, where the driver says of a pointer what one handle is mapped
+/// at, and where it says what is reserved. Catches memory that is refused, or beyond what is mapped is not.
+#[test]
+fn memory_of_several_handles() {
+    for ranges in ["handle", "reservation"] {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n");
+        job.run_device("device", "pieces").env("SOFTCUDA_RANGES", ranges).succeed();
+    }
+}
+
+/// Catches a host buffer that has small pages without a word, a word for each region, and one where nobody
+/// asked for huge pages or the system gives them.
+#[test]
+fn small_pages_of_shared_memory_are_named_once() {
+    let enabled = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    let enabled = fs::read_to_string(enabled).unwrap_or_default();
+    let never = !["[always]", "[within_size]", "[advise]", "[force]"]
+        .iter()
+        .any(|word| enabled.contains(word));
+    let shared = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+    for (configuration, expected) in [
+        (shared.to_owned(), usize::from(never)),
+        (format!("{shared}huge_pages = false\n"), 0),
+        ("mode = async\nephemeral = true\nhost_cache_size = 64M\n".to_owned(), 0),
+    ] {
+        let job = Job::new(&configuration);
+        let ended =
+            job.run_device("shot", "managed=1000 versions=3").env("VELOC_LOG", "info").succeed();
+        // Where pages were set aside, those are taken.
+        let set_aside = ended.stderr.contains("were set aside");
+        let said = ended.stderr.matches("shmem_enabled").count();
+        assert_eq!(said, if set_aside { 0 } else { expected }, "{configuration}{}", ended.stderr);
+    }
+}
+
+/// Memory of `malloc`, in a job with a device whose queue stands still. Catches checkpoints of host memory
+/// that wait for the device because its kernels could reach any memory, and those that do not where programs
+/// let kernels write to it.
+#[test]
+fn host_memory_waits_for_no_device() {
+    for (pageable, kind) in [("no", 1), ("hmm", 1), ("ats", 2)] {
+        for configuration in
+            ["mode = async\nephemeral = true\n", "mode = sync\nscratch = DIR/scratch\n"]
+        {
+            let job = Job::new(configuration);
+            let run = job.run_device("order", &format!("malloc={kind}"));
+            run.env("SOFTCUDA_PAGEABLE", pageable).succeed();
+        }
+    }
+}
+
+/// Catches checkpoints that break the capture of a graph, and captures that nobody names.
+#[test]
+fn graphs_that_are_being_captured_stay_whole() {
+    for configuration in [
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\nhost_cache_size = 32M\n",
+        "mode = async\nephemeral = true\ngpu_cache_size = 0\nhost_cache_size = 64M\n",
+        "mode = sync\nscratch = DIR/scratch\n",
+    ] {
+        Job::new(configuration).run_device("device", "captured").succeed();
+    }
+}
+
 /// The same shots on devices of other speeds: what overlaps with what differs.
 #[test]
 fn shots_at_other_speeds() {

@@ -11,11 +11,11 @@ use crate::mpi::{Mpi, MPICH, OPEN_MPI};
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 
-/// What the library says beside its errors, which the programs look at themselves, and what the software
-/// device is.
+/// What the library says beside its errors, which the programs look at themselves, what the software
+/// device is, and which pages the system has.
 fn said(ended: &Ended) -> Vec<&str> {
-    let of_others =
-        |line: &&str| !line.starts_with("[ERROR]") && !line.contains("software stand-in");
+    let others = ["[ERROR]", "software stand-in", "shmem_enabled"];
+    let of_others = |line: &&str| !others.iter().any(|other| line.contains(other));
     ended.complaints().into_iter().filter(of_others).collect()
 }
 

@@ -1,7 +1,10 @@
 //! How far the host buffer is touched: wholly where its size was asked for or a device fills it, and as
 //! far as checkpoints need it elsewhere. What is checked in the process stands in `programs/need.c`.
 
+use std::fs;
+
 use capi_tests::job::Job;
+use capi_tests::program::told_memory;
 
 /// Catches touching that takes processors and memory for what nobody will use, and touching that stays
 /// behind what is stored, in a job that ends in files (whose buffer is shared with the backend) and in one
@@ -24,4 +27,19 @@ fn all_is_wanted_at_once() {
     job.run("need", "whole").succeed();
     let job = Job::new("mode = async\nephemeral = true\ngpu_cache_size = 8M\n");
     job.run_device("need", "device").succeed();
+}
+
+/// A machine has less memory than the host buffer is to have, and is given more. Catches a job that does
+/// not start, and a buffer that stays small for ever.
+#[test]
+fn memory_that_comes_later() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\n");
+    let meminfo = job.path("meminfo");
+    fs::write(&meminfo, "MemTotal: 40000 kB\nMemAvailable: 1000 kB\n").unwrap();
+    let run = job.run("need", &format!("grows whole={}", 64 << 20));
+    let run = run.env("MEMINFO", &meminfo).env("LD_PRELOAD", told_memory(&job.path("")));
+    let ended = run.succeed();
+    let said = |words: &str| ended.complaints().iter().filter(|line| line.contains(words)).count();
+    assert_eq!(said("but this machine has 40960000 bytes of memory now"), 1, "{}", ended.stderr);
+    assert_eq!(said("the host buffer is limited to"), 1, "{}", ended.stderr);
 }

@@ -281,9 +281,11 @@ pub fn run(choice: &Choice) -> Result<()> {
 /// The paper's amounts, or less where this machine has no memory for them.
 fn fitting(given: &Amounts, device: &Device) -> Amounts {
     let (mut count, mut host) = if device.software { (48, 64 << 20) } else { (256, 32 << 30) };
-    if let Some(available) = machine::available_memory() {
+    if !device.software {
         // Four processes want twice as much as one.
-        while !device.software && 2.5 * host as f64 > available as f64 && count > 8 {
+        let wanted = |host: u64| host / 2 * 5;
+        let available = machine::memory_for(wanted(host));
+        while wanted(host) > available && count > 8 {
             (count, host) = (count / 2, host / 2);
         }
     }

@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 
 use super::entry::{enter, give, give_if_wanted, not_null, Call, Needs};
 use crate::abi::{CUcontext, CUdevice, Result};
+use crate::capture;
 use crate::registry::{as_handle, as_pointer};
 use crate::status::{Outcome, Status};
 use crate::thread;
@@ -216,7 +217,10 @@ pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut c_uint) -> Result {
 /// Waits for all work of the current context, in streams of every kind.
 #[no_mangle]
 pub extern "C" fn cuCtxSynchronize() -> Result {
-    enter("cuCtxSynchronize", Needs::Context, |call| call.wait(&call.context()?.pending()))
+    enter("cuCtxSynchronize", Needs::Context, |call| {
+        capture::check_wait_for_all(call.context()?.handle)?;
+        call.wait(&call.context()?.pending())
+    })
 }
 
 /// The range of stream priorities. They are kept to but have no effect.

@@ -16,7 +16,7 @@ use crate::misuse;
 use crate::queue::{Stream, Ticket, Work};
 use crate::registry::{driver, Driver};
 use crate::status::{Outcome, Status};
-use crate::{abi, config, thread, transfer};
+use crate::{abi, capture, config, thread, transfer};
 
 /// What a function needs before it can do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +137,7 @@ impl Call {
         if needs == Needs::Context {
             call.context()?;
         }
+        capture::check_call(name)?;
         Ok(call)
     }
 

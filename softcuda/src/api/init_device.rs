@@ -7,7 +7,7 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 
 use super::entry::{enter, give, give_text, Needs};
 use crate::abi::{CUdevice, CUuuid, Result};
-use crate::config;
+use crate::config::{self, Pageable};
 use crate::registry;
 use crate::status::{describe, Outcome, Status};
 
@@ -131,6 +131,14 @@ fn property(attribute: c_int, device: usize) -> Outcome<c_int> {
         (Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0),
+        (
+            Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+            c_int::from(config::pageable() != Pageable::No),
+        ),
+        (
+            Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+            c_int::from(config::pageable() == Pageable::Ats),
+        ),
     ];
     let found = table.iter().find(|(known, _)| *known as c_int == attribute);
     Ok(found.map_or(0, |(_, value)| *value))

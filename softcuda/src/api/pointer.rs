@@ -6,6 +6,7 @@ use cudarc::driver::sys::CUpointer_attribute_enum as Attribute;
 
 use super::entry::{enter, not_null, Needs};
 use crate::abi::{CUdeviceptr, Result};
+use crate::config::{self, Pageable};
 use crate::memory::{PointerInfo, PointerKind};
 use crate::status::{Outcome, Status};
 
@@ -99,8 +100,13 @@ impl Asked {
     }
 
     /// The value for a pointer the driver does not know.
-    fn of_unknown(self) -> Value {
+    fn of_unknown(self, address: u64) -> Value {
         match self {
+            // Seen of memory of `malloc` that kernels can reach: still of no
+            // known type, but with addresses.
+            Self::DevicePointer | Self::HostPointer if config::pageable() != Pageable::No => {
+                Value::Double(address)
+            }
             Self::IsManaged => Value::Byte(0),
             Self::MemoryType | Self::Mapped => Value::Word(0),
             Self::DeviceOrdinal => Value::Word(NO_DEVICE as u32),
@@ -164,7 +170,7 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
             not_null(*value)?;
             let known = info.as_ref().and_then(|info| asked.of(address, info));
             // SAFETY: the caller vouches for each value.
-            unsafe { known.unwrap_or_else(|| asked.of_unknown()).store(*value) };
+            unsafe { known.unwrap_or_else(|| asked.of_unknown(address)).store(*value) };
         }
         Ok(())
     })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::entry::{enter, give, not_null, Call, Needs};
 use crate::abi::{CUcontext, CUevent, CUstream, HostFunction, Result};
+use crate::capture;
 use crate::context::Context;
 use crate::queue::{Kind, Stream};
 use crate::registry::as_pointer;
@@ -75,6 +76,7 @@ fn find(call: &Call, stream: CUstream) -> Outcome<(Arc<Context>, Arc<Stream>)> {
 pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> Result {
     enter("cuStreamSynchronize", Needs::Context, |call| {
         let (context, stream) = find(call, stream)?;
+        capture::check_wait(context.handle, &stream)?;
         call.wait(&context.pending_in(&stream))?;
         context.fate.check()
     })
@@ -85,6 +87,7 @@ pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> Result {
 pub extern "C" fn cuStreamQuery(stream: CUstream) -> Result {
     enter("cuStreamQuery", Needs::Context, |call| {
         let (context, stream) = find(call, stream)?;
+        capture::check_wait(context.handle, &stream)?;
         let done = context.pending_in(&stream).is_empty();
         context.fate.check()?;
         if done {

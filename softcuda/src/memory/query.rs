@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use crate::config;
 use crate::memory::device::Use;
-use crate::memory::{HostKind, Memory};
+use crate::memory::{HostKind, Memory, State};
 use crate::sync::lock;
 
 /// What kind of memory a known pointer is.
@@ -33,14 +34,22 @@ pub(crate) struct PointerInfo {
     pub(crate) id: u64,
 }
 
+/// The range that mapped memory is said to lie in. The driver's manual has it
+/// that of the reserved addresses ("not necessarily the address of the mapped
+/// region"); others have met drivers whose ranges are those of one handle.
+fn mapped_range(state: &State, address: u64, mapped: Range<u64>) -> Range<u64> {
+    let reserved = state.reserved.containing(address).map(|(range, ())| range);
+    reserved.filter(|_| config::ranges_are_reservations()).unwrap_or(mapped)
+}
+
 impl Memory {
     /// What is known of `address`, if anything.
     pub(crate) fn describe(&self, address: u64) -> Option<PointerInfo> {
         let state = lock(&self.state);
         if let Some((range, found)) = state.device.containing(address) {
-            let context = match found.used_as {
-                Use::Plain { context, .. } => Some(context),
-                Use::Mapped { .. } => None,
+            let (context, range) = match found.used_as {
+                Use::Plain { context, .. } => (Some(context), range),
+                Use::Mapped { .. } => (None, mapped_range(&state, address, range)),
             };
             let device = Some(found.device());
             return Some(PointerInfo {

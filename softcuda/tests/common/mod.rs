@@ -61,6 +61,8 @@ impl Session {
         configure("COPY", "real");
         configure("CONTEXT_LOCK", "0");
         configure("KERNELS", "native");
+        configure("RANGES", "handle");
+        configure("PAGEABLE", "no");
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();

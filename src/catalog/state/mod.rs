@@ -222,6 +222,22 @@ impl State {
     /// behind them: memory is short.
     pub fn limit_host(&mut self, bytes: u64) {
         self.host.withdraw(bytes.next_multiple_of(self.shape.host_granule));
+        self.host_resized();
+    }
+
+    /// The same for good.
+    pub fn shorten_host(&mut self, bytes: u64) {
+        self.limit_host(bytes);
+        self.host.forget_withdrawn();
+    }
+
+    /// Takes [`State::limit_host`] back: there is memory again.
+    pub fn lift_host_limit(&mut self) {
+        self.host.restore();
+        self.host_resized();
+    }
+
+    fn host_resized(&mut self) {
         self.shape.host = self.host.capacity();
         self.changes += 1;
         let ids: Vec<Id> = self.entries.keys().copied().collect();

@@ -11,7 +11,8 @@ use std::time::Instant;
 use anyhow::{ensure, Context, Result};
 use clap::Args;
 use serde::Serialize;
-use veloc_client::platform::mapping::supports_populate;
+use veloc_client::platform::mapping::{supports_populate, Mapping};
+use veloc_client::platform::shared::SharedMemory;
 use veloc_client::platform::{affinity, memory};
 use veloc_client::policy;
 use veloc_client::tier::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
@@ -56,10 +57,21 @@ enum Method {
     Memcpy,
 }
 
+/// Whose pages they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Of {
+    /// The process's own.
+    Private,
+    /// Shared, as those of an async job with files.
+    Shared,
+}
+
 /// One way to touch, with all its repeats.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
     method: Method,
+    of: Of,
     /// Whether huge pages were asked for.
     huge: bool,
     threads: u32,
@@ -120,9 +132,22 @@ pub fn run(options: &Options) -> Result<()> {
     for &threads in &threads {
         for huge in [false, true] {
             for method in Method::ALL {
-                if method != Method::Populate || supports_populate() {
-                    let (rates, huge_shares) = (Vec::new(), Vec::new());
-                    report.points.push(Point { method, huge, threads, bytes, rates, huge_shares });
+                if method == Method::Populate && !supports_populate() {
+                    continue;
+                }
+                for of in [Of::Private, Of::Shared] {
+                    if of == Of::Private || method.touches() {
+                        let (rates, huge_shares) = (Vec::new(), Vec::new());
+                        report.points.push(Point {
+                            method,
+                            of,
+                            huge,
+                            threads,
+                            bytes,
+                            rates,
+                            huge_shares,
+                        });
+                    }
                 }
             }
         }
@@ -145,14 +170,24 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+fn buffer_of(point: &Point) -> Result<HostBuffer> {
+    Ok(match point.of {
+        Of::Private => HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?,
+        Of::Shared => {
+            let memory = SharedMemory::create("veloc-bench", point.bytes)?;
+            HostBuffer::over(Mapping::of(&memory)?, TOUCH_UNIT, point.huge)
+        }
+    })
+}
+
 /// GB/s and the share of huge pages.
 fn measure(point: &Point) -> Result<(f64, f64)> {
     // A hypervisor that has to find memory first takes longer than all that is measured here, and
     // meets whoever comes first. Memory that was used just now is there.
-    let before = HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?;
+    let before = buffer_of(point)?;
     touch_all(&before, point.threads, |unit| before.touch(unit, TouchMethod::here()))?;
     drop(before);
-    let buffer = HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?;
+    let buffer = buffer_of(point)?;
     let other = HostBuffer::reserve(point.bytes, TOUCH_UNIT, point.huge)?;
     if !point.method.touches() {
         touch_all(&buffer, point.threads, |unit| buffer.touch(unit, TouchMethod::here()))?;
@@ -232,8 +267,8 @@ fn on_threads(threads: u32, work: impl Fn(u32) -> Result<()> + Sync) -> Result<(
 
 fn print(points: &[Point]) {
     println!(
-        "{:<22} {:>6} {:>7} {:>8} {:>16} {:>12}",
-        "", "pages", "threads", "GB/s", "least .. most", "huge got"
+        "{:<22} {:>8} {:>6} {:>7} {:>8} {:>16} {:>12}",
+        "", "memory", "pages", "threads", "GB/s", "least .. most", "huge got"
     );
     for point in points {
         let (Some(rate), Some(huge)) =
@@ -242,8 +277,9 @@ fn print(points: &[Point]) {
             continue;
         };
         println!(
-            "{:<22} {:>6} {:>7} {:>8} {:>16} {:>11.0}%",
+            "{:<22} {:>8} {:>6} {:>7} {:>8} {:>16} {:>11.0}%",
             point.method.text(),
+            if point.of == Of::Shared { "shared" } else { "private" },
             if point.huge { "huge" } else { "4 KiB" },
             point.threads,
             number(rate.median),
@@ -255,7 +291,8 @@ fn print(points: &[Point]) {
 
 /// Whether what the library does without being told is the fastest.
 fn print_verdict(points: &[Point], processors: usize) {
-    let touching = || points.iter().filter(|point| point.method.touches());
+    let touching =
+        || points.iter().filter(|point| point.method.touches() && point.of == Of::Private);
     let threads = policy::touch::threads(0, processors) as u32;
     let method = match TouchMethod::here() {
         TouchMethod::Populate => Method::Populate,

@@ -1,0 +1,224 @@
+//! Graph capture: work of a stream that is recorded in place of being done.
+//!
+//! The rules are those of the driver's manual (`cuStreamBeginCapture`,
+//! `cuStreamIsCapturing`, `cuThreadExchangeStreamCaptureMode`) and of the
+//! chapter on graphs in the programming guide: to wait for a stream that is
+//! captured, or ask whether its work is done, breaks the capture, and so does
+//! that with a context that has such a stream, in whatever mode; the legacy
+//! stream cannot be used while a blocking stream is captured; calls that are
+//! potentially unsafe break captures unless the thread's mode lets them be.
+//! Work is recorded by its number alone: no graph can be launched, and events
+//! carry no capture to other streams.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+
+use crate::queue::{Kind, Stream};
+use crate::registry::fresh_handle;
+use crate::status::{Outcome, Status};
+use crate::sync::lock;
+
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL`.
+const GLOBAL: u32 = 0;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: u32 = 2;
+
+/// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
+const ACTIVE: u32 = 1;
+/// `CU_STREAM_CAPTURE_STATUS_INVALIDATED`.
+const INVALIDATED: u32 = 2;
+
+/// Calls that a capture does not see, and so must not be made beside one.
+const UNSAFE: [&str; 13] = [
+    "cuMemAlloc_v2",
+    "cuMemAllocManaged",
+    "cuMemAllocHost_v2",
+    "cuMemHostAlloc",
+    "cuMemFree_v2",
+    "cuMemFreeHost",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
+    "cuMemCreate",
+    "cuMemMap",
+    "cuMemUnmap",
+    "cuEventQuery",
+    "cuEventSynchronize",
+];
+
+/// A capture under way.
+pub(crate) struct Capture {
+    context: u64,
+    stream: u64,
+    kind: Kind,
+    mode: u32,
+    thread: ThreadId,
+    nodes: AtomicU64,
+    broken: AtomicBool,
+}
+
+static UNDER_WAY: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
+static GRAPHS: Mutex<Option<HashMap<u64, u64>>> = Mutex::new(None);
+
+thread_local! {
+    static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
+}
+
+impl Capture {
+    /// Records one piece of work.
+    pub(crate) fn record(&self) {
+        self.nodes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    fn is_of(&self, context: u64, stream: &Stream) -> bool {
+        self.context == context && self.stream == stream.handle
+    }
+}
+
+/// Breaks the captures that are `meant`; whether there are any.
+fn break_those(meant: impl Fn(&Capture) -> bool) -> bool {
+    let under_way = lock(&UNDER_WAY);
+    let broken = under_way.iter().filter(|capture| meant(capture));
+    broken.inspect(|capture| capture.broken.store(true, Ordering::Relaxed)).count() > 0
+}
+
+/// Sets the calling thread's mode, and gives the one before.
+pub(crate) fn exchange_mode(mode: u32) -> Outcome<u32> {
+    if mode > RELAXED {
+        return Err(Status::INVALID_VALUE);
+    }
+    Ok(MODE.replace(mode))
+}
+
+/// Begins to capture a stream.
+pub(crate) fn begin(context: u64, stream: &Stream, mode: u32) -> Outcome {
+    if mode > RELAXED {
+        return Err(Status::INVALID_VALUE);
+    }
+    if stream.kind == Kind::Legacy {
+        return Err(Status::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let mut under_way = lock(&UNDER_WAY);
+    if under_way.iter().any(|capture| capture.is_of(context, stream)) {
+        return Err(Status::ILLEGAL_STATE);
+    }
+    under_way.push(Arc::new(Capture {
+        context,
+        stream: stream.handle,
+        kind: stream.kind,
+        mode,
+        thread: std::thread::current().id(),
+        nodes: AtomicU64::new(0),
+        broken: AtomicBool::new(false),
+    }));
+    Ok(())
+}
+
+/// Ends the capture of a stream and gives the graph, unless it is broken.
+pub(crate) fn end(context: u64, stream: &Stream) -> Outcome<u64> {
+    let mut under_way = lock(&UNDER_WAY);
+    let place = under_way
+        .iter()
+        .position(|capture| capture.is_of(context, stream))
+        .ok_or(Status::ILLEGAL_STATE)?;
+    let capture = &under_way[place];
+    if capture.mode != RELAXED && capture.thread != std::thread::current().id() {
+        return Err(Status::STREAM_CAPTURE_WRONG_THREAD);
+    }
+    let capture = under_way.remove(place);
+    if capture.is_broken() {
+        return Err(Status::STREAM_CAPTURE_INVALIDATED);
+    }
+    let graph = fresh_handle();
+    let nodes = capture.nodes.load(Ordering::Relaxed);
+    lock(&GRAPHS).get_or_insert_default().insert(graph, nodes);
+    Ok(graph)
+}
+
+/// Whether a stream is captured, as a `CUstreamCaptureStatus`. The legacy
+/// stream has no answer while a blocking one is, which breaks nothing.
+pub(crate) fn status(context: u64, stream: &Stream) -> Outcome<u32> {
+    let under_way = lock(&UNDER_WAY);
+    if stream.kind == Kind::Legacy && under_way.iter().any(|capture| concerns(capture, context)) {
+        return Err(Status::STREAM_CAPTURE_IMPLICIT);
+    }
+    let own = under_way.iter().find(|capture| capture.is_of(context, stream));
+    Ok(own.map_or(0, |own| if own.is_broken() { INVALIDATED } else { ACTIVE }))
+}
+
+/// Whether the legacy stream of `context` cannot be used for this capture.
+fn concerns(capture: &Capture, context: u64) -> bool {
+    capture.context == context && capture.kind == Kind::Blocking
+}
+
+/// What records the work of a stream that is about to be queued, if anything.
+pub(crate) fn of_work(context: u64, stream: &Stream) -> Outcome<Option<Arc<Capture>>> {
+    if stream.kind == Kind::Legacy && break_those(|capture| concerns(capture, context)) {
+        return Err(Status::STREAM_CAPTURE_IMPLICIT);
+    }
+    let own = lock(&UNDER_WAY).iter().find(|capture| capture.is_of(context, stream)).cloned();
+    match own {
+        Some(own) if own.is_broken() => Err(Status::STREAM_CAPTURE_INVALIDATED),
+        own => Ok(own),
+    }
+}
+
+/// A stream is waited for, or asked whether its work is done.
+pub(crate) fn check_wait(context: u64, stream: &Stream) -> Outcome {
+    if stream.kind == Kind::Legacy && break_those(|capture| concerns(capture, context)) {
+        return Err(Status::STREAM_CAPTURE_IMPLICIT);
+    }
+    match break_those(|capture| capture.is_of(context, stream)) {
+        true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
+        false => Ok(()),
+    }
+}
+
+/// A whole context is waited for.
+pub(crate) fn check_wait_for_all(context: u64) -> Outcome {
+    match break_those(|capture| capture.context == context) {
+        true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
+        false => Ok(()),
+    }
+}
+
+/// A call of the function `name` is made.
+pub(crate) fn check_call(name: &str) -> Outcome {
+    let mode = MODE.get();
+    if mode == RELAXED || !UNSAFE.contains(&name) {
+        return Ok(());
+    }
+    let own = std::thread::current().id();
+    let forbids = |capture: &Capture| match capture.mode {
+        RELAXED => false,
+        _ if capture.thread == own => true,
+        theirs => theirs == GLOBAL && mode == GLOBAL,
+    };
+    match break_those(forbids) {
+        true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
+        false => Ok(()),
+    }
+}
+
+/// The context goes.
+pub(crate) fn forget(context: u64) {
+    lock(&UNDER_WAY).retain(|capture| capture.context != context);
+}
+
+/// How many pieces of work a graph has.
+pub(crate) fn nodes(graph: u64) -> Outcome<u64> {
+    let graphs = lock(&GRAPHS);
+    graphs.as_ref().and_then(|graphs| graphs.get(&graph)).copied().ok_or(Status::INVALID_VALUE)
+}
+
+/// Destroys a graph.
+pub(crate) fn destroy(graph: u64) -> Outcome {
+    let gone = lock(&GRAPHS).as_mut().and_then(|graphs| graphs.remove(&graph));
+    gone.map(|_| ()).ok_or(Status::INVALID_VALUE)
+}
