@@ -24,6 +24,8 @@ static struct {
     int (*cuInit)(unsigned flags);
     int (*cuDeviceGetCount)(int *count);
     int (*cuDeviceGet)(CUdevice *device, int ordinal);
+    int (*cuDevicePrimaryCtxRetain)(CUcontext *context, CUdevice device);
+    int (*cuDevicePrimaryCtxRelease_v2)(CUdevice device);
     int (*cuCtxCreate_v2)(CUcontext *context, unsigned flags, CUdevice device);
     int (*cuCtxDestroy_v2)(CUcontext context);
     int (*cuCtxSetCurrent)(CUcontext context);
@@ -73,6 +75,8 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuInit, "cuInit", 1);
     CUDA_FIND(cuda, cuDeviceGetCount, "cuDeviceGetCount", 1);
     CUDA_FIND(cuda, cuDeviceGet, "cuDeviceGet", 1);
+    CUDA_FIND(cuda, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 1);
+    CUDA_FIND(cuda, cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2", 1);
     CUDA_FIND(cuda, cuCtxCreate_v2, "cuCtxCreate_v2", 1);
     CUDA_FIND(cuda, cuCtxDestroy_v2, "cuCtxDestroy_v2", 1);
     CUDA_FIND(cuda, cuCtxSetCurrent, "cuCtxSetCurrent", 1);
@@ -115,6 +119,17 @@ static inline CUcontext cuda_context(int ordinal)
     CUcontext context;
     CU(cuDeviceGet(&device, ordinal));
     CU(cuCtxCreate_v2(&context, 0, device));
+    return context;
+}
+
+/* The primary context of a device, as programs of the runtime have it. */
+static inline CUcontext cuda_primary(int ordinal)
+{
+    CUdevice device;
+    CUcontext context;
+    CU(cuDeviceGet(&device, ordinal));
+    CU(cuDevicePrimaryCtxRetain(&context, device));
+    CU(cuCtxSetCurrent(context));
     return context;
 }
 

@@ -5,6 +5,8 @@
  */
 #include "cuda.h"
 
+#include <pthread.h>
+
 enum { BYTES = 1 << 20 };
 
 static void one_good_checkpoint(CUdeviceptr device)
@@ -334,6 +336,124 @@ static void pinned_host(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* What a thread without a current context, of which the driver says nothing of any address, does. */
+struct bare {
+    const char *configuration;
+    CUdeviceptr device, managed;
+    unsigned char *host;
+    void (*work)(struct bare *own);
+};
+
+static void *without_context(void *argument)
+{
+    struct bare *own = argument;
+    own->work(own);
+    return NULL;
+}
+
+static void elsewhere(struct bare *own, void (*work)(struct bare *own))
+{
+    pthread_t thread;
+    own->work = work;
+    EQUAL(pthread_create(&thread, NULL, without_context, own), 0);
+    EQUAL(pthread_join(thread, NULL), 0);
+}
+
+static void bare_init(struct bare *own)
+{
+    OK(VELOC_Init_single(0, own->configuration));
+}
+
+static void bare_take(struct bare *own)
+{
+    OK(VELOC_Mem_protect(1, own->host, BYTES, 1));
+    OK(VELOC_Mem_protect(2, as_pointer(own->device), BYTES, 1));
+    OK(VELOC_Mem_protect(3, as_pointer(own->managed), BYTES, 1));
+    OK(VELOC_Checkpoint("bare", 1));
+}
+
+static void bare_restore(struct bare *own)
+{
+    (void)own;
+    OK(VELOC_Restart("bare", 1));
+}
+
+static void bare_end(struct bare *own)
+{
+    (void)own;
+    OK(VELOC_Finalize(1));
+}
+
+static void take_and_restore_without_context(struct bare *own)
+{
+    own->device = device_memory(BYTES);
+    own->managed = managed_memory(BYTES);
+    own->host = get_memory(BYTES);
+    fill(own->host, BYTES, 1, 1);
+    fill_device(own->device, BYTES, 2, 1);
+    fill(as_pointer(own->managed), BYTES, 3, 1);
+    elsewhere(own, bare_init);
+    elsewhere(own, bare_take);
+    memset(own->host, 0, BYTES);
+    memset(as_pointer(own->managed), 0, BYTES);
+    clear_device(own->device, BYTES);
+    elsewhere(own, bare_restore);
+    CONTENT(own->host, BYTES, 1, 1);
+    DEVICE_CONTENT(own->device, BYTES, 2, 1);
+    CONTENT(as_pointer(own->managed), BYTES, 3, 1);
+    elsewhere(own, bare_end);
+    check_no_misuse();
+}
+
+/* Every call of the library comes from such a thread, and the memory is a primary context's; once with
+ * the other device in use as well. */
+static void bare_thread(const char *configuration)
+{
+    struct bare own = {0};
+    int devices, round;
+    check_cuda(__FILE__, __LINE__, "cuInit", cuda_load());
+    CU(cuDeviceGetCount(&devices));
+    own.configuration = configuration;
+    for (round = 0; round < 2; round++) {
+        if (round == 1 && devices < 2)
+            break;
+        cuda_primary(0);
+        if (round == 1)
+            cuda_primary(1);
+        take_and_restore_without_context(&own);
+        CU(cuDevicePrimaryCtxRelease_v2(0));
+        if (round == 1)
+            CU(cuDevicePrimaryCtxRelease_v2(1));
+    }
+}
+
+/* The library has met the device before, in a context that such a thread could not find. */
+static void bare_later(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES);
+    struct bare own = {0};
+    own.configuration = configuration;
+    own.device = device;
+    own.managed = managed_memory(BYTES);
+    own.host = get_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    OK(VELOC_Mem_unprotect(1));
+    fill(own.host, BYTES, 1, 1);
+    fill(as_pointer(own.managed), BYTES, 3, 1);
+    elsewhere(&own, bare_take);
+    memset(own.host, 0, BYTES);
+    clear_device(device, BYTES);
+    elsewhere(&own, bare_restore);
+    CONTENT(own.host, BYTES, 1, 1);
+    DEVICE_CONTENT(device, BYTES, 1, 1);
+    still_there(device);
+    elsewhere(&own, bare_end);
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
 int main(int argc, char **argv)
 {
     const struct {
@@ -351,6 +471,8 @@ int main(int argc, char **argv)
         {"large-then-small", large_then_small},
         {"crowded", crowded},
         {"pinned-host", pinned_host},
+        {"bare-thread", bare_thread},
+        {"bare-later", bare_later},
     };
     unsigned i;
     CHECK(argc > 2);

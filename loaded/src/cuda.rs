@@ -20,8 +20,11 @@ pub const NOT_INITIALIZED: Status = 3;
 pub const DEINITIALIZED: Status = 4;
 /// `CUDA_ERROR_NO_DEVICE`.
 pub const NO_DEVICE: Status = 100;
-/// `CUDA_ERROR_INVALID_CONTEXT`: of an address, that no context knows it.
+/// `CUDA_ERROR_INVALID_CONTEXT`: the calling thread has no context. Asked about an address, it says
+/// nothing of that.
 pub const INVALID_CONTEXT: Status = 201;
+/// `CUDA_ERROR_CONTEXT_IS_DESTROYED`: the calling thread's context is one that was destroyed.
+pub const CONTEXT_IS_DESTROYED: Status = 709;
 
 /// A call of the driver's that failed.
 #[derive(Clone, Copy, Debug)]

@@ -57,28 +57,9 @@ impl Device {
         if !context.is_null() {
             return Device::of(driver, context).map(Some);
         }
-        let mut count = 0;
-        let mut active_ones = Vec::new();
-        // SAFETY: the pointer is to a local.
-        unsafe { driver.cuDeviceGetCount(&mut count) }?;
-        for ordinal in 0..count {
-            let (mut device, mut flags, mut active) = (0, 0, 0);
-            // SAFETY: the pointers are to locals.
-            unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
-            // SAFETY: the pointers are to locals.
-            unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
-            if active != 0 {
-                active_ones.push(device);
-            }
-        }
         // With several, only the application's first device memory will tell which one it uses.
-        let [device] = active_ones[..] else { return Ok(None) };
-        // SAFETY: the pointer is to a local; given back below, after `of` has retained it, too.
-        unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
-        let found = Device::of(driver, context);
-        // SAFETY: retained above.
-        unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
-        found.map(Some)
+        let [device] = in_use(driver)?[..] else { return Ok(None) };
+        in_primary(driver, device, |context| Device::of(driver, context)).map(Some)
     }
 
     /// The device that `context` belongs to.
@@ -220,6 +201,40 @@ impl Drop for Current<'_> {
             }
         }
     }
+}
+
+/// The devices whose primary contexts exist.
+pub(super) fn in_use(driver: &Driver) -> Result<Vec<CUdevice>> {
+    let mut count = 0;
+    // SAFETY: the pointer is to a local.
+    unsafe { driver.cuDeviceGetCount(&mut count) }?;
+    let mut found = Vec::new();
+    for ordinal in 0..count {
+        let (mut device, mut flags, mut active) = (0, 0, 0);
+        // SAFETY: the pointers are to locals.
+        unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
+        // SAFETY: the pointers are to locals.
+        unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
+        if active != 0 {
+            found.push(device);
+        }
+    }
+    Ok(found)
+}
+
+/// Runs `body` in a device's primary context, which exists.
+pub(super) fn in_primary<T>(
+    driver: &Driver,
+    device: CUdevice,
+    body: impl FnOnce(CUcontext) -> Result<T>,
+) -> Result<T> {
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is to a local; given back below.
+    unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
+    let done = Current::enter(driver, Context(context)).and_then(|_current| body(context));
+    // SAFETY: retained above.
+    unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
+    done
 }
 
 /// Keeps the device's primary context alive if `context` is it: the application may reset it while

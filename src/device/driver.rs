@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationProp,
     CUmemGenericAllocationHandle, CUstream,
 };
-pub use loaded::cuda::{CaptureMode, INVALID_CONTEXT};
+pub use loaded::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
 use loaded::cuda::{Failure, NO_DEVICE, SONAME};
 use loaded::{cuda_driver, Awaited, Library};
 
