@@ -6,6 +6,7 @@
 #include "cuda.h"
 
 #include <pthread.h>
+#include <time.h>
 
 enum { BYTES = 1 << 20 };
 
@@ -454,6 +455,58 @@ static void bare_later(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* Handlers of the application's own take their time, in which the library's workers go on. */
+static void linger(void)
+{
+    const struct timespec moment = {0, 300000000};
+    nanosleep(&moment, NULL);
+}
+
+/* What a program does that finalizes in a handler of its own. */
+static void finalize_late(void)
+{
+    linger();
+    printf("late %d\ndone\n", VELOC_Finalize(1));
+    fflush(stdout);
+}
+
+/* The process ends without VELOC_Finalize, or with one in a handler, and the driver ends first: it was
+ * loaded after both VELOC_Init and that handler were there. */
+static void begin_before_the_driver(const char *configuration, int late)
+{
+    CUdeviceptr device;
+    int version;
+    OK(VELOC_Init_single(0, configuration));
+    CHECK(atexit(late ? finalize_late : linger) == 0);
+    cuda_start();
+    device = device_memory(BYTES);
+    OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    for (version = 0; version < 12; version++)
+        OK(VELOC_Checkpoint("exit", version));
+}
+
+static void without_finalize(const char *configuration)
+{
+    begin_before_the_driver(configuration, 0);
+}
+
+static void late_finalize(const char *configuration)
+{
+    begin_before_the_driver(configuration, 1);
+}
+
+/* The driver is there, and all that is protected is the host's. */
+static void host_at_exit(const char *configuration)
+{
+    unsigned char *host = get_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    CHECK(atexit(finalize_late) == 0);
+    cuda_start();
+    fill(host, BYTES, 1, 1);
+    OK(VELOC_Mem_protect(1, host, BYTES, 1));
+    OK(VELOC_Checkpoint("exit", 1));
+}
+
 int main(int argc, char **argv)
 {
     const struct {
@@ -473,6 +526,9 @@ int main(int argc, char **argv)
         {"pinned-host", pinned_host},
         {"bare-thread", bare_thread},
         {"bare-later", bare_later},
+        {"without-finalize", without_finalize},
+        {"late-finalize", late_finalize},
+        {"host-at-exit", host_at_exit},
     };
     unsigned i;
     CHECK(argc > 2);

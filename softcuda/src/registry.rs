@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ptr::without_provenance_mut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::abi::{CUevent, CUfunction, CUmodule, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
@@ -66,13 +66,39 @@ pub(crate) struct Event {
 
 static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
 
-/// Initialises the driver, once.
+/// The process ends, and the driver has ended already.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Initialises the driver, once. It ends as the process does, before whoever has asked to hear of that
+/// end earlier.
 pub(crate) fn initialise() -> Outcome {
-    DRIVER.get_or_init(Driver::new).as_ref().map(|_| ()).map_err(|status| *status)
+    if ENDED.load(Ordering::Acquire) {
+        return Err(Status::DEINITIALIZED);
+    }
+    let made = DRIVER.get_or_init(|| {
+        // SAFETY: the function is in this library, which is never unloaded. That it is not called is no
+        // reason to fail.
+        unsafe { libc::atexit(end) };
+        Driver::new()
+    });
+    made.as_ref().map(|_| ()).map_err(|status| *status)
+}
+
+/// The process ends: what is queued is not carried out, and each call from here on is answered by 4.
+extern "C" fn end() {
+    ENDED.store(true, Ordering::Release);
+    if let Some(Ok(driver)) = DRIVER.get() {
+        for context in lock(&driver.objects).contexts.values() {
+            context.fate.destroy();
+        }
+    }
 }
 
 /// The driver, if it is initialised.
 pub(crate) fn driver() -> Outcome<&'static Driver> {
+    if ENDED.load(Ordering::Acquire) {
+        return Err(Status::DEINITIALIZED);
+    }
     match DRIVER.get() {
         Some(Ok(driver)) => Ok(driver),
         _ => Err(Status::NOT_INITIALIZED),

@@ -5,20 +5,27 @@
 //! driver's error code would make undefined behaviour. Here a status is a number (`loaded/`).
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationProp,
     CUmemGenericAllocationHandle, CUstream,
 };
-pub use loaded::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
+pub use loaded::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT};
 use loaded::cuda::{Failure, NO_DEVICE, SONAME};
 use loaded::{cuda_driver, Awaited, Library};
 
 use crate::error::{Error, Kind, Result};
 
+/// A call was answered by `CUDA_ERROR_DEINITIALIZED`: the process ends, and the driver has ended before.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Error {
+        if failure.status == DEINITIALIZED {
+            ENDED.store(true, Ordering::Release);
+        }
         Error::new(Kind::Driver(failure.status), failure.to_string())
     }
 }
@@ -145,6 +152,12 @@ impl Driver {
             Err(error) if error.kind() == Kind::Driver(NO_DEVICE) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the driver has ended, as it does when the process ends: whatever does not work from then
+    /// on is no failure, and what it had given is given back.
+    pub fn has_ended() -> bool {
+        ENDED.load(Ordering::Acquire)
     }
 
     /// Whether this is the software device of this project, which is no GPU.
