@@ -26,6 +26,7 @@ static struct {
     int (*cuDeviceGet)(CUdevice *device, int ordinal);
     int (*cuDevicePrimaryCtxRetain)(CUcontext *context, CUdevice device);
     int (*cuDevicePrimaryCtxRelease_v2)(CUdevice device);
+    int (*cuDevicePrimaryCtxReset_v2)(CUdevice device);
     int (*cuCtxCreate_v2)(CUcontext *context, unsigned flags, CUdevice device);
     int (*cuCtxDestroy_v2)(CUcontext context);
     int (*cuCtxSetCurrent)(CUcontext context);
@@ -77,6 +78,7 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuDeviceGet, "cuDeviceGet", 1);
     CUDA_FIND(cuda, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 1);
     CUDA_FIND(cuda, cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2", 1);
+    CUDA_FIND(cuda, cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset_v2", 1);
     CUDA_FIND(cuda, cuCtxCreate_v2, "cuCtxCreate_v2", 1);
     CUDA_FIND(cuda, cuCtxDestroy_v2, "cuCtxDestroy_v2", 1);
     CUDA_FIND(cuda, cuCtxSetCurrent, "cuCtxSetCurrent", 1);

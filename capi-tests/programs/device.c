@@ -154,6 +154,30 @@ static void context_first(const char *configuration)
     }
 }
 
+/* The same with the primary context, which is made anew under the same handle before the job ends. */
+static void reset_first(const char *configuration)
+{
+    CUdeviceptr device;
+    check_cuda(__FILE__, __LINE__, "cuInit", cuda_load());
+    cuda_primary(0);
+    device = device_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    OK(VELOC_Checkpoint_wait());
+    CU(cuDevicePrimaryCtxReset_v2(0));
+    REFUSED(VELOC_Checkpoint("bad", 1), "VELOC_Checkpoint|is gone");
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+    cuda_primary(0);
+    device = device_memory(BYTES);
+    REFUSED(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1), "region 1|is gone");
+    VELOC_Finalize(1);
+    OK(VELOC_Init_single(0, configuration));
+    still_there(device);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 /* Finalized with everything in flight, waiting for it or not, and begun again. */
 static void in_flight(const char *configuration)
 {
@@ -518,6 +542,7 @@ int main(int argc, char **argv)
         {"context", context},
         {"other-device", other_device},
         {"context-first", context_first},
+        {"reset-first", reset_first},
         {"in-flight", in_flight},
         {"broken-driver", broken_driver},
         {"changed-places", changed_places},

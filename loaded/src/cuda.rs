@@ -65,6 +65,7 @@ impl CaptureMode {
 
 type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
+type ContextId = unsafe extern "C" fn(*mut c_void, *mut u64) -> Status;
 type IsCapturing = unsafe extern "C" fn(*mut c_void, *mut c_uint) -> Status;
 
 /// What a driver may lack.
@@ -74,6 +75,8 @@ pub struct Extras {
     // Graph capture; a driver without it captures nothing.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     is_capturing: Option<IsCapturing>,
+    /// Since CUDA 12.0.
+    context_id: Option<ContextId>,
     software: bool,
 }
 
@@ -87,6 +90,7 @@ impl Extras {
                 error_name: library.function(c"cuGetErrorName"),
                 exchange_capture_mode: library.function(c"cuThreadExchangeStreamCaptureMode"),
                 is_capturing: library.function(c"cuStreamIsCapturing"),
+                context_id: library.function(c"cuCtxGetId"),
                 software: library
                     .function::<unsafe extern "C" fn()>(c"softcuda_is_software")
                     .is_some(),
@@ -123,6 +127,17 @@ impl Extras {
         let mut state: c_uint = 0;
         // SAFETY: the pointer is to a local; the rest is the caller's promise.
         self.is_capturing.is_some_and(|ask| unsafe { ask(stream, &mut state) } == 0 && state != 0)
+    }
+
+    /// What tells a context from every other one that the process has or had, also from an earlier one of
+    /// the same handle. `None`: the driver does not say.
+    ///
+    /// # Safety
+    /// `context` is a living context.
+    pub unsafe fn context_id(&self, context: *mut c_void) -> Option<u64> {
+        let mut id = 0;
+        // SAFETY: the pointer is to a local; the rest is the caller's promise.
+        self.context_id.filter(|ask| unsafe { ask(context, &mut id) } == 0).map(|_| id)
     }
 
     /// Whether it is the software device of this project, which is no GPU.

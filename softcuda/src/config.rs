@@ -7,6 +7,7 @@
 //! | `SOFTCUDA_DELAY` | `name=microseconds,...` that a call takes |
 //! | `SOFTCUDA_BANDWIDTH` | `kind=GB/s,...`, see [`Bandwidth`] |
 //! | `SOFTCUDA_COPY` | `none` makes copies move nothing |
+//! | `SOFTCUDA_STALE` | `fatal` ends the process that uses what went with its context |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
 //! reported on stderr and leaves the default.
@@ -21,12 +22,13 @@ use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
     "SOFTCUDA_BANDWIDTH",
     "SOFTCUDA_COPY",
+    "SOFTCUDA_STALE",
     "SOFTCUDA_FAIL",
 ];
 
@@ -53,6 +55,7 @@ struct Settings {
     delays: HashMap<String, Duration>,
     bandwidth: Bandwidth,
     copies_move_data: bool,
+    stale_is_fatal: bool,
 }
 
 impl Default for Settings {
@@ -63,6 +66,7 @@ impl Default for Settings {
             delays: HashMap::new(),
             bandwidth: Bandwidth::default(),
             copies_move_data: true,
+            stale_is_fatal: false,
         }
     }
 }
@@ -90,6 +94,13 @@ impl Settings {
                 if !self.copies_move_data {
                     notice("SOFTCUDA_COPY=none: copies move no data");
                 }
+            }
+            "SOFTCUDA_STALE" => {
+                self.stale_is_fatal = match value {
+                    "fatal" => true,
+                    "" | "refused" => false,
+                    _ => return Err("neither `fatal` nor `refused`".into()),
+                };
             }
             "SOFTCUDA_FAIL" => inject::set_failures(value)?,
             _ => return Err("no such setting".into()),
@@ -150,6 +161,11 @@ pub(crate) fn bandwidth() -> Bandwidth {
 /// Whether copies move bytes at all.
 pub(crate) fn copies_move_data() -> bool {
     settings().copies_move_data
+}
+
+/// Whether the use of a handle whose context was destroyed ends the process.
+pub(crate) fn stale_is_fatal() -> bool {
+    settings().stale_is_fatal
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::queue::{Fate, Kind, Operation, Stream, Ticket, Work};
+use crate::registry::fresh_handle;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 
@@ -15,6 +16,8 @@ use crate::sync::lock;
 pub(crate) struct Context {
     /// The value that names it.
     pub(crate) handle: u64,
+    /// What tells it from all others, also from an earlier one of the same handle.
+    pub(crate) id: u64,
     /// The ordinal of its device.
     pub(crate) device: usize,
     /// Whether it is the device's primary context.
@@ -56,7 +59,14 @@ impl Context {
         };
         let lanes =
             vec![lane(STREAM_LEGACY, Kind::Legacy), lane(STREAM_PER_THREAD, Kind::Blocking)];
-        Arc::new(Self { handle, device, primary, fate, lanes: Mutex::new(lanes) })
+        Arc::new(Self {
+            handle,
+            id: fresh_handle(),
+            device,
+            primary,
+            fate,
+            lanes: Mutex::new(lanes),
+        })
     }
 
     /// Adds a stream, ready to work.

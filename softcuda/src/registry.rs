@@ -14,6 +14,7 @@ use crate::config;
 use crate::context::Context;
 use crate::kernels::Kernel;
 use crate::memory::Memory;
+use crate::misuse;
 use crate::queue::{Fate, Kind, Stream, Ticket};
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
@@ -31,6 +32,8 @@ pub(crate) struct Driver {
 struct Objects {
     contexts: HashMap<u64, Arc<Context>>,
     destroyed_contexts: HashSet<u64>,
+    /// Handles of what went with its context.
+    stale: HashSet<u64>,
     primaries: HashMap<usize, Primary>,
     streams: HashMap<u64, (Arc<Context>, Arc<Stream>)>,
     events: HashMap<u64, Arc<Event>>,
@@ -38,9 +41,10 @@ struct Objects {
     functions: HashMap<u64, Function>,
 }
 
-/// A device's primary context while it is retained.
+/// A device's primary context. Whenever it is made anew it has the handle that it had.
 struct Primary {
-    context: Arc<Context>,
+    handle: u64,
+    context: Option<Arc<Context>>,
     retained: u64,
 }
 
@@ -122,6 +126,16 @@ pub(crate) fn as_handle<T>(pointer: *mut T) -> u64 {
     pointer.addr() as u64
 }
 
+impl Objects {
+    /// What was found under a handle, which is refused if nothing was.
+    fn expect<T>(&self, found: Option<T>, handle: u64) -> Outcome<T> {
+        if found.is_none() && self.stale.contains(&handle) {
+            misuse::stale("a handle of a context that was destroyed");
+        }
+        found.ok_or(Status::INVALID_HANDLE)
+    }
+}
+
 impl Driver {
     fn new() -> Outcome<Self> {
         let devices = config::devices();
@@ -159,17 +173,32 @@ impl Driver {
         }
     }
 
+    /// The living context of this handle, which a program has given: what becomes of a destroyed one is
+    /// not defined.
+    pub(crate) fn given_context(&self, handle: u64) -> Outcome<Arc<Context>> {
+        self.context(handle).inspect_err(|status| {
+            if *status == Status::CONTEXT_IS_DESTROYED {
+                misuse::stale("a context that was destroyed");
+            }
+        })
+    }
+
     /// Retains the primary context of `device`, making it if there is none.
     pub(crate) fn retain_primary(&self, device: usize) -> u64 {
         let mut objects = lock(&self.objects);
         let primary = objects.primaries.entry(device).or_insert_with(|| Primary {
-            context: Context::new(fresh_handle(), device, true),
+            handle: fresh_handle(),
+            context: None,
             retained: 0,
         });
         primary.retained += 1;
-        let context = Arc::clone(&primary.context);
-        let handle = context.handle;
-        objects.contexts.insert(handle, context);
+        let handle = primary.handle;
+        if primary.context.is_none() {
+            let context = Context::new(handle, device, true);
+            primary.context = Some(Arc::clone(&context));
+            objects.destroyed_contexts.remove(&handle);
+            objects.contexts.insert(handle, context);
+        }
         handle
     }
 
@@ -178,29 +207,29 @@ impl Driver {
         let unused = {
             let mut objects = lock(&self.objects);
             let primary = objects.primaries.get_mut(&device).ok_or(Status::INVALID_CONTEXT)?;
-            primary.retained -= 1;
-            if primary.retained > 0 {
-                return Ok(());
+            primary.retained = primary.retained.checked_sub(1).ok_or(Status::INVALID_CONTEXT)?;
+            match primary.retained {
+                0 => primary.context.take(),
+                _ => None,
             }
-            objects.primaries.remove(&device)
         };
-        if let Some(primary) = unused {
-            self.destroy_context(&primary.context);
+        if let Some(context) = unused {
+            self.destroy_context(&context);
         }
         Ok(())
     }
 
-    /// Destroys the primary context whoever holds it.
+    /// Destroys the primary context whoever holds it. Who does has to release it all the same.
     pub(crate) fn reset_primary(&self, device: usize) {
-        let primary = lock(&self.objects).primaries.remove(&device);
-        if let Some(primary) = primary {
-            self.destroy_context(&primary.context);
+        let found = lock(&self.objects).primaries.get_mut(&device).and_then(|p| p.context.take());
+        if let Some(context) = found {
+            self.destroy_context(&context);
         }
     }
 
     /// Whether the primary context of `device` exists.
     pub(crate) fn primary_is_active(&self, device: usize) -> bool {
-        lock(&self.objects).primaries.contains_key(&device)
+        lock(&self.objects).primaries.get(&device).is_some_and(|found| found.context.is_some())
     }
 
     /// Destroys a context and all that belongs to it.
@@ -210,10 +239,17 @@ impl Driver {
             let handle = context.handle;
             objects.contexts.remove(&handle);
             objects.destroyed_contexts.insert(handle);
-            objects.streams.retain(|_, (owner, _)| owner.handle != handle);
-            objects.events.retain(|_, event| event.context != handle);
-            objects.modules.retain(|_, owner| *owner != handle);
-            objects.functions.retain(|_, function| function.context != handle);
+            let Objects { stale, streams, events, modules, functions, .. } = &mut *objects;
+            let mut stays = |object: &u64, owner: u64| {
+                if owner == handle {
+                    stale.insert(*object);
+                }
+                owner != handle
+            };
+            streams.retain(|object, (owner, _)| stays(object, owner.handle));
+            events.retain(|object, event| stays(object, event.context));
+            modules.retain(|object, owner| stays(object, *owner));
+            functions.retain(|object, function| stays(object, function.context));
         }
         context.shut_down();
         self.memory.release_context(context.handle);
@@ -244,18 +280,21 @@ impl Driver {
             STREAM_LEGACY | STREAM_PER_THREAD => {
                 Ok((Arc::clone(current), current.default_stream(handle.addr())?))
             }
-            _ => lock(&self.objects)
-                .streams
-                .get(&as_handle(handle))
-                .cloned()
-                .ok_or(Status::INVALID_HANDLE),
+            _ => {
+                let objects = lock(&self.objects);
+                let found = objects.streams.get(&as_handle(handle)).cloned();
+                objects.expect(found, as_handle(handle))
+            }
         }
     }
 
     /// Destroys a stream; what is queued in it is still carried out.
     pub(crate) fn destroy_stream(&self, handle: CUstream) -> Outcome {
-        let (_, stream) =
-            lock(&self.objects).streams.remove(&as_handle(handle)).ok_or(Status::INVALID_HANDLE)?;
+        let (_, stream) = {
+            let mut objects = lock(&self.objects);
+            let found = objects.streams.remove(&as_handle(handle));
+            objects.expect(found, as_handle(handle))?
+        };
         stream.close();
         Ok(())
     }
@@ -275,16 +314,15 @@ impl Driver {
 
     /// The event of this handle.
     pub(crate) fn event(&self, handle: CUevent) -> Outcome<Arc<Event>> {
-        lock(&self.objects).events.get(&as_handle(handle)).cloned().ok_or(Status::INVALID_HANDLE)
+        let objects = lock(&self.objects);
+        objects.expect(objects.events.get(&as_handle(handle)).cloned(), as_handle(handle))
     }
 
     /// Forgets an event; whoever waits for it goes on waiting.
     pub(crate) fn destroy_event(&self, handle: CUevent) -> Outcome {
-        lock(&self.objects)
-            .events
-            .remove(&as_handle(handle))
-            .map(|_| ())
-            .ok_or(Status::INVALID_HANDLE)
+        let mut objects = lock(&self.objects);
+        let found = objects.events.remove(&as_handle(handle));
+        objects.expect(found, as_handle(handle)).map(|_| ())
     }
 
     /// Makes a module in `context`.
@@ -298,7 +336,8 @@ impl Driver {
     pub(crate) fn unload_module(&self, handle: CUmodule) -> Outcome {
         let handle = as_handle(handle);
         let mut objects = lock(&self.objects);
-        objects.modules.remove(&handle).ok_or(Status::INVALID_HANDLE)?;
+        let found = objects.modules.remove(&handle);
+        objects.expect(found, handle)?;
         objects.functions.retain(|_, function| function.module != handle);
         Ok(())
     }
@@ -320,11 +359,10 @@ impl Driver {
 
     /// The kernel behind a function, which must be one of `context`.
     pub(crate) fn kernel(&self, function: CUfunction, context: &Context) -> Outcome<Arc<Kernel>> {
-        lock(&self.objects)
-            .functions
-            .get(&as_handle(function))
-            .filter(|function| function.context == context.handle)
-            .map(|function| Arc::clone(&function.kernel))
-            .ok_or(Status::INVALID_HANDLE)
+        let objects = lock(&self.objects);
+        let found = objects.functions.get(&as_handle(function));
+        let found = found.filter(|function| function.context == context.handle);
+        let kernel = found.map(|function| Arc::clone(&function.kernel));
+        objects.expect(kernel, as_handle(function))
     }
 }

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice};
 
 use super::driver::{CaptureMode, Driver};
 use super::probe::names;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What the device and its driver offer, asked for once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Capabilities {
 pub struct Device {
     pub(super) driver: Arc<Driver>,
     context: Context,
+    /// What tells the context from a later one of the same handle, if the driver says so.
+    id: Option<u64>,
     device: CUdevice,
     name: String,
     bus_id: String,
@@ -77,6 +79,8 @@ impl Device {
         Ok(Device {
             driver: driver.clone(),
             context: Context(context),
+            // SAFETY: it is current.
+            id: unsafe { driver.context_id(context) },
             device,
             name,
             bus_id,
@@ -96,7 +100,31 @@ impl Device {
 
     /// Makes the context current until the value is dropped: for the application's threads.
     pub fn enter(&self) -> Result<Current<'_>> {
+        self.check_alive()?;
         Current::enter(&self.driver, self.context)
+    }
+
+    /// An error if the application has destroyed the context or reset the device. What was the context's
+    /// has gone with it: the driver may crash on a handle of such a thing, and leaves it undefined what
+    /// becomes of most uses of the context's own. A primary context that was made anew has the same handle.
+    fn check_alive(&self) -> Result<()> {
+        let mut version = 0;
+        // SAFETY: the pointer is to a local. Other libraries ask by this call whether a context is one.
+        unsafe { self.driver.cuCtxGetApiVersion(self.context.0, &mut version) }
+            .map_err(|error| error.within("the context of this job's device is gone"))?;
+        // SAFETY: it is alive.
+        if self.id == unsafe { self.driver.context_id(self.context.0) } {
+            return Ok(());
+        }
+        Err(Error::invalid("the context of this job's device is gone: the device was reset"))
+    }
+
+    /// Ends what belongs to the context, in it. With a context that is gone it has ended.
+    pub(super) fn end(&self, end: impl FnOnce(&Driver) -> Result<()>) {
+        let ended = self.enter().and_then(|_current| end(&self.driver));
+        if let Err(error) = ended {
+            log::debug!("{error}");
+        }
     }
 
     /// Free memory of the device in bytes.

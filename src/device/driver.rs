@@ -64,6 +64,8 @@ cuda_driver! {
     cuCtxPushCurrent_v2(context: CUcontext);
     /// Undoes a push.
     cuCtxPopCurrent_v2(context: *mut CUcontext);
+    /// What version of the interface a context has: an error for one that has ended.
+    cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint);
     /// The device of the calling thread's context.
     cuCtxGetDevice(device: *mut CUdevice);
     /// Waits for everything queued in the calling thread's context, on every stream.
@@ -171,6 +173,15 @@ impl Driver {
         // SAFETY: the pointer is to a local.
         unsafe { self.cuDriverGetVersion(&mut version) }?;
         Ok(version)
+    }
+
+    /// What tells a context from an earlier one of the same handle, if the driver says so.
+    ///
+    /// # Safety
+    /// `context` is a living context.
+    pub(super) unsafe fn context_id(&self, context: CUcontext) -> Option<u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.context_id(context.cast()) }
     }
 
     /// Sets the calling thread's capture mode, and gives the one before.

@@ -92,9 +92,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        if let Err(error) = unsafe { self.device.driver.cuStreamDestroy_v2(self.raw) } {
-            log::debug!("{error}");
-        }
+        self.device.end(|driver| unsafe { driver.cuStreamDestroy_v2(self.raw) });
     }
 }
 
@@ -149,9 +147,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        if let Err(error) = unsafe { self.device.driver.cuEventDestroy_v2(self.raw) } {
-            log::debug!("{error}");
-        }
+        self.device.end(|driver| unsafe { driver.cuEventDestroy_v2(self.raw) });
     }
 }
 
