@@ -46,9 +46,13 @@ static struct {
     int (*cuLaunchHostFunc)(CUstream stream, void (*function)(void *), void *data);
 } cuda;
 
-/* The software device's own functions; all NULL with a real driver. */
+/* The software device's own functions, NULL with a real driver; and those of green contexts, for which a
+ * real one wants descriptions. */
 static struct {
     int (*inject)(const char *specification);
+    int (*cuGreenCtxCreate)(void **green, void *description, CUdevice device, unsigned flags);
+    int (*cuGreenCtxDestroy)(void *green);
+    int (*cuGreenCtxStreamCreate)(CUstream *stream, void *green, unsigned flags, int priority);
     size_t (*calls)(char *buffer, size_t size);
     uint64_t (*misuse_count)(void);
     size_t (*misuse_log)(char *buffer, size_t size);
@@ -97,6 +101,9 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuStreamSynchronize, "cuStreamSynchronize", 1);
     CUDA_FIND(cuda, cuLaunchHostFunc, "cuLaunchHostFunc", 1);
     CUDA_FIND(softcuda, inject, "softcuda_inject", 0);
+    CUDA_FIND(softcuda, cuGreenCtxCreate, "cuGreenCtxCreate", 0);
+    CUDA_FIND(softcuda, cuGreenCtxDestroy, "cuGreenCtxDestroy", 0);
+    CUDA_FIND(softcuda, cuGreenCtxStreamCreate, "cuGreenCtxStreamCreate", 0);
     CUDA_FIND(softcuda, calls, "softcuda_calls", 0);
     CUDA_FIND(softcuda, misuse_count, "softcuda_misuse_count", 0);
     CUDA_FIND(softcuda, misuse_log, "softcuda_misuse_log", 0);

@@ -335,6 +335,34 @@ static void crowded(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* A stream of a green context, a part of the device, orders a checkpoint like any other. */
+static void green(const char *configuration)
+{
+    size_t bytes = (size_t)16 << 20;
+    CUdeviceptr device;
+    CUstream stream;
+    void *context, *staging = get_memory(bytes);
+    check_cuda(__FILE__, __LINE__, "cuInit", cuda_load());
+    cuda_primary(0);
+    device = device_memory(bytes);
+    EQUAL(softcuda.cuGreenCtxCreate(&context, NULL, 0, 1), 0);
+    EQUAL(softcuda.cuGreenCtxStreamCreate(&stream, context, STREAM_NON_BLOCKING, 0), 0);
+    OK(VELOC_Init_single(0, configuration));
+    OK(VELOC_Set_stream(stream));
+    OK(VELOC_Mem_protect(1, as_pointer(device), bytes, 1));
+    fill(staging, bytes, 1, 1);
+    CU(cuMemcpyHtoDAsync_v2(device, staging, bytes, stream));
+    OK(VELOC_Checkpoint("green", 1));
+    clear_device(device, bytes);
+    OK(VELOC_Restart("green", 1));
+    DEVICE_CONTENT(device, bytes, 1, 1);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuStreamDestroy_v2(stream));
+    EQUAL(softcuda.cuGreenCtxDestroy(context), 0);
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 /* Pinned host memory that a stream is still writing when the checkpoint is asked for. */
 static void pinned_host(const char *configuration)
 {
@@ -549,6 +577,7 @@ int main(int argc, char **argv)
         {"large-then-small", large_then_small},
         {"crowded", crowded},
         {"pinned-host", pinned_host},
+        {"green", green},
         {"bare-thread", bare_thread},
         {"bare-later", bare_later},
         {"without-finalize", without_finalize},

@@ -66,6 +66,8 @@ impl CaptureMode {
 type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
 type ContextId = unsafe extern "C" fn(*mut c_void, *mut u64) -> Status;
+type StreamContexts =
+    unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut *mut c_void) -> Status;
 type IsCapturing = unsafe extern "C" fn(*mut c_void, *mut c_uint) -> Status;
 
 /// What a driver may lack.
@@ -77,6 +79,8 @@ pub struct Extras {
     is_capturing: Option<IsCapturing>,
     /// Since CUDA 12.0.
     context_id: Option<ContextId>,
+    /// Since CUDA 12.5.
+    stream_contexts: Option<StreamContexts>,
     software: bool,
 }
 
@@ -91,6 +95,7 @@ impl Extras {
                 exchange_capture_mode: library.function(c"cuThreadExchangeStreamCaptureMode"),
                 is_capturing: library.function(c"cuStreamIsCapturing"),
                 context_id: library.function(c"cuCtxGetId"),
+                stream_contexts: library.function(c"cuStreamGetCtx_v2"),
                 software: library
                     .function::<unsafe extern "C" fn()>(c"softcuda_is_software")
                     .is_some(),
@@ -138,6 +143,19 @@ impl Extras {
         let mut id = 0;
         // SAFETY: the pointer is to a local; the rest is the caller's promise.
         self.context_id.filter(|ask| unsafe { ask(context, &mut id) } == 0).map(|_| id)
+    }
+
+    /// The primary context that a stream belongs to by way of a green context, a part of the device.
+    /// `None`: it was made in a context as such, or the driver does not say.
+    ///
+    /// # Safety
+    /// `stream` is a stream, or stands for one of the calling thread's context.
+    pub unsafe fn parent_of_green(&self, stream: *mut c_void) -> Option<*mut c_void> {
+        let (mut context, mut green) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the pointers are to locals; the rest is the caller's promise.
+        let asked =
+            self.stream_contexts.map(|ask| unsafe { ask(stream, &mut context, &mut green) });
+        (asked == Some(0) && !green.is_null()).then_some(context)
     }
 
     /// Whether it is the software device of this project, which is no GPU.

@@ -36,6 +36,7 @@ struct Objects {
     stale: HashSet<u64>,
     primaries: HashMap<usize, Primary>,
     streams: HashMap<u64, (Arc<Context>, Arc<Stream>)>,
+    greens: HashMap<u64, Green>,
     events: HashMap<u64, Arc<Event>>,
     modules: HashMap<u64, u64>,
     functions: HashMap<u64, Function>,
@@ -46,6 +47,15 @@ struct Primary {
     handle: u64,
     context: Option<Arc<Context>>,
     retained: u64,
+}
+
+/// A green context.
+#[derive(Clone)]
+pub(crate) struct Green {
+    device: usize,
+    /// The context that stands for it.
+    pub(crate) context: u64,
+    streams: HashSet<u64>,
 }
 
 /// A kernel as a module gave it out.
@@ -266,6 +276,56 @@ impl Driver {
         let handle = stream.handle;
         lock(&self.objects).streams.insert(handle, (Arc::clone(context), stream));
         Ok(as_pointer(handle))
+    }
+
+    /// Makes a green context, of which the device's primary one is part.
+    pub(crate) fn create_green(&self, device: usize) -> u64 {
+        let primary = self.retain_primary(device);
+        let (handle, context) = (fresh_handle(), fresh_handle());
+        let mut objects = lock(&self.objects);
+        if let Some(primary) = objects.contexts.get(&primary).cloned() {
+            objects.contexts.insert(context, primary);
+        }
+        objects.greens.insert(handle, Green { device, context, streams: HashSet::new() });
+        handle
+    }
+
+    /// Ends a green context.
+    pub(crate) fn destroy_green(&self, handle: u64) -> Outcome {
+        let green = {
+            let mut objects = lock(&self.objects);
+            let green = objects.greens.remove(&handle).ok_or(Status::INVALID_HANDLE)?;
+            objects.contexts.remove(&green.context);
+            green
+        };
+        self.release_primary(green.device)
+    }
+
+    /// The green context of this handle.
+    pub(crate) fn green(&self, handle: u64) -> Outcome<Green> {
+        lock(&self.objects).greens.get(&handle).cloned().ok_or(Status::INVALID_HANDLE)
+    }
+
+    /// The green context that a stream was made in, and its handle.
+    pub(crate) fn green_of(&self, stream: &Stream) -> Option<(u64, Green)> {
+        let objects = lock(&self.objects);
+        let found = objects.greens.iter().find(|(_, green)| green.streams.contains(&stream.handle));
+        found.map(|(handle, green)| (*handle, green.clone()))
+    }
+
+    /// Makes a stream in a green context.
+    pub(crate) fn create_green_stream(
+        &self,
+        handle: u64,
+        kind: Kind,
+        flags: u32,
+    ) -> Outcome<CUstream> {
+        let context = self.context(self.green(handle)?.context)?;
+        let stream = self.create_stream(&context, kind, flags)?;
+        if let Some(green) = lock(&self.objects).greens.get_mut(&handle) {
+            green.streams.insert(as_handle(stream));
+        }
+        Ok(stream)
     }
 
     /// The stream of this handle, and its context; the default streams are

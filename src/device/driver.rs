@@ -184,6 +184,15 @@ impl Driver {
         unsafe { self.extras.context_id(context.cast()) }
     }
 
+    /// The primary context that a stream belongs to by way of a green context.
+    ///
+    /// # Safety
+    /// `stream` is a stream, or stands for one of the current context.
+    pub(super) unsafe fn parent_of_green(&self, stream: CUstream) -> Option<CUcontext> {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.parent_of_green(stream.cast()) }.map(|context| context.cast())
+    }
+
     /// Sets the calling thread's capture mode, and gives the one before.
     pub(super) fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
         self.extras.exchange_capture_mode(mode)

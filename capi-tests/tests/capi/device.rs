@@ -225,3 +225,10 @@ fn the_driver_ends_first() {
     let ended = run("host-at-exit");
     assert!(ended.stdout.lines().any(|line| line == "late 0"), "{}", ended.stdout);
 }
+
+/// Catches a stream that is refused because its context is one that stands for a part of the device.
+#[test]
+fn a_stream_of_a_green_context() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 32M\n");
+    job.run_device("device", "green").succeed();
+}
