@@ -5,18 +5,22 @@
     /tmp/nvrtc/bin/python scripts/make_ptx.py examples/rtm/kernels/rtm.cu cli/kernels/bench.cu
 
 writes a .ptx beside each source. Run it after each change of a .cu and commit both files. The
-compiler is an old one on purpose: a driver refuses PTX that is newer than itself, and this one's is
-taken from driver 520 on.
+compiler is an old one on purpose: a driver refuses PTX that is newer than itself. What it writes
+says the version of the compiler itself, which needs driver 520; the kernels use nothing that is newer
+than version 6.0, which every driver since 384 takes, and so they say that.
 """
 
 import ctypes
 import glob
 import importlib.util
 import pathlib
+import re
 import sys
 
 # The oldest architecture that the compiler still knows serves every later GPU.
 ARCHITECTURE = "compute_60"
+# A version of the language that has all that the kernels use: the assembler refuses what is newer.
+VERSION = b".version 6.0"
 
 
 def compiler() -> ctypes.CDLL:
@@ -50,7 +54,8 @@ def compile_ptx(source: pathlib.Path) -> bytes:
     check(nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size)), "nvrtcGetPTXSize")
     ptx = ctypes.create_string_buffer(size.value)
     check(nvrtc.nvrtcGetPTX(program, ptx), "nvrtcGetPTX")
-    return ptx.value
+    version = re.compile(rb"^\.version [0-9.]+$", re.MULTILINE)
+    return version.sub(VERSION, ptx.value, count=1)
 
 
 def main() -> None:

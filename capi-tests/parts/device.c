@@ -2,11 +2,12 @@
  * Messages from and to device memory, which the host cannot touch, under an MPI that takes it
  * (preload/aware.c): the log has their bytes, and a replay writes them where they belong.
  *
- * device [case=received|resent|unwritten|contexts|fatal]
+ * device [case=received|resent|unwritten|contexts|bare|fatal]
  */
 #include "parts.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 enum { FEW = 6, MANY = 100000, MOST = MANY, ATTACH_GLOBAL = 1, OUT_OF_MEMORY = 2 };
 
@@ -15,6 +16,8 @@ typedef unsigned long long address_t;
 static struct {
     int (*cuInit)(unsigned flags);
     int (*cuDeviceGet)(int *device, int ordinal);
+    int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+    int (*cuDevicePrimaryCtxRelease_v2)(int device);
     int (*cuCtxCreate_v2)(void **context, unsigned flags, int device);
     int (*cuCtxDestroy_v2)(void *context);
     int (*cuCtxSetCurrent)(void *context);
@@ -53,6 +56,8 @@ static void begin_device(void)
     CHECK(library != NULL);
     FIND(cuInit);
     FIND(cuDeviceGet);
+    FIND(cuDevicePrimaryCtxRetain);
+    FIND(cuDevicePrimaryCtxRelease_v2);
     FIND(cuCtxCreate_v2);
     FIND(cuCtxDestroy_v2);
     FIND(cuCtxSetCurrent);
@@ -303,6 +308,62 @@ static void unwritten(void)
     MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
 }
 
+static void *without_context(void *work)
+{
+    (*(void (**)(void))work)();
+    return NULL;
+}
+
+/* Messages of a thread without a context, to which the driver says nothing of any address. */
+static void elsewhere(void (*work)(void))
+{
+    pthread_t thread;
+    EQUAL(pthread_create(&thread, NULL, without_context, &work), 0);
+    EQUAL(pthread_join(thread, NULL), 0);
+}
+
+static int bare_host[FEW];
+
+static void bare_exchange(void)
+{
+    MPI_Request request;
+    MPI(MPI_Isend(out, FEW, MPI_INT, right(), 11, MPI_COMM_WORLD, &request));
+    MPI(MPI_Recv(in, FEW, MPI_INT, left(), 11, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MPI(MPI_Isend(out, FEW, MPI_INT, right(), 12, MPI_COMM_WORLD, &request));
+    MPI(MPI_Recv(bare_host, FEW, MPI_INT, left(), 12, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+static void bare_part(void)
+{
+    fill(out, FEW, 700 + rank);
+    fill(in, FEW, -1);
+    memset(bare_host, 0, sizeof bare_host);
+    elsewhere(bare_exchange);
+    saw(bare_host, sizeof bare_host);
+    look(in, FEW);
+    EQUAL(host[0], 700 + left());
+    EQUAL(bare_host[1], 700 + left() + 1);
+}
+
+/* The memory is that of a primary context, as programs of the runtime have it. */
+static void bare(void)
+{
+    int device;
+    void *primary, *own_out = out, *own_in = in;
+    CUDA(cuDeviceGet(&device, 0));
+    CUDA(cuDevicePrimaryCtxRetain(&primary, device));
+    CUDA(cuCtxSetCurrent(primary));
+    out = allocate(sizeof host);
+    in = allocate(sizeof host);
+    run_and_replay(bare_part);
+    out = own_out;
+    in = own_in;
+    CUDA(cuCtxSetCurrent(context));
+    CUDA(cuDevicePrimaryCtxRelease_v2(device));
+}
+
 /* What is received cannot be logged: the job must not go on as if it were. */
 static void fatal(void)
 {
@@ -327,5 +388,7 @@ int main(int argc, char **argv)
         unwritten();
     if (*only == '\0' || strcmp(only, "contexts") == 0)
         contexts();
+    if (*only == '\0' || strcmp(only, "bare") == 0)
+        bare();
     return end_program();
 }

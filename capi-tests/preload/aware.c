@@ -1,6 +1,7 @@
 /*
  * Goes in front of calls of MPI and makes it take buffers in device memory, as a CUDA-aware MPI does:
- * data goes through host memory. It has the calls that the programs use and no more.
+ * data goes through host memory. It has the calls that the programs use and no more. Threads without
+ * a context use the primary one of the first device.
  *
  * It has to lie behind the library under test, which calls MPI by the names of the profiling
  * interface: LD_PRELOAD names it second.
@@ -21,6 +22,11 @@ static struct {
     int (*pointer_attribute)(void *value, int attribute, address_t pointer);
     int (*to_host)(void *to, address_t from, size_t bytes);
     int (*from_host)(address_t to, const void *from, size_t bytes);
+    int (*current)(void **context);
+    int (*set_current)(void *context);
+    int (*retain)(void **context, int device);
+    int (*release)(int device);
+    int (*state)(int device, unsigned *flags, int *active);
 } cuda;
 
 static void load(void)
@@ -33,6 +39,11 @@ static void load(void)
     *(void **)(void *)&cuda.pointer_attribute = dlsym(library, "cuPointerGetAttribute");
     *(void **)(void *)&cuda.to_host = dlsym(library, "cuMemcpyDtoH_v2");
     *(void **)(void *)&cuda.from_host = dlsym(library, "cuMemcpyHtoD_v2");
+    *(void **)(void *)&cuda.current = dlsym(library, "cuCtxGetCurrent");
+    *(void **)(void *)&cuda.set_current = dlsym(library, "cuCtxSetCurrent");
+    *(void **)(void *)&cuda.retain = dlsym(library, "cuDevicePrimaryCtxRetain");
+    *(void **)(void *)&cuda.release = dlsym(library, "cuDevicePrimaryCtxRelease_v2");
+    *(void **)(void *)&cuda.state = dlsym(library, "cuDevicePrimaryCtxGetState");
 }
 
 static void must(const char *what, int status)
@@ -43,14 +54,41 @@ static void must(const char *what, int status)
     }
 }
 
+/* Whether the thread has been given a context, which `leave` takes from it. */
+static int enter(void)
+{
+    void *context = NULL;
+    unsigned flags;
+    int active = 0;
+    if (cuda.current(&context) != 0 || context != NULL)
+        return 0;
+    if (cuda.state(0, &flags, &active) != 0 || !active)
+        return 0;
+    must("cuDevicePrimaryCtxRetain", cuda.retain(&context, 0));
+    must("cuCtxSetCurrent", cuda.set_current(context));
+    return 1;
+}
+
+static void leave(int entered)
+{
+    if (entered) {
+        must("cuCtxSetCurrent", cuda.set_current(NULL));
+        must("cuDevicePrimaryCtxRelease", cuda.release(0));
+    }
+}
+
 static int is_device(const void *buffer)
 {
     unsigned type = 0, managed = 0;
     address_t at = (address_t)(size_t)buffer;
-    if (cuda.pointer_attribute == NULL || cuda.pointer_attribute(&type, MEMORY_TYPE, at) != 0)
+    int entered, known;
+    if (cuda.pointer_attribute == NULL)
         return 0;
-    cuda.pointer_attribute(&managed, IS_MANAGED, at);
-    return type == DEVICE && !managed;
+    entered = enter();
+    known = cuda.pointer_attribute(&type, MEMORY_TYPE, at) == 0
+            && cuda.pointer_attribute(&managed, IS_MANAGED, at) == 0;
+    leave(entered);
+    return known && type == DEVICE && !managed;
 }
 
 /* A buffer and, if it is in device memory, what stands in for it. */
@@ -64,6 +102,7 @@ static struct stage stage(const void *buffer, int count, MPI_Datatype type)
 {
     struct stage own = {NULL, NULL, (char *)(size_t)buffer, 0};
     MPI_Aint lb, extent, true_lb, true_extent;
+    int entered;
     if (buffer == MPI_IN_PLACE || count == 0 || !is_device(buffer))
         return own;
     PMPI_Type_get_extent(type, &lb, &extent);
@@ -72,14 +111,20 @@ static struct stage stage(const void *buffer, int count, MPI_Datatype type)
     own.bytes = (size_t)(extent * (count - 1) + true_extent);
     own.host = malloc(own.bytes);
     own.buffer = own.host - true_lb;
+    entered = enter();
     must("cuMemcpyDtoH_v2", cuda.to_host(own.host, (address_t)(size_t)own.device, own.bytes));
+    leave(entered);
     return own;
 }
 
 static void arrived(const struct stage *own)
 {
-    if (own->device != NULL)
-        must("cuMemcpyHtoD_v2", cuda.from_host((address_t)(size_t)own->device, own->host, own->bytes));
+    int entered;
+    if (own->device == NULL)
+        return;
+    entered = enter();
+    must("cuMemcpyHtoD_v2", cuda.from_host((address_t)(size_t)own->device, own->host, own->bytes));
+    leave(entered);
 }
 
 static void done(struct stage *own)

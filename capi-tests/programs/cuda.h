@@ -44,6 +44,9 @@ static struct {
     int (*cuInit)(unsigned flags);
     int (*cuDeviceGetCount)(int *count);
     int (*cuDeviceGet)(CUdevice *device, int ordinal);
+    int (*cuDevicePrimaryCtxRetain)(CUcontext *context, CUdevice device);
+    int (*cuDevicePrimaryCtxRelease_v2)(CUdevice device);
+    int (*cuDevicePrimaryCtxReset_v2)(CUdevice device);
     int (*cuCtxCreate_v2)(CUcontext *context, unsigned flags, CUdevice device);
     int (*cuCtxDestroy_v2)(CUcontext context);
     int (*cuCtxSetCurrent)(CUcontext context);
@@ -80,9 +83,13 @@ static struct {
                           size_t count);
 } cuda;
 
-/* The software device's own functions; all NULL with a real driver. */
+/* The software device's own functions, NULL with a real driver; and those of green contexts, for which a
+ * real one wants descriptions. */
 static struct {
     int (*inject)(const char *specification);
+    int (*cuGreenCtxCreate)(void **green, void *description, CUdevice device, unsigned flags);
+    int (*cuGreenCtxDestroy)(void *green);
+    int (*cuGreenCtxStreamCreate)(CUstream *stream, void *green, unsigned flags, int priority);
     size_t (*calls)(char *buffer, size_t size);
     uint64_t (*misuse_count)(void);
     size_t (*misuse_log)(char *buffer, size_t size);
@@ -111,6 +118,9 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuInit, "cuInit", 1);
     CUDA_FIND(cuda, cuDeviceGetCount, "cuDeviceGetCount", 1);
     CUDA_FIND(cuda, cuDeviceGet, "cuDeviceGet", 1);
+    CUDA_FIND(cuda, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 1);
+    CUDA_FIND(cuda, cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease_v2", 1);
+    CUDA_FIND(cuda, cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset_v2", 1);
     CUDA_FIND(cuda, cuCtxCreate_v2, "cuCtxCreate_v2", 1);
     CUDA_FIND(cuda, cuCtxDestroy_v2, "cuCtxDestroy_v2", 1);
     CUDA_FIND(cuda, cuCtxSetCurrent, "cuCtxSetCurrent", 1);
@@ -142,6 +152,9 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuMemUnmap, "cuMemUnmap", 1);
     CUDA_FIND(cuda, cuMemSetAccess, "cuMemSetAccess", 1);
     CUDA_FIND(softcuda, inject, "softcuda_inject", 0);
+    CUDA_FIND(softcuda, cuGreenCtxCreate, "cuGreenCtxCreate", 0);
+    CUDA_FIND(softcuda, cuGreenCtxDestroy, "cuGreenCtxDestroy", 0);
+    CUDA_FIND(softcuda, cuGreenCtxStreamCreate, "cuGreenCtxStreamCreate", 0);
     CUDA_FIND(softcuda, calls, "softcuda_calls", 0);
     CUDA_FIND(softcuda, misuse_count, "softcuda_misuse_count", 0);
     CUDA_FIND(softcuda, misuse_log, "softcuda_misuse_log", 0);
@@ -167,6 +180,17 @@ static inline CUcontext cuda_context(int ordinal)
     CUcontext context;
     CU(cuDeviceGet(&device, ordinal));
     CU(cuCtxCreate_v2(&context, 0, device));
+    return context;
+}
+
+/* The primary context of a device, as programs of the runtime have it. */
+static inline CUcontext cuda_primary(int ordinal)
+{
+    CUdevice device;
+    CUcontext context;
+    CU(cuDeviceGet(&device, ordinal));
+    CU(cuDevicePrimaryCtxRetain(&context, device));
+    CU(cuCtxSetCurrent(context));
     return context;
 }
 

@@ -5,6 +5,9 @@
  */
 #include "cuda.h"
 
+#include <pthread.h>
+#include <time.h>
+
 enum { BYTES = 1 << 20 };
 
 static void one_good_checkpoint(CUdeviceptr device)
@@ -198,6 +201,30 @@ static void context_first(const char *configuration)
     }
 }
 
+/* The same with the primary context, which is made anew under the same handle before the job ends. */
+static void reset_first(const char *configuration)
+{
+    CUdeviceptr device;
+    check_cuda(__FILE__, __LINE__, "cuInit", cuda_load());
+    cuda_primary(0);
+    device = device_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    OK(VELOC_Checkpoint_wait());
+    CU(cuDevicePrimaryCtxReset_v2(0));
+    REFUSED(VELOC_Checkpoint("bad", 1), "VELOC_Checkpoint|is gone");
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+    cuda_primary(0);
+    device = device_memory(BYTES);
+    REFUSED(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1), "region 1|is gone");
+    VELOC_Finalize(1);
+    OK(VELOC_Init_single(0, configuration));
+    still_there(device);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 /* Finalized with everything in flight, waiting for it or not, and begun again. */
 static void in_flight(const char *configuration)
 {
@@ -355,6 +382,34 @@ static void crowded(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* A stream of a green context, a part of the device, orders a checkpoint like any other. */
+static void green(const char *configuration)
+{
+    size_t bytes = (size_t)16 << 20;
+    CUdeviceptr device;
+    CUstream stream;
+    void *context, *staging = get_memory(bytes);
+    check_cuda(__FILE__, __LINE__, "cuInit", cuda_load());
+    cuda_primary(0);
+    device = device_memory(bytes);
+    EQUAL(softcuda.cuGreenCtxCreate(&context, NULL, 0, 1), 0);
+    EQUAL(softcuda.cuGreenCtxStreamCreate(&stream, context, STREAM_NON_BLOCKING, 0), 0);
+    OK(VELOC_Init_single(0, configuration));
+    OK(VELOC_Set_stream(stream));
+    OK(VELOC_Mem_protect(1, as_pointer(device), bytes, 1));
+    fill(staging, bytes, 1, 1);
+    CU(cuMemcpyHtoDAsync_v2(device, staging, bytes, stream));
+    OK(VELOC_Checkpoint("green", 1));
+    clear_device(device, bytes);
+    OK(VELOC_Restart("green", 1));
+    DEVICE_CONTENT(device, bytes, 1, 1);
+    OK(VELOC_Finalize(1));
+    check_no_misuse();
+    CU(cuStreamDestroy_v2(stream));
+    EQUAL(softcuda.cuGreenCtxDestroy(context), 0);
+    CU(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 /* Pinned host memory that a stream is still writing when the checkpoint is asked for. */
 static void pinned_host(const char *configuration)
 {
@@ -444,6 +499,176 @@ static void captured(const char *configuration)
     CU(cuCtxDestroy_v2(context));
 }
 
+/* What a thread without a current context, of which the driver says nothing of any address, does. */
+struct bare {
+    const char *configuration;
+    CUdeviceptr device, managed;
+    unsigned char *host;
+    void (*work)(struct bare *own);
+};
+
+static void *without_context(void *argument)
+{
+    struct bare *own = argument;
+    own->work(own);
+    return NULL;
+}
+
+static void elsewhere(struct bare *own, void (*work)(struct bare *own))
+{
+    pthread_t thread;
+    own->work = work;
+    EQUAL(pthread_create(&thread, NULL, without_context, own), 0);
+    EQUAL(pthread_join(thread, NULL), 0);
+}
+
+static void bare_init(struct bare *own)
+{
+    OK(VELOC_Init_single(0, own->configuration));
+}
+
+static void bare_take(struct bare *own)
+{
+    OK(VELOC_Mem_protect(1, own->host, BYTES, 1));
+    OK(VELOC_Mem_protect(2, as_pointer(own->device), BYTES, 1));
+    OK(VELOC_Mem_protect(3, as_pointer(own->managed), BYTES, 1));
+    OK(VELOC_Checkpoint("bare", 1));
+}
+
+static void bare_restore(struct bare *own)
+{
+    (void)own;
+    OK(VELOC_Restart("bare", 1));
+}
+
+static void bare_end(struct bare *own)
+{
+    (void)own;
+    OK(VELOC_Finalize(1));
+}
+
+static void take_and_restore_without_context(struct bare *own)
+{
+    own->device = device_memory(BYTES);
+    own->managed = managed_memory(BYTES);
+    own->host = get_memory(BYTES);
+    fill(own->host, BYTES, 1, 1);
+    fill_device(own->device, BYTES, 2, 1);
+    fill(as_pointer(own->managed), BYTES, 3, 1);
+    elsewhere(own, bare_init);
+    elsewhere(own, bare_take);
+    memset(own->host, 0, BYTES);
+    memset(as_pointer(own->managed), 0, BYTES);
+    clear_device(own->device, BYTES);
+    elsewhere(own, bare_restore);
+    CONTENT(own->host, BYTES, 1, 1);
+    DEVICE_CONTENT(own->device, BYTES, 2, 1);
+    CONTENT(as_pointer(own->managed), BYTES, 3, 1);
+    elsewhere(own, bare_end);
+    check_no_misuse();
+}
+
+/* Every call of the library comes from such a thread, and the memory is a primary context's; once with
+ * the other device in use as well. */
+static void bare_thread(const char *configuration)
+{
+    struct bare own = {0};
+    int devices, round;
+    check_cuda(__FILE__, __LINE__, "cuInit", cuda_load());
+    CU(cuDeviceGetCount(&devices));
+    own.configuration = configuration;
+    for (round = 0; round < 2; round++) {
+        if (round == 1 && devices < 2)
+            break;
+        cuda_primary(0);
+        if (round == 1)
+            cuda_primary(1);
+        take_and_restore_without_context(&own);
+        CU(cuDevicePrimaryCtxRelease_v2(0));
+        if (round == 1)
+            CU(cuDevicePrimaryCtxRelease_v2(1));
+    }
+}
+
+/* The library has met the device before, in a context that such a thread could not find. */
+static void bare_later(const char *configuration)
+{
+    CUcontext context = cuda_start();
+    CUdeviceptr device = device_memory(BYTES);
+    struct bare own = {0};
+    own.configuration = configuration;
+    own.device = device;
+    own.managed = managed_memory(BYTES);
+    own.host = get_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    one_good_checkpoint(device);
+    OK(VELOC_Mem_unprotect(1));
+    fill(own.host, BYTES, 1, 1);
+    fill(as_pointer(own.managed), BYTES, 3, 1);
+    elsewhere(&own, bare_take);
+    memset(own.host, 0, BYTES);
+    clear_device(device, BYTES);
+    elsewhere(&own, bare_restore);
+    CONTENT(own.host, BYTES, 1, 1);
+    DEVICE_CONTENT(device, BYTES, 1, 1);
+    still_there(device);
+    elsewhere(&own, bare_end);
+    check_no_misuse();
+    CU(cuCtxDestroy_v2(context));
+}
+
+/* Handlers of the application's own take their time, in which the library's workers go on. */
+static void linger(void)
+{
+    const struct timespec moment = {0, 300000000};
+    nanosleep(&moment, NULL);
+}
+
+/* What a program does that finalizes in a handler of its own. */
+static void finalize_late(void)
+{
+    linger();
+    printf("late %d\ndone\n", VELOC_Finalize(1));
+    fflush(stdout);
+}
+
+/* The process ends without VELOC_Finalize, or with one in a handler, and the driver ends first: it was
+ * loaded after both VELOC_Init and that handler were there. */
+static void begin_before_the_driver(const char *configuration, int late)
+{
+    CUdeviceptr device;
+    int version;
+    OK(VELOC_Init_single(0, configuration));
+    CHECK(atexit(late ? finalize_late : linger) == 0);
+    cuda_start();
+    device = device_memory(BYTES);
+    OK(VELOC_Mem_protect(1, as_pointer(device), BYTES, 1));
+    for (version = 0; version < 12; version++)
+        OK(VELOC_Checkpoint("exit", version));
+}
+
+static void without_finalize(const char *configuration)
+{
+    begin_before_the_driver(configuration, 0);
+}
+
+static void late_finalize(const char *configuration)
+{
+    begin_before_the_driver(configuration, 1);
+}
+
+/* The driver is there, and all that is protected is the host's. */
+static void host_at_exit(const char *configuration)
+{
+    unsigned char *host = get_memory(BYTES);
+    OK(VELOC_Init_single(0, configuration));
+    CHECK(atexit(finalize_late) == 0);
+    cuda_start();
+    fill(host, BYTES, 1, 1);
+    OK(VELOC_Mem_protect(1, host, BYTES, 1));
+    OK(VELOC_Checkpoint("exit", 1));
+}
+
 int main(int argc, char **argv)
 {
     const struct {
@@ -457,12 +682,19 @@ int main(int argc, char **argv)
         {"context", context},
         {"other-device", other_device},
         {"context-first", context_first},
+        {"reset-first", reset_first},
         {"in-flight", in_flight},
         {"broken-driver", broken_driver},
         {"changed-places", changed_places},
         {"large-then-small", large_then_small},
         {"crowded", crowded},
         {"pinned-host", pinned_host},
+        {"green", green},
+        {"bare-thread", bare_thread},
+        {"bare-later", bare_later},
+        {"without-finalize", without_finalize},
+        {"late-finalize", late_finalize},
+        {"host-at-exit", host_at_exit},
     };
     unsigned i;
     CHECK(argc > 2);

@@ -20,8 +20,11 @@ pub const NOT_INITIALIZED: Status = 3;
 pub const DEINITIALIZED: Status = 4;
 /// `CUDA_ERROR_NO_DEVICE`.
 pub const NO_DEVICE: Status = 100;
-/// `CUDA_ERROR_INVALID_CONTEXT`: of an address, that no context knows it.
+/// `CUDA_ERROR_INVALID_CONTEXT`: the calling thread has no context. Asked about an address, it says
+/// nothing of that.
 pub const INVALID_CONTEXT: Status = 201;
+/// `CUDA_ERROR_CONTEXT_IS_DESTROYED`: the calling thread's context is one that was destroyed.
+pub const CONTEXT_IS_DESTROYED: Status = 709;
 
 /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`: of the legacy stream, that a blocking one is being captured,
 /// which makes it unusable.
@@ -66,6 +69,9 @@ impl CaptureMode {
 
 type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
+type ContextId = unsafe extern "C" fn(*mut c_void, *mut u64) -> Status;
+type StreamContexts =
+    unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut *mut c_void) -> Status;
 type IsCapturing = unsafe extern "C" fn(*mut c_void, *mut c_uint) -> Status;
 
 /// What a driver may lack.
@@ -75,6 +81,10 @@ pub struct Extras {
     // Graph capture; a driver without it captures nothing.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     is_capturing: Option<IsCapturing>,
+    /// Since CUDA 12.0.
+    context_id: Option<ContextId>,
+    /// Since CUDA 12.5.
+    stream_contexts: Option<StreamContexts>,
     software: bool,
 }
 
@@ -88,6 +98,8 @@ impl Extras {
                 error_name: library.function(c"cuGetErrorName"),
                 exchange_capture_mode: library.function(c"cuThreadExchangeStreamCaptureMode"),
                 is_capturing: library.function(c"cuStreamIsCapturing"),
+                context_id: library.function(c"cuCtxGetId"),
+                stream_contexts: library.function(c"cuStreamGetCtx_v2"),
                 software: library
                     .function::<unsafe extern "C" fn()>(c"softcuda_is_software")
                     .is_some(),
@@ -129,6 +141,30 @@ impl Extras {
             0 => state != 0,
             status => status == CAPTURE_IMPLICIT,
         }
+    }
+
+    /// What tells a context from every other one that the process has or had, also from an earlier one of
+    /// the same handle. `None`: the driver does not say.
+    ///
+    /// # Safety
+    /// `context` is a living context.
+    pub unsafe fn context_id(&self, context: *mut c_void) -> Option<u64> {
+        let mut id = 0;
+        // SAFETY: the pointer is to a local; the rest is the caller's promise.
+        self.context_id.filter(|ask| unsafe { ask(context, &mut id) } == 0).map(|_| id)
+    }
+
+    /// The primary context that a stream belongs to by way of a green context, a part of the device.
+    /// `None`: it was made in a context as such, or the driver does not say.
+    ///
+    /// # Safety
+    /// `stream` is a stream, or stands for one of the calling thread's context.
+    pub unsafe fn parent_of_green(&self, stream: *mut c_void) -> Option<*mut c_void> {
+        let (mut context, mut green) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the pointers are to locals; the rest is the caller's promise.
+        let asked =
+            self.stream_contexts.map(|ask| unsafe { ask(stream, &mut context, &mut green) });
+        (asked == Some(0) && !green.is_null()).then_some(context)
     }
 
     /// Whether it is the software device of this project, which is no GPU.

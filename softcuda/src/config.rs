@@ -11,6 +11,7 @@
 //! | `SOFTCUDA_KERNELS` | `ptx` compiles every kernel from its module's PTX |
 //! | `SOFTCUDA_PAGEABLE` | how kernels reach memory of `malloc`: not (`no`), by `hmm` or by `ats` |
 //! | `SOFTCUDA_RANGES` | what the range of mapped memory is: of one `handle`, or the `reservation` |
+//! | `SOFTCUDA_STALE` | `fatal` ends the process that uses what went with its context |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
 //! reported on stderr and leaves the default.
@@ -25,7 +26,7 @@ use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
@@ -33,6 +34,7 @@ const KEYS: [&str; 10] = [
     "SOFTCUDA_COPY",
     "SOFTCUDA_CONTEXT_LOCK",
     "SOFTCUDA_KERNELS",
+    "SOFTCUDA_STALE",
     "SOFTCUDA_FAIL",
     "SOFTCUDA_RANGES",
     "SOFTCUDA_PAGEABLE",
@@ -77,6 +79,7 @@ struct Settings {
     only_ptx: bool,
     ranges_are_reservations: bool,
     pageable: Pageable,
+    stale_is_fatal: bool,
 }
 
 impl Default for Settings {
@@ -91,6 +94,7 @@ impl Default for Settings {
             only_ptx: false,
             ranges_are_reservations: false,
             pageable: Pageable::default(),
+            stale_is_fatal: false,
         }
     }
 }
@@ -131,6 +135,13 @@ impl Settings {
                     "ptx" => true,
                     "" | "native" => false,
                     _ => return Err("neither `native` nor `ptx`".into()),
+                };
+            }
+            "SOFTCUDA_STALE" => {
+                self.stale_is_fatal = match value {
+                    "fatal" => true,
+                    "" | "refused" => false,
+                    _ => return Err("neither `fatal` nor `refused`".into()),
                 };
             }
             "SOFTCUDA_FAIL" => inject::set_failures(value)?,
@@ -228,6 +239,11 @@ pub(crate) fn pageable() -> Pageable {
 /// in what one handle is mapped at.
 pub(crate) fn ranges_are_reservations() -> bool {
     settings().ranges_are_reservations
+}
+
+/// Whether the use of a handle whose context was destroyed ends the process.
+pub(crate) fn stale_is_fatal() -> bool {
+    settings().stale_is_fatal
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

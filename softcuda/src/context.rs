@@ -10,6 +10,7 @@ use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::capture;
 use crate::config;
 use crate::queue::{Fate, Kind, Operation, Stream, Ticket, Work};
+use crate::registry::fresh_handle;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 
@@ -17,6 +18,8 @@ use crate::sync::lock;
 pub(crate) struct Context {
     /// The value that names it.
     pub(crate) handle: u64,
+    /// What tells it from all others, also from an earlier one of the same handle.
+    pub(crate) id: u64,
     /// The ordinal of its device.
     pub(crate) device: usize,
     /// Whether it is the device's primary context.
@@ -62,6 +65,7 @@ impl Context {
             vec![lane(STREAM_LEGACY, Kind::Legacy), lane(STREAM_PER_THREAD, Kind::Blocking)];
         Arc::new(Self {
             handle,
+            id: fresh_handle(),
             device,
             primary,
             fate,

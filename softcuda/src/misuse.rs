@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 
+use crate::config;
 use crate::notice::notice;
 use crate::sync::lock;
 
@@ -23,6 +24,14 @@ pub(crate) fn report(what: String) {
     log.count += 1;
     if log.entries.len() < KEPT {
         log.entries.push(what);
+    }
+}
+
+/// A handle is used that went with its context. A driver may follow it, and end the process.
+pub(crate) fn stale(what: &str) {
+    if config::stale_is_fatal() {
+        notice(&format!("{what} is used"));
+        std::process::abort();
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ptr::without_provenance_mut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::abi::{CUevent, CUfunction, CUmodule, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
@@ -14,6 +14,7 @@ use crate::config;
 use crate::context::Context;
 use crate::kernels::Kernel;
 use crate::memory::Memory;
+use crate::misuse;
 use crate::ptx::Code;
 use crate::queue::{Fate, Kind, Stream, Ticket};
 use crate::status::{Outcome, Status};
@@ -32,16 +33,20 @@ pub(crate) struct Driver {
 struct Objects {
     contexts: HashMap<u64, Arc<Context>>,
     destroyed_contexts: HashSet<u64>,
+    /// Handles of what went with its context.
+    stale: HashSet<u64>,
     primaries: HashMap<usize, Primary>,
     streams: HashMap<u64, (Arc<Context>, Arc<Stream>)>,
+    greens: HashMap<u64, Green>,
     events: HashMap<u64, Arc<Event>>,
     modules: HashMap<u64, Module>,
     functions: HashMap<u64, Function>,
 }
 
-/// A device's primary context while it is retained.
+/// A device's primary context. Whenever it is made anew it has the handle that it had.
 struct Primary {
-    context: Arc<Context>,
+    handle: u64,
+    context: Option<Arc<Context>>,
     retained: u64,
 }
 
@@ -49,6 +54,15 @@ struct Primary {
 struct Module {
     context: u64,
     code: Arc<Code>,
+}
+
+/// A green context.
+#[derive(Clone)]
+pub(crate) struct Green {
+    device: usize,
+    /// The context that stands for it.
+    pub(crate) context: u64,
+    streams: HashSet<u64>,
 }
 
 /// A kernel as a module gave it out.
@@ -73,13 +87,39 @@ pub(crate) struct Event {
 
 static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
 
-/// Initialises the driver, once.
+/// The process ends, and the driver has ended already.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Initialises the driver, once. It ends as the process does, before whoever has asked to hear of that
+/// end earlier.
 pub(crate) fn initialise() -> Outcome {
-    DRIVER.get_or_init(Driver::new).as_ref().map(|_| ()).map_err(|status| *status)
+    if ENDED.load(Ordering::Acquire) {
+        return Err(Status::DEINITIALIZED);
+    }
+    let made = DRIVER.get_or_init(|| {
+        // SAFETY: the function is in this library, which is never unloaded. That it is not called is no
+        // reason to fail.
+        unsafe { libc::atexit(end) };
+        Driver::new()
+    });
+    made.as_ref().map(|_| ()).map_err(|status| *status)
+}
+
+/// The process ends: what is queued is not carried out, and each call from here on is answered by 4.
+extern "C" fn end() {
+    ENDED.store(true, Ordering::Release);
+    if let Some(Ok(driver)) = DRIVER.get() {
+        for context in lock(&driver.objects).contexts.values() {
+            context.fate.destroy();
+        }
+    }
 }
 
 /// The driver, if it is initialised.
 pub(crate) fn driver() -> Outcome<&'static Driver> {
+    if ENDED.load(Ordering::Acquire) {
+        return Err(Status::DEINITIALIZED);
+    }
     match DRIVER.get() {
         Some(Ok(driver)) => Ok(driver),
         _ => Err(Status::NOT_INITIALIZED),
@@ -101,6 +141,16 @@ pub(crate) fn as_pointer<T>(handle: u64) -> *mut T {
 /// The number of a handle.
 pub(crate) fn as_handle<T>(pointer: *mut T) -> u64 {
     pointer.addr() as u64
+}
+
+impl Objects {
+    /// What was found under a handle, which is refused if nothing was.
+    fn expect<T>(&self, found: Option<T>, handle: u64) -> Outcome<T> {
+        if found.is_none() && self.stale.contains(&handle) {
+            misuse::stale("a handle of a context that was destroyed");
+        }
+        found.ok_or(Status::INVALID_HANDLE)
+    }
 }
 
 impl Driver {
@@ -140,17 +190,32 @@ impl Driver {
         }
     }
 
+    /// The living context of this handle, which a program has given: what becomes of a destroyed one is
+    /// not defined.
+    pub(crate) fn given_context(&self, handle: u64) -> Outcome<Arc<Context>> {
+        self.context(handle).inspect_err(|status| {
+            if *status == Status::CONTEXT_IS_DESTROYED {
+                misuse::stale("a context that was destroyed");
+            }
+        })
+    }
+
     /// Retains the primary context of `device`, making it if there is none.
     pub(crate) fn retain_primary(&self, device: usize) -> u64 {
         let mut objects = lock(&self.objects);
         let primary = objects.primaries.entry(device).or_insert_with(|| Primary {
-            context: Context::new(fresh_handle(), device, true),
+            handle: fresh_handle(),
+            context: None,
             retained: 0,
         });
         primary.retained += 1;
-        let context = Arc::clone(&primary.context);
-        let handle = context.handle;
-        objects.contexts.insert(handle, context);
+        let handle = primary.handle;
+        if primary.context.is_none() {
+            let context = Context::new(handle, device, true);
+            primary.context = Some(Arc::clone(&context));
+            objects.destroyed_contexts.remove(&handle);
+            objects.contexts.insert(handle, context);
+        }
         handle
     }
 
@@ -159,29 +224,29 @@ impl Driver {
         let unused = {
             let mut objects = lock(&self.objects);
             let primary = objects.primaries.get_mut(&device).ok_or(Status::INVALID_CONTEXT)?;
-            primary.retained -= 1;
-            if primary.retained > 0 {
-                return Ok(());
+            primary.retained = primary.retained.checked_sub(1).ok_or(Status::INVALID_CONTEXT)?;
+            match primary.retained {
+                0 => primary.context.take(),
+                _ => None,
             }
-            objects.primaries.remove(&device)
         };
-        if let Some(primary) = unused {
-            self.destroy_context(&primary.context);
+        if let Some(context) = unused {
+            self.destroy_context(&context);
         }
         Ok(())
     }
 
-    /// Destroys the primary context whoever holds it.
+    /// Destroys the primary context whoever holds it. Who does has to release it all the same.
     pub(crate) fn reset_primary(&self, device: usize) {
-        let primary = lock(&self.objects).primaries.remove(&device);
-        if let Some(primary) = primary {
-            self.destroy_context(&primary.context);
+        let found = lock(&self.objects).primaries.get_mut(&device).and_then(|p| p.context.take());
+        if let Some(context) = found {
+            self.destroy_context(&context);
         }
     }
 
     /// Whether the primary context of `device` exists.
     pub(crate) fn primary_is_active(&self, device: usize) -> bool {
-        lock(&self.objects).primaries.contains_key(&device)
+        lock(&self.objects).primaries.get(&device).is_some_and(|found| found.context.is_some())
     }
 
     /// Destroys a context and all that belongs to it.
@@ -191,10 +256,17 @@ impl Driver {
             let handle = context.handle;
             objects.contexts.remove(&handle);
             objects.destroyed_contexts.insert(handle);
-            objects.streams.retain(|_, (owner, _)| owner.handle != handle);
-            objects.events.retain(|_, event| event.context != handle);
-            objects.modules.retain(|_, module| module.context != handle);
-            objects.functions.retain(|_, function| function.context != handle);
+            let Objects { stale, streams, events, modules, functions, .. } = &mut *objects;
+            let mut stays = |object: &u64, owner: u64| {
+                if owner == handle {
+                    stale.insert(*object);
+                }
+                owner != handle
+            };
+            streams.retain(|object, (owner, _)| stays(object, owner.handle));
+            events.retain(|object, event| stays(object, event.context));
+            modules.retain(|object, module| stays(object, module.context));
+            functions.retain(|object, function| stays(object, function.context));
         }
         context.shut_down();
         self.memory.release_context(context.handle);
@@ -213,6 +285,56 @@ impl Driver {
         Ok(as_pointer(handle))
     }
 
+    /// Makes a green context, of which the device's primary one is part.
+    pub(crate) fn create_green(&self, device: usize) -> u64 {
+        let primary = self.retain_primary(device);
+        let (handle, context) = (fresh_handle(), fresh_handle());
+        let mut objects = lock(&self.objects);
+        if let Some(primary) = objects.contexts.get(&primary).cloned() {
+            objects.contexts.insert(context, primary);
+        }
+        objects.greens.insert(handle, Green { device, context, streams: HashSet::new() });
+        handle
+    }
+
+    /// Ends a green context.
+    pub(crate) fn destroy_green(&self, handle: u64) -> Outcome {
+        let green = {
+            let mut objects = lock(&self.objects);
+            let green = objects.greens.remove(&handle).ok_or(Status::INVALID_HANDLE)?;
+            objects.contexts.remove(&green.context);
+            green
+        };
+        self.release_primary(green.device)
+    }
+
+    /// The green context of this handle.
+    pub(crate) fn green(&self, handle: u64) -> Outcome<Green> {
+        lock(&self.objects).greens.get(&handle).cloned().ok_or(Status::INVALID_HANDLE)
+    }
+
+    /// The green context that a stream was made in, and its handle.
+    pub(crate) fn green_of(&self, stream: &Stream) -> Option<(u64, Green)> {
+        let objects = lock(&self.objects);
+        let found = objects.greens.iter().find(|(_, green)| green.streams.contains(&stream.handle));
+        found.map(|(handle, green)| (*handle, green.clone()))
+    }
+
+    /// Makes a stream in a green context.
+    pub(crate) fn create_green_stream(
+        &self,
+        handle: u64,
+        kind: Kind,
+        flags: u32,
+    ) -> Outcome<CUstream> {
+        let context = self.context(self.green(handle)?.context)?;
+        let stream = self.create_stream(&context, kind, flags)?;
+        if let Some(green) = lock(&self.objects).greens.get_mut(&handle) {
+            green.streams.insert(as_handle(stream));
+        }
+        Ok(stream)
+    }
+
     /// The stream of this handle, and its context; the default streams are
     /// those of `current`.
     pub(crate) fn stream(
@@ -225,18 +347,21 @@ impl Driver {
             STREAM_LEGACY | STREAM_PER_THREAD => {
                 Ok((Arc::clone(current), current.default_stream(handle.addr())?))
             }
-            _ => lock(&self.objects)
-                .streams
-                .get(&as_handle(handle))
-                .cloned()
-                .ok_or(Status::INVALID_HANDLE),
+            _ => {
+                let objects = lock(&self.objects);
+                let found = objects.streams.get(&as_handle(handle)).cloned();
+                objects.expect(found, as_handle(handle))
+            }
         }
     }
 
     /// Destroys a stream; what is queued in it is still carried out.
     pub(crate) fn destroy_stream(&self, handle: CUstream) -> Outcome {
-        let (_, stream) =
-            lock(&self.objects).streams.remove(&as_handle(handle)).ok_or(Status::INVALID_HANDLE)?;
+        let (_, stream) = {
+            let mut objects = lock(&self.objects);
+            let found = objects.streams.remove(&as_handle(handle));
+            objects.expect(found, as_handle(handle))?
+        };
         stream.close();
         Ok(())
     }
@@ -256,16 +381,15 @@ impl Driver {
 
     /// The event of this handle.
     pub(crate) fn event(&self, handle: CUevent) -> Outcome<Arc<Event>> {
-        lock(&self.objects).events.get(&as_handle(handle)).cloned().ok_or(Status::INVALID_HANDLE)
+        let objects = lock(&self.objects);
+        objects.expect(objects.events.get(&as_handle(handle)).cloned(), as_handle(handle))
     }
 
     /// Forgets an event; whoever waits for it goes on waiting.
     pub(crate) fn destroy_event(&self, handle: CUevent) -> Outcome {
-        lock(&self.objects)
-            .events
-            .remove(&as_handle(handle))
-            .map(|_| ())
-            .ok_or(Status::INVALID_HANDLE)
+        let mut objects = lock(&self.objects);
+        let found = objects.events.remove(&as_handle(handle));
+        objects.expect(found, as_handle(handle)).map(|_| ())
     }
 
     /// Makes a module in `context`.
@@ -280,7 +404,8 @@ impl Driver {
     pub(crate) fn unload_module(&self, handle: CUmodule) -> Outcome {
         let handle = as_handle(handle);
         let mut objects = lock(&self.objects);
-        objects.modules.remove(&handle).ok_or(Status::INVALID_HANDLE)?;
+        let found = objects.modules.remove(&handle);
+        objects.expect(found, handle)?;
         objects.functions.retain(|_, function| function.module != handle);
         Ok(())
     }
@@ -306,11 +431,10 @@ impl Driver {
 
     /// The kernel behind a function, which must be one of `context`.
     pub(crate) fn kernel(&self, function: CUfunction, context: &Context) -> Outcome<Arc<Kernel>> {
-        lock(&self.objects)
-            .functions
-            .get(&as_handle(function))
-            .filter(|function| function.context == context.handle)
-            .map(|function| Arc::clone(&function.kernel))
-            .ok_or(Status::INVALID_HANDLE)
+        let objects = lock(&self.objects);
+        let found = objects.functions.get(&as_handle(function));
+        let found = found.filter(|function| function.context == context.handle);
+        let kernel = found.map(|function| Arc::clone(&function.kernel));
+        objects.expect(kernel, as_handle(function))
     }
 }

@@ -175,6 +175,30 @@ fn unknown_pointers_have_empty_attributes() {
     assert_eq!((kind, context), (0, 0));
 }
 
+/// A thread without a context learns nothing of any address, be it the host's; with one, everything.
+#[test]
+fn addresses_are_known_in_a_context() {
+    let session = Session::start();
+    let (device, context) = (allocate(64), session.context.addr());
+    let memory_type = Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    let ask = move |address: u64| {
+        let mut kind = 7_u32;
+        let mut asked = [memory_type as i32];
+        let mut values = [from_mut(&mut kind).cast()];
+        let code = cu!(cuPointerGetAttributes(1, asked.as_mut_ptr(), values.as_mut_ptr(), address));
+        (code, kind)
+    };
+    let asked = std::thread::spawn(move || {
+        let on_stack = 0_u8;
+        let host = std::ptr::from_ref(&on_stack).addr() as u64;
+        assert_eq!([ask(device), ask(host)], [(INVALID_CONTEXT, 7); 2]);
+        assert_eq!(attribute::<u32>(memory_type, device), Err(INVALID_CONTEXT));
+        ok(cuCtxSetCurrent(std::ptr::without_provenance_mut(context)));
+        assert_eq!([ask(device), ask(host)], [(0, 2), (0, 0)]);
+    });
+    asked.join().unwrap();
+}
+
 #[test]
 fn invented_handles_are_refused() {
     let _session = Session::start();

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use crate::client::{message_chunks, Client, Selection};
@@ -116,7 +116,12 @@ fn check_caller() -> Result<()> {
 pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
     check_caller()?;
     match CLIENT.lock().as_mut() {
-        Some(client) => client.call(body),
+        Some(client) => {
+            client.engine().gate.resume();
+            let done = client.call(body);
+            hear_of_the_end(client);
+            done
+        }
         None => Err(Error::invalid(
             "there is no job: this call belongs between VELOC_Init and VELOC_Finalize",
         )),
@@ -135,21 +140,32 @@ pub(super) fn with_name<T>(
 
 /// Makes a client with `start`, unless there is one.
 pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()> {
-    static AT_EXIT: std::sync::Once = std::sync::Once::new();
     check_caller()?;
     let mut client = CLIENT.lock();
     if client.is_some() {
         return Err(Error::invalid("the library was initialised already, and not yet finalized"));
     }
-    *client = Some(start()?);
+    let started = client.insert(start()?);
     OWNER.get_or_init(Origin::here);
-    AT_EXIT.call_once(|| {
+    hear_of_the_end(started);
+    Ok(())
+}
+
+/// Has the library called when the process ends: and once it uses a device, also before the driver ends,
+/// which has asked for the same when it was loaded or first used. Who asks last is called first.
+fn hear_of_the_end(client: &Client) {
+    static AT_EXIT: Once = Once::new();
+    static BEFORE_DRIVER: Once = Once::new();
+    let ask = |at_end: extern "C" fn()| {
         // SAFETY: the function is in this library, which is never unloaded.
-        if unsafe { libc::atexit(at_exit) } != 0 {
+        if unsafe { libc::atexit(at_end) } != 0 {
             log::warn!("the end of the process will not be noticed");
         }
-    });
-    Ok(())
+    };
+    AT_EXIT.call_once(|| ask(at_exit));
+    if client.engine().device.get().is_some() {
+        BEFORE_DRIVER.call_once(|| ask(before_driver));
+    }
 }
 
 /// Whether there is a client.
@@ -164,9 +180,25 @@ pub(super) fn end_client(end: impl FnOnce(Client) -> Result<()>) -> Result<()> {
     check_caller()?;
     let mut slot = CLIENT.lock();
     match slot.take() {
-        Some(client) => end(client),
+        Some(client) => {
+            client.engine().gate.resume();
+            end(client)
+        }
         None => Err(Error::invalid("there is no job to finalize")),
     }
+}
+
+/// The driver ends next, and the process with it: no copy is begun from here on. A handler of the
+/// application's may still come that finalizes the job, for what is in host memory by then.
+extern "C" fn before_driver() {
+    let _ = catch_unwind(|| {
+        if check_owner().is_err() {
+            return;
+        }
+        if let Some(client) = CLIENT.try_lock().as_deref().and_then(Option::as_ref) {
+            client.engine().gate.rest();
+        }
+    });
 }
 
 /// The process ends without VELOC_Finalize: the workers must make no driver calls any more.

@@ -6,10 +6,11 @@ use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::Client;
 use crate::catalog::entry::Part;
+use crate::device::driver::DEINITIALIZED;
 use crate::device::stream::ApplicationStream;
 use crate::device::{Device, Driver, Pointer, PLAIN};
 use crate::engine::place::Place;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::platform::access;
 
@@ -90,8 +91,22 @@ impl Client {
         if address == 0 {
             return Ok(PLAIN);
         }
+        match self.known(&driver, address, len) {
+            // With the driver all memory of devices has ended; the host's is there still.
+            Err(error)
+                if error.kind() == Kind::Driver(DEINITIALIZED)
+                    && access::is_readable(address, len) =>
+            {
+                Ok(PLAIN)
+            }
+            known => known,
+        }
+    }
+
+    /// What kind of memory the driver says it is.
+    fn known(&self, driver: &Arc<Driver>, address: u64, len: u64) -> Result<Pointer> {
         if self.engine.device.get().is_none() {
-            match Pointer::device_of(&driver, address)? {
+            match Pointer::device_of(driver, address)? {
                 Some(device) => self.engine.attach(device)?,
                 None => return Ok(PLAIN),
             }

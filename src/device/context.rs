@@ -39,6 +39,8 @@ pub struct Capabilities {
 pub struct Device {
     pub(super) driver: Arc<Driver>,
     context: Context,
+    /// What tells the context from a later one of the same handle, if the driver says so.
+    id: Option<u64>,
     device: CUdevice,
     name: String,
     bus_id: String,
@@ -65,28 +67,9 @@ impl Device {
         if !context.is_null() {
             return Device::of(driver, context).map(Some);
         }
-        let mut count = 0;
-        let mut active_ones = Vec::new();
-        // SAFETY: the pointer is to a local.
-        unsafe { driver.cuDeviceGetCount(&mut count) }?;
-        for ordinal in 0..count {
-            let (mut device, mut flags, mut active) = (0, 0, 0);
-            // SAFETY: the pointers are to locals.
-            unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
-            // SAFETY: the pointers are to locals.
-            unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
-            if active != 0 {
-                active_ones.push(device);
-            }
-        }
         // With several, only the application's first device memory will tell which one it uses.
-        let [device] = active_ones[..] else { return Ok(None) };
-        // SAFETY: the pointer is to a local; given back below, after `of` has retained it, too.
-        unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
-        let found = Device::of(driver, context);
-        // SAFETY: retained above.
-        unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
-        found.map(Some)
+        let [device] = in_use(driver)?[..] else { return Ok(None) };
+        in_primary(driver, device, |context| Device::of(driver, context)).map(Some)
     }
 
     /// The device that `context` belongs to.
@@ -104,6 +87,8 @@ impl Device {
         Ok(Device {
             driver: driver.clone(),
             context: Context(context),
+            // SAFETY: it is current.
+            id: unsafe { driver.context_id(context) },
             device,
             name,
             bus_id,
@@ -123,7 +108,31 @@ impl Device {
 
     /// Makes the context current until the value is dropped: for the application's threads.
     pub fn enter(&self) -> Result<Current<'_>> {
+        self.check_alive()?;
         Current::enter(&self.driver, self.context)
+    }
+
+    /// An error if the application has destroyed the context or reset the device. What was the context's
+    /// has gone with it: the driver may crash on a handle of such a thing, and leaves it undefined what
+    /// becomes of most uses of the context's own. A primary context that was made anew has the same handle.
+    fn check_alive(&self) -> Result<()> {
+        let mut version = 0;
+        // SAFETY: the pointer is to a local. Other libraries ask by this call whether a context is one.
+        unsafe { self.driver.cuCtxGetApiVersion(self.context.0, &mut version) }
+            .map_err(|error| error.within("the context of this job's device is gone"))?;
+        // SAFETY: it is alive.
+        if self.id == unsafe { self.driver.context_id(self.context.0) } {
+            return Ok(());
+        }
+        Err(Error::invalid("the context of this job's device is gone: the device was reset"))
+    }
+
+    /// Ends what belongs to the context, in it. With a context that is gone it has ended.
+    pub(super) fn end(&self, end: impl FnOnce(&Driver) -> Result<()>) {
+        let ended = self.enter().and_then(|_current| end(&self.driver));
+        if let Err(error) = ended {
+            log::debug!("{error}");
+        }
     }
 
     /// Free memory of the device in bytes.
@@ -245,6 +254,40 @@ impl Drop for Current<'_> {
             }
         }
     }
+}
+
+/// The devices whose primary contexts exist.
+pub(super) fn in_use(driver: &Driver) -> Result<Vec<CUdevice>> {
+    let mut count = 0;
+    // SAFETY: the pointer is to a local.
+    unsafe { driver.cuDeviceGetCount(&mut count) }?;
+    let mut found = Vec::new();
+    for ordinal in 0..count {
+        let (mut device, mut flags, mut active) = (0, 0, 0);
+        // SAFETY: the pointers are to locals.
+        unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
+        // SAFETY: the pointers are to locals.
+        unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
+        if active != 0 {
+            found.push(device);
+        }
+    }
+    Ok(found)
+}
+
+/// Runs `body` in a device's primary context, which exists.
+pub(super) fn in_primary<T>(
+    driver: &Driver,
+    device: CUdevice,
+    body: impl FnOnce(CUcontext) -> Result<T>,
+) -> Result<T> {
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is to a local; given back below.
+    unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
+    let done = Current::enter(driver, Context(context)).and_then(|_current| body(context));
+    // SAFETY: retained above.
+    unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
+    done
 }
 
 /// Keeps the device's primary context alive if `context` is it: the application may reset it while

@@ -5,20 +5,27 @@
 //! driver's error code would make undefined behaviour. Here a status is a number (`loaded/`).
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationProp,
     CUmemGenericAllocationHandle, CUstream,
 };
-pub use loaded::cuda::{CaptureMode, INVALID_CONTEXT};
+pub use loaded::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT};
 use loaded::cuda::{Failure, NO_DEVICE, SONAME};
 use loaded::{cuda_driver, Awaited, Library};
 
 use crate::error::{Error, Kind, Result};
 
+/// A call was answered by `CUDA_ERROR_DEINITIALIZED`: the process ends, and the driver has ended before.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Error {
+        if failure.status == DEINITIALIZED {
+            ENDED.store(true, Ordering::Release);
+        }
         Error::new(Kind::Driver(failure.status), failure.to_string())
     }
 }
@@ -57,6 +64,8 @@ cuda_driver! {
     cuCtxPushCurrent_v2(context: CUcontext);
     /// Undoes a push.
     cuCtxPopCurrent_v2(context: *mut CUcontext);
+    /// What version of the interface a context has: an error for one that has ended.
+    cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint);
     /// The device of the calling thread's context.
     cuCtxGetDevice(device: *mut CUdevice);
     /// Waits for everything queued in the calling thread's context, on every stream.
@@ -147,6 +156,12 @@ impl Driver {
         }
     }
 
+    /// Whether the driver has ended, as it does when the process ends: whatever does not work from then
+    /// on is no failure, and what it had given is given back.
+    pub fn has_ended() -> bool {
+        ENDED.load(Ordering::Acquire)
+    }
+
     /// Whether this is the software device of this project, which is no GPU.
     pub fn is_software(&self) -> bool {
         self.extras.is_software()
@@ -158,6 +173,24 @@ impl Driver {
         // SAFETY: the pointer is to a local.
         unsafe { self.cuDriverGetVersion(&mut version) }?;
         Ok(version)
+    }
+
+    /// What tells a context from an earlier one of the same handle, if the driver says so.
+    ///
+    /// # Safety
+    /// `context` is a living context.
+    pub(super) unsafe fn context_id(&self, context: CUcontext) -> Option<u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.context_id(context.cast()) }
+    }
+
+    /// The primary context that a stream belongs to by way of a green context.
+    ///
+    /// # Safety
+    /// `stream` is a stream, or stands for one of the current context.
+    pub(super) unsafe fn parent_of_green(&self, stream: CUstream) -> Option<CUcontext> {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.parent_of_green(stream.cast()) }.map(|context| context.cast())
     }
 
     /// Sets the calling thread's capture mode, and gives the one before.

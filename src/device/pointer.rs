@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUpointer_attribute};
 
-use super::context::Device;
-use super::driver::{Driver, INVALID_CONTEXT};
+use super::context::{in_primary, in_use, Device};
+use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
 use crate::error::{Error, Kind, Result};
 
 /// `CU_MEMORYTYPE_HOST`.
@@ -61,6 +61,15 @@ impl Attributes {
     }
 }
 
+impl Attributes {
+    /// The driver knows the memory.
+    fn known(&self) -> bool {
+        self.memory_type != 0 || self.managed != 0
+    }
+}
+
+/// Asks in the calling thread's context: without one the driver says nothing of any address
+/// (`CUDA_ERROR_INVALID_CONTEXT`), be it the host's. With one it knows the memory of all contexts.
 fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
     let mut found = Attributes {
         context: std::ptr::null_mut(),
@@ -131,7 +140,10 @@ impl Pointer {
     /// Asks the driver about `len` bytes at `address`. Memory of a device must be of `device` and
     /// hold all the bytes.
     pub fn classify(device: &Device, address: u64, len: u64) -> Result<Pointer> {
-        let found = attributes(&device.driver, address)?;
+        let found = {
+            let _current = device.enter()?;
+            attributes(&device.driver, address)?
+        };
         let managed = found.managed != 0;
         if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
             // Memory of `malloc` has no type, also where kernels reach it.
@@ -165,25 +177,42 @@ impl Pointer {
     /// The device that memory at `address` belongs to, if the driver knows the memory: for
     /// applications that make their context after they initialise the library.
     pub fn device_of(driver: &Arc<Driver>, address: u64) -> Result<Option<Device>> {
-        let found = match attributes(driver, address) {
-            // Nobody has made a context yet, so nobody has memory in one.
-            Err(error) if error.kind() == Kind::Driver(INVALID_CONTEXT) => return Ok(None),
-            found => found?,
-        };
-        let managed = found.managed != 0;
-        if found.memory_type == 0 && !managed {
-            return Ok(None);
+        match attributes(driver, address) {
+            // The thread has no context that could be asked.
+            Err(error)
+                if matches!(error.kind(), Kind::Driver(INVALID_CONTEXT | CONTEXT_IS_DESTROYED)) => {
+            }
+            found => return owner(driver, address, &found?),
         }
-        if !found.context.is_null() {
-            return Device::of(driver, found.context).map(Some);
+        for device in in_use(driver)? {
+            let ask = |_| owner(driver, address, &attributes(driver, address)?);
+            if let Some(found) = in_primary(driver, device, ask)? {
+                return Ok(Some(found));
+            }
         }
-        // Memory that was mapped piecewise or comes from a pool belongs to no context.
-        match Device::current(driver)? {
-            Some(device) => Ok(Some(device)),
-            None => Err(Error::invalid(format!(
-                "the pointer {address:#x} is known to device {}, but no context is current",
-                found.ordinal
-            ))),
-        }
+        Ok(None)
     }
+}
+
+/// The device of memory that the driver says this of.
+fn owner(driver: &Arc<Driver>, address: u64, found: &Attributes) -> Result<Option<Device>> {
+    if !found.known() {
+        return Ok(None);
+    }
+    if !found.context.is_null() {
+        return Device::of(driver, found.context).map(Some);
+    }
+    // Memory that was mapped piecewise or comes from a pool belongs to no context.
+    let current = Device::current(driver)?;
+    if current.as_ref().is_some_and(|device| device.ordinal() == found.ordinal) {
+        return Ok(current);
+    }
+    if in_use(driver)?.contains(&found.ordinal) {
+        let device = |context| Device::of(driver, context);
+        return in_primary(driver, found.ordinal, device).map(Some);
+    }
+    Err(Error::invalid(format!(
+        "the pointer {address:#x} is known to device {}, of which no context is current",
+        found.ordinal
+    )))
 }

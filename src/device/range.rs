@@ -13,6 +13,7 @@ use cudarc::driver::sys::{
 };
 
 use super::context::Device;
+use super::driver::Driver;
 use crate::error::Result;
 
 /// `CU_MEM_ALLOC_GRANULARITY_RECOMMENDED`.
@@ -148,7 +149,7 @@ impl Drop for DeviceRange {
         }
         // SAFETY: reserved in `reserve`, and nothing is mapped any more.
         note(unsafe { driver.cuMemAddressFree(self.base, self.reserved as usize) });
-        if let Some(error) = failed.take() {
+        if let Some(error) = failed.take().filter(|_| !Driver::has_ended()) {
             log::warn!("up to {} bytes of device memory were not given back: {error}", self.mapped);
         }
     }

@@ -92,9 +92,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        if let Err(error) = unsafe { self.device.driver.cuStreamDestroy_v2(self.raw) } {
-            log::debug!("{error}");
-        }
+        self.device.end(|driver| unsafe { driver.cuStreamDestroy_v2(self.raw) });
     }
 }
 
@@ -149,9 +147,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        if let Err(error) = unsafe { self.device.driver.cuEventDestroy_v2(self.raw) } {
-            log::debug!("{error}");
-        }
+        self.device.end(|driver| unsafe { driver.cuEventDestroy_v2(self.raw) });
     }
 }
 
@@ -179,7 +175,11 @@ impl ApplicationStream {
         // SAFETY: the pointer is to a local; the rest is the caller's promise.
         unsafe { device.driver.cuStreamGetCtx(raw.cast(), &mut context) }
             .map_err(|error| error.within(format!("the stream {raw:p}")))?;
-        if device.is(context) {
+        // Of a stream of a green context that was a context which stands for the green one. Its work and
+        // its memory are the primary one's, whose events can be recorded in it.
+        // SAFETY: as above.
+        let parent = unsafe { device.driver.parent_of_green(raw.cast()) };
+        if device.is(context) || parent.is_some_and(|parent| device.is(parent)) {
             Ok(ApplicationStream(raw))
         } else {
             Err(Error::invalid(format!(

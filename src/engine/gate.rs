@@ -5,6 +5,8 @@
 //! they are issued in slices, and no new slice is issued while the gate is closed: the capture
 //! waits for one or two slices at the most, not for a flush.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::sync::{Condvar, Mutex};
 
 /// The gate. Open at first.
@@ -12,6 +14,7 @@ use crate::sync::{Condvar, Mutex};
 pub struct Gate {
     closed: Mutex<u32>,
     opened: Condvar,
+    resting: AtomicBool,
 }
 
 /// Keeps the gate closed until it is dropped.
@@ -23,6 +26,20 @@ impl Gate {
     pub fn close(&self) -> Closed<'_> {
         *self.closed.lock() += 1;
         Closed(self)
+    }
+
+    /// Closes it until [`Gate::resume`]: the driver is about to end, and no call should meet that.
+    pub fn rest(&self) {
+        if !self.resting.swap(true, Ordering::AcqRel) {
+            std::mem::forget(self.close());
+        }
+    }
+
+    /// Ends a rest: the driver has ended, which is what a call gets for an answer.
+    pub fn resume(&self) {
+        if self.resting.swap(false, Ordering::AcqRel) {
+            drop(Closed(self));
+        }
     }
 
     /// Waits until the gate is open. Its owner opens it after a copy of its own, on every path.

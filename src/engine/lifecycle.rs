@@ -13,7 +13,7 @@ use crate::backend::Process;
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use crate::config::{Config, Mode};
-use crate::device::Device;
+use crate::device::{Device, Driver};
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::logging;
@@ -204,6 +204,11 @@ impl Engine {
                 Ok(Err(error)) => error.within(format!("the {owned} worker ended")),
                 Err(_) => Error::new(Kind::Internal, format!("the {owned} worker panicked")),
             };
+            if Driver::has_ended() {
+                log::debug!("{failure}");
+                shared.catalog.fail(failure);
+                return;
+            }
             if OPTIONAL.contains(&owned.as_str()) && failure.kind() != Kind::Internal {
                 // Slower without it, but nothing waits for it.
                 log::warn!("{failure}");

@@ -18,7 +18,7 @@ use crate::catalog::monitor::Catalog;
 use crate::catalog::state::State;
 use crate::config::Config;
 use crate::device::stream::ApplicationStream;
-use crate::device::{Device, Event};
+use crate::device::{Device, Driver, Event};
 use crate::erasure::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
@@ -335,7 +335,9 @@ impl Shared {
     /// Says once that something works less well than it could. `topic` tells one such thing from
     /// another.
     pub fn degrade(&self, topic: &'static str, what: impl std::fmt::Display) {
-        if self.said.lock().insert(topic) {
+        if Driver::has_ended() {
+            log::debug!("{what}");
+        } else if self.said.lock().insert(topic) {
             log::warn!("{what}");
         }
     }

@@ -29,7 +29,9 @@ fn everything_listed_for_a_gpu() {
     for (program, arguments, configuration) in listed() {
         println!("{program} {arguments} | {}", configuration.replace('\n', " | "));
         let job = Job::new(&configuration);
-        job.run_device(&program, &arguments).env("SOFTCUDA_DEVICES", "2").succeed();
+        let run = job.run_device(&program, &arguments).env("SOFTCUDA_DEVICES", "2");
+        // What went with its context is not touched again: a driver may crash on it.
+        run.env("SOFTCUDA_STALE", "fatal").succeed();
     }
 }
 
@@ -274,4 +276,44 @@ fn nothing_is_staged_while_nothing_is_registered() {
         let said = "between device and host buffer stay unregistered, so transfers are slower";
         assert_eq!(ended.stderr.matches(said).count(), 1, "{}", ended.stderr);
     }
+}
+
+/// The driver was loaded after the job had begun, and ends before its end is noticed. Catches workers
+/// that go on copying, what is said of a driver that has ended as if it had failed, and a job whose
+/// handler finalizes it too late for the device and in time for the host.
+#[test]
+fn the_driver_ends_first() {
+    let run = |case| {
+        let job = Job::new(
+            "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 32M\nhost_cache_size = 32M\n\
+             gpu_chunk_size = 2M\n",
+        );
+        let ended = job
+            .run_device("device", case)
+            .env("SOFTCUDA_DELAY", "cuMemMap=50000")
+            .env("SOFTCUDA_BANDWIDTH", "dtoh=0.05,pageable=0.05")
+            .succeed();
+        let warnings = ended.stderr.lines().filter(|line| line.starts_with("[WARN"));
+        assert!(!warnings.clone().any(|line| line.contains("DEINITIALIZED")), "{}", ended.stderr);
+        ended
+    };
+    let ended = run("without-finalize");
+    assert!(ended.stderr.contains("ends without VELOC_Finalize"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("DEINITIALIZED"), "{}", ended.stderr);
+    // One may be about to begin.
+    let copies =
+        ended.stderr.matches("cuMemcpyDtoHAsync_v2: called after the driver's end").count();
+    assert!(copies <= 1, "{}", ended.stderr);
+    let ended = run("late-finalize");
+    assert!(ended.stdout.lines().any(|line| line == "late -1"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("CUDA_ERROR_DEINITIALIZED"), "{}", ended.stderr);
+    let ended = run("host-at-exit");
+    assert!(ended.stdout.lines().any(|line| line == "late 0"), "{}", ended.stdout);
+}
+
+/// Catches a stream that is refused because its context is one that stands for a part of the device.
+#[test]
+fn a_stream_of_a_green_context() {
+    let job = Job::new("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 32M\n");
+    job.run_device("device", "green").succeed();
 }

@@ -20,14 +20,20 @@ cuda_driver! {
     cuPointerGetAttributes(
         count: c_uint, names: *mut c_uint, data: *mut *mut c_void, pointer: Address,
     );
+    /// How many devices there are.
+    cuDeviceGetCount(count: *mut c_int);
     /// The calling thread's context.
     cuCtxGetCurrent(context: *mut Context);
     /// Makes a context the calling thread's, to be undone by a pop.
     cuCtxPushCurrent_v2(context: Context);
     /// Undoes a push.
     cuCtxPopCurrent_v2(context: *mut Context);
+    /// Whether a device's primary context exists.
+    cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int);
     /// Keeps a device's primary context alive.
     cuDevicePrimaryCtxRetain(context: *mut Context, device: c_int);
+    /// Gives it back.
+    cuDevicePrimaryCtxRelease_v2(device: c_int);
     /// Makes a stream.
     cuStreamCreate(stream: *mut Stream, flags: c_uint);
     /// Ends a stream.

@@ -11,7 +11,9 @@ mod driver;
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use loaded::cuda::{CaptureMode, Failure, DEINITIALIZED, INVALID_CONTEXT, NOT_INITIALIZED};
+use loaded::cuda::{
+    CaptureMode, Failure, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, NOT_INITIALIZED,
+};
 
 pub use driver::look;
 use driver::{Address, Context, Driver, Stream};
@@ -60,6 +62,18 @@ pub fn buffer(address: *const c_void, len: usize) -> Result<Option<Buffer>, Stri
 impl Buffer {
     #[cold]
     fn at(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, String> {
+        match Buffer::ask(driver, address) {
+            // No context has memory there.
+            Err(Failure { status: NOT_INITIALIZED | DEINITIALIZED, .. }) => Ok(None),
+            Err(Failure { status: INVALID_CONTEXT | CONTEXT_IS_DESTROYED, .. }) => {
+                Buffer::without_context(driver, address)
+            }
+            asked => asked.map_err(|failure| failure.to_string()),
+        }
+    }
+
+    /// Asks the driver in the calling thread's context, with which it knows the memory of all.
+    fn ask(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, Failure> {
         let (mut context, mut memory_type, mut managed, mut ordinal) =
             (std::ptr::null_mut(), 0, 0, -1);
         let (kind, is_managed, device): (&mut c_uint, &mut c_uint, &mut c_int) =
@@ -73,20 +87,57 @@ impl Buffer {
         ];
         // SAFETY: both arrays have four elements, each value has the size of its attribute, and the
         // driver does not use the address it is asked about.
-        let asked = unsafe {
+        unsafe {
             driver.cuPointerGetAttributes(4, names.as_mut_ptr(), data.as_mut_ptr(), address)
-        };
-        match asked {
-            Ok(()) if memory_type == MEMORY_TYPE_DEVICE && managed == 0 => {
-                Ok(Some(Buffer { driver, address, context, ordinal }))
-            }
-            Ok(()) => Ok(None),
-            // No context has memory there.
-            Err(Failure { status: NOT_INITIALIZED | DEINITIALIZED | INVALID_CONTEXT, .. }) => {
-                Ok(None)
-            }
-            Err(failure) => Err(failure.to_string()),
+        }?;
+        let is_device = memory_type == MEMORY_TYPE_DEVICE && managed == 0;
+        Ok(is_device.then_some(Buffer { driver, address, context, ordinal }))
+    }
+
+    /// The same for a thread without a context: to such a one the driver says nothing of any address.
+    /// What the host can read it can copy; of the rest the primary contexts are asked that exist.
+    fn without_context(
+        driver: &'static Driver,
+        address: Address,
+    ) -> Result<Option<Buffer>, String> {
+        let readable = is_readable(address);
+        if readable == Some(true) {
+            return Ok(None);
         }
+        let found =
+            Buffer::ask_primaries(driver, address).map_err(|failure| failure.to_string())?;
+        if found.is_none() && readable == Some(false) {
+            return Err(format!(
+                "the buffer at {address:#x} is not the host's, and the thread has no CUDA context \
+                 in which the driver could be asked about it"
+            ));
+        }
+        Ok(found)
+    }
+
+    fn ask_primaries(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, Failure> {
+        let mut count = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { driver.cuDeviceGetCount(&mut count) }?;
+        for device in 0..count {
+            let (mut flags, mut active) = (0, 0);
+            // SAFETY: the pointers are to locals.
+            unsafe { driver.cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) }?;
+            if active == 0 {
+                continue;
+            }
+            let mut context = std::ptr::null_mut();
+            // SAFETY: the pointer is to a local; given back below.
+            unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
+            // SAFETY: retained above.
+            let asked = unsafe { within(driver, context, || Buffer::ask(driver, address)) };
+            // SAFETY: retained above.
+            unsafe { driver.cuDevicePrimaryCtxRelease_v2(device) }?;
+            if let Some(found) = asked? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Copies `len` bytes from it.
@@ -132,12 +183,7 @@ impl Buffer {
     ) -> Result<(), Failure> {
         let context = self.context()?;
         // SAFETY: the buffer's own context, or the thread's, or one that is kept.
-        unsafe { self.driver.cuCtxPushCurrent_v2(context) }?;
-        let copied = self.copy_in_stream(queue);
-        let mut own = std::ptr::null_mut();
-        // SAFETY: the pointer is to a local; the context was pushed above.
-        unsafe { self.driver.cuCtxPopCurrent_v2(&mut own) }?;
-        copied
+        unsafe { within(self.driver, context, || self.copy_in_stream(queue)) }
     }
 
     fn copy_in_stream(
@@ -167,5 +213,36 @@ impl Buffer {
             unsafe { self.driver.cuDevicePrimaryCtxRetain(&mut context, self.ordinal) }?;
         }
         Ok(context)
+    }
+}
+
+/// Runs `body` in a context.
+///
+/// # Safety
+/// The context is there.
+unsafe fn within<T>(
+    driver: &Driver,
+    context: Context,
+    body: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { driver.cuCtxPushCurrent_v2(context) }?;
+    let done = body();
+    let mut own = std::ptr::null_mut();
+    // SAFETY: the pointer is to a local; the context was pushed above.
+    unsafe { driver.cuCtxPopCurrent_v2(&mut own) }?;
+    done
+}
+
+/// Whether the host can read the byte at an address; `None` where a sandbox forbids the question.
+fn is_readable(address: Address) -> Option<bool> {
+    let mut byte = 0u8;
+    let own = libc::iovec { iov_base: std::ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+    let asked = libc::iovec { iov_base: address as *mut c_void, iov_len: 1 };
+    // SAFETY: one byte is written, to a local; the system checks the other address.
+    match unsafe { libc::process_vm_readv(libc::getpid(), &own, 1, &asked, 1, 0) } {
+        1 => Some(true),
+        _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) => Some(false),
+        _ => None,
     }
 }

@@ -1,15 +1,19 @@
 //! Contexts: primary ones, the program's own, and which is current.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 use super::entry::{enter, give, give_if_wanted, not_null, Call, Needs};
 use crate::abi::{CUcontext, CUdevice, Result};
 use crate::capture;
+use crate::context::Context;
 use crate::registry::{as_handle, as_pointer};
 use crate::status::{Outcome, Status};
 use crate::thread;
 
+/// What contexts are since CUDA 4.0.
+const API_VERSION: c_uint = 3020;
 /// The flags a context may have: how it waits, and what it maps.
 const FLAGS: c_uint = 0x7f;
 
@@ -130,7 +134,7 @@ pub extern "C" fn cuCtxDestroy_v2(context: CUcontext) -> Result {
     enter("cuCtxDestroy_v2", Needs::Driver, |call| {
         let driver = call.driver()?;
         let handle = as_handle(context);
-        let found = driver.context(handle)?;
+        let found = driver.given_context(handle)?;
         if found.primary {
             return Err(Status::INVALID_CONTEXT);
         }
@@ -162,7 +166,7 @@ pub extern "C" fn cuCtxSetCurrent(context: CUcontext) -> Result {
         if context.is_null() {
             return thread::replace(None);
         }
-        let found = call.driver()?.context(as_handle(context))?;
+        let found = call.driver()?.given_context(as_handle(context))?;
         thread::replace(Some(found.handle))
     })
 }
@@ -171,7 +175,7 @@ pub extern "C" fn cuCtxSetCurrent(context: CUcontext) -> Result {
 #[no_mangle]
 pub extern "C" fn cuCtxPushCurrent_v2(context: CUcontext) -> Result {
     enter("cuCtxPushCurrent_v2", Needs::Driver, |call| {
-        thread::push(call.driver()?.context(as_handle(context))?.handle)
+        thread::push(call.driver()?.given_context(as_handle(context))?.handle)
     })
 }
 
@@ -199,6 +203,38 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> Result {
         // SAFETY: the caller vouches for `device`.
         unsafe { give(device, call.context()?.device as CUdevice) }
     })
+}
+
+/// A version of the interface, for a context that lives: the current one for null.
+///
+/// # Safety
+/// `version` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint) -> Result {
+    enter("cuCtxGetApiVersion", Needs::Driver, |call| {
+        asked(call, context)?;
+        // SAFETY: the caller vouches for `version`.
+        unsafe { give(version, API_VERSION) }
+    })
+}
+
+/// What tells a context from all others of the process: the current one for null.
+///
+/// # Safety
+/// `id` must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cuCtxGetId(context: CUcontext, id: *mut c_ulonglong) -> Result {
+    enter("cuCtxGetId", Needs::Driver, |call| {
+        // SAFETY: the caller vouches for `id`.
+        unsafe { give(id, asked(call, context)?.id) }
+    })
+}
+
+fn asked(call: &Call, context: CUcontext) -> Outcome<Arc<Context>> {
+    if context.is_null() {
+        return call.context().cloned();
+    }
+    call.driver()?.context(as_handle(context))
 }
 
 /// The flags of the current context; none are ever set.

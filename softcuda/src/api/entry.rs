@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::context::{Context, Terms};
 use crate::inject::{self, Verdict};
 use crate::misuse;
+use crate::notice::notice;
 use crate::queue::{Stream, Ticket, Work};
 use crate::registry::{driver, Driver};
 use crate::status::{Outcome, Status};
@@ -120,7 +121,11 @@ impl Call {
             misuse::report(format!("{name}: called from within a stream's own work"));
             return Err(Status::NOT_PERMITTED);
         }
-        let driver = driver()?;
+        let driver = driver().inspect_err(|status| {
+            if *status == Status::DEINITIALIZED {
+                notice(&format!("{name}: called after the driver's end"));
+            }
+        })?;
         call.driver = Some(driver);
         if let Some(handle) = thread::current() {
             match driver.context(handle) {

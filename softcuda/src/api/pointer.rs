@@ -116,7 +116,7 @@ impl Asked {
 }
 
 /// One attribute of a pointer; an error for a pointer the driver does not
-/// know.
+/// know, and on a thread without a context.
 ///
 /// # Safety
 /// `value` must be null or writable for the attribute's type.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     attribute: c_int,
     address: CUdeviceptr,
 ) -> Result {
-    enter("cuPointerGetAttribute", Needs::NoBrokenContext, |call| {
+    enter("cuPointerGetAttribute", Needs::Context, |call| {
         not_null(value)?;
         let asked = Asked::from_number(attribute)?;
         let info = call.driver()?.memory.describe(address).ok_or(Status::INVALID_VALUE)?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
 }
 
 /// Several attributes of a pointer; for one the driver does not know they
-/// are nought, and no device.
+/// are nought, and no device. A thread without a context learns nothing.
 ///
 /// # Safety
 /// `attributes` and `values` must be null or hold `count` elements, and each
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     values: *mut *mut c_void,
     address: CUdeviceptr,
 ) -> Result {
-    enter("cuPointerGetAttributes", Needs::NoBrokenContext, |call| {
+    enter("cuPointerGetAttributes", Needs::Context, |call| {
         not_null(attributes)?;
         not_null(values)?;
         let count = count as usize;

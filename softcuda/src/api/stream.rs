@@ -50,14 +50,18 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
 /// `stream` must be null or writable.
 unsafe fn create(call: &Call, stream: *mut CUstream, flags: c_uint) -> Outcome {
     not_null(stream)?;
-    let kind = match flags {
-        0 => Kind::Blocking,
-        NON_BLOCKING => Kind::NonBlocking,
-        _ => return Err(Status::INVALID_VALUE),
-    };
-    let created = call.driver()?.create_stream(call.context()?, kind, flags)?;
+    let created = call.driver()?.create_stream(call.context()?, kind(flags)?, flags)?;
     // SAFETY: the caller vouches for `stream`.
     unsafe { give(stream, created) }
+}
+
+/// The kind of stream that these flags ask for.
+pub(super) fn kind(flags: c_uint) -> Outcome<Kind> {
+    match flags {
+        0 => Ok(Kind::Blocking),
+        NON_BLOCKING => Ok(Kind::NonBlocking),
+        _ => Err(Status::INVALID_VALUE),
+    }
 }
 
 /// Destroys a stream; what is queued in it is still carried out.
@@ -115,16 +119,17 @@ pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_u
     })
 }
 
-/// The context of a stream.
+/// The context of a stream: of one of a green context the context that stands for that.
 ///
 /// # Safety
 /// `context` must be null or writable.
 #[no_mangle]
 pub unsafe extern "C" fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> Result {
     enter("cuStreamGetCtx", Needs::Context, |call| {
-        let (owner, _) = find(call, stream)?;
+        let (owner, stream) = find(call, stream)?;
+        let green = call.driver()?.green_of(&stream).map(|(_, green)| green.context);
         // SAFETY: the caller vouches for `context`.
-        unsafe { give(context, as_pointer(owner.handle)) }
+        unsafe { give(context, as_pointer(green.unwrap_or(owner.handle))) }
     })
 }
 
