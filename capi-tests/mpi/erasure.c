@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "take") == 0) {
         for (version = from; version <= to; version++) {
             take(version);
-            strangers_leave_room();
+            strangers_leave_room(&strangers);
             wait_ms(pause);
         }
     } else if (strcmp(what, "route") == 0) {

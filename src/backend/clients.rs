@@ -19,6 +19,9 @@ pub(super) const LONGEST_DEATH: Duration = Duration::from_secs(60);
 /// without a word.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
+/// So many are here at the most that have not said yet who they are.
+const GUESTS: usize = 128;
+
 /// One client.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -131,6 +134,14 @@ struct All {
     next: u64,
 }
 
+impl All {
+    /// Those that have not said yet who they are.
+    fn guests(&self) -> impl Iterator<Item = (u64, &Client)> {
+        let guests = self.by_number.iter().filter(|(_, (rank, _))| rank.is_none());
+        guests.map(|(&number, (_, client))| (number, &**client))
+    }
+}
+
 /// A client that is among them until this is dropped.
 #[derive(Debug)]
 pub(super) struct Entered {
@@ -140,13 +151,23 @@ pub(super) struct Entered {
 }
 
 impl Clients {
-    /// Takes a new one in.
+    /// Takes a new one in. If there are too many that have not said who they are, the one that has been
+    /// here longest goes for it, so that they take few descriptors and threads: a client says it at once.
     pub(super) fn enter(self: &Arc<Self>, socket: Socket) -> Entered {
         let client = Arc::new(Client::new(socket));
         let mut all = self.all.lock();
         all.next += 1;
         let number = all.next;
         all.by_number.insert(number, (None, client.clone()));
+        while all.guests().count() > GUESTS {
+            let silent = |client: &Client| !client.has_ended(Duration::ZERO);
+            let first = all.guests().filter(|(_, client)| silent(client)).min_by_key(|(n, _)| *n);
+            if let Some((_, first)) = first {
+                first.socket.close();
+            }
+            all = self.changed.wait_for(all, SIGN_OF_LIFE);
+        }
+        drop(all);
         Entered { clients: self.clone(), number, client }
     }
 

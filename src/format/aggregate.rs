@@ -32,6 +32,9 @@ const SUFFIX: &str = ".dat";
 /// How much of a table is read at a time, in bytes.
 const BLOCK: usize = 1 << 20;
 
+/// The most ranks of which proofs are read from a table that is damaged: its word for more is not worth memory.
+const MOST_RANKS: u64 = 1 << 22;
+
 /// The name of the aggregated file of a checkpoint, and of its table.
 pub fn file_name(name: &str, version: i32) -> String {
     format!("{name}{MARK}{version}{SUFFIX}")
@@ -108,6 +111,23 @@ impl Proofs {
             let len = bytes.len();
             corrupt(format!("the {len} bytes behind the offsets of {ranks} ranks are no proofs"))
         })
+    }
+
+    /// Reads those in the table at `path`, whatever its offsets are. `None`: there are none for the number of
+    /// ranks that it counts.
+    fn read(path: &Path) -> Result<Option<Proofs>> {
+        let file = files::open(path)?;
+        let len = files::len(&file, path)?;
+        let mut prefix = vec![0; NUMBER.min(len as usize)];
+        files::read_exact_at(&file, &mut prefix, 0, path)?;
+        let end = offsets_end(&prefix, len);
+        let ranks = (end / NUMBER as u64).saturating_sub(1);
+        if end == len || ranks > MOST_RANKS {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; (len - end) as usize];
+        files::read_exact_at(&file, &mut bytes, end, path)?;
+        Ok(Proofs::decode(&bytes, ranks as usize).ok())
     }
 
     /// The most bytes that those of so many ranks take.
@@ -270,7 +290,9 @@ impl Offsets {
                     path.display(),
                     offsets.ranks()
                 );
-                Ok((offsets, Some(found)))
+                // It may be the file that is another one, so what the table proves still counts.
+                let proofs = files::check_beside(table, path).and_then(|()| Proofs::read(table));
+                Ok((Offsets { proofs: proofs.ok().flatten(), ..offsets }, Some(found)))
             }
             read => Ok((read?, None)),
         }
@@ -388,6 +410,29 @@ mod tests {
         assert_eq!((decoded.part(3), decoded.part(usize::MAX)), (None, None));
         // The last part goes to the end of the file, wherever that is.
         assert_eq!(Offsets::decode(&GOLDEN, 1 << 40).unwrap().part(2), Some(320..1 << 40));
+    }
+
+    /// Catches a file with other parts in place of the right one that counts as upstream's, without a proof,
+    /// because the table does not fit it.
+    #[test]
+    fn a_table_that_does_not_fit_still_proves() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, beside] = ["data", "table"].map(|name| folder.path().join(name));
+        let part = |len: u64| Header::new(vec![(1, len)]).unwrap().encode();
+        let of = |len: u64| [part(len), vec![7; len as usize]].concat();
+        std::fs::write(&path, [of(10), of(30)].concat()).unwrap();
+        let digests = vec![Some(Digest::Xxh3(5)); 2];
+        let proofs = Proofs { name: "x".to_owned(), version: 3, digests };
+        let offsets = Offsets::of_lengths(&[500, 600]).unwrap().with_proofs(proofs);
+        std::fs::write(&beside, offsets.encode()).unwrap();
+        let file = files::open(&path).unwrap();
+        let len = files::len(&file, &path).unwrap();
+        let (found, said) = Offsets::find(&beside, &file, len, &path).unwrap();
+        assert!(said.is_some());
+        assert_eq!(
+            (found.ranks(), found.proof(1).map(|proof| proof.digest)),
+            (2, Some(Digest::Xxh3(5)))
+        );
     }
 
     fn table(numbers: &[i64]) -> Vec<u8> {

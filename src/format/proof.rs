@@ -12,6 +12,7 @@ use std::path::Path;
 use twox_hash::XxHash3_64;
 
 use super::checksum::{self, Checksum};
+use super::names;
 use crate::error::{Error, Kind, Result};
 use crate::platform::{attributes, files};
 
@@ -228,8 +229,11 @@ impl Proof {
                 |at: usize| Some(u32::from_le_bytes(*fixed.get(at..)?.first_chunk::<4>()?));
             let (digest, taken) = Digest::decode_prefix(rest)?;
             (fixed[0] == FORMAT).then_some(())?;
+            let name = std::str::from_utf8(rest.get(taken..)?).ok()?;
+            // Messages say it: what is no name may do anything to who reads them.
+            names::validate_name(name).ok()?;
             Some(Proof {
-                name: std::str::from_utf8(rest.get(taken..)?).ok()?.to_owned(),
+                name: name.to_owned(),
                 version: number(9)? as i32,
                 rank: number(1)?,
                 ranks: number(5)?,
@@ -301,6 +305,17 @@ mod tests {
             if let Ok(proof) = Proof::decode(&bytes) {
                 prop_assert_eq!(proof.encode(), bytes);
             }
+        }
+    }
+
+    /// Catches a proof that says what it likes on the terminal of who reads a warning.
+    #[test]
+    fn what_has_no_name_is_no_proof() {
+        let digest = Digest::of(Sort::Xxh3, b"abc");
+        for name in ["", "x\x1b[2J", "a\nb", "a/b"] {
+            let name = name.to_owned();
+            let proof = Proof { name, version: 1, rank: 2, ranks: 3, len: 3, digest };
+            assert!(Proof::decode(&proof.encode()).is_err(), "{proof:?}");
         }
     }
 

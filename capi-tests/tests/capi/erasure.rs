@@ -12,6 +12,7 @@ use capi_tests::job::{files, names, Job};
 use capi_tests::program::mpi_program;
 use capi_tests::run::Ended;
 
+use crate::backend::flood::flood;
 use crate::mpi::{Mpi, MPICH, OPEN_MPI};
 
 /// Jobs of so many processes, one after the other, in one directory.
@@ -113,7 +114,7 @@ fn damage_middle(path: &Path) {
 /// then the application has none left for its checkpoints.
 fn strangers(mpi: &'static Mpi) {
     let Some(jobs) = Jobs::new(mpi, 3, "mode = sync\nec_interval = 0\n") else { return };
-    jobs.good("case=take to=12 strangers=400");
+    jobs.good(&format!("case=take to=12 strangers={}", flood(400)));
     assert_eq!(jobs.protected(), Vec::from_iter(1..=12));
 }
 

@@ -9,6 +9,7 @@ mod backend;
 mod checksums;
 mod counts;
 mod cxx;
+mod damaged;
 mod descriptors;
 mod device;
 mod discard;

@@ -29,6 +29,9 @@ pub(super) const ROLL: &str = ".roll";
 /// (zeros: none).
 const LINE: u64 = 16 + DIGEST_LEN as u64;
 
+/// The most lines of a roll. What is longer is none, and its length must not cost memory.
+const MOST_LINES: u64 = 1 << 22;
+
 /// Where a process's part of an aggregated file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -280,13 +283,21 @@ fn part_of(line: &[u8]) -> Option<Part> {
 }
 
 /// The parts in a file that is not complete, by rank, as the roll at `path` has them.
+///
+/// # Errors
+/// [`Kind::Corrupt`] if what is there is too long for a roll; else the system's. Both name the path.
 pub(super) fn parts(path: &Path) -> Result<Vec<Option<Part>>> {
     let list = match files::open_own(path) {
         Ok(list) => list,
         Err(error) if error.kind() == Kind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut lines = vec![0; (files::len(&list, path)? / LINE * LINE) as usize];
+    let len = files::len(&list, path)?;
+    if len > MOST_LINES * LINE {
+        let what = format!("{} has {len} bytes: it is no roll", path.display());
+        return Err(Error::new(Kind::Corrupt, what));
+    }
+    let mut lines = vec![0; (len / LINE * LINE) as usize];
     files::read_exact_at(&list, &mut lines, 0, path)?;
     Ok(lines.chunks_exact(LINE as usize).map(part_of).collect())
 }
@@ -296,6 +307,18 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use std::fs;
+
+    /// Catches memory that is asked for because a damaged roll is so long: that ends the process.
+    #[test]
+    fn what_is_too_long_is_no_roll() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        if file.as_file().set_len(1 << 43).is_err() {
+            println!("skipped: the folder for temporary files has no files of that length");
+            return;
+        }
+        let error = parts(file.path()).unwrap_err();
+        assert!(error.to_string().contains("it is no roll"), "{error}");
+    }
 
     /// An earlier job's file of a version that is taken again. Catches one that stays, and is restored
     /// in place of the newer part.

@@ -140,7 +140,7 @@ impl Files {
             (None, kept) => {
                 let known = kept?.flatten().zip(sums.map(|sums| sums.path(&file)));
                 if known.is_some() {
-                    refuse_hollow(opened)?;
+                    refuse_hollow(&opened.file, &opened.path)?;
                 }
                 let expected = known.map(|(sum, path)| {
                     let kept_in = Some(path);
@@ -322,9 +322,9 @@ fn is_unfit(error: &Error) -> bool {
 
 /// Refuses a file without a proof that would take hours to hash for nothing: one that is much longer than
 /// the memory of the machine, and is mostly holes. A checkpoint comes from memory.
-fn refuse_hollow(opened: &Opened) -> Result<()> {
-    let found = opened.file.metadata();
-    let found = found.map_err(|e| Error::system(format!("stat {}", opened.path.display()), &e))?;
+pub(super) fn refuse_hollow(file: &File, path: &Path) -> Result<()> {
+    let found = file.metadata();
+    let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
     let (len, stored) = (found.len(), found.blocks().saturating_mul(BLOCK));
     let memory = memory::machine_total().unwrap_or(u64::MAX);
     if len / 4 <= memory || stored >= len / 2 {
@@ -335,7 +335,7 @@ fn refuse_hollow(opened: &Opened) -> Result<()> {
         format!(
             "{}: of its {len} bytes only {stored} are stored, and the machine has {memory} of memory: it is \
              no checkpoint",
-            opened.path.display()
+            path.display()
         ),
     ))
 }
@@ -348,7 +348,8 @@ mod tests {
     use crate::format::header::Header;
     use std::fs;
 
-    /// A header that asks for hours. Catches a file that is hashed to its end because it has a checksum.
+    /// A header that asks for hours, and a file of the application's own, which has none. Catches a file that is
+    /// hashed to its end because it has a checksum.
     #[test]
     fn what_is_mostly_holes_is_not_hashed() {
         let folder = tempfile::tempdir().unwrap();
@@ -358,15 +359,21 @@ mod tests {
         let files = Files::open(&config, 0).unwrap();
         let len = 5 * memory::machine_total().unwrap();
         let header = Header::new(vec![(0, len)]).unwrap();
-        let path = files.scratch_path("x", 1).unwrap();
-        fs::write(&path, header.encode()).unwrap();
-        let file = File::options().write(true).open(&path).unwrap();
-        if file.set_len(len + header.encoded_len() as u64).is_err() {
-            println!("skipped: the folder for temporary files has no files of {len} bytes");
-            return;
+        for version in [1, 2] {
+            let path = files.scratch_path("x", version).unwrap();
+            fs::write(&path, header.encode()).unwrap();
+            let file = File::options().write(true).open(&path).unwrap();
+            if file.set_len(len + header.encoded_len() as u64).is_err() {
+                println!("skipped: the folder for temporary files has no files of {len} bytes");
+                return;
+            }
+            let sum = folder.path().join(format!("m/x-0-{version}.dat.chksum"));
+            fs::write(sum, Checksum::of(b"").as_bytes()).unwrap();
+            if version == 2 {
+                fs::write(files.routed_note("x", version).unwrap(), "/own").unwrap();
+            }
+            let error = files.look("x", version).unwrap_err();
+            assert!(error.to_string().contains("are stored"), "{error}");
         }
-        fs::write(folder.path().join("m/x-0-1.dat.chksum"), Checksum::of(b"").as_bytes()).unwrap();
-        let error = files.look("x", 1).unwrap_err();
-        assert!(error.to_string().contains("are stored"), "{error}");
     }
 }

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
+use super::expected::refuse_hollow;
 use super::{Files, Place};
 use crate::error::{Kind, Result};
 use crate::format::{aggregate, names};
@@ -91,6 +92,8 @@ impl Files {
             Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
             opened => opened?,
         };
+        // A damaged roll may ask for more than any part has.
+        refuse_hollow(&from, &source)?;
         let temporary = self.temporary(&target);
         let copied = files::create(&temporary).and_then(|to| {
             let mut buffer = vec![0; len.min(SLICE) as usize];
@@ -211,5 +214,32 @@ mod tests {
         assert_eq!(left().len(), 8);
         of(0).remove_incomplete(8).unwrap();
         assert_eq!(left().len(), 2);
+    }
+
+    /// Catches a copy of nothing but holes that fills persistent, because a damaged roll says that the part is
+    /// that long.
+    #[test]
+    fn holes_are_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = |path: &str| folder.path().join(path);
+        let text = format!(
+            "mode = async\naggregated = true\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        std::fs::write(files.scratch_path("x", 1).unwrap(), "first").unwrap();
+        let place = Place { offset: 0, ranks: 2, job: 7, attempt: 1 };
+        files.persist_part("x", 1, &place).unwrap();
+        let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-1.dat{end}.tmp-7-1")));
+        let open = |path: &PathBuf| std::fs::File::options().write(true).open(path).unwrap();
+        if open(&data).set_len(1 << 43).is_err() {
+            println!("skipped: the folder for temporary files has no files of that length");
+            return;
+        }
+        // The length in the line of this process; it is no more than a test can bear.
+        files::write_all_at(&open(&roll), &(1u64 << 20).to_le_bytes(), 8, &roll).unwrap();
+        let error = files.rescue_part(&files.rolls().unwrap()[0]).unwrap_err();
+        assert!(error.to_string().contains("are stored"), "{error}");
     }
 }

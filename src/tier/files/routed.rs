@@ -4,6 +4,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::expected::refuse_hollow;
 use super::Files;
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
@@ -106,6 +107,7 @@ impl Files {
                 ));
                 return Ok(whose);
             };
+            refuse_hollow(&opened, path)?;
             let len = files::len(&opened, path)?;
             match self.has_content(path, len, kept, || Ok(()))? {
                 true => Ok(whose),

@@ -89,22 +89,31 @@ fn a_backend_that_no_client_comes_to_ends() {
     wait_for_backends(&job);
 }
 
-/// A connection to a backend, on which nothing is said.
-fn silent_connection(backend: u32) -> OwnedFd {
-    let path = socket_of(backend);
-    // SAFETY: plain data, for which all zeros are valid.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
-        *to = from as libc::c_char;
+/// Connections to a backend, on which nothing is said.
+pub struct Silent {
+    path: String,
+}
+
+impl Silent {
+    pub fn at(backend: u32) -> Silent {
+        Silent { path: socket_of(backend) }
     }
-    let len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    // SAFETY: a socket that nobody else has, and an address that is that long.
-    unsafe {
-        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
-        let address = std::ptr::from_ref(&address).cast();
-        assert_eq!(libc::connect(socket, address, len), 0, "{path}");
-        OwnedFd::from_raw_fd(socket)
+
+    pub fn connect(&self) -> OwnedFd {
+        // SAFETY: plain data, for which all zeros are valid.
+        let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        for (to, from) in address.sun_path.iter_mut().zip(self.path.bytes()) {
+            *to = from as libc::c_char;
+        }
+        let len = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        // SAFETY: a socket that nobody else has, and an address that is that long.
+        unsafe {
+            let socket = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
+            let address = std::ptr::from_ref(&address).cast();
+            assert_eq!(libc::connect(socket, address, len), 0, "{}", self.path);
+            OwnedFd::from_raw_fd(socket)
+        }
     }
 }
 
@@ -176,7 +185,7 @@ fn a_strangers_directory_is_not_used() {
 fn a_backend_waits_for_nobody_who_says_nothing() {
     let job = job("watchdog_interval = 1\n");
     let mut running = stays(&job, "");
-    let connection = silent_connection(serving(&job));
+    let connection = Silent::at(serving(&job)).connect();
     running.input().write_all(b"go on\nend\n").unwrap();
     let _ = running.end().succeeded();
     wait_for_backends(&job);
