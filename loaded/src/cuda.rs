@@ -62,7 +62,9 @@ impl CaptureMode {
 
 type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
-type IsCapturing = unsafe extern "C" fn(*mut c_void, *mut c_uint) -> Status;
+/// `CUstream`.
+type Stream = *mut c_void;
+type IsCapturing = unsafe extern "C" fn(Stream, *mut c_uint) -> Status;
 
 /// What a driver may lack.
 #[derive(Clone, Copy, Debug)]
