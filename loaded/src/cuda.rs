@@ -69,10 +69,15 @@ impl CaptureMode {
 
 type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
-type ContextId = unsafe extern "C" fn(*mut c_void, *mut u64) -> Status;
-type StreamContexts =
-    unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut *mut c_void) -> Status;
-type IsCapturing = unsafe extern "C" fn(*mut c_void, *mut c_uint) -> Status;
+/// `CUcontext`.
+type Context = *mut c_void;
+/// `CUgreenCtx`.
+type GreenContext = *mut c_void;
+/// `CUstream`.
+type Stream = *mut c_void;
+type ContextId = unsafe extern "C" fn(Context, *mut u64) -> Status;
+type StreamContexts = unsafe extern "C" fn(Stream, *mut Context, *mut GreenContext) -> Status;
+type IsCapturing = unsafe extern "C" fn(Stream, *mut c_uint) -> Status;
 
 /// What a driver may lack.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! The project's own commands, and the parts of them that tests use.
 //!
 //! [`stage`](mod@stage) lays out what a C program needs; the tests of the C interface start with
-//! it. The commands are [`header`], [`docs`], [`notices`], [`programs`], [`bundle`], [`package`]
-//! and [`suite`], the rest is what they share.
+//! it. The commands are [`header`], [`docs`], [`notices`], [`nvidia`], [`programs`], [`bundle`],
+//! [`package`] and [`suite`], the rest is what they share.
 
 pub mod bundle;
 pub mod docs;
@@ -12,6 +12,7 @@ pub mod files;
 pub mod header;
 pub mod links;
 pub mod notices;
+pub mod nvidia;
 pub mod package;
 pub mod programs;
 pub mod project;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, docs, header, notices, programs, suite, Result};
+use xtask::{bundle, docs, header, notices, nvidia, programs, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -58,6 +58,11 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Check the kernels and all calls of the driver against NVIDIA's compilers, headers and libraries
+    ///
+    /// Fetches these as packages, a few hundred MB, and keeps them in the target directory. They are
+    /// not free software. What cannot be had is skipped by name.
+    Nvidia,
     /// Make include/veloc.h and include/veloc/defs.h from src/capi
     Header {
         /// Write nothing; fail if they differ
@@ -90,6 +95,10 @@ fn run(task: Task) -> Result<()> {
         }
         Task::GpuBundle { out } => {
             println!("{}", bundle::make(out)?.display());
+            Ok(())
+        }
+        Task::Nvidia => {
+            nvidia::check()?.into_iter().for_each(|why| println!("skipped: {why}"));
             Ok(())
         }
         Task::Header { check: true } => header::check(),

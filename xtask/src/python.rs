@@ -23,18 +23,22 @@ pub fn has_module(name: &str) -> bool {
 /// A folder with a package of some version from the index that pip uses, without what it depends on;
 /// installed below the target directory unless it was before.
 pub fn installed(package: &str, version: &str) -> Result<PathBuf> {
-    let folder = target_directory()?.join("python").join(format!("{package}-{version}"));
+    installed_together(&[(package, version)])
+}
+
+/// The same with several packages in one folder, which is named for the first.
+pub fn installed_together(packages: &[(&str, &str)]) -> Result<PathBuf> {
+    let (first, version) = packages.first().copied().unwrap_or_default();
+    let folder = target_directory()?.join("python").join(format!("{first}-{version}"));
     if folder.is_dir() {
         return Ok(folder);
     }
     // Under another name, so that a folder of that name is whole.
-    let unfinished = folder.with_file_name(format!("{package}-{}", std::process::id()));
+    let unfinished = folder.with_file_name(format!("{first}-{}", std::process::id()));
     let mut command = Command::new(interpreter());
     command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--retries", "1"]);
-    command
-        .args(["--root-user-action", "ignore", "--target"])
-        .arg(&unfinished)
-        .arg(format!("{package}=={version}"));
+    command.args(["--root-user-action", "ignore", "--target"]).arg(&unfinished);
+    command.args(packages.iter().map(|(package, version)| format!("{package}=={version}")));
     let _ = output(&mut command)?;
     match std::fs::rename(&unfinished, &folder) {
         // Somebody else was faster.

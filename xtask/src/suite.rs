@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::project::{cargo, has_program, line, root, run, target_directory};
 use crate::stage::Profile;
-use crate::{bundle, docs, header, notices, package, programs, sanitizers, system};
+use crate::{bundle, docs, header, notices, nvidia, package, programs, sanitizers, system};
 
 /// One check.
 struct Step {
@@ -22,7 +22,7 @@ enum Outcome {
 }
 
 /// The checks, the quick ones first. The tests come last, so that a log ends with them.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "system", about: "the programs that the tests need", run: system_programs },
     Step { name: "format", about: "rustfmt finds nothing to change", run: format },
     Step { name: "lints", about: "clippy has no warning", run: lints },
@@ -33,6 +33,7 @@ const STEPS: [Step; 12] = [
     Step { name: "sanitizers", about: "threads and memory of the library", run: sanitizers },
     Step { name: "rtm", about: "the demonstration, small, verified", run: rtm },
     Step { name: "bundle", about: "the GPU bundle on the software device", run: gpu_bundle },
+    Step { name: "nvidia", about: "NVIDIA's compilers, headers and libraries", run: nvidia_parts },
     Step { name: "package", about: "programs that use the installed package", run: package },
     Step { name: "tests", about: "the tests of the workspace", run: tests },
 ];
@@ -171,6 +172,14 @@ fn gpu_bundle() -> Result<Outcome> {
     println!("$ {}", line(&command));
     run(&mut command)?;
     Ok(Outcome::Passed)
+}
+
+fn nvidia_parts() -> Result<Outcome> {
+    // Not on everybody's machine: they are not free software.
+    if std::env::var_os("CI").is_none() {
+        return Ok(Outcome::Skipped("CI is not set; cargo xtask nvidia runs it"));
+    }
+    Ok(nvidia::check()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 fn package() -> Result<Outcome> {

@@ -32,6 +32,13 @@ fn an_exit_without_finalize() {
     assert_eq!(files(&job), 0);
 }
 
+/// Catches an exit that calls a driver which has ended before it: the driver is loaded when the job has
+/// begun. `cargo xtask nvidia` does the same with NVIDIA's.
+#[test]
+fn an_exit_without_finalize_where_the_driver_came_late() {
+    Job::new(ASYNC).run_device("late", "").succeed();
+}
+
 /// Catches a job that restores what another, ephemeral one had left when it was killed.
 #[test]
 fn the_files_of_a_killed_ephemeral_job() {

@@ -20,6 +20,7 @@ mod mapping;
 mod pages;
 mod registration;
 mod staging;
+mod system;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,53 @@
+//! What a card would say, asked of NVIDIA's own parts without one: the assembler, the headers, the
+//! compiler and the driver's library, each fetched as a package. They are not free software, and so
+//! nothing of them is part of the project or of its other tests.
+
+pub mod packages;
+
+mod functions;
+mod kernels;
+mod without_card;
+
+use crate::error::{Error, Result};
+
+/// What the checks have found so far.
+#[derive(Debug, Default)]
+struct Findings {
+    right: usize,
+    wrong: Vec<String>,
+}
+
+impl Findings {
+    /// `what` was looked at, and is as it should be, or not.
+    fn add(&mut self, what: &str, result: Result<()>) {
+        match result {
+            Ok(()) => {
+                println!("ok       {what}");
+                self.right += 1;
+            }
+            Err(error) => {
+                println!("FAILED   {what}: {error}");
+                self.wrong.push(what.to_owned());
+            }
+        }
+    }
+}
+
+/// Says that `what` is not looked at, and why; gives what could be had.
+fn had<T>(what: &str, found: Result<T>) -> Option<T> {
+    found.map_err(|why| println!("skipped  {what}: {why}")).ok()
+}
+
+/// Checks everything for which NVIDIA's parts can be had; the rest is skipped by name. Why nothing was
+/// checked, if nothing was.
+pub fn check() -> Result<Option<&'static str>> {
+    let mut findings = Findings::default();
+    kernels::check(&mut findings)?;
+    functions::check(&mut findings)?;
+    without_card::check(&mut findings)?;
+    if !findings.wrong.is_empty() {
+        return Err(Error::new(findings.wrong.join("; ")));
+    }
+    println!("{} checks", findings.right);
+    Ok((findings.right == 0).then_some("none of NVIDIA's packages can be had"))
+}

@@ -1,0 +1,165 @@
+//! NVIDIA's own driver library on a machine without a card: whatever loads it goes on without a device,
+//! or says what is missing, and ends.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+use super::packages::{self, DRIVERS};
+use super::{had, Findings};
+use crate::driver::devices;
+use crate::error::{Error, Result, While};
+use crate::files::{folder, read, write};
+use crate::project::{line, root, run};
+use crate::stage::{build, stage, Profile, Stage};
+
+/// Seconds after which a program hangs: many times what any of them takes.
+const BOUND: &str = "120";
+
+/// How a program is to end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// With success, and these words among what it says.
+    Well(&'static str),
+    /// With an error that says so.
+    Badly(&'static str),
+}
+
+/// C programs that need no device, with their arguments. The driver's library is loaded before them.
+const ALONE: [&str; 12] = [
+    "host round-trip",
+    "host selective",
+    "host many",
+    "threads",
+    "ends case=fork",
+    "ends case=exit",
+    "ends case=relative",
+    "sweep runs=3 bytes=100000 verify=1",
+    "script take=x:1 take=x:2 wait restore=x:2 restore=x:1",
+    "left finalize",
+    // They load it themselves, and go on.
+    "device broken-driver",
+    "late",
+];
+
+/// Their configurations, in which `DIR` stands for a folder of their own.
+const CONFIGURATIONS: [&str; 2] = [
+    "mode = async\nscratch = DIR/scratch\n",
+    "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\nhost_cache_size = 4M\n",
+];
+
+pub fn check(findings: &mut Findings) -> Result<()> {
+    let what = "the driver's library without a card";
+    if devices() != 0 {
+        println!("skipped  {what}: there is one");
+        return Ok(());
+    }
+    let (package, release) = DRIVERS[1];
+    let Some(driver) = had(what, packages::driver(package, release)) else { return Ok(()) };
+    let stage = stage(Profile::Release)?;
+    let built = build(&["rtm", "veloc-cli"], Profile::Release)?;
+    let (rtm, veloc) = (built.find("rtm")?, built.find("veloc")?);
+    let none = "no CUDA-capable device";
+    for (program, arguments, end) in [
+        (veloc, "doctor", End::Well("the driver has none")),
+        (veloc, "bench run --repeats 1", End::Badly(none)),
+        (veloc, "bench leads --only facts --out DIR/facts.json", End::Badly(none)),
+        (veloc, "bench engine --parts init --repeats 1 --out DIR/engine.json", End::Well("")),
+        (rtm, "--steps 100 --output DIR/rtm.png", End::Well("device  host")),
+    ] {
+        let place = tempfile::tempdir().when(|| "making a folder".into())?;
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let mut command = bounded(program, &driver);
+        command.args(words(arguments, place.path())).current_dir(place.path());
+        findings.add(&format!("no card: {name} {arguments}"), ends(&mut command, end));
+    }
+    let programs = stage.folder.join("without-card");
+    folder(&programs)?;
+    for run in ALONE {
+        let result = CONFIGURATIONS.iter().try_for_each(|configuration| {
+            job(&stage, &programs, run, configuration, &driver, None)
+        });
+        findings.add(&format!("no card: {run}"), result);
+    }
+    // Of each program of the GPU's list, the first line.
+    let mut seen = Vec::new();
+    for text in read(&root().join("capi-tests/programs/device.list"))?.lines() {
+        let Some((run, settings)) = text.split_once('|') else { continue };
+        let name = run.split_whitespace().next().unwrap_or_default();
+        if text.starts_with('#') || seen.contains(&name.to_owned()) {
+            continue;
+        }
+        seen.push(name.to_owned());
+        let configuration = settings.replace('|', "\n");
+        let end = Some(End::Badly("returned CUresult 100"));
+        let result = job(&stage, &programs, run.trim(), &configuration, &driver, end);
+        findings.add(&format!("no card: {}", run.trim()), result);
+    }
+    Ok(())
+}
+
+/// Runs a C program in a folder of its own.
+fn job(
+    stage: &Stage,
+    programs: &Path,
+    run: &str,
+    configuration: &str,
+    driver: &Path,
+    end: Option<End>,
+) -> Result<()> {
+    let (name, arguments) = run.split_once(' ').unwrap_or((run, ""));
+    let program = programs.join(name);
+    compile(stage, name, &program)?;
+    let place = tempfile::tempdir().when(|| "making a folder".into())?;
+    let file = place.path().join("veloc.cfg");
+    write(&file, &configuration.replace("DIR", &place.path().display().to_string()))?;
+    let mut command = bounded(&program, driver);
+    command.arg(&file).args(words(arguments, place.path())).current_dir(place.path());
+    // Those that use a device load it themselves.
+    if end.is_none() {
+        command.env("LD_PRELOAD", driver.join("libcuda.so.1"));
+    }
+    ends(&mut command, end.unwrap_or(End::Well("")))
+}
+
+/// Compiles a C program against the staged library.
+fn compile(stage: &Stage, name: &str, to: &Path) -> Result<()> {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut command = Command::new(compiler);
+    command.args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-I"]).arg(stage.include());
+    command.arg(root().join(format!("capi-tests/programs/{name}.c"))).arg("-o").arg(to);
+    command.arg("-L").arg(stage.lib()).arg(format!("-Wl,-rpath,{}", stage.lib().display()));
+    run(command.args(["-lveloc-client", "-ldl", "-lpthread", "-lm"]))
+}
+
+/// A program that finds this driver, and is ended after [`BOUND`] seconds.
+fn bounded(program: &Path, driver: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", BOUND]).arg(program).env("LD_LIBRARY_PATH", driver);
+    command
+}
+
+/// Arguments, in which `DIR` stands for a folder.
+fn words(arguments: &str, folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    arguments.split_whitespace().map(|word| word.replace("DIR", &folder)).collect()
+}
+
+/// Fails if a program does not end as it should.
+fn ends(command: &mut Command, end: End) -> Result<()> {
+    let output = command.output().when(|| format!("starting {}", line(command)))?;
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let status = output.status;
+    let as_it_should = match end {
+        End::Well(words) => status.success() && text.contains(words),
+        // Not by a signal, and not by the bound.
+        End::Badly(words) => {
+            status.code().is_some_and(|code| (1..124).contains(&code)) && text.contains(words)
+        }
+    };
+    if as_it_should && !text.contains("panicked") {
+        return Ok(());
+    }
+    let what = command.get_args().nth(2).unwrap_or(OsStr::new(""));
+    Err(Error::new(format!("{} ({status}, not {end:?}): {text}", Path::new(what).display())))
+}
