@@ -121,10 +121,12 @@ impl Device {
         unsafe { self.driver.cuCtxGetApiVersion(self.context.0, &mut version) }
             .map_err(|error| error.within("the context of this job's device is gone"))?;
         // SAFETY: it is alive.
-        if self.id == unsafe { self.driver.context_id(self.context.0) } {
-            return Ok(());
+        match (self.id, unsafe { self.driver.context_id(self.context.0) }) {
+            (Some(before), Some(now)) if before != now => Err(Error::invalid(
+                "the context of this job's device is gone: the device was reset",
+            )),
+            _ => Ok(()),
         }
-        Err(Error::invalid("the context of this job's device is gone: the device was reset"))
     }
 
     /// Ends what belongs to the context, in it. With a context that is gone it has ended.
