@@ -236,6 +236,8 @@ static void received(void)
     uint64_t before = copies();
     run_and_replay(all);
     CHECK(!has_library() || copies() > before);
+    /* One stream serves all messages of a context. */
+    CHECK(!has_library() || cuda.softcuda_call_count("cuStreamCreate") == 1);
     run_and_replay(to_managed);
 }
 

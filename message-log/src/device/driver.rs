@@ -75,4 +75,13 @@ impl Driver {
     pub fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
         self.extras.exchange_capture_mode(mode)
     }
+
+    /// What tells a context from every other one of the process; `None` before CUDA 12.0.
+    ///
+    /// # Safety
+    /// `context` is a living context.
+    pub unsafe fn context_id(&self, context: Context) -> Option<u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.context_id(context) }
+    }
 }

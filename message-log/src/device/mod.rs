@@ -8,6 +8,7 @@
 //! given to memory of another kind.
 
 mod driver;
+mod streams;
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -17,6 +18,7 @@ use loaded::cuda::{
 
 pub use driver::look;
 use driver::{Address, Context, Driver, Stream};
+use streams::with_stream;
 
 /// `CU_MEMORYTYPE_DEVICE`.
 const MEMORY_TYPE_DEVICE: c_uint = 2;
@@ -28,8 +30,6 @@ const MEMORY_TYPE: c_uint = 2;
 const IS_MANAGED: c_uint = 8;
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.
 const ORDINAL: c_uint = 9;
-/// `CU_STREAM_NON_BLOCKING`: no waiting for the application's queues.
-const NON_BLOCKING: c_uint = 1;
 
 /// A buffer in memory of a device, which the host cannot touch.
 #[derive(Clone, Copy, Debug)]
@@ -168,8 +168,7 @@ impl Buffer {
         })
     }
 
-    /// Has a copy made in a stream of its own, and waits for it. A stream that was kept for the next
-    /// copy would be a danger: contexts end, and take their streams with them.
+    /// Has a copy made in a stream of the library's, and waits for it.
     fn copy(&self, queue: impl FnOnce(Stream) -> Result<(), Failure>) -> Result<(), String> {
         let before = self.driver.exchange_capture_mode(CaptureMode::RELAXED);
         let copied = self.copy_in_context(queue);
@@ -181,23 +180,13 @@ impl Buffer {
         &self,
         queue: impl FnOnce(Stream) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let context = self.context()?;
+        let (driver, context) = (self.driver, self.context()?);
+        let copy = |stream| {
+            // SAFETY: a stream of the current context.
+            queue(stream).and_then(|()| unsafe { driver.cuStreamSynchronize(stream) })
+        };
         // SAFETY: the buffer's own context, or the thread's, or one that is kept.
-        unsafe { within(self.driver, context, || self.copy_in_stream(queue)) }
-    }
-
-    fn copy_in_stream(
-        &self,
-        queue: impl FnOnce(Stream) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: the pointer is to a local, and a context is current.
-        unsafe { self.driver.cuStreamCreate(&mut stream, NON_BLOCKING) }?;
-        // SAFETY: the stream just made, for the last time.
-        unsafe {
-            let copied = queue(stream).and_then(|()| self.driver.cuStreamSynchronize(stream));
-            copied.and(self.driver.cuStreamDestroy_v2(stream))
-        }
+        unsafe { within(driver, context, || with_stream(driver, context, copy)) }
     }
 
     /// The context that the copy is made in. Memory that was mapped piecewise or comes from a pool
