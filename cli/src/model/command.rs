@@ -11,7 +11,7 @@ use veloc_client::policy::touch::Touch;
 
 use super::node::NodeName;
 use super::predict::{predict, Prediction, TITLE};
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Staging};
 use super::{claims, paper, report};
 use crate::bench::plan::ApproachName;
 use crate::bench::results::{prepare, write_json};
@@ -50,6 +50,9 @@ pub struct Options {
     /// Settings of the key `gpu_chunk_size`; the same
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size, requires = "node")]
     map_chunk: Vec<u64>,
+    /// Who stages copies with memory that is not registered: the library's ring, as it does, or the driver
+    #[arg(long, value_delimiter = ',', requires = "node")]
+    staging: Vec<Staging>,
     /// Bytes of a checkpoint
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "128M", requires = "node")]
     size: u64,
@@ -211,6 +214,7 @@ impl Options {
         vary(&mut own, &self.pin, |s, v| s.pin = v.key());
         vary(&mut own, &self.pin_chunk, |s, v| s.pin_chunk = v);
         vary(&mut own, &self.map_chunk, |s, v| s.map_chunk = v);
+        vary(&mut own, &self.staging, |s, v| s.staging = v);
         own.extend(others);
         own.sort_by(|a, b| a.processes.cmp(&b.processes).then(a.interval.total_cmp(&b.interval)));
         Ok(own)

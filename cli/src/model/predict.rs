@@ -33,6 +33,8 @@ pub struct Prediction {
     pub touch: String,
     /// The key `pin`.
     pub pin: String,
+    /// Who stages copies with memory that is not registered.
+    pub staging: String,
     /// The key `pin_chunk_size`, in bytes.
     pub pin_chunk: u64,
     /// The key `gpu_chunk_size`, in bytes.
@@ -47,6 +49,8 @@ pub struct Prediction {
     pub bare: f64,
     /// During which a registration stopped all copies.
     pub stopped: f64,
+    /// Of the intervals, how much launches of the application waited for the lock of their context.
+    pub held: f64,
     /// When all pages of all processes existed; 0 if a process ended before.
     pub touched_at: f64,
     /// When all were registered; 0 if a process ended before.
@@ -74,6 +78,7 @@ pub fn predict(scenario: &Scenario) -> Result<Prediction> {
         host_cache: scenario.host_cache,
         touch: lowercase(&scenario.touch),
         pin: lowercase(&scenario.pin),
+        staging: lowercase(&scenario.staging),
         pin_chunk: scenario.pin_chunk,
         map_chunk: scenario.map_chunk,
         blocked_checkpoints: per_process(&outcomes, Outcome::checkpointing),
@@ -81,6 +86,7 @@ pub fn predict(scenario: &Scenario) -> Result<Prediction> {
         longest_checkpoint: longest.fold(0.0, f64::max),
         bare,
         stopped: per_process(&outcomes, |outcome| outcome.stopped),
+        held: per_process(&outcomes, |outcome| outcome.held),
         touched_at: when_all(&outcomes, |outcome| outcome.touched_at),
         registered_at: when_all(&outcomes, |outcome| outcome.registered_at),
         end: outcomes.iter().map(|outcome| outcome.end).fold(0.0, f64::max),

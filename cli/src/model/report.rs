@@ -125,6 +125,7 @@ pub fn predictions(predictions: &[Prediction]) -> String {
         "approach",
         "touch",
         "pin",
+        "staging",
         "chunk",
         "processes",
         "interval",
@@ -134,6 +135,7 @@ pub fn predictions(predictions: &[Prediction]) -> String {
         "over floor",
         "longest",
         "stopped",
+        "held",
         "touched",
         "registered",
     ];
@@ -148,6 +150,7 @@ pub fn predictions(predictions: &[Prediction]) -> String {
                 p.approach.text().to_owned(),
                 own(&p.touch),
                 own(&p.pin),
+                own(&p.staging),
                 own(&format!("{} MiB", p.pin_chunk >> 20)),
                 p.processes.to_string(),
                 format!("{} ms", p.interval_ms),
@@ -157,6 +160,7 @@ pub fn predictions(predictions: &[Prediction]) -> String {
                 format!("{:.2}", p.blocked_total / p.bare),
                 format!("{:.1} ms", p.longest_checkpoint * 1e3),
                 seconds(p.stopped),
+                seconds(p.held),
                 moment(p.touched_at),
                 moment(p.registered_at),
             ]
@@ -168,11 +172,12 @@ pub fn predictions(predictions: &[Prediction]) -> String {
     format!(
         "{}: {TITLE}\n{} checkpoints of {:.0} MiB a process; blocked time per process by checkpoints \
          (initialisation included) and in all;\nfloor: bare copies on the device of the same bytes, \
-         there and back; longest: of all checkpoints; stopped: by registration\n\n{}",
+         there and back; longest: of all checkpoints; stopped: by registration; held: launches of \
+         the application between its calls\n\n{}",
         first.node,
         first.checkpoints,
         first.bytes as f64 / first.checkpoints.max(1) as f64 / f64::from(1 << 20),
-        table(&head, &rows, 3)
+        table(&head, &rows, 4)
     )
 }
 

@@ -39,6 +39,17 @@ pub struct Scenario {
     pub lulls: bool,
     /// Whether the device cache is allocated at once instead of mapped in chunks.
     pub direct_device: bool,
+    /// Who brings bytes to and from memory that is not registered.
+    pub staging: Staging,
+}
+
+/// Who stages copies with memory that is not registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Staging {
+    /// The library, through its registered ring: launches do not wait for it.
+    Ring,
+    /// The driver, under its lock of the context.
+    Driver,
 }
 
 /// The paper's 4 GB of device cache and 32 GB of host buffer, 256 checkpoints of 128 MB.
@@ -72,6 +83,7 @@ impl Scenario {
             pin: keys.pin,
             lulls: true,
             direct_device: false,
+            staging: Staging::Ring,
         })
     }
 
@@ -148,6 +160,9 @@ pub struct Outcome {
     pub restored: u64,
     /// Seconds during which a registration stopped this process's copies.
     pub stopped: f64,
+    /// Seconds of the intervals in which launches of the application waited for the lock of its context.
+    /// The intervals are no longer by it: how much an application launches is not known here.
+    pub held: f64,
     /// When all pages existed, and when all were registered; 0 if the run ended before.
     pub touched_at: f64,
     /// See `touched_at`.

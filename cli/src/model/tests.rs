@@ -6,7 +6,9 @@ use veloc_client::policy::touch::Touch;
 use super::claims;
 use super::node::{dgx_a100, gb200, h200, Node};
 use super::paper::{self, blocked, large_host};
-use super::scenario::{per_process, Outcome, Scenario, CHECKPOINT, HOST_CACHE};
+use super::scenario::{
+    per_process, Outcome, Scenario, Staging, CHECKPOINT, DEVICE_CACHE, HOST_CACHE,
+};
 use super::simulation::{simulate, simulate_and};
 use crate::bench::plan::ApproachName;
 
@@ -129,6 +131,25 @@ fn no_copy_while_registering() {
     let outcome = &simulate(&Scenario { pin: Pin::Off, ..scenario }).unwrap()[0];
     assert!(outcome.checkpoints.iter().all(|&checkpoint| checkpoint < 1e-3));
     assert_eq!((outcome.stopped, outcome.registered_at), (0.0, 0.0));
+}
+
+/// Catches launches that wait for copies which the driver does not stage, or not for those which it does;
+/// for no registration, or beyond the application's own computing.
+#[test]
+fn launches_wait_for_registrations_and_for_what_the_driver_stages() {
+    let ours = large_host(ApproachName::Ours, 1, 60e-3).unwrap();
+    let held = |pin, staging| {
+        let outcome = &simulate(&Scenario { pin, staging, ..ours.clone() }).unwrap()[0];
+        (outcome.held, outcome.stopped)
+    };
+    assert_eq!(held(Pin::Off, Staging::Ring).0, 0.0);
+    let (registering, stopped) = held(Pin::Serial, Staging::Ring);
+    assert!(0.0 < registering && registering <= stopped, "{registering} s of {stopped} s");
+    // All but a device cache of bytes go down by unregistered copies, and some up.
+    let down = (HOST_CACHE - DEVICE_CACHE) as f64 / ours.node.down_touched.value;
+    let computing = 2.0 * 256.0 * ours.interval;
+    let (staged, _) = held(Pin::Off, Staging::Driver);
+    assert!(0.9 * down < staged && staged < computing, "{staged} s of {down} s");
 }
 
 /// Catches a registrar that does not keep to lulls, or a model that does not ask: where a chunk fits

@@ -55,12 +55,25 @@ impl Kernels {
             checked(found, || format!("finding the kernel {name}"))?;
             Ok(function)
         };
-        Ok(Kernels {
+        let kernels = Kernels {
             fill: kernel("bench_fill")?,
             compare: kernel("bench_compare")?,
             burn: kernel("bench_burn")?,
             _device: device.clone(),
-        })
+        };
+        kernels.warm_up(device)?;
+        Ok(kernels)
+    }
+
+    /// Launches each of them once: the driver may load one when it is first launched, and waits for the
+    /// device then, in a measurement.
+    fn warm_up(&self, device: &Device) -> Result<()> {
+        let (stream, buffer) = (Stream::new(device)?, Buffer::new(device, GROUP)?);
+        let counters = Buffer::new(device, GROUP)?;
+        self.fill(&stream, &buffer, GROUP, 0)?;
+        self.compare(&stream, &buffer, GROUP, 0, (&counters, 0))?;
+        self.burn(&stream, &buffer, 1)?;
+        stream.wait()
     }
 
     /// Queues writing the content of `version` to the first `bytes` of a buffer.

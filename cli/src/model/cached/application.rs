@@ -45,6 +45,10 @@ impl Application {
     pub fn ended(&self) -> bool {
         matches!(self.doing, Doing::Ended)
     }
+
+    pub fn is_computing(&self) -> bool {
+        matches!(self.doing, Doing::Computing)
+    }
 }
 
 impl Cached {

@@ -21,7 +21,7 @@ use veloc_client::tier::pages::{Pages, TOUCH_UNIT};
 use veloc_client::tier::{device_cache, host_buffer};
 
 use super::machine::{Actor, Machine, Process};
-use super::scenario::{Outcome, Scenario};
+use super::scenario::{Outcome, Scenario, Staging};
 use crate::bench::plan::ApproachName;
 use application::Application;
 use prepare::{Mapper, Registrar, Toucher};
@@ -45,6 +45,8 @@ struct Setup {
     lulls: bool,
     /// Threads that touch.
     threads: usize,
+    /// Copies with memory that is not registered hold the lock of the context.
+    driver_stages: bool,
 }
 
 impl Setup {
@@ -60,6 +62,7 @@ impl Setup {
             },
             lulls: scenario.lulls,
             threads: touch::threads(0, scenario.node.processors_per_process),
+            driver_stages: scenario.staging == Staging::Driver,
         };
         match scenario.approach {
             ApproachName::DirectPin => {
@@ -71,6 +74,7 @@ impl Setup {
                 pin: Pin::Parallel,
                 lulls: false,
                 threads: 1,
+                driver_stages: true,
                 ..ours
             },
             ApproachName::Ours
@@ -101,6 +105,8 @@ pub struct Cached {
     pin: Registrar,
     flush: Worker,
     fetch: Worker,
+    /// Up to when `outcome.held` is counted.
+    counted: f64,
     outcome: Outcome,
 }
 
@@ -138,6 +144,7 @@ impl Cached {
             pin: Registrar::default(),
             flush: Worker::new(Direction::Down),
             fetch: Worker::new(Direction::Up),
+            counted: 0.0,
             outcome: Outcome::default(),
         }
     }
@@ -153,6 +160,7 @@ impl Cached {
 
     /// What `actor` was waiting for has happened.
     pub fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
+        self.count_held(machine.now());
         match actor {
             Actor::Application => self.application_told(machine)?,
             Actor::Map => self.mapped(machine),
@@ -165,6 +173,17 @@ impl Cached {
             Actor::Fetch => self.transferred(Direction::Up),
         }
         self.settle(machine)
+    }
+
+    /// Counts the time since the process was told something before, in which nothing of it has changed.
+    fn count_held(&mut self, now: f64) {
+        let copies = || [&self.flush, &self.fetch].iter().any(|worker| self.is_staged(worker));
+        if self.application.is_computing()
+            && (self.pin.is_registering() || self.setup.driver_stages && copies())
+        {
+            self.outcome.held += now - self.counted;
+        }
+        self.counted = now;
     }
 
     /// Whether the last restore has ended.

@@ -81,6 +81,10 @@ impl Registrar {
         self.doing == Doing::Queued
     }
 
+    pub fn is_registering(&self) -> bool {
+        matches!(self.doing, Doing::Registering(_))
+    }
+
     pub fn ended(&self) -> bool {
         self.doing == Doing::Ended
     }

@@ -226,7 +226,7 @@ impl Cuda {
         let field = || Buffer::new(grid.padded());
         let model = || Buffer::new(grid.points());
         let receivers = spread.receivers.len();
-        let cuda = Cuda {
+        let mut cuda = Cuda {
             name,
             software,
             grid,
@@ -258,7 +258,26 @@ impl Cuda {
         for buffer in [&cuda.traces, &cuda.state, &cuda.courant2] {
             buffer.zero(&cuda.stream)?;
         }
+        cuda.warm_up()?;
         Ok(cuda)
+    }
+
+    /// Launches each kernel once: the driver may load one when it is first launched, and waits for the
+    /// device then, in a migration that is timed.
+    fn warm_up(&mut self) -> Result<()> {
+        self.rest()?;
+        self.step()?;
+        self.fire(0)?;
+        self.record(0)?;
+        self.inject(0)?;
+        self.snapshot()?;
+        self.correlate()?;
+        self.rest()?;
+        self.clear_image()?;
+        for buffer in [&self.traces, &self.state] {
+            buffer.zero(&self.stream)?;
+        }
+        self.wait()
     }
 
     /// Whether the driver is the software device.

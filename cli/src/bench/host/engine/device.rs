@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 use veloc_client::capi::VELOC_Set_stream;
 use veloc_client::device::stream::ApplicationStream;
-use veloc_client::device::{DeviceRange, Event, Stream};
+use veloc_client::device::{DeviceRange, Event, Stream, Waiting};
 
 use super::awake::Awake;
 use super::host::OWN_COST_US;
@@ -37,7 +37,7 @@ pub fn run(repeats: u32) -> Result<()> {
     let stream = applications.raw().cast::<c_void>();
     // SAFETY: the stream outlives the jobs.
     let application = unsafe { ApplicationStream::new(&device, stream) }?;
-    let bare = Bare { own: Stream::new(&device)?, event: Event::new(&device)? };
+    let bare = Bare { own: Stream::new(&device)?, event: Event::new(&device, Waiting::AtOnce)? };
     let quiet = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 0\n";
     let flushing = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 256M\n";
     let goal = Some(Goal::AtMost(OWN_COST_US));
