@@ -212,7 +212,11 @@ fn verify(
 
 /// The folders that files go to must be there: better to know before the run.
 fn check_folders(options: &Options) -> Result<(), Unfit> {
-    for (option, path) in [("--output", Some(&options.output)), ("--json", options.json.as_ref())] {
+    for (option, path) in [
+        ("--output", Some(&options.output)),
+        ("--json", options.json.as_ref()),
+        ("--data", options.data.as_ref()),
+    ] {
         let folder = path.and_then(|path| path.parent()).filter(|f| !f.as_os_str().is_empty());
         if let (Some(path), Some(folder)) = (path, folder) {
             if !folder.is_dir() {
@@ -322,6 +326,13 @@ fn run(options: &Options) -> Result<()> {
     let caption = format!("{size}, {shot}");
     show(options, &plan, (&model, &smooth), &traces, &migration, &caption)?;
     progress.say("picture", &options.output.display().to_string());
+
+    if let Some(path) = &options.data {
+        let bytes: Vec<u8> =
+            migration.result.image.iter().flat_map(|value| value.to_le_bytes()).collect();
+        std::fs::write(path, bytes)
+            .with_context(|| format!("--data {}: writing", path.display()))?;
+    }
 
     let figures = Figures {
         device: &name,

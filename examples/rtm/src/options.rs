@@ -83,6 +83,9 @@ pub struct Options {
     /// Also write the figures of the run as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub json: Option<PathBuf>,
+    /// Also write the values of the image: 32-bit floats, column by column from the surface down
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub data: Option<PathBuf>,
     /// Print nothing but errors
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
