@@ -1,10 +1,11 @@
 /*
  * Flushes and fetches beside a host buffer that is not registered: ring <configuration>
- * [staged=1]
+ * [staged=1] [asleep=1]
  *
  * The device copies by way of the library's own registered memory: no copy is staged by the driver,
  * which would keep the application's launches waiting. With `staged=1` the driver registers nothing,
- * and copies have to be.
+ * and copies have to be. With `asleep=1` much is left to do when the application waits for the workers:
+ * they take no processor while the device copies.
  */
 #include "cuda.h"
 
@@ -21,6 +22,12 @@ int main(int argc, char **argv)
     for (version = 0; version < VERSIONS; version++) {
         fill_device(device, BYTES, 1, version);
         OK(VELOC_Checkpoint("ring", version));
+    }
+    if (number(argc, argv, "asleep", 0) && softcuda.spun_count != NULL) {
+        uint64_t before = softcuda.spun_count(), copies = softcuda.call_count("cuMemcpyDtoHAsync_v2");
+        OK(VELOC_Checkpoint_wait());
+        CHECK(softcuda.call_count("cuMemcpyDtoHAsync_v2") > copies);
+        CHECK(softcuda.spun_count() == before);
     }
     OK(VELOC_Checkpoint_wait());
     for (version = VERSIONS - 1; version >= 0; version--) {

@@ -62,8 +62,12 @@ size_t softcuda_misuse_log(char *buffer, size_t size);
  * their host memory was not page-locked. */
 uint64_t softcuda_staged_count(void);
 
-/* Counts calls, misuse and staged copies from nought again. Failures that are set stay set
- * and go by the new numbers. */
+/* How many waits for work that was not done were such as take a processor with
+ * a driver: all but those for an event made with CU_EVENT_BLOCKING_SYNC. */
+uint64_t softcuda_spun_count(void);
+
+/* Counts calls, misuse, staged copies and waits from nought again. Failures that
+ * are set stay set and go by the new numbers. */
 void softcuda_reset_counts(void);
 
 /* Makes `function` the kernel of this name for any module. It is called once

@@ -11,6 +11,8 @@
 //! | `SOFTCUDA_KERNELS` | `ptx` compiles every kernel from its module's PTX |
 //! | `SOFTCUDA_PAGEABLE` | how kernels reach memory of `malloc`: not (`no`), by `hmm` or by `ats` |
 //! | `SOFTCUDA_RANGES` | what the range of mapped memory is: of one `handle`, or the `reservation` |
+//! | `SOFTCUDA_LIMIT` | bytes that one process may have of each device |
+//! | `SOFTCUDA_SPIN` | `1`: who waits looks again and again, but for events made to sleep |
 //! | `SOFTCUDA_STALE` | `fatal` ends the process that uses what went with its context |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
@@ -26,7 +28,7 @@ use crate::sync::lock;
 
 const DEFAULT_MEMORY: u64 = 4 << 30;
 const MOST_DEVICES: usize = 16;
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "SOFTCUDA_MEMORY",
     "SOFTCUDA_DEVICES",
     "SOFTCUDA_DELAY",
@@ -34,6 +36,8 @@ const KEYS: [&str; 11] = [
     "SOFTCUDA_COPY",
     "SOFTCUDA_CONTEXT_LOCK",
     "SOFTCUDA_KERNELS",
+    "SOFTCUDA_LIMIT",
+    "SOFTCUDA_SPIN",
     "SOFTCUDA_STALE",
     "SOFTCUDA_FAIL",
     "SOFTCUDA_RANGES",
@@ -71,6 +75,7 @@ pub(crate) enum Pageable {
 #[derive(Debug)]
 struct Settings {
     memory_bytes: u64,
+    limit: Option<u64>,
     devices: usize,
     delays: HashMap<String, Duration>,
     bandwidth: Bandwidth,
@@ -80,12 +85,14 @@ struct Settings {
     ranges_are_reservations: bool,
     pageable: Pageable,
     stale_is_fatal: bool,
+    spins: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             memory_bytes: DEFAULT_MEMORY,
+            limit: None,
             devices: 1,
             delays: HashMap::new(),
             bandwidth: Bandwidth::default(),
@@ -95,6 +102,7 @@ impl Default for Settings {
             ranges_are_reservations: false,
             pageable: Pageable::default(),
             stale_is_fatal: false,
+            spins: false,
         }
     }
 }
@@ -135,6 +143,16 @@ impl Settings {
                     "ptx" => true,
                     "" | "native" => false,
                     _ => return Err("neither `native` nor `ptx`".into()),
+                };
+            }
+            "SOFTCUDA_LIMIT" => {
+                self.limit = if value.is_empty() { None } else { Some(parse_bytes(value)?) };
+            }
+            "SOFTCUDA_SPIN" => {
+                self.spins = match value {
+                    "1" => true,
+                    "" | "0" => false,
+                    _ => return Err("neither `0` nor `1`".into()),
                 };
             }
             "SOFTCUDA_STALE" => {
@@ -200,6 +218,13 @@ pub(crate) fn memory_bytes() -> u64 {
     settings().memory_bytes
 }
 
+/// Bytes of each device that can be had: fewer than it has where the process is limited, as under a
+/// service that shares devices (MPS).
+pub(crate) fn allowed_bytes() -> u64 {
+    let settings = settings();
+    settings.limit.unwrap_or(u64::MAX).min(settings.memory_bytes)
+}
+
 /// Number of devices.
 pub(crate) fn devices() -> usize {
     settings().devices
@@ -244,6 +269,11 @@ pub(crate) fn ranges_are_reservations() -> bool {
 /// Whether the use of a handle whose context was destroyed ends the process.
 pub(crate) fn stale_is_fatal() -> bool {
     settings().stale_is_fatal
+}
+
+/// Whether who waits for work takes a processor.
+pub(crate) fn spins() -> bool {
+    settings().spins
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

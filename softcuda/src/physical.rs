@@ -29,7 +29,7 @@ impl Meter {
 
     /// Takes `bytes` of `device`, if it has so many left.
     pub(crate) fn charge(self: &Arc<Self>, device: usize, bytes: u64) -> Outcome<Charge> {
-        let limit = config::memory_bytes();
+        let limit = config::allowed_bytes();
         self.used[device]
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 used.checked_add(bytes).filter(|used| *used <= limit)

@@ -11,12 +11,16 @@
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
+use crate::config;
 use crate::status::{Outcome, Status};
 use crate::sync::{lock, wait};
+
+/// How many waits of callers were such as take a processor.
+pub(crate) static SPUN: AtomicU64 = AtomicU64::new(0);
 
 /// Completion of one operation.
 #[derive(Debug, Default)]
@@ -39,6 +43,18 @@ impl Ticket {
         while finished.is_none() {
             finished = wait(&self.changed, finished);
         }
+    }
+
+    /// The same for a call of the driver's that does not say it sleeps: drivers look again and again.
+    pub(crate) fn spin(&self) {
+        if self.is_done() {
+            return;
+        }
+        SPUN.fetch_add(1, Ordering::Relaxed);
+        while config::spins() && !self.is_done() {
+            std::thread::yield_now();
+        }
+        self.wait();
     }
 
     /// When the operation was done, if it is.

@@ -81,6 +81,8 @@ pub(crate) struct Event {
     pub(crate) fate: Arc<Fate>,
     /// Whether it keeps the time.
     pub(crate) timed: bool,
+    /// Whether who waits for it sleeps.
+    pub(crate) sleeps: bool,
     /// The mark it was last recorded as.
     pub(crate) mark: Mutex<Option<Arc<Ticket>>>,
 }
@@ -93,7 +95,7 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 /// Initialises the driver, once. It ends as the process does, before whoever has asked to hear of that
 /// end earlier.
 pub(crate) fn initialise() -> Outcome {
-    if ENDED.load(Ordering::Acquire) {
+    if has_ended() {
         return Err(Status::DEINITIALIZED);
     }
     let made = DRIVER.get_or_init(|| {
@@ -115,9 +117,14 @@ extern "C" fn end() {
     }
 }
 
+/// Whether the driver has ended, as the process does.
+pub(crate) fn has_ended() -> bool {
+    ENDED.load(Ordering::Acquire)
+}
+
 /// The driver, if it is initialised.
 pub(crate) fn driver() -> Outcome<&'static Driver> {
-    if ENDED.load(Ordering::Acquire) {
+    if has_ended() {
         return Err(Status::DEINITIALIZED);
     }
     match DRIVER.get() {
@@ -367,12 +374,13 @@ impl Driver {
     }
 
     /// Makes an event in `context`.
-    pub(crate) fn create_event(&self, context: &Context, timed: bool) -> CUevent {
+    pub(crate) fn create_event(&self, context: &Context, timed: bool, sleeps: bool) -> CUevent {
         let handle = fresh_handle();
         let event = Event {
             context: context.handle,
             fate: Arc::clone(&context.fate),
             timed,
+            sleeps,
             mark: Mutex::new(None),
         };
         lock(&self.objects).events.insert(handle, Arc::new(event));

@@ -41,6 +41,18 @@ fn memory_runs_out_and_comes_back() {
 }
 
 #[test]
+fn a_process_may_have_less_than_the_device_says() {
+    let _session = Session::start();
+    configure("LIMIT", "4M");
+    let before = free_bytes();
+    let address = allocate(3 << 20);
+    assert_eq!(before - free_bytes(), 3 << 20);
+    let mut more = 0;
+    assert_eq!(cu!(cuMemAlloc_v2(&mut more, 2 << 20)), OUT_OF_MEMORY);
+    ok(cuMemFree_v2(address));
+}
+
+#[test]
 fn physical_memory_lives_as_long_as_its_last_mapping() {
     let _session = Session::start();
     let before = free_bytes();

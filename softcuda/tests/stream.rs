@@ -197,3 +197,39 @@ fn a_destroyed_context_drops_what_it_had_queued() {
     assert_eq!(cuStreamQuery(stream), INVALID_HANDLE);
     opener.join().unwrap();
 }
+
+#[test]
+fn only_events_that_say_so_let_who_waits_sleep() {
+    const BLOCKING_SYNC: u32 = 1;
+    let _session = Session::start();
+    for spin in ["0", "1"] {
+        configure("SPIN", spin);
+        softcuda_reset_counts();
+        for (flags, spun) in [(BLOCKING_SYNC, 0), (0, 1)] {
+            let (stream, mut mark) = (stream(0), null_mut());
+            ok(cu!(cuEventCreate(&mut mark, flags)));
+            let gate = Gate::block(stream);
+            ok(cuEventRecord(mark, stream));
+            let opener = match spun {
+                0 => gate.open_later(),
+                // It never sleeps.
+                _ => std::thread::spawn({
+                    let gate = gate.clone();
+                    move || {
+                        while softcuda_spun_count() == 0 {
+                            std::thread::yield_now();
+                        }
+                        gate.open();
+                    }
+                }),
+            };
+            ok(cuEventSynchronize(mark));
+            opener.join().unwrap();
+            assert!(gate.is_open());
+            assert_eq!(softcuda_spun_count(), spun);
+            // What is done already takes nobody's processor.
+            ok(cuStreamSynchronize(stream));
+            assert_eq!(softcuda_spun_count(), spun);
+        }
+    }
+}

@@ -17,4 +17,4 @@ pub use driver::Driver;
 pub use pointer::{Pointer, PLAIN};
 pub use range::DeviceRange;
 pub use register::Pinned;
-pub use stream::{Event, Stream};
+pub use stream::{Event, Stream, Waiting};

@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 
 /// `CU_STREAM_NON_BLOCKING`: no waiting for the legacy default stream.
 const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_BLOCKING_SYNC`: who waits for the event sleeps.
+const BLOCKING_SYNC: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`: cheaper, and nothing here is timed by events.
 const DISABLE_TIMING: u32 = 2;
 
@@ -96,6 +98,16 @@ impl Drop for Stream {
     }
 }
 
+/// How a thread waits for the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// As the context has it: by default it looks again and again, which takes a processor and sees the
+    /// end at once. For the application's threads, which have nothing else to do.
+    AtOnce,
+    /// It sleeps until the driver wakes it. For workers, which take no processor from the application.
+    Asleep,
+}
+
 /// A point in a stream that others can wait for.
 #[derive(Debug)]
 pub struct Event {
@@ -107,12 +119,16 @@ pub struct Event {
 unsafe impl Send for Event {}
 
 impl Event {
-    /// Makes an event.
-    pub fn new(device: &Arc<Device>) -> Result<Event> {
+    /// Makes an event that is waited for in this way.
+    pub fn new(device: &Arc<Device>, waiting: Waiting) -> Result<Event> {
+        let flags = match waiting {
+            Waiting::AtOnce => DISABLE_TIMING,
+            Waiting::Asleep => DISABLE_TIMING | BLOCKING_SYNC,
+        };
         let _current = device.enter()?;
         let mut raw: CUevent = std::ptr::null_mut();
         // SAFETY: the pointer is to a local, and a context is current.
-        unsafe { device.driver.cuEventCreate(&mut raw, DISABLE_TIMING) }?;
+        unsafe { device.driver.cuEventCreate(&mut raw, flags) }?;
         Ok(Event { device: device.clone(), raw })
     }
 

@@ -6,7 +6,7 @@ use super::lane::Lane;
 use super::lifecycle::Engine;
 use super::shared::{DeviceSide, Own};
 use super::{prepare, transfer};
-use crate::device::{Device, Event};
+use crate::device::{Device, Event, Waiting};
 use crate::error::{Error, Kind, Result};
 use crate::platform::mapping;
 use crate::platform::memory::{self, HugePages};
@@ -30,10 +30,14 @@ impl Engine {
             log::warn!("{warning}");
             self.trace.fact("warning", warning);
         }
-        let own = Own { lane: Lane::new(&device)?, after: Event::new(&device)? };
+        let own = Own {
+            lane: Lane::new(&device, Waiting::AtOnce)?,
+            after: Event::new(&device, Waiting::AtOnce)?,
+        };
         let cache = self.device_cache(&device)?;
         let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
-        let side = DeviceSide { device: device.clone(), cache, own: Mutex::new(own) };
+        let (own, to_files) = (Mutex::new(own), Mutex::new(None));
+        let side = DeviceSide { device: device.clone(), cache, own, to_files };
         if self.shared.device.set(side).is_err() {
             return Err(Error::new(Kind::Internal, "there is a device already"));
         }

@@ -127,9 +127,21 @@ impl Shared {
     pub fn commit(&self, open: Open) -> Result<()> {
         let bytes = open.regions.iter().map(|region| region.size).sum();
         self.pace.captured(bytes);
+        self.say_if_device_cache_is_unused();
         let result = self.complete(open);
         self.pace.call_ends();
         result
+    }
+
+    /// Says once that a device cache was asked for and there is no device: it was left out, or there is no
+    /// driver where one was expected.
+    fn say_if_device_cache_is_unused(&self) {
+        let Some(bytes @ 1..) = self.config.gpu_cache_size else { return };
+        if self.device.get().is_none() {
+            let what =
+                "none of the protected memory is a device's, so there is no device cache yet";
+            self.degrade("gpu_cache_size", format_args!("gpu_cache_size = {bytes}: {what}"));
+        }
     }
 
     pub(super) fn complete(&self, mut open: Open) -> Result<()> {

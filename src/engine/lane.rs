@@ -1,4 +1,4 @@
-//! Copies between device memory and the host buffer, in the library's own stream.
+//! Copies between device memory and the host buffer, and to files, in a stream of the library's own.
 //!
 //! Where a chunk of the host buffer is registered, the device copies straight to it. Until then the
 //! bytes go by way of a ring: a few MiB of memory that is registered when it is first needed, from
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::gate::Gate;
 use super::shared::Shared;
-use crate::device::{Device, Event, Pinned, Stream};
+use crate::device::{Device, Event, Pinned, Stream, Waiting};
 use crate::error::Result;
 use crate::policy::slice::{self, DEPTH, RING_SLOT};
 use crate::tier::host_buffer::HostBuffer;
@@ -48,11 +48,12 @@ struct Slice {
 }
 
 impl Lane {
-    /// A lane of the device.
-    pub fn new(device: &Arc<Device>) -> Result<Lane> {
+    /// A lane of the device, whose thread waits in this way.
+    pub fn new(device: &Arc<Device>, waiting: Waiting) -> Result<Lane> {
+        let events = (0..DEPTH).map(|_| Event::new(device, waiting)).collect::<Result<_>>()?;
         Ok(Lane {
             device: device.clone(),
-            events: (0..DEPTH).map(|_| Event::new(device)).collect::<Result<_>>()?,
+            events,
             stream: Stream::new(device)?,
             ring: None,
             under_way: VecDeque::new(),
@@ -117,6 +118,65 @@ impl Lane {
             }
             self.events[slot].record(&self.stream)?;
             done += run;
+        }
+        Ok(())
+    }
+
+    /// Hands the bytes at `device_at` on to `put`, piece by piece in order, by way of the ring. None is
+    /// under way when this returns, also after an error.
+    ///
+    /// # Safety
+    /// The range must stay valid, with nobody else writing to it, until then.
+    pub unsafe fn read(
+        &mut self,
+        shared: &Shared,
+        device_at: u64,
+        len: u64,
+        put: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.read_slices(shared, device_at, len, put) };
+        if done.is_err() {
+            self.abandon();
+        }
+        done
+    }
+
+    /// # Safety
+    /// As for [`Lane::read`]; after an error slices are under way.
+    unsafe fn read_slices(
+        &mut self,
+        shared: &Shared,
+        device_at: u64,
+        len: u64,
+        mut put: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let run_at = |at: u64| (len - at).min(RING_SLOT);
+        let (mut queued, mut handed) = (0, 0);
+        while handed < len {
+            while queued < len && self.under_way.len() < DEPTH {
+                if shared.gate.is_closed() {
+                    if !self.under_way.is_empty() {
+                        break;
+                    }
+                    shared.gate.pass();
+                }
+                let slot = self.next;
+                self.next = (self.next + 1) % DEPTH;
+                let (to, run) = (self.slot(shared, slot)?, run_at(queued));
+                self.under_way.push_back(Slice { slot, onward: None });
+                // SAFETY: the caller's promise; nobody else uses the slot.
+                unsafe { self.stream.copy_to_host(to, device_at + queued, run) }?;
+                self.events[slot].record(&self.stream)?;
+                queued += run;
+            }
+            let Some(slot) = self.under_way.front().map(|slice| slice.slot) else { continue };
+            self.events[slot].synchronize()?;
+            let (from, run) = (self.slot(shared, slot)?, run_at(handed));
+            // SAFETY: the device has written the slot, and nobody else uses it until it is handed on.
+            put(unsafe { std::slice::from_raw_parts(from, run as usize) })?;
+            self.under_way.pop_front();
+            handed += run;
         }
         Ok(())
     }

@@ -100,6 +100,9 @@ pub struct DeviceSide {
     pub cache: Option<DeviceCache>,
     /// What captures and restores use.
     pub own: Mutex<Own>,
+    /// By which files are written from the device cache, while nobody uses it. Who finds none makes one:
+    /// nobody waits for another's file.
+    pub to_files: Mutex<Option<Lane>>,
 }
 
 /// What the application's threads use on the device, one after the other.

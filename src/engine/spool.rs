@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::lane::Lane;
 use super::place::Place;
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id, Region, Tier};
 use crate::catalog::state::Source;
-use crate::device::{Pointer, PLAIN};
+use crate::device::{Pointer, Waiting, PLAIN};
 use crate::error::{Error, Result};
 use crate::format::header::Header;
 use crate::metrics::Hop;
@@ -192,7 +193,7 @@ impl Shared {
 
     fn append_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let since = Instant::now();
-        let own = if places.iter().any(|place| place.kind != PLAIN) {
+        let mut own = if places.iter().any(|place| place.kind != PLAIN) {
             let side = self.device_side()?;
             let own = side.own.lock();
             let _current = side.device.enter()?;
@@ -203,30 +204,15 @@ impl Shared {
         } else {
             None
         };
-        let mut bounce = Vec::new();
         let mut total = 0;
         for place in places {
             let at = spool.output.end;
-            match (place.kind, &own) {
+            match (place.kind, &mut own) {
                 (Pointer::Device { .. }, Some(own)) => {
-                    bounce.resize(SLICE as usize, 0u8);
                     let _current = self.device_side()?.device.enter()?;
-                    let mut done = 0;
-                    while done < place.len {
-                        let len = (place.len - done).min(SLICE);
-                        // SAFETY: the driver has vouched for the application's pointer; the buffer
-                        // has SLICE bytes and is used by nobody until the stream was waited for.
-                        unsafe {
-                            own.lane.stream().copy_to_host(
-                                bounce.as_mut_ptr(),
-                                place.address + done,
-                                len,
-                            )
-                        }
-                        .and_then(|()| own.lane.stream().synchronize())?;
-                        spool.output.put(&bounce[..len as usize])?;
-                        done += len;
-                    }
+                    let put = |bytes: &[u8]| spool.output.put(bytes);
+                    // SAFETY: the driver has vouched for the application's pointer.
+                    unsafe { own.lane.read(self, place.address, place.len, put) }?;
                 }
                 _ => spool.output.put(bytes_of(place))?,
             }
@@ -261,22 +247,17 @@ impl Shared {
                 let cache = self.cache()?;
                 let side = self.device_side()?;
                 let _current = side.device.enter()?;
-                let stream = crate::device::Stream::new(&side.device)?;
-                let mut bounce = vec![0u8; SLICE as usize];
+                let idle = side.to_files.lock().take();
+                let mut lane = match idle {
+                    Some(lane) => lane,
+                    None => Lane::new(&side.device, Waiting::Asleep)?,
+                };
                 for extent in cut(&source.extents, region.offset, region.size) {
-                    let mut done = 0;
-                    while done < extent.len {
-                        self.gate.pass();
-                        let len = (extent.len - done).min(SLICE);
-                        let from = cache.address(extent.offset + done);
-                        // SAFETY: a complete copy that nobody changes while it is read; the
-                        // buffer has SLICE bytes and waits for the stream.
-                        unsafe { stream.copy_to_host(bounce.as_mut_ptr(), from, len) }
-                            .and_then(|()| stream.synchronize())?;
-                        put(&bounce[..len as usize])?;
-                        done += len;
-                    }
+                    let from = cache.address(extent.offset);
+                    // SAFETY: a complete copy that nobody changes while it is read.
+                    unsafe { lane.read(self, from, extent.len, &mut put) }?;
                 }
+                *side.to_files.lock() = Some(lane);
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{MoveEnd, MoveJob, State};
+use crate::device::Waiting;
 use crate::error::Result;
 use crate::metrics::Hop;
 use crate::tier::space::{side_by_side, Extent};
@@ -79,7 +80,7 @@ impl<'a> Queue<'a> {
     pub fn new(shared: &'a Shared) -> Result<Self> {
         let device = &shared.device_side()?.device;
         device.bind()?;
-        Ok(Queue { shared, lane: Lane::new(device)? })
+        Ok(Queue { shared, lane: Lane::new(device, Waiting::Asleep)? })
     }
 
     /// Copies what `copies` queues to these places in the host buffer, and waits for it.

@@ -278,6 +278,42 @@ fn nothing_is_staged_while_nothing_is_registered() {
     }
 }
 
+/// Catches workers that take a processor from the application while the device copies, to the host buffer
+/// or to files.
+#[test]
+fn workers_sleep_while_the_device_copies() {
+    for keys in ["ephemeral = true\nhost_cache_size = 64M", "scratch = DIR/s\nhost_cache_size = 0"]
+    {
+        let job = Job::new(&format!("mode = async\n{keys}\ngpu_cache_size = 64M\n"));
+        // So slowly that most of it is left to do when the application waits.
+        let run = job.run_device("ring", "asleep=1").env("SOFTCUDA_BANDWIDTH", "dtoh=0.03");
+        run.env("SOFTCUDA_SPIN", "1").succeed();
+    }
+}
+
+/// A service that shares the device (MPS) gives the process less than the device says that it has. Catches
+/// a job that fails over it, or waits for a cache that cannot come.
+#[test]
+fn less_memory_than_the_device_says() {
+    let keys = "mode = async\nephemeral = true\nhost_cache_size = 64M\ngpu_cache_size = 64M\n";
+    let job = Job::new(&format!("{keys}gpu_chunk_size = 2M\n"));
+    // The program's own memory, and a few versions.
+    let ended = job.run_device("ring", "").env("SOFTCUDA_LIMIT", "24M").succeed();
+    assert!(ended.stderr.contains("device cache"), "{}", ended.stderr);
+}
+
+/// Catches a device cache that was asked for and left out without a word, and one that is named again with
+/// each checkpoint.
+#[test]
+fn a_device_cache_without_a_device() {
+    let keys = "mode = async\nephemeral = true\nhost_cache_size = 8M\n";
+    for (more, times) in [("gpu_cache_size = 8M\n", 1), ("gpu_cache_size = 0\n", 0), ("", 0)] {
+        let job = Job::new(&format!("{keys}{more}"));
+        let ended = job.run("script", "take=x:1 take=x:2").succeed();
+        assert_eq!(ended.stderr.matches("gpu_cache_size = ").count(), times, "{}", ended.stderr);
+    }
+}
+
 /// The driver was loaded after the job had begun, and ends before its end is noticed. Catches workers
 /// that go on copying, what is said of a driver that has ended as if it had failed, and a job whose
 /// handler finalizes it too late for the device and in time for the host.
@@ -291,7 +327,7 @@ fn the_driver_ends_first() {
         let ended = job
             .run_device("device", case)
             .env("SOFTCUDA_DELAY", "cuMemMap=50000")
-            .env("SOFTCUDA_BANDWIDTH", "dtoh=0.05,pageable=0.05")
+            .env("SOFTCUDA_BANDWIDTH", "dtoh=0.01,pageable=0.01")
             .succeed();
         let warnings = ended.stderr.lines().filter(|line| line.starts_with("[WARN"));
         assert!(!warnings.clone().any(|line| line.contains("DEINITIALIZED")), "{}", ended.stderr);

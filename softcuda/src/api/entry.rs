@@ -15,7 +15,7 @@ use crate::inject::{self, Verdict};
 use crate::misuse;
 use crate::notice::notice;
 use crate::queue::{Stream, Ticket, Work};
-use crate::registry::{driver, Driver};
+use crate::registry::{self, driver, Driver};
 use crate::status::{Outcome, Status};
 use crate::{abi, capture, config, thread, transfer};
 
@@ -100,7 +100,7 @@ impl Call {
     /// Waits for all of `tickets`, then says whether the context is sound.
     pub(super) fn wait(&self, tickets: &[Arc<Ticket>]) -> Outcome {
         for ticket in tickets {
-            ticket.wait();
+            ticket.spin();
         }
         self.context()?.fate.check()
     }
@@ -181,6 +181,8 @@ pub(super) fn enter_unstalled(
     }));
     match outcome {
         Ok(Ok(())) => 0,
+        // Of a call that was under way, too.
+        Ok(Err(Status::CONTEXT_IS_DESTROYED)) if registry::has_ended() => Status::DEINITIALIZED.0,
         Ok(Err(Status(code))) => code,
         Err(_) => Status::UNKNOWN.0,
     }

@@ -7,6 +7,8 @@ use crate::abi::{CUevent, CUstream, Result};
 use crate::status::Status;
 use crate::sync::lock;
 
+/// `CU_EVENT_BLOCKING_SYNC`.
+const BLOCKING_SYNC: c_uint = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: c_uint = 2;
 /// `CU_EVENT_INTERPROCESS`.
@@ -23,8 +25,8 @@ pub unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> Re
         if flags > 7 || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
             return Err(Status::INVALID_VALUE);
         }
-        let timed = flags & DISABLE_TIMING == 0;
-        let created = call.driver()?.create_event(call.context()?, timed);
+        let (timed, sleeps) = (flags & DISABLE_TIMING == 0, flags & BLOCKING_SYNC != 0);
+        let created = call.driver()?.create_event(call.context()?, timed, sleeps);
         // SAFETY: the caller vouches for `event`.
         unsafe { give(event, created) }
     })
@@ -66,8 +68,10 @@ pub extern "C" fn cuEventSynchronize(event: CUevent) -> Result {
     enter("cuEventSynchronize", Needs::Context, |call| {
         let event = call.driver()?.event(event)?;
         let mark = lock(&event.mark).clone();
-        if let Some(mark) = mark {
-            mark.wait();
+        match mark {
+            Some(mark) if event.sleeps => mark.wait(),
+            Some(mark) => mark.spin(),
+            None => {}
         }
         event.fate.check()
     })

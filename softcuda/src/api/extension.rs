@@ -11,7 +11,7 @@ use super::entry::give_text;
 use crate::abi::CUdeviceptr;
 use crate::kernels::{self, NativeKernel};
 use crate::notice::notice;
-use crate::{config, inject, misuse, registry, transfer};
+use crate::{config, inject, misuse, queue, registry, transfer};
 
 pub use crate::kernels::softcuda_launch;
 
@@ -117,7 +117,15 @@ pub extern "C" fn softcuda_staged_count() -> u64 {
     transfer::STAGED.load(Ordering::Relaxed)
 }
 
-/// Counts calls, misuse and staged copies from nought again. What shall fail stays set and
+/// How many waits for work that was not done were such as take a processor with a driver (all but
+/// those for an event that was made with `CU_EVENT_BLOCKING_SYNC`), since the start or the last
+/// [`softcuda_reset_counts`].
+#[no_mangle]
+pub extern "C" fn softcuda_spun_count() -> u64 {
+    queue::SPUN.load(Ordering::Relaxed)
+}
+
+/// Counts calls, misuse, staged copies and waits from nought again. What shall fail stays set and
 /// goes by the new numbers.
 #[no_mangle]
 pub extern "C" fn softcuda_reset_counts() {
@@ -125,6 +133,7 @@ pub extern "C" fn softcuda_reset_counts() {
         inject::reset_counts();
         misuse::reset();
         transfer::STAGED.store(0, Ordering::Relaxed);
+        queue::SPUN.store(0, Ordering::Relaxed);
     });
 }
 

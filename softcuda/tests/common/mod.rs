@@ -63,6 +63,8 @@ impl Session {
         configure("KERNELS", "native");
         configure("RANGES", "handle");
         configure("PAGEABLE", "no");
+        configure("LIMIT", "");
+        configure("SPIN", "0");
         softcuda_reset_counts();
         ok(cuInit(0));
         let mut context = null_mut();
