@@ -100,7 +100,8 @@ static inline unsigned blocks(size_t bytes)
 }
 
 // Queues a kernel that fills a region.
-static inline void fill(unsigned char *at, size_t bytes, int region, int version, cudaStream_t stream = 0)
+static inline void fill(unsigned char *at, size_t bytes, int region, int version,
+                        cudaStream_t stream = 0)
 {
     fill_words<<<blocks(bytes), 256, 0, stream>>>(at, bytes, region, version);
     CHECK(cudaGetLastError());
@@ -108,7 +109,7 @@ static inline void fill(unsigned char *at, size_t bytes, int region, int version
 
 // How many bytes from `begin` to `end` have another content, as a kernel finds.
 static inline long wrong_on_device(const unsigned char *at, size_t begin, size_t end, int region,
-                            int version, cudaStream_t stream = 0)
+                                   int version, cudaStream_t stream = 0)
 {
     static int *wrong;
     int found;
@@ -124,7 +125,7 @@ static inline long wrong_on_device(const unsigned char *at, size_t begin, size_t
 
 // The same as the host finds in memory that it can read.
 static inline long wrong_on_host(const unsigned char *at, size_t begin, size_t end, int region,
-                          int version)
+                                 int version)
 {
     long found = 0;
     for (size_t word = begin / 8; 8 * word < end; word++)
@@ -133,8 +134,8 @@ static inline long wrong_on_host(const unsigned char *at, size_t begin, size_t e
 }
 
 // The same of device memory, by a kernel and, in a copy, by the host, which must agree.
-static inline long wrong_bytes(const unsigned char *at, size_t begin, size_t end, int region, int version,
-                        cudaStream_t stream = 0)
+static inline long wrong_bytes(const unsigned char *at, size_t begin, size_t end, int region,
+                               int version, cudaStream_t stream = 0)
 {
     static std::vector<unsigned char> copy;
     long by_kernel = wrong_on_device(at, begin, end, region, version, stream), by_host;

@@ -1,6 +1,6 @@
 /*
- * A program of the CUDA runtime without nvcc: what that would make of it stands here, the registration of a
- * fat binary and of its kernel, and launches.
+ * A program of the CUDA runtime without nvcc: what that would make of it stands here, the
+ * registration of a fat binary and of its kernel, and launches.
  *
  *     runtime RELEASE
  */
@@ -17,11 +17,13 @@ int softcudart_is_software(void);
 void **__cudaRegisterFatBinary(void *wrapper);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
-void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int threads,
-                            void *thread, void *block, void *block_size, void *grid_size, int *warp);
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+                            int threads, void *thread, void *block, void *block_size,
+                            void *grid_size, int *warp);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, stream_t stream);
 int __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, stream_t *stream);
-int cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared, stream_t stream);
+int cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **arguments, size_t shared,
+                     stream_t stream);
 int cudaGetLastError(void);
 int cudaPeekAtLastError(void);
 const char *cudaGetErrorName(int code);
@@ -32,6 +34,7 @@ int cudaGetDevice(int *device);
 int cudaGetDeviceProperties(void *properties, int device);
 int cudaRuntimeGetVersion(int *version);
 int cudaDeviceReset(void);
+int cudaDeviceSynchronize(void);
 int cudaMemGetInfo(size_t *free, size_t *total);
 int cudaMalloc(void **address, size_t bytes);
 int cudaMallocManaged(void **address, size_t bytes, unsigned flags);
@@ -61,7 +64,8 @@ enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS, COUNT =
 static void gives(int code, int got, const char *call, int line)
 {
     if (got != code) {
-        printf("line %d: %s: %s (%d), not %s\n", line, call, cudaGetErrorName(got), got, cudaGetErrorName(code));
+        printf("line %d: %s: %s (%d), not %s\n", line, call, cudaGetErrorName(got), got,
+               cudaGetErrorName(code));
         exit(1);
     }
 }
@@ -98,14 +102,14 @@ struct wrapper {
 
 static struct binary binary_of(int kind, uint64_t flags)
 {
-    struct binary binary = {0xba55ed50, 1, 16, 48 + sizeof ptx, 0, 0x101, 48, sizeof ptx, 0, 0, 6, 60, 0, 0, {0}};
-    binary.kind = (uint16_t)kind;
-    binary.flags = flags;
+    struct binary binary = {0xba55ed50, 1, 16, 48 + sizeof ptx, (uint16_t)kind, 0x101, 48,
+                            sizeof ptx, 0, 0, 6, 60, 0, flags, {0}};
     memcpy(binary.text, ptx, sizeof ptx);
     return binary;
 }
 
-static void **registered(struct binary *binary, struct wrapper *wrapper, const char *host, const char *name)
+static void **registered(struct binary *binary, struct wrapper *wrapper, const char *host,
+                         const char *name)
 {
     struct wrapper of_this = {0x466243b1, 1, binary, NULL};
     void **handle;
@@ -120,7 +124,8 @@ static void **registered(struct binary *binary, struct wrapper *wrapper, const c
 static char add, missing, compressed, machine, unknown;
 
 /* host<<<blocks, threads, 0, stream>>>(values, COUNT, by) */
-static int launch(const char *host, unsigned blocks, unsigned threads, stream_t stream, void *values, unsigned by)
+static int launch(const char *host, unsigned blocks, unsigned threads, stream_t stream,
+                  void *values, unsigned by)
 {
     dim3 grid = {blocks, 1, 1}, block = {threads, 1, 1};
     unsigned count = COUNT;
@@ -155,7 +160,9 @@ static void kernels_run(void)
     OK(cudaMalloc((void **)&other, COUNT * sizeof *device));
     OK(cudaMallocManaged((void **)&managed, COUNT * sizeof *device, 1));
     OK(cudaMallocHost((void **)&host, COUNT * sizeof *host));
+    /* A fill of device memory does not wait, and the stream not for the default one. */
     OK(cudaMemset(device, 0x01, COUNT * sizeof *device));
+    OK(cudaDeviceSynchronize());
     OK(cudaEventRecord(begin, stream));
     OK(launch(&add, 4, 256, stream, device, 2));
     OK(cudaEventRecord(end, stream));
