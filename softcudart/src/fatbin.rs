@@ -103,7 +103,9 @@ fn length(bytes: &[u8]) -> Result<usize, Unusable> {
         return Err(Unusable::Foreign);
     }
     let (header, entries) = (number::<2>(bytes, 6)?, number::<8>(bytes, 8)?);
-    header.checked_add(entries).and_then(|all| usize::try_from(all).ok()).ok_or(Unusable::Truncated)
+    // No memory is longer than a signed number can say.
+    let all = header.checked_add(entries).and_then(|all| isize::try_from(all).ok());
+    all.and_then(|all| usize::try_from(all).ok()).ok_or(Unusable::Truncated)
 }
 
 /// The PTX in a fat binary: that for the oldest architecture, which all devices take.

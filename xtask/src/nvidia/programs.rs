@@ -133,14 +133,8 @@ impl Compiler {
         let program = folder.join(name);
         let mut command = self.command();
         command.arg("-o").arg(&program).arg(root().join(format!("gpu/{name}.cu")));
-        command.args([
-            "-cudart",
-            "shared",
-            "-gencode",
-            CODE,
-            "-Xcompiler",
-            "-Wall,-Wextra,-Werror",
-        ]);
+        command.args(["-cudart", "shared", "-gencode", CODE]);
+        command.args(["-Xcompiler", "-Wall,-Wextra,-Werror"]);
         command.arg("-I").arg(stage.include()).arg("-L").arg(folder).arg("-L").arg(stage.lib());
         command.args(["-lveloc-client", "-Xlinker", "-rpath", "-Xlinker"]).arg(stage.lib());
         let text = said(command.args(more))?;
