@@ -17,6 +17,7 @@ pub mod package;
 pub mod programs;
 pub mod project;
 pub mod python;
+pub mod runtime;
 pub mod said;
 pub mod sanitizers;
 pub mod stage;

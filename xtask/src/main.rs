@@ -60,8 +60,9 @@ enum Task {
     },
     /// Check the kernels and all calls of the driver against NVIDIA's compilers, headers and libraries
     ///
-    /// Fetches these as packages, a few hundred MB, and keeps them in the target directory. They are
-    /// not free software. What cannot be had is skipped by name.
+    /// Runs programs of these compilers on the software device, too. Fetches all as packages, a few hundred MB, and
+    /// keeps them in the target directory. They are not free software. What cannot be had is skipped by
+    /// name.
     Nvidia,
     /// Make include/veloc.h and include/veloc/defs.h from src/capi
     Header {

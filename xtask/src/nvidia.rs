@@ -6,6 +6,7 @@ pub mod packages;
 
 mod functions;
 mod kernels;
+mod programs;
 mod without_card;
 
 use crate::error::{Error, Result};
@@ -45,6 +46,7 @@ pub fn check() -> Result<Option<&'static str>> {
     kernels::check(&mut findings)?;
     functions::check(&mut findings)?;
     without_card::check(&mut findings)?;
+    programs::check(&mut findings)?;
     if !findings.wrong.is_empty() {
         return Err(Error::new(findings.wrong.join("; ")));
     }

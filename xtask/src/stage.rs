@@ -6,7 +6,8 @@
 //!     bin/        veloc-backend, which the library starts
 //!     include/    veloc.h, veloc/defs.h, veloc-mpi.h, softcuda.h
 //!     fortran/    the sources of the Fortran module, for the user's compiler
-//!     softcuda/   libcuda.so, libcuda.so.1: the software device, for LD_LIBRARY_PATH
+//!     softcuda/   libcuda.so, libcuda.so.1: the software device, for LD_LIBRARY_PATH; libcudart.so.*: a
+//!                 runtime for it
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result, While};
 use crate::files::{copy, copy_folder, folder, link, Lock};
 use crate::project::{cargo, output, root, target_directory};
+use crate::runtime;
 
 /// How the libraries are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
     // The program is named for its dependencies, and not built: with them in view, cargo selects the
     // same features as for the other builds, and so need not build the library again for those.
-    let packages = ["veloc", "softcuda", "veloc-cli", "veloc-mpi"];
+    let packages = ["veloc", "softcuda", "softcudart", "veloc-cli", "veloc-mpi"];
     let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
 
     let stage = Stage { folder: stages.join(profile.name()) };
@@ -113,6 +115,7 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     copy(built.find("libsoftcuda.so")?, &stage.softcuda().join("libcuda.so.1"))?;
     // One file under both names: a process that opens both must not get two drivers.
     link("libcuda.so.1", &stage.softcuda().join("libcuda.so"))?;
+    runtime::link(built.find("libsoftcudart.a")?, &stage.softcuda())?;
     drop(lock);
     Ok(stage)
 }

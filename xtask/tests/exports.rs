@@ -8,7 +8,7 @@ use std::process::Command;
 
 use xtask::project::{output, root};
 use xtask::stage::{stage, Profile};
-use xtask::{files, header};
+use xtask::{files, header, runtime};
 
 /// The functions that the Fortran module calls and C programs have no use for: those of its
 /// interfaces that are in no header.
@@ -114,7 +114,10 @@ fn the_stage_holds_what_a_program_needs() {
         stage.fortran().join("veloc.f90"),
         stage.softcuda().join("libcuda.so"),
         stage.softcuda().join("libcuda.so.1"),
-    ] {
+    ]
+    .into_iter()
+    .chain(runtime::libraries(&stage.softcuda()))
+    {
         assert!(file.is_file(), "{}", file.display());
     }
     let kept = files::read(&root().join("include/veloc.h")).unwrap();

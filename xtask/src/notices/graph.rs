@@ -7,7 +7,7 @@ use crate::error::{Error, Result, While};
 use crate::project::{cargo, output};
 
 /// The packages whose libraries and programs others get.
-const PACKAGES: [&str; 4] = ["veloc", "veloc-cli", "rtm", "softcuda"];
+const PACKAGES: [&str; 5] = ["veloc", "veloc-cli", "rtm", "softcuda", "softcudart"];
 
 /// The machines that the project is built for, as in deny.toml.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];

@@ -14,10 +14,11 @@ use crate::files::{read, write};
 use crate::project::{output, root, target_directory};
 
 /// The lists of functions, and the macro that has each.
-const LISTS: [(&str, &str); 3] = [
+const LISTS: [(&str, &str); 4] = [
     ("src/device/driver.rs", "cuda_driver! {"),
     ("message-log/src/device/driver.rs", "cuda_driver! {"),
     ("cli/src/bench/cuda/driver.rs", "functions! {"),
+    ("softcudart/src/driver.rs", "cuda_driver! {"),
 ];
 
 /// What every user of the first macro looks up beside its list, by the names of its types.
@@ -122,6 +123,7 @@ fn in_c(of: &str) -> Result<String> {
         "c_void" => "void",
         "usize" => "size_t",
         "u8" => "unsigned char",
+        "f32" => "float",
         "Context" => "CUcontext",
         "GreenContext" => "CUgreenCtx",
         "Stream" => "CUstream",

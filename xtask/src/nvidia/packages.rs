@@ -40,6 +40,23 @@ pub const HEADERS: [&[Wheel]; 4] = [
 pub const DRIVERS: [(&str, &str); 3] =
     [("libnvidia-tesla-470-cuda1", "bookworm"), ("libcuda1", "bookworm"), ("libcuda1", "trixie")];
 
+/// Debian's nvcc: the release that has it, its version, and its headers and runtime as packages. nvcc is
+/// in no package of pip's index before 13.
+pub const COMPILERS: [(&str, &str, &[Wheel], &str); 2] = [
+    (
+        "bookworm",
+        "11.8.89",
+        &[("nvidia-cuda-nvcc-cu11", "11.8.89"), ("nvidia-cuda-runtime-cu11", "11.8.89")],
+        "libcudart.so.11.0",
+    ),
+    (
+        "trixie",
+        "12.4.131",
+        &[("nvidia-cuda-nvcc-cu12", "12.4.131"), ("nvidia-cuda-runtime-cu12", "12.4.127")],
+        "libcudart.so.12",
+    ),
+];
+
 /// The file of this name in these packages.
 pub fn file(packages: &[Wheel], name: &str) -> Result<PathBuf> {
     let folder = installed_together(packages)?;
@@ -48,13 +65,19 @@ pub fn file(packages: &[Wheel], name: &str) -> Result<PathBuf> {
 
 /// The folder of a driver's library.
 pub fn driver(package: &str, release: &str) -> Result<PathBuf> {
+    let unpacked = unpacked(package, release)?;
+    let library = find(&unpacked, "libcuda.so.1");
+    let library = library.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+    library.ok_or_else(|| Error::new(format!("{} has no libcuda.so.1", unpacked.display())))
+}
+
+/// The folder with what a package of Debian's has.
+pub fn unpacked(package: &str, release: &str) -> Result<PathBuf> {
     let unpacked = target_directory()?.join("nvidia").join(format!("{package}-{release}"));
     if !unpacked.is_dir() {
         fetch(package, release, &unpacked)?;
     }
-    let library = find(&unpacked, "libcuda.so.1");
-    let library = library.as_deref().and_then(Path::parent).map(Path::to_path_buf);
-    library.ok_or_else(|| Error::new(format!("{} has no libcuda.so.1", unpacked.display())))
+    Ok(unpacked)
 }
 
 /// Unpacks a package of Debian's, and installs nothing.

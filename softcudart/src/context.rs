@@ -1,0 +1,95 @@
+//! Contexts: each device has its primary one, and a thread that has none gets that of its device.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::answer::{answer, give, Code, Outcome};
+use crate::driver::{driver, CUcontext, CUdevice, Driver};
+use crate::registration;
+
+/// The primary contexts that this library keeps, by their device.
+static KEPT: Mutex<BTreeMap<CUdevice, usize>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    static DEVICE: Cell<CUdevice> = const { Cell::new(0) };
+}
+
+/// What a mutex guards, also after a panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The driver, and the context that is current: the thread's, or that of its device.
+pub(crate) fn enter_with_context() -> Outcome<(&'static Driver, CUcontext)> {
+    let driver = driver()?;
+    let mut current = null_mut();
+    // SAFETY: the pointer is to a local.
+    unsafe { driver.cuCtxGetCurrent(&mut current)? };
+    if current.is_null() {
+        current = make_current(driver, DEVICE.get())?;
+    }
+    Ok((driver, current))
+}
+
+/// The driver, with a context current.
+pub(crate) fn enter() -> Outcome<&'static Driver> {
+    enter_with_context().map(|(driver, _)| driver)
+}
+
+/// Makes the primary context of `device` the thread's, and keeps it from the first time on.
+fn make_current(driver: &Driver, device: CUdevice) -> Outcome<CUcontext> {
+    let mut kept = lock(&KEPT);
+    let context = match kept.get(&device) {
+        Some(context) => std::ptr::with_exposed_provenance_mut(*context),
+        None => {
+            let mut context = null_mut();
+            // SAFETY: the pointer is to a local.
+            unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device)? };
+            kept.insert(device, context.expose_provenance());
+            context
+        }
+    };
+    // SAFETY: it was retained, and not given back since.
+    unsafe { driver.cuCtxSetCurrent(context)? };
+    Ok(context)
+}
+
+/// Makes `device` the thread's.
+#[no_mangle]
+pub extern "C" fn cudaSetDevice(device: c_int) -> Code {
+    answer(|| {
+        make_current(driver()?, device)?;
+        DEVICE.set(device);
+        Ok(())
+    })
+}
+
+/// The thread's device.
+///
+/// # Safety
+/// `device` is null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { driver().and_then(|_| give(device, DEVICE.get())) })
+}
+
+/// Ends the primary context of the thread's device with all that is in it. The next call that needs
+/// one begins anew; other threads must not be using it.
+#[no_mangle]
+pub extern "C" fn cudaDeviceReset() -> Code {
+    answer(|| {
+        let (driver, device) = (driver()?, DEVICE.get());
+        let Some(context) = lock(&KEPT).remove(&device) else { return Ok(()) };
+        registration::forget(context);
+        // SAFETY: functions of a device; a thread may have no context.
+        unsafe {
+            driver.cuDevicePrimaryCtxReset_v2(device)?;
+            driver.cuDevicePrimaryCtxRelease_v2(device)?;
+            driver.cuCtxSetCurrent(null_mut())
+        }
+    })
+}
