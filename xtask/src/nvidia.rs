@@ -4,6 +4,8 @@
 
 pub mod packages;
 
+pub(crate) mod compiler;
+
 mod functions;
 mod kernels;
 mod without_card;
@@ -44,6 +46,7 @@ pub fn check() -> Result<Option<&'static str>> {
     let mut findings = Findings::default();
     kernels::check(&mut findings)?;
     functions::check(&mut findings)?;
+    compiler::check(&mut findings)?;
     without_card::check(&mut findings)?;
     if !findings.wrong.is_empty() {
         return Err(Error::new(findings.wrong.join("; ")));

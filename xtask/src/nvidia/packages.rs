@@ -40,6 +40,14 @@ pub const HEADERS: [&[Wheel]; 4] = [
 pub const DRIVERS: [(&str, &str); 3] =
     [("libnvidia-tesla-470-cuda1", "bookworm"), ("libcuda1", "bookworm"), ("libcuda1", "trixie")];
 
+/// Debian's package of the compiler 11.8, whose programs run with every driver since CUDA 11, and the
+/// release that has it. The static runtime is in one of 2.8 GB.
+pub const COMPILER: (&str, &str) = ("nvidia-cuda-toolkit", "bookworm");
+
+/// What that compiler needs beside it: headers, and the runtime as a shared library.
+pub const RUNTIME: [Wheel; 2] =
+    [("nvidia-cuda-nvcc-cu11", "11.8.89"), ("nvidia-cuda-runtime-cu11", "11.8.89")];
+
 /// The file of this name in these packages.
 pub fn file(packages: &[Wheel], name: &str) -> Result<PathBuf> {
     let folder = installed_together(packages)?;
@@ -48,13 +56,24 @@ pub fn file(packages: &[Wheel], name: &str) -> Result<PathBuf> {
 
 /// The folder of a driver's library.
 pub fn driver(package: &str, release: &str) -> Result<PathBuf> {
-    let unpacked = target_directory()?.join("nvidia").join(format!("{package}-{release}"));
-    if !unpacked.is_dir() {
-        fetch(package, release, &unpacked)?;
-    }
+    let unpacked = unpacked(package, release)?;
     let library = find(&unpacked, "libcuda.so.1");
     let library = library.as_deref().and_then(Path::parent).map(Path::to_path_buf);
     library.ok_or_else(|| Error::new(format!("{} has no libcuda.so.1", unpacked.display())))
+}
+
+/// The folder that a package of Debian's is unpacked in.
+pub fn unpacked(package: &str, release: &str) -> Result<PathBuf> {
+    let folder = folder_of(package, release)?;
+    if !folder.is_dir() {
+        fetch(package, release, &folder)?;
+    }
+    Ok(folder)
+}
+
+/// Where that is, or would be.
+pub fn folder_of(package: &str, release: &str) -> Result<PathBuf> {
+    Ok(target_directory()?.join("nvidia").join(format!("{package}-{release}")))
 }
 
 /// Unpacks a package of Debian's, and installs nothing.
