@@ -247,7 +247,7 @@ if $software || $quick; then
     repeats=1 rounds=1 rounds_of_goals="one repeat, which is no judgement"
 fi
 if $software; then
-    memory=512M total=64M budget=20 pages=(--bytes 64M) rtm+=(--steps 300)
+    memory=64M total=64M budget=10 pages=(--bytes 64M) rtm+=(--steps 300)
     init=(--device-bytes 64M --host-bytes 64M --processes "1,2")
     amounts=(--count 16 --size 256K --device-cache 2M --host-cache 8M)
     timeline=("${amounts[@]}" --interval 2)
