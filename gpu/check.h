@@ -172,6 +172,8 @@ static inline int finish(const char *name, int versions, long wrong)
 {
     CHECK(VELOC_Finalize(1));
     std::printf("%s: %d versions, %ld bytes wrong\n", name, versions, wrong);
+    if (wrong == 0)
+        std::puts("done");
     return wrong != 0;
 }
 

@@ -2,33 +2,35 @@
 # Tests and measures the library on this machine's GPU. Needs the NVIDIA driver and nothing else;
 # with a C compiler and nvcc it does more.
 #
-#     run.sh [--software] [--quick] [--tests | --figures] [--archive FILE.tar.gz] [FOLDER]
+#     run.sh [--software] [--quick] [--tests] [--figures] [--rest] [--archive FILE.tar.gz] [FOLDER]
 #
-# --tests and --figures do one half; the figures take at most 8 minutes, the most important first.
-# --quick: less of everything, and no large files.
+# --tests, --figures, --rest: that part alone, in less than 10 minutes. Without any of them, all three.
+# --quick: less of everything.
 # --software: on the software device, where no time means anything.
 # --archive also keeps all results so far in one file, for machines that give only a few back.
 # FOLDER (or $OUT, or ./results) gets the results, each as soon as it is there:
-#     device.json                          machine, driver, device
-#     rtm.json, rtm.png                    the demonstration
-#     registration.json                    how long a registration stops copies, by its size
-#     figures/figure-*.json, pictures/     the paper's figures and more; see docs/bench.md
-#     timeline.json, timeline.png          one job with all its workers
-#     init.json, leads.json                caches made usable alone; staging, copies, mapping
-#     pages.json, engine*.json             touching, the library's own cost
+#     device.json                          machine, driver, device, memory
+#     tests:    rtm.json, rtm.png          the demonstration
+#     figures:  launches.json              launches of kernels beside the library's work
+#               figures, pictures          the paper's figures and more; see docs/bench.md
+#               init.json                  caches made usable alone
+#               registration.json          how long a registration stops copies, by its size
+#     rest:     engine*.json, pages.json   the library's own cost, touching
+#               leads.json                 staging, copies, mapping
+#               timeline.json, .png        one job with all its workers
 #     run.log, summary.txt                 everything that was printed; the table of steps
-# Ends with 1 if a step failed or was not begun, and after Ctrl-C with 130; the table then has what
-# was done before. Goals that were missed are named in the table, and are no failure.
+# What is there of an earlier part stays; the log and the table go on.
+# Ends with 1 if a step failed, and after Ctrl-C with 130; the table then has what was done before.
+# Goals that were missed are named in the table, and are no failure.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-software=false quick=false tests=true figures=true archive='' out=${OUT:-results}
+command="run.sh $*" software=false quick=false parts=() archive='' out=${OUT:-results}
 while (($#)); do
     case $1 in
         --software) software=true ;;
         --quick) quick=true ;;
-        --tests) figures=false ;;
-        --figures) tests=false ;;
+        --tests | --figures | --rest) parts+=("${1#--}") ;;
         --archive)
             archive=${2-}
             [ -n "$archive" ] || { echo "run.sh: --archive: which file?" >&2; exit 2; }
@@ -40,6 +42,7 @@ while (($#)); do
     esac
     shift
 done
+((${#parts[@]})) || parts=(tests figures rest)
 
 # Where containers put the driver's libraries.
 container_folders=(/usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib/wsl/lib)
@@ -62,12 +65,8 @@ find_driver() {
     return 1
 }
 
-# By how much the bounds of steps are longer than they stand here.
-patience=1
 instead="to run on the software device, which is no GPU: run.sh --software --quick"
 if $software; then
-    # Where no time means anything, a slow machine is none that hangs.
-    patience=2
     export LD_LIBRARY_PATH=$here/softcuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 elif ! find_driver; then
     echo "run.sh: no CUDA driver was found: no libcuda.so.1 in LD_LIBRARY_PATH" \
@@ -92,14 +91,10 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 
 failed=0 missed=0
-# When the figures are to end, in seconds from the beginning; 0: never.
-deadline=0
-: > "$work/summary"
 
 # note NAME RESULT SECONDS
 note() {
-    printf '%-52s %8s s  %s\n' "$1" "$3" "$2" | tee -a "$work/summary"
-    cp "$work/summary" "$out/summary.txt"
+    printf '%-52s %8s s  %s\n' "$1" "$3" "$2" | tee -a "$out/summary.txt"
     pack
 }
 
@@ -122,20 +117,12 @@ missed_goals() {
 # The step under way: its name, its beginning, and what was in the background before its process.
 step_name='' step_begin='' step_before=''
 
-# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds, and not beyond the deadline. With
-# `goals_of` set to a file of results, the goals in it that were missed go into the table.
+# step NAME LIMIT COMMAND...: runs it for at most LIMIT seconds. The limits of a part add up to less than
+# 10 minutes, which a test of the project checks. With `goals_of` set to a file of results, the goals in
+# it that were missed go into the table.
 step() {
-    local name=$1 limit=$(($2 * patience)) begin=$EPOCHREALTIME status result goals='' left
+    local name=$1 limit=$2 begin=$EPOCHREALTIME status result goals=''
     shift 2
-    if [ "$deadline" != 0 ]; then
-        left=$((deadline - SECONDS))
-        if [ "$left" -le 0 ]; then
-            failed=1
-            note "$name" "NOT BEGUN: the time for all figures is over" 0
-            return
-        fi
-        [ "$limit" -le "$left" ] || limit=$left
-    fi
     echo
     echo "==> $name"
     # In the background, so that a signal to this script is heard at once.
@@ -154,11 +141,10 @@ step() {
         *) result="FAILED: status $status" ;;
     esac
     [ "$status" = 0 ] || failed=1
-    if [ -n "$goals" ]; then missed=1; fi
     note "$name" "$result" "$(since "$begin")"
     if [ -n "$goals" ]; then
-        sed 's/^/    /' <<< "$goals" | tee -a "$work/summary"
-        cp "$work/summary" "$out/summary.txt"
+        missed=1
+        sed 's/^/    /' <<< "$goals" | tee -a "$out/summary.txt"
         pack
     fi
     return "$status"
@@ -179,7 +165,7 @@ interrupted() {
     fi
     note "the rest" "not done: $1" 0
     echo
-    cat "$work/summary"
+    cat "$out/summary.txt"
     echo "interrupted by $1; what was done before is in $out"
     finish "$2"
 }
@@ -201,28 +187,31 @@ starts() {
     [ -x "$1" ] && ! ldd "$1" 2>&1 | grep -q 'not found'
 }
 
-# program NAME SOURCE: prints the path of a program, compiled here if the one that was brought
-# along does not start.
+# nvcc_here: prints the path of this machine's nvcc.
+nvcc_here() {
+    command -v nvcc || ls /usr/local/cuda/bin/nvcc 2> /dev/null
+}
+
+# program NAME: prints the path of a program, compiled here if the one that was brought along does not
+# start.
 program() {
-    local name=$1
-    shift
+    local name=$1 compile=("${CC:-cc}" -std=c99 -D_GNU_SOURCE -pthread "$here/programs/$1.c")
     if starts "$here/bin/$name"; then
         echo "$here/bin/$name"
         return
     fi
     if [ ! -x "$work/$name" ]; then
-        ${CC:-cc} -std=c99 -D_GNU_SOURCE -O2 -pthread -I "$here/include" "$@" \
-            -o "$work/$name" -L "$here/lib" -lveloc-client -ldl -Wl,-rpath,"$here/lib" >&2 || return 1
+        [ ! -e "$here/gpu/$name.cu" ] || compile=("$(nvcc_here)" "$here/gpu/$name.cu")
+        "${compile[@]}" -O2 -I "$here/include" -o "$work/$name" -L "$here/lib" \
+            -lveloc-client -ldl -Xlinker -rpath -Xlinker "$here/lib" >&2 || return 1
     fi
     echo "$work/$name"
 }
 
-# The lines of the lists of test programs, `program arguments | key = value | ...`, each run in a
-# folder and with a configuration of its own.
+# test_programs LIST: runs its lines, `program arguments | key = value | ...`, each in a folder and with
+# a configuration of its own.
 test_programs() {
-    local lists=("$here/programs/device.list") number=0 wrong=0 what settings name arguments
-    local folder path begin result
-    $quick || lists+=("$here/gpu/large.list")
+    local number=0 wrong=0 what settings name arguments folder path begin result
     while IFS='|' read -r what settings; do
         read -r name arguments <<< "$what"
         case $name in '' | '#'*) continue ;; esac
@@ -232,7 +221,7 @@ test_programs() {
         tr '|' '\n' <<< "${settings//DIR/$folder}" > "$folder/veloc.cfg"
         begin=$EPOCHREALTIME result=ok
         # shellcheck disable=SC2086 # the arguments are words
-        if ! path=$(program "$name" "$here/programs/$name.c" 2> "$folder/log") \
+        if ! path=$(program "$name" 2> "$folder/log") \
             || ! timeout --foreground --kill-after=5 60 "$path" "$folder/veloc.cfg" $arguments \
                 > "$folder/log" 2>&1 < /dev/null \
             || [ "$(tail -n 1 "$folder/log")" != "done" ]; then
@@ -240,107 +229,106 @@ test_programs() {
             wrong=$((wrong + 1))
         fi
         printf '%-7s %5s s  %s\n' "$result" "$(since "$begin")" "$name $arguments |$settings"
-        [ $result = ok ] || sed 's/^/    /' "$folder/log"
+        [ "$result" = ok ] || sed 's/^/    /' "$folder/log"
         rm -rf "$folder"
-    done < <(cat "${lists[@]}")
+    done < "$1"
     echo "$number test programs, $wrong failed"
     [ "$number" -gt 0 ] && [ "$wrong" = 0 ]
 }
 
-hello() {
-    local compiler
-    compiler=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc) 2> /dev/null
-    "$compiler" -o "$work/hello" "$here/gpu/hello.cu" -I "$here/include" -L "$here/lib" \
-        -lveloc-client -Xlinker -rpath -Xlinker "$here/lib" || return 1
-    printf '%s\n' 'mode = async' "scratch = $work/hello-scratch" 'gpu_cache_size = 64M' \
-        'host_cache_size = 256M' > "$work/hello.cfg"
-    "$work/hello" "$work/hello.cfg"
-}
+export -f nvcc_here program starts since test_programs
+export here work
 
-export -f program starts since test_programs hello
-export here work quick
+# Sizes: those of the paper, as far as this machine has memory (the program sees to that), or such that a
+# run takes seconds. `memory` is what the figures have use for.
+veloc=$here/bin/veloc memory=80G total=4G budget=230 repeats=3 rounds=2 rounds_of_goals="2 repeats"
+amounts=() timeline=(--count 64 --host-cache 8G) init=() pages=(--bytes 256M) rtm=(--verify)
+if $software || $quick; then
+    repeats=1 rounds=1 rounds_of_goals="one repeat, which is no judgement"
+fi
+if $software; then
+    memory=64M total=64M budget=10 pages=(--bytes 64M) rtm+=(--steps 300)
+    init=(--device-bytes 64M --host-bytes 64M --processes "1,2")
+    amounts=(--count 16 --size 256K --device-cache 2M --host-cache 8M)
+    timeline=("${amounts[@]}" --interval 2)
+elif $quick; then
+    total=1G budget=120 init=(--processes "1,2")
+    amounts=(--count 32 --device-cache 1G --host-cache 4G)
+    timeline=("${amounts[@]}")
+fi
 
 run_tests() {
-    local rtm=(--verify)
-    if $software; then rtm+=(--steps 300); fi
-    step "test programs" 300 bash -c test_programs
-    if $software; then
-        note "hello.cu" "skipped: the CUDA runtime needs a GPU" 0
-    elif command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
-        step "hello.cu" 120 bash -c hello
-    else
-        note "hello.cu" "skipped: there is no nvcc" 0
+    local name="programs of the CUDA runtime" missing=''
+    step "test programs" 240 bash -c 'test_programs "$here/programs/device.list"'
+    if $software && [ ! -e "$here/softcuda/libcudart.so.11.0" ]; then
+        missing="the software device has no CUDA runtime"
+    elif ! starts "$here/bin/hello" && { $software || ! nvcc_here > /dev/null; }; then
+        missing="bin/hello is not there or does not start, and there is no nvcc"
     fi
-    step "rtm ${rtm[*]}" 240 \
+    if [ -n "$missing" ]; then
+        note "$name" "skipped: $missing" 0
+    else
+        step "$name" 120 bash -c 'test_programs "$here/gpu/runtime.list"'
+    fi
+    step "rtm ${rtm[*]}" 120 \
         "$here/bin/rtm" "${rtm[@]}" --json "$out/rtm.json" --output "$out/rtm.png"
 }
 
-# Sizes of the figures: those of the paper, as far as this machine has memory (the program sees to
-# that), or such that a run takes seconds.
+# The most important first.
 run_figures() {
-    local veloc=$here/bin/veloc total=4G budget=330 repeats=3 amounts=() timeline=() init=()
-    local pages=() rounds=2 rounds_of_goals
-    # What takes as long as storage does comes last.
-    local in_memory=init,device,device-memory,small,large,memory,versions
+    step "launches of kernels beside the library's work" 60 \
+        "$veloc" bench leads --only launches --total "$total" --repeats "$rounds" \
+        --out "$out/launches.json"
+    step "the paper's figures and more" $((budget + 40)) \
+        "$veloc" bench figures --budget "$budget" --repeats "$repeats" "${amounts[@]}" \
+        --out "$out/figures"
+    step "their pictures" 20 "$veloc" bench plot "$out"/figures/*.json --out "$out/pictures"
+    step "initialisation of caches" 60 \
+        "$veloc" bench init "${init[@]}" --repeats "$rounds" --out "$out/init.json"
+    step "registration: how long it stops copies" 60 \
+        "$veloc" bench leads --only registration --total "$total" --repeats "$rounds" \
+        --out "$out/registration.json"
+}
+
+run_rest() {
+    # What takes as long as storage does.
     local in_files=small-files,files,behind
     $quick || in_files+=,sync,timeline
-    deadline=$((SECONDS + 475 * patience))
-    if $software; then
-        total=64M budget=20 repeats=1 rounds=1 pages=(--bytes 64M)
-        init=(--device-bytes 64M --host-bytes 64M --processes 1,2)
-        amounts=(--count 16 --size 256K --device-cache 2M --host-cache 8M)
-        timeline=("${amounts[@]}" --interval 2)
-    elif $quick; then
-        total=1G budget=120 repeats=1 rounds=1 init=(--processes 1,2)
-        amounts=(--count 32 --device-cache 1G --host-cache 4G)
-        timeline=("${amounts[@]}")
-    else
-        timeline=(--count 64 --host-cache 8G)
-    fi
-    rounds_of_goals="$rounds repeats"
-    if [ "$rounds" = 1 ]; then rounds_of_goals="one repeat, which is no judgement"; fi
-    step "registration: how long it stops copies" 90 \
-        "$veloc" bench leads --only facts,registration --total $total --repeats $rounds \
-        --out "$out/registration.json"
-    step "the paper's figures and more" $((budget + 90)) \
-        "$veloc" bench figures --budget $budget --repeats $repeats "${amounts[@]}" \
-        --out "$out/figures"
-    step "their pictures" 60 "$veloc" bench plot "$out"/figures/*.json --out "$out/pictures"
-    VELOC_TRACE=$out/timeline.json step "a job with its timeline" 60 \
+    $quick || step "large test programs" 70 bash -c 'test_programs "$here/gpu/large.list"'
+    goals_of=$out/engine.json step "the library's own cost" 70 \
+        "$veloc" bench engine --parts init,device,device-memory,small,large,memory,versions \
+        --repeats "$rounds" --out "$out/engine.json"
+    VELOC_TRACE=$out/timeline.json step "a job with its timeline" 40 \
         "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --out "$work/job.json"
-    step "its picture" 30 "$veloc" timeline "$out/timeline.json" --out "$out/timeline"
-    step "leads: staging, copies, mapping" 90 \
-        "$veloc" bench leads --only staging,copies,mapping --total $total --repeats $rounds \
+    step "its picture" 10 "$veloc" timeline "$out/timeline.json" --out "$out/timeline"
+    step "leads: staging, copies, mapping" 60 \
+        "$veloc" bench leads --only staging,copies,mapping --total "$total" --repeats "$rounds" \
         --out "$out/leads.json"
-    step "initialisation of caches" 90 \
-        "$veloc" bench init "${init[@]}" --repeats $rounds --out "$out/init.json"
     step "touching of pages" 60 \
-        "$veloc" bench pages "${pages[@]}" --repeats $rounds --out "$out/pages.json"
-    goals_of=$out/engine.json step "the library's own cost" 120 \
-        "$veloc" bench engine --parts "$in_memory" --repeats $rounds --out "$out/engine.json"
-    goals_of=$out/engine-files.json step "the same with files" 240 \
-        "$veloc" bench engine --parts "$in_files" --repeats $rounds --out "$out/engine-files.json"
-    deadline=0
+        "$veloc" bench pages "${pages[@]}" --repeats "$rounds" --out "$out/pages.json"
+    goals_of=$out/engine-files.json step "the library's own cost with files" 120 \
+        "$veloc" bench engine --parts "$in_files" --repeats "$rounds" --out "$out/engine-files.json"
 }
 
 main() {
+    local part
+    echo "$command" | tee -a "$out/summary.txt"
     if $software; then
         echo "The software device stands in for the GPU: no time of this run means anything."
     fi
-    step "device" 60 "$here/bin/veloc" bench leads --only facts --out "$out/device.json"
+    # Touched here, memory is there when it is measured, also on machines that give it as it is used.
+    step "device and memory" 75 \
+        "$veloc" bench leads --only facts,grow --total "$memory" --out "$out/device.json"
     # Whoever only takes long to answer may be measured all the same.
     case $? in
-        0 | 124 | 137)
-            if $figures; then run_figures; fi
-            if $tests; then run_tests; fi
-            ;;
+        0 | 124 | 137) for part in "${parts[@]}"; do "run_$part"; done ;;
         *) note "the rest" "not done: the device cannot be used (above); $instead" 0 ;;
     esac
 
     echo
-    cat "$work/summary"
+    cat "$out/summary.txt"
     if [ "$failed" != 0 ]; then
-        echo "a step FAILED or was not begun"
+        echo "a step FAILED"
     elif [ "$missed" != 0 ]; then
         echo "every step that ran was ok; goals that were missed are named above"
     else
@@ -350,7 +338,7 @@ main() {
 }
 
 # The log is to have the end, too, and so is not ended by Ctrl-C itself.
-exec > >(trap '' INT TERM HUP; exec tee "$out/run.log") 2>&1
+exec > >(trap '' INT TERM HUP; exec tee -a "$out/run.log") 2>&1
 log_process=$!
 trap 'interrupted SIGINT 130' INT
 trap 'interrupted SIGTERM 143' TERM

@@ -78,7 +78,7 @@ fn every_lead_is_followed() {
     let results = results("leads --total 16M --repeats 1", "--out");
     assert!(results["warning"].as_str().unwrap().contains("software device"));
     assert_eq!(results["device"]["software"], true);
-    for lead in ["facts", "registration", "staging", "launches", "copies", "mapping"] {
+    for lead in ["facts", "grow", "registration", "staging", "launches", "copies", "mapping"] {
         let mut found = points(&results).iter().filter(|point| point["lead"] == lead).peekable();
         assert!(found.peek().is_some(), "{lead}");
         assert!(found.all(|point| point["failure"].is_null()), "{lead}");

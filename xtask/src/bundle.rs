@@ -8,6 +8,8 @@ use std::process::Command;
 use crate::error::{Error, Result, While};
 use crate::files::{copy, copy_folder, folder, link, read, write};
 use crate::notices;
+use crate::nvidia::compiler::{self, Compiler, Ptx};
+use crate::nvidia::packages::TOOLKITS;
 use crate::project::{output, root, run, target_directory};
 use crate::stage::{build, stage, Profile};
 
@@ -52,6 +54,9 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     let device = "softcuda/libcuda.so.1";
     strip(&stage.folder.join(device), &out.join(device), "--strip-unneeded")?;
     link("libcuda.so.1", &out.join("softcuda/libcuda.so"))?;
+    // That of the compiler which makes the bundle's programs.
+    let runtime = Path::new("softcuda").join(TOOLKITS[0].runtime);
+    strip(&stage.folder.join(&runtime), &out.join(&runtime), "--strip-unneeded")?;
     copy_folder(&stage.include(), &out.join("include"))?;
     copy_folder(&root().join("gpu"), &out.join("gpu"))?;
     copy_folder(&root().join("capi-tests/programs"), &out.join("programs"))?;
@@ -69,7 +74,15 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         compile(&out, &name, &[source])?;
     }
-    for folder in ["bin", "lib", "softcuda"] {
+    let mut folders = vec!["bin", "lib", "softcuda"];
+    match compiler::at_hand() {
+        Ok(compiler) => {
+            runtime_programs(&out, &compiler)?;
+            folders.push("cuda");
+        }
+        Err(why) => println!("the programs of the CUDA runtime are not in the bundle: {why}"),
+    }
+    for folder in folders {
         needs_no_newer_library(&out.join(folder))?;
     }
 
@@ -122,7 +135,7 @@ fn needs_no_newer_library(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).when(what)? {
         let entry = entry.when(what)?;
         if !entry.file_type().when(what)?.is_file()
-            || entry.path().extension() == Some("md".as_ref())
+            || entry.path().extension().is_some_and(|of| of == "md" || of == "txt")
         {
             continue;
         }
@@ -203,6 +216,20 @@ fn compile(out: &Path, name: &str, sources: &[PathBuf]) -> Result<()> {
         .args(["-lveloc-client", "-ldl", "-Wl,-rpath,$ORIGIN/../lib"]))
 }
 
+/// Compiles the programs of the CUDA runtime, and brings the runtime along.
+fn runtime_programs(out: &Path, compiler: &Compiler) -> Result<()> {
+    for source in compiler::sources()? {
+        let program = out.join("bin").join(source.file_stem().unwrap_or_default());
+        let folders = (&*out.join("include"), &*out.join("lib"));
+        let path = "$ORIGIN/../lib:$ORIGIN/../cuda";
+        compiler.compile(&source, folders, path, Ptx::Plain, &program)?;
+    }
+    for file in [&compiler.runtime, &compiler.licence] {
+        copy(file, &out.join("cuda").join(file.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
 /// Bytes of all files below a folder.
 fn size(folder: &Path) -> Result<u64> {
     let what = || format!("reading the folder {}", folder.display());
@@ -254,6 +281,20 @@ mod tests {
                     Name: GCC_3.0 Name: GLIBC_PRIVATE";
         assert_eq!(newest_library(text), Some((2, 35)));
         assert_eq!(newest_library("no version information"), None);
+    }
+
+    /// Catches a program that is brought along and never run, and a line that no program is for.
+    #[test]
+    fn every_program_of_the_runtime_is_listed() {
+        let list = read(&root().join("gpu/runtime.list")).unwrap();
+        let lines = list.lines().filter(|line| !line.starts_with('#'));
+        let mut listed: Vec<_> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+        listed.dedup();
+        let sources = compiler::sources().unwrap();
+        let names: Vec<_> =
+            sources.iter().filter_map(|source| source.file_stem()?.to_str()).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, names);
     }
 
     /// Catches a document that is left out: the others point to it.

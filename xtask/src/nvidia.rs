@@ -4,6 +4,8 @@
 
 pub mod packages;
 
+pub(crate) mod compiler;
+
 mod functions;
 mod kernels;
 mod programs;

@@ -14,7 +14,7 @@ use super::plan::{Compute, Configuration, Hints, Order};
 use super::results::{prepare, Device, Results, Why};
 use super::timelines::Timelines;
 use super::workload::{GENERATED, LARGEST_SHOT};
-use super::{interrupt, machine, processes};
+use super::{growth, interrupt, processes};
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -281,10 +281,10 @@ pub fn run(choice: &Choice) -> Result<()> {
 /// The paper's amounts, or less where this machine has no memory for them.
 fn fitting(given: &Amounts, device: &Device) -> Amounts {
     let (mut count, mut host) = if device.software { (48, 64 << 20) } else { (256, 32 << 30) };
-    if !device.software {
+    if !device.software && (given.count.is_none() || given.host_cache.is_empty()) {
         // Four processes want twice as much as one.
         let wanted = |host: u64| host / 2 * 5;
-        let available = machine::memory_for(wanted(host));
+        let available = growth::memory_for(wanted(host));
         while wanted(host) > available && count > 8 {
             (count, host) = (count / 2, host / 2);
         }

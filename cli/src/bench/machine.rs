@@ -1,11 +1,7 @@
 //! What ran where: the facts that stand in every file of results.
 
 use std::fs;
-use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use veloc_client::platform::mapping::Mapping;
-use veloc_client::platform::memory;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::results::{Machine, Program};
 
@@ -48,36 +44,6 @@ pub fn machine() -> Machine {
     }
 }
 
-/// What is touched in one go.
-const STEP: u64 = 256 << 20;
-
-/// How many of `wanted` bytes of memory programs can have. A machine that is given its memory as it
-/// needs it says little of that before: where less is available, it is used, as far as there is any,
-/// and what has come by then is counted.
-pub fn memory_for(wanted: u64) -> u64 {
-    if available_memory().is_none_or(|available| available >= wanted) {
-        return wanted;
-    }
-    let Ok(mapping) = Mapping::reserve(wanted as usize) else { return 0 };
-    let mut had = 0;
-    // Some is left to others, and one more second to whoever brings memory.
-    let can_go_on =
-        || memory::physical().is_ok_and(|found| found.available > found.total / 16 + STEP);
-    while had < wanted
-        && (can_go_on() || {
-            sleep(Duration::from_secs(1));
-            can_go_on()
-        })
-    {
-        let end = wanted.min(had + STEP);
-        if mapping.populate(had as usize..end as usize).is_err() {
-            break;
-        }
-        had = end;
-    }
-    had
-}
-
 /// Memory that programs can still have, in bytes.
 pub fn available_memory() -> Option<u64> {
     meminfo("MemAvailable")
@@ -109,7 +75,6 @@ mod tests {
         let machine = machine();
         assert!(machine.memory > 1 << 20 && machine.processors > 0 && machine.memory_nodes > 0);
         assert!(available_memory().is_some_and(|bytes| bytes <= machine.memory));
-        assert_eq!(memory_for(1 << 20), 1 << 20);
         let peak = peak_memory();
         assert!(peak > 1 << 16 && peak < machine.memory);
     }

@@ -37,6 +37,7 @@ mod child;
 mod content;
 mod cuda;
 mod figures;
+mod growth;
 mod host;
 mod init;
 mod interrupt;

@@ -46,7 +46,7 @@ pub fn check(findings: &mut Findings) -> Result<()> {
 }
 
 /// The files below a folder whose names end so, without what cargo has built.
-fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in entries(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -61,7 +61,7 @@ fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A path in the project.
-fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 

@@ -40,21 +40,37 @@ pub const HEADERS: [&[Wheel]; 4] = [
 pub const DRIVERS: [(&str, &str); 3] =
     [("libnvidia-tesla-470-cuda1", "bookworm"), ("libcuda1", "bookworm"), ("libcuda1", "trixie")];
 
-/// Debian's nvcc: the release that has it, its version, and its headers and runtime as packages. nvcc is
-/// in no package of pip's index before 13.
-pub const COMPILERS: [(&str, &str, &[Wheel], &str); 2] = [
-    (
-        "bookworm",
-        "11.8.89",
-        &[("nvidia-cuda-nvcc-cu11", "11.8.89"), ("nvidia-cuda-runtime-cu11", "11.8.89")],
-        "libcudart.so.11.0",
-    ),
-    (
-        "trixie",
-        "12.4.131",
-        &[("nvidia-cuda-nvcc-cu12", "12.4.131"), ("nvidia-cuda-runtime-cu12", "12.4.127")],
-        "libcudart.so.12",
-    ),
+/// A compiler of Debian's, with headers and runtime from pip's index: Debian has these among gigabytes, and
+/// that index no nvcc before 13.
+#[derive(Debug)]
+pub struct Toolkit {
+    /// The release of Debian.
+    pub release: &'static str,
+    /// The version of the compiler.
+    pub version: &'static str,
+    /// Headers and runtime.
+    pub wheels: [Wheel; 2],
+    /// The runtime as a shared library.
+    pub runtime: &'static str,
+}
+
+/// Debian's package of the compiler.
+pub const TOOLKIT: &str = "nvidia-cuda-toolkit";
+
+/// The compilers. The programs of the first run with every driver since CUDA 11.
+pub const TOOLKITS: [Toolkit; 2] = [
+    Toolkit {
+        release: "bookworm",
+        version: "11.8.89",
+        wheels: [("nvidia-cuda-nvcc-cu11", "11.8.89"), ("nvidia-cuda-runtime-cu11", "11.8.89")],
+        runtime: "libcudart.so.11.0",
+    },
+    Toolkit {
+        release: "trixie",
+        version: "12.4.131",
+        wheels: [("nvidia-cuda-nvcc-cu12", "12.4.131"), ("nvidia-cuda-runtime-cu12", "12.4.127")],
+        runtime: "libcudart.so.12",
+    },
 ];
 
 /// The file of this name in these packages.
@@ -71,13 +87,18 @@ pub fn driver(package: &str, release: &str) -> Result<PathBuf> {
     library.ok_or_else(|| Error::new(format!("{} has no libcuda.so.1", unpacked.display())))
 }
 
-/// The folder with what a package of Debian's has.
+/// The folder that a package of Debian's is unpacked in.
 pub fn unpacked(package: &str, release: &str) -> Result<PathBuf> {
-    let unpacked = target_directory()?.join("nvidia").join(format!("{package}-{release}"));
-    if !unpacked.is_dir() {
-        fetch(package, release, &unpacked)?;
+    let folder = folder_of(package, release)?;
+    if !folder.is_dir() {
+        fetch(package, release, &folder)?;
     }
-    Ok(unpacked)
+    Ok(folder)
+}
+
+/// Where that is, or would be.
+pub fn folder_of(package: &str, release: &str) -> Result<PathBuf> {
+    Ok(target_directory()?.join("nvidia").join(format!("{package}-{release}")))
 }
 
 /// Unpacks a package of Debian's, and installs nothing.

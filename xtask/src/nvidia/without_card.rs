@@ -57,8 +57,10 @@ pub fn check(findings: &mut Findings) -> Result<()> {
     let (package, release) = DRIVERS[1];
     let Some(driver) = had(what, packages::driver(package, release)) else { return Ok(()) };
     let stage = stage(Profile::Release)?;
-    let built = build(&["rtm", "veloc-cli"], Profile::Release)?;
-    let (rtm, veloc) = (built.find("rtm")?, built.find("veloc")?);
+    // One by one, as elsewhere: together, cargo would select other features, and build most of it again.
+    let [rtm, veloc] = ["rtm", "veloc-cli"].map(|package| build(&[package], Profile::Release));
+    let (rtm, veloc) = (rtm?, veloc?);
+    let (rtm, veloc) = (rtm.find("rtm")?, veloc.find("veloc")?);
     let none = "no CUDA-capable device";
     for (program, arguments, end) in [
         (veloc, "doctor", End::Well("the driver has none")),

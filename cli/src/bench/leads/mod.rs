@@ -4,6 +4,7 @@
 //! | file | asks |
 //! | --- | --- |
 //! | [`facts`] | what can the device do? |
+//! | [`growth`] | is the machine given memory as it uses it? |
 //! | [`registration`] | for how long does registering a chunk stop copies on the device? |
 //! | [`staging`] | is a pinned ring, copied out by threads, better than registering all? |
 //! | [`launches`] | how long do the application's launches wait for what goes on beside them? |
@@ -15,6 +16,7 @@
 mod beside;
 mod copies;
 mod facts;
+mod growth;
 mod launches;
 mod mapping;
 mod pages;
@@ -65,6 +67,8 @@ pub struct Options {
 enum Lead {
     /// What the device can do
     Facts,
+    /// Touching memory, which machines may be given as they use it: before others measure
+    Grow,
     /// Registering by chunks, and for how long it stops copies on the device
     Registration,
     /// A pinned ring copied out by threads, against registering all
@@ -82,6 +86,7 @@ enum Lead {
 #[serde(tag = "lead", rename_all = "kebab-case")]
 enum Point {
     Facts(facts::Point),
+    Grow(growth::Point),
     Registration(registration::Point),
     Staging(staging::Point),
     Launches(launches::Point),
@@ -140,7 +145,7 @@ pub fn run(options: &Options) -> Result<()> {
         given => given,
     };
     let total = options.total.unwrap_or(if device.is_software() { TOTAL_SOFTWARE } else { TOTAL });
-    if leads.iter().any(|lead| *lead != Lead::Facts) {
+    if leads.iter().any(|lead| !matches!(lead, Lead::Facts | Lead::Grow)) {
         check(total, &device)?;
     }
     let mut report = Report::new("leads", Some(&options.out))?;
@@ -156,6 +161,7 @@ pub fn run(options: &Options) -> Result<()> {
         println!();
         match lead {
             Lead::Facts => facts::run(&mut bench)?,
+            Lead::Grow => growth::run(&mut bench)?,
             Lead::Registration => registration::run(&mut bench)?,
             Lead::Staging => staging::run(&mut bench)?,
             Lead::Launches => launches::run(&mut bench)?,
