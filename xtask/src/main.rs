@@ -1,7 +1,7 @@
 //! `cargo xtask`: the project's own commands.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -86,7 +86,7 @@ enum Task {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Rtm { arguments } => programs::rtm(&arguments, &[]),
+        Task::Rtm { arguments } => programs::rtm(&arguments, &[], Path::new(".")),
         Task::Veloc { arguments } => programs::veloc(&arguments),
         Task::Test { keep_going, only } => suite::test(&only, keep_going),
         Task::Stage { release } => {
