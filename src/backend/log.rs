@@ -83,7 +83,8 @@ pub(super) fn prepare(config: &Config) {
         None => private::directory(),
     };
     if let Err(error) = prepared.and_then(|directory| check(&path_in(&directory))) {
-        ::log::warn!("log_prefix: {error}; what veloc-backend has to say is lost");
+        let key = config.log_prefix.as_ref().map_or("", |_| "log_prefix: ");
+        ::log::warn!("{key}{error}; what veloc-backend has to say is lost");
     }
 }
 

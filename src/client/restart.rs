@@ -341,9 +341,10 @@ impl Client {
             return Ok(());
         }
         let text = format!(
-            "checkpoint \"{}\" version {} does not have the protected regions {}",
+            "checkpoint \"{}\" version {} does not have the protected region{} {}",
             restoring.name,
             restoring.version,
+            if lacking.len() == 1 { "" } else { "s" },
             lacking.join(", ")
         );
         if !protected().any(|id| selection.has(id) && has(id)) {

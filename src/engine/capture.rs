@@ -15,6 +15,7 @@ use super::Engine;
 use crate::background;
 use crate::catalog::entry::{Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
+use crate::device::Driver;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Cause;
 use crate::tier::space::{cut, Extent};
@@ -136,12 +137,15 @@ impl Shared {
     /// Says once that a device cache was asked for and there is no device: it was left out, or there is no
     /// driver where one was expected.
     fn say_if_device_cache_is_unused(&self) {
-        let Some(bytes @ 1..) = self.config.gpu_cache_size else { return };
-        if self.device.get().is_none() {
-            let what =
-                "none of the protected memory is a device's, so there is no device cache yet";
-            self.degrade("gpu_cache_size", format_args!("gpu_cache_size = {bytes}: {what}"));
+        let Some(1..) = self.config.gpu_cache_size else { return };
+        if self.device.get().is_some() {
+            return;
         }
+        let why = match Driver::get() {
+            Ok(Some(_)) => "none of the protected memory is a device's",
+            _ => "this process has no CUDA driver",
+        };
+        self.degrade("gpu_cache_size", format_args!("gpu_cache_size has no effect yet: {why}"));
     }
 
     pub(super) fn complete(&self, mut open: Open) -> Result<()> {

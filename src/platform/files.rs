@@ -325,7 +325,11 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
 pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
-            Err(Error::system(format!("remove {}", path.display()), &e))
+            // In a directory like /tmp a file is its owner's to remove.
+            let whose =
+                owner::stranger_at(path).filter(|_| e.kind() == ErrorKind::PermissionDenied);
+            let whose = whose.map_or(String::new(), |whose| format!(", which belongs to {whose}"));
+            Err(Error::system(format!("remove {}{whose}", path.display()), &e))
         }
         _ => Ok(()),
     }

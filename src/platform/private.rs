@@ -33,14 +33,18 @@ fn directory_in(parent: &Path) -> Result<PathBuf> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(&path);
     let found = opened.and_then(|directory| directory.metadata());
-    let found = found.map_err(|e| {
-        // The system calls a link "not a directory".
-        let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
-        failed(if is_link { "opening the link" } else { "opening" }, e)
-    })?;
     let wrong = |why: String| {
         Error::invalid(format!("{}, which is to be of this user alone: {why}", path.display()))
     };
+    let found = found.map_err(|e| {
+        // Which the system calls "not a directory".
+        let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+        if is_link {
+            wrong("it is a symbolic link".to_owned())
+        } else {
+            failed("opening", e)
+        }
+    })?;
     if found.uid() != user {
         return Err(wrong(format!("it belongs to user {}", found.uid())));
     }

@@ -158,7 +158,10 @@ impl Files {
         let len = opened.part.end - opened.part.start;
         if !proof.is_of(name, version, self.rank, len) {
             let is = proof.said();
-            return Err(self.unfit(opened, format!("it has {len} bytes, and its proof says {is}")));
+            let is = format!("its proof says {is}");
+            let not =
+                Proof { name: name.to_owned(), version, rank: self.rank, len, ..proof }.said();
+            return Err(self.unfit(opened, format!("{is}, where {not} should be")));
         }
         if self.ranks > 0 && proof.ranks > 0 && proof.ranks != self.ranks {
             return Err(Error::new(
@@ -209,8 +212,8 @@ impl Files {
         Error::new(
             Kind::Corrupt,
             format!(
-                "{}: {why}: it is damaged, or another program has replaced it (proof = accept \
-                 restores it all the same)",
+                "{}: {why}: it is damaged, was exchanged, or another program has replaced it (proof = \
+                 accept restores it all the same)",
                 opened.path.display()
             ),
         )

@@ -159,7 +159,7 @@ impl Files {
     /// Says that what is about to be restored is another user's.
     pub(super) fn say_whose(&self, path: &Path, stranger: Stranger) {
         self.warn_once(format!(
-            "{} belongs to {stranger}; it is restored, as there is no other copy",
+            "{} belongs to {stranger}; there is no other copy to restore",
             path.display()
         ));
     }

@@ -61,9 +61,10 @@ impl Files {
         mut want: impl FnMut(&Opened) -> Result<Vec<Wanted<'a>>>,
     ) -> Result<()> {
         self.nearest(name, version, |opened| {
+            // Before `want`, as no byte is given up to there.
+            let (expected, evidence) = self.expected(&opened, name, version)?;
             let mut wanted = want(&opened)?;
             wanted.sort_by_key(|wanted| wanted.offset);
-            let (expected, evidence) = self.expected(&opened, name, version)?;
             let Some(expected) = expected else {
                 self.say_how_known(&opened, name, version, evidence);
                 return opened.read_wanted(wanted, None);

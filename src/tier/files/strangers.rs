@@ -61,8 +61,7 @@ fn own_files_come_first() {
         assert_eq!(files.versions("x").unwrap().into_iter().collect::<Vec<_>>(), [3]);
         assert_eq!(byte(&files, 3), 33);
         assert!(files.was_told(&format!(
-            "{} belongs to user 65534, not to user 0 of this process; it is restored, as there is no \
-             other copy",
+            "{} belongs to user 65534, not to user 0 of this process; there is no other copy to restore",
             files.scratch_path("x", 3).unwrap().display()
         )));
         put("s/x-0-2.dat", &content(22), false);
