@@ -19,7 +19,14 @@ impl Files {
     /// time. One that is later already stays as it is.
     pub(super) fn stamp(&self, tier: FileTier, path: &Path) {
         let mut last = self.ages.0[tier as usize].lock();
-        let stamped = later_than(*last, path);
+        let stamped = times::modified(path).and_then(|own| {
+            let time = later_than(*last, own);
+            if time == own {
+                Ok(own)
+            } else {
+                times::set_modified(path, time).map(|()| time)
+            }
+        });
         match stamped {
             Ok(time) => *last = Some(time),
             // It may only look as old as the one before it.
@@ -42,6 +49,22 @@ impl Files {
         }
     }
 
+    /// When a part of an aggregated file was taken: with the scratch file (`taken`) that it is a copy of, or,
+    /// of one that was written past scratch to the file at `path`, after the one before it.
+    pub(super) fn time_of_part(
+        &self,
+        path: &Path,
+        taken: Option<SystemTime>,
+    ) -> Result<SystemTime> {
+        let mut last = self.ages.0[FileTier::Persistent as usize].lock();
+        let time = match taken {
+            Some(taken) => taken,
+            None => later_than(*last, times::modified(path)?),
+        };
+        *last = (*last).max(Some(time));
+        Ok(time)
+    }
+
     /// Gives a file at `path` that scratch gets from elsewhere the time of persistent's copy of that
     /// version, if there is one: when it was taken cannot be told, and it is not newer than that because
     /// it comes later.
@@ -55,20 +78,17 @@ impl Files {
     }
 }
 
-/// Makes a file later than `last`. Its time.
-fn later_than(last: Option<SystemTime>, path: &Path) -> Result<SystemTime> {
-    let own = times::modified(path)?;
-    match last.and_then(|last| last.checked_add(Duration::from_nanos(1))) {
-        Some(next) if own < next => times::set_modified(path, next).map(|()| next),
-        _ => Ok(own),
-    }
+/// The time of a file, or the next one after `last` if it is not later than that.
+fn later_than(last: Option<SystemTime>, own: SystemTime) -> SystemTime {
+    let next = last.and_then(|last| last.checked_add(Duration::from_nanos(1)));
+    next.map_or(own, |next| own.max(next))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::tier::files::Output;
+    use crate::tier::files::{Output, Place};
     use std::fs::File;
 
     /// Catches a copy that looks newer than its file, so that one of an earlier run is taken for that of a
@@ -93,6 +113,48 @@ mod tests {
         assert_eq!(times::modified(&at("s/x-0-1.dat")).unwrap(), taken);
         files.publish_rebuilt(&write("s/brought"), "x", 2, None).unwrap();
         assert!(times::modified(&at("s/x-0-2.dat")).unwrap() > taken);
+    }
+
+    /// After a kill the parts of older versions come after the files of younger ones. Catches an aggregated
+    /// file that is as new as its completion, and a part without the rest as new as its file: the last version
+    /// was then removed before them.
+    #[test]
+    fn aggregated_files_are_as_old_as_their_parts() {
+        let directory = tempfile::tempdir().unwrap();
+        let text =
+            "mode = async\naggregated = true\nscratch = DIR/s\npersistent = DIR/p\nmeta = DIR/m\n";
+        let text = text.replace("DIR", &directory.path().display().to_string());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let all = [0, 1].map(|rank| Files::open(&config, rank).unwrap());
+        // Rank 1 takes each later than rank 0 takes the next one. 7 was taken before 5.
+        let take = |rank: u32, version: i32, seconds: u64| {
+            let path = all[rank as usize].scratch_path("x", version).unwrap();
+            std::fs::write(&path, "contents").unwrap();
+            let taken = Duration::from_secs(1_000_000_000 + seconds + 15 * u64::from(rank));
+            times::set_modified(&path, SystemTime::UNIX_EPOCH + taken).unwrap();
+        };
+        let persist = |rank: u32, version, is_part| {
+            let offset = u64::from(rank) * 8;
+            let place = Place { offset, ranks: 2, job: 5, attempt: version as u64 };
+            let place = Some(&place).filter(|_| is_part);
+            all[rank as usize].persist("x", version, None, place).unwrap();
+        };
+        for rank in 0..2 {
+            for (version, seconds) in [(3, 0), (7, 10), (5, 20)] {
+                take(rank, version, seconds);
+            }
+            persist(rank, 5, false);
+        }
+        for (rank, version) in [(0, 7), (1, 7), (0, 3)] {
+            persist(rank, version, true);
+        }
+        let of_next_job = [0, 1].map(|rank| Files::open(&config, rank).unwrap());
+        of_next_job.iter().for_each(|files| files.rescue_parts().unwrap());
+        let oldest_first = of_next_job.each_ref().map(|files| {
+            assert!(files.is_aggregated("x", 7));
+            files.oldest_first(FileTier::Persistent, "x").unwrap()
+        });
+        assert_eq!(oldest_first, [vec![3, 7, 5], vec![7, 5]]);
     }
 
     /// Catches versions whose order is that of their numbers because their files have one time; and a

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +26,9 @@ use crate::platform::files;
 /// The end of the roll's name.
 pub(super) const ROLL: &str = ".roll";
 
-/// Bytes of one process's line in the roll: where its part begins, plus 1, how long it is, and its digest
-/// (zeros: none).
-const LINE: u64 = 16 + DIGEST_LEN as u64;
+/// Bytes of one process's line in the roll: where its part begins, plus 1, how long it is, when it was
+/// taken, in nanoseconds since 1970, and its digest (zeros: none).
+const LINE: u64 = 24 + DIGEST_LEN as u64;
 
 /// The most lines of a roll. What is longer is none, and its length must not cost memory.
 const MOST_LINES: u64 = 1 << 22;
@@ -59,6 +60,7 @@ impl Files {
         let durability = self.persistent_durability();
         let source = self.scratch_path(name, version)?;
         let from = files::open_own(&source)?;
+        let taken = from.metadata().and_then(|metadata| metadata.modified()).ok();
         let temporary = common_temporary(&data, "", place);
         let to = files::open_shared(&temporary)?;
         let bytes =
@@ -68,7 +70,7 @@ impl Files {
         let proof = Proof::read(&from, &source).unwrap_or_default();
         let proof = proof.filter(|proof| proof.is_of(name, version, self.rank, bytes));
         let digest = proof.map(|proof| proof.digest);
-        self.enter_part(name, version, place, &temporary, (bytes, digest))?;
+        self.enter_part(name, version, place, &temporary, (bytes, digest, taken))?;
         Ok(bytes)
     }
 
@@ -88,20 +90,21 @@ impl Files {
         put(&mut output)?;
         self.seal_straight(&output, name, version, Some(place))?;
         let written = output.finish();
-        let part = (written.len, written.digest);
+        let part = (written.len, written.digest, None);
         self.enter_part(name, version, place, &written.temporary, part)?;
         self.persist_checksum(name, version, None, self.persistent_durability())?;
         Ok(written.len)
     }
 
-    /// Says in the roll that a part of that length and digest is in its place in the temporary file.
+    /// Says in the roll that a part of that length and digest, which was taken with its scratch file, if it has
+    /// one, then, is in its place in the temporary file.
     pub(super) fn enter_part(
         &self,
         name: &str,
         version: i32,
         place: &Place,
         temporary: &Path,
-        (bytes, digest): (u64, Option<Digest>),
+        (bytes, digest, taken): (u64, Option<Digest>, Option<SystemTime>),
     ) -> Result<()> {
         let (data, table) = self.places_of(name, version)?;
         self.may_change_in(self.persistent.as_deref())?;
@@ -111,29 +114,33 @@ impl Files {
         if let Some(own) = self.persistent_path(name, version) {
             files::remove(&own)?;
         }
+        let taken = self.time_of_part(temporary, taken)?;
+        let since = taken.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let roll = common_temporary(&data, ROLL, place);
         let list = files::open_shared(&roll)?;
         let mut line = [0; LINE as usize];
         line[..8].copy_from_slice(&(place.offset + 1).to_le_bytes());
         line[8..16].copy_from_slice(&bytes.to_le_bytes());
+        line[16..24].copy_from_slice(&(since.as_nanos() as u64).to_le_bytes());
         if let Some(digest) = digest {
-            line[16..].copy_from_slice(&digest.encode());
+            line[24..].copy_from_slice(&digest.encode());
         }
         files::write_all_at(&list, &line, u64::from(self.rank) * LINE, &roll)?;
-        if let Some((offsets, digests)) = complete(&list, &roll, place.ranks)? {
+        if let Some((offsets, digests, taken)) = complete(&list, &roll, place.ranks)? {
             let proofs = Proofs { name: name.to_owned(), version, digests };
             let offsets = offsets.with_proofs(proofs);
-            self.complete_aggregated(&roll, temporary, &data, &table, &offsets)?;
+            self.complete_aggregated(&roll, (temporary, taken), &data, &table, &offsets)?;
             self.remove_passed_by(name, version, place)?;
         }
         Ok(())
     }
 
-    /// Gives an aggregated file its name and its table, unless another process does.
+    /// Gives an aggregated file, which was `taken` then, its name and its table, unless another process
+    /// does.
     fn complete_aggregated(
         &self,
         roll: &Path,
-        temporary: &Path,
+        (temporary, taken): (&Path, SystemTime),
         data: &Path,
         table: &Path,
         offsets: &Offsets,
@@ -154,7 +161,7 @@ impl Files {
             files::remove(&new_table)?;
             return claim.map(|_| ());
         }
-        self.stamp(FileTier::Persistent, temporary);
+        self.stamp_copy(FileTier::Persistent, temporary, taken);
         // Whoever dies in between leaves a whole file or none, and never a table of another one.
         let named = files::remove(table)
             .and_then(|()| files::remove(data))
@@ -232,8 +239,13 @@ pub(super) fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf
     data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
 }
 
-/// The offsets and the digests of the parts, if the roll has all of them.
-fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<(Offsets, Digests)>> {
+/// The offsets and the digests of the parts, if the roll has all of them; and when the first of them was
+/// taken, which no process takes for later than a younger version of its own.
+fn complete(
+    list: &File,
+    roll: &Path,
+    ranks: u32,
+) -> Result<Option<(Offsets, Digests, SystemTime)>> {
     let whole = u64::from(ranks) * LINE;
     if files::len(list, roll)? < whole {
         return Ok(None);
@@ -242,11 +254,13 @@ fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<(Offsets, Dig
     files::read_exact_at(list, &mut lines, 0, roll)?;
     let (mut lengths, mut digests) = (Vec::with_capacity(ranks as usize), Vec::new());
     let mut end = 0u64;
+    let mut first: Option<SystemTime> = None;
     for (rank, line) in lines.chunks_exact(LINE as usize).enumerate() {
-        let Some(Part { begin, len, digest }) = part_of(line) else {
+        let Some(Part { begin, len, digest, taken }) = part_of(line) else {
             return Ok(None);
         };
         digests.push(digest);
+        first = Some(first.map_or(taken, |first| first.min(taken)));
         if begin != end {
             return Err(Error::new(
                 Kind::Corrupt,
@@ -256,7 +270,8 @@ fn complete(list: &File, roll: &Path, ranks: u32) -> Result<Option<(Offsets, Dig
         end = end.saturating_add(len);
         lengths.push(len);
     }
-    Offsets::of_lengths(&lengths).map(|offsets| Some((offsets, digests)))
+    let first = first.unwrap_or(SystemTime::UNIX_EPOCH);
+    Offsets::of_lengths(&lengths).map(|offsets| Some((offsets, digests, first)))
 }
 
 /// By rank.
@@ -271,6 +286,8 @@ pub(super) struct Part {
     pub(super) len: u64,
     /// Its digest, if it has one.
     pub(super) digest: Option<Digest>,
+    /// When it was taken.
+    pub(super) taken: SystemTime,
 }
 
 /// The part of a line of the roll; `None` if it is empty.
@@ -278,8 +295,9 @@ fn part_of(line: &[u8]) -> Option<Part> {
     let number = |at: usize| {
         line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
     };
-    let digest = line[16..].first_chunk::<DIGEST_LEN>().and_then(Digest::decode);
-    Some(Part { begin: number(0).checked_sub(1)?, len: number(8), digest })
+    let digest = line[24..].first_chunk::<DIGEST_LEN>().and_then(Digest::decode);
+    let taken = SystemTime::UNIX_EPOCH + Duration::from_nanos(number(16));
+    Some(Part { begin: number(0).checked_sub(1)?, len: number(8), digest, taken })
 }
 
 /// The parts in a file that is not complete, by rank, as the roll at `path` has them.

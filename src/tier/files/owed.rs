@@ -41,7 +41,7 @@ impl Files {
 
     /// Whether persistent has a copy of the scratch file of a version that was `taken` then. A file in
     /// persistent that is older is of the same version, taken before. Of an aggregated file, which has the
-    /// time of its last part, that cannot be told: it counts as the copy.
+    /// time of its first part, that cannot be told: it counts as the copy.
     fn is_copied(&self, name: &str, version: i32, taken: SystemTime) -> bool {
         let own = self.persistent_path(name, version).filter(|path| files::is_own(path));
         match own.and_then(|path| times::modified(&path).ok()) {

@@ -11,6 +11,7 @@ use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
 use super::expected::refuse_hollow;
 use super::{Files, Place};
+use crate::catalog::entry::FileTier;
 use crate::error::{Kind, Result};
 use crate::format::{aggregate, names};
 use crate::platform::files;
@@ -83,7 +84,7 @@ impl Files {
             return Ok(None);
         };
         let own = parts::parts(&roll.path)?.get(self.rank as usize).copied().flatten();
-        let Some(Part { begin: offset, len, digest }) = own else {
+        let Some(Part { begin: offset, len, digest, taken }) = own else {
             return Ok(None);
         };
         let place = Place { offset, ranks: 0, job: roll.job, attempt: roll.attempt };
@@ -109,6 +110,7 @@ impl Files {
             }
             files::sync(&to, &temporary)?;
             self.may_change_in(self.persistent.as_deref())?;
+            self.stamp_copy(FileTier::Persistent, &temporary, taken);
             files::atomic_replace(&temporary, &target, self.persistent_durability())
         });
         if copied.is_err() {

@@ -73,7 +73,7 @@ impl Files {
         let durability = self.persistent_durability();
         match place {
             Some(place) => {
-                let part = (written.len, written.digest);
+                let part = (written.len, written.digest, None);
                 self.enter_part(name, version, place, &written.temporary, part)?
             }
             None => {

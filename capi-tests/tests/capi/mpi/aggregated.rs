@@ -1,5 +1,6 @@
 //! Aggregated files: whole or absent, in the form of others, and what becomes of parts without the rest.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsRawFd as _;
 
 use capi_tests::backends::{wait_for_backends, MARK};
@@ -300,5 +301,26 @@ fn what_a_killed_job_has_not_aggregated_is_not_lost() {
         mpi.script(&job, "size=3000000 newest=x:2").unwrap().succeed();
         std::fs::remove_dir_all(job.scratch()).unwrap();
         mpi.script(&job, "size=3000000 newest=x:2 restore=x:2 restore=x:1").unwrap().succeed();
+    }
+}
+
+/// The backend completes files of older versions after those of the last one are there, and the next job
+/// makes files of their own of parts. Catches versions whose order is that of their files' completion:
+/// the one from which the job goes on was removed in place of an older one.
+#[test]
+fn after_a_kill_the_last_versions_stay() {
+    for mpi in [OPEN_MPI, MPICH] {
+        let limit = "max_versions = 2\n";
+        let job = Job::new(&(AGGREGATED.replace("MODE", "async") + limit));
+        let commands = "size=3000000 take=x:1 take=x:2 take=x:3 take=x:4 take=x:5 barrier kill";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        run.env(MARK, job.path("")).end();
+        wait_for_backends(&job);
+        mpi.script(&job, "size=3000000 newest=x:5 take=x:6 wait").unwrap().succeed();
+        let left = names(&job.persistent());
+        let left: BTreeSet<&str> = left.iter().filter_map(|name| name.rsplit('-').next()).collect();
+        assert_eq!(Vec::from_iter(left), ["5.dat", "6.dat"], "{:?}", names(&job.persistent()));
+        std::fs::remove_dir_all(job.scratch()).unwrap();
+        mpi.script(&job, "size=3000000 newest=x:6 restore=x:6 restore=x:5").unwrap().succeed();
     }
 }
