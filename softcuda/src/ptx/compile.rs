@@ -40,7 +40,8 @@ impl Compiled {
                     continue;
                 }
             };
-            let symbol_name = CString::new(format!("k_{name}")).map_err(|error| error.to_string())?;
+            let symbol_name =
+                CString::new(format!("k_{name}")).map_err(|error| error.to_string())?;
             // SAFETY: the library has a function of this type for each kernel, and is never unloaded.
             let function = unsafe {
                 let function = symbol(library, &symbol_name)?;

@@ -44,7 +44,7 @@ pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
 /// `cvt` to floating point, from that or from an integer.
 pub(super) fn convert(scope: &Scope, it: &Instruction, from: &str, to: &str) -> Code {
     let value = flushed(it, from, scope.value(it.operand(1)?, from)?);
-    let code = match it.whole()? {
+    let code = match it.whole() {
         Some(function) if from.starts_with('f') => format!("{function}(a)"),
         _ => "a".to_owned(),
     };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::scope::{c_type, Scope};
-use super::statement::{elements, Code, Instruction};
+use super::statement::{elements, Code, Instruction, NOT_KNOWN};
 use super::text::{bytes_of, integer};
 
 pub(super) fn load(scope: &Scope, it: &Instruction) -> Code {
@@ -59,7 +59,7 @@ pub(super) fn atomic(scope: &Scope, it: &Instruction) -> Code {
             let b = rest.first().ok_or("an operand is missing")?;
             format!("old == ({a}) ? ({}) : old", scope.value(b, kind)?)
         }
-        _ => return Err("this instruction is not known to the software device".into()),
+        _ => return Err(NOT_KNOWN.into()),
     };
     let kept = to.map_or(Ok(String::new()), |to| scope.assign(to, kind, "old"))?;
     Ok(format!(

@@ -85,10 +85,12 @@ fn translate(ptx: &str) -> Result<Translation, String> {
         let sizes = function.params.iter().map(|param| param.size).collect();
         let found = bodies.get(name.as_str()).and_then(|body| body.as_ref().err());
         if let Some(Ok(body)) = bodies.get(name.as_str()) {
-            let head =
-                format!("static int t_{name}(struct run *run, const struct place *place, void **params)");
+            let head = format!(
+                "static int t_{name}(struct run *run, const struct place *place, void **params)"
+            );
             let _ = writeln!(code, "{head};");
-            let _ = writeln!(text, "{head} {{\n  unsigned carry = 0;\n{}  return 0;\n}}", body.code);
+            let _ =
+                writeln!(text, "{head} {{\n  unsigned carry = 0;\n{}  return 0;\n}}", body.code);
             if function.is_kernel {
                 let launch = format!("void k_{name}(const struct launch *launch)");
                 let _ = writeln!(text, "{launch} {{ all_threads(launch, t_{name}); }}");

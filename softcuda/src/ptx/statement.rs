@@ -9,13 +9,16 @@ use super::{call, float, memory, whole};
 /// A statement, or why there is none.
 pub(super) type Code = Result<String, String>;
 
+/// Why most of what is refused is.
+pub(super) const NOT_KNOWN: &str = "this instruction is not known to the software device";
+
 /// What may stand behind an instruction's name, beside types. What else does is not known, so that no
 /// instruction does something else than on a GPU. (Those of memory say more, as to caches.)
 const MODIFIERS: &[&str] = &[
-    "rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "approx", "full", "ftz", "sat", "lo", "hi", "wide",
-    "cc", "pred", "to", "global", "local", "const", "uni", "l", "r", "wrap", "clamp", "shiftamt", "and",
-    "or", "xor", "eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu",
-    "num", "nan",
+    "rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "approx", "full", "ftz", "sat", "lo", "hi",
+    "wide", "cc", "pred", "to", "global", "local", "const", "uni", "l", "r", "wrap", "clamp",
+    "shiftamt", "and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu",
+    "ltu", "leu", "gtu", "geu", "num", "nan",
 ];
 
 /// An instruction and its operands.
@@ -52,7 +55,7 @@ impl<'a> Instruction<'a> {
 
     /// Its last type.
     pub(super) fn kind(&self) -> Result<&'a str, String> {
-        self.kinds().last().copied().ok_or_else(|| "it has no type that is known".to_owned())
+        self.kinds().last().copied().ok_or_else(|| NOT_KNOWN.to_owned())
     }
 
     pub(super) fn operand(&self, at: usize) -> Result<&'a str, String> {
@@ -60,9 +63,9 @@ impl<'a> Instruction<'a> {
     }
 
     /// How it rounds to a whole number, as a function of C.
-    pub(super) fn whole(&self) -> Result<Option<&'static str>, String> {
+    pub(super) fn whole(&self) -> Option<&'static str> {
         let ways = [("rzi", "trunc"), ("rni", "nearbyint"), ("rmi", "floor"), ("rpi", "ceil")];
-        Ok(ways.iter().find(|(way, _)| self.has(way)).map(|(_, function)| *function))
+        ways.iter().find(|(way, _)| self.has(way)).map(|(_, function)| *function)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -118,7 +121,9 @@ fn instruction(scope: &mut Scope, it: &Instruction) -> Code {
         "mov" | "not" | "and" | "or" | "xor" if it.has("pred") => logic(scope, it),
         "mov" => movement(scope, it),
         // All spaces are one here.
-        "cvta" => scope.assign(it.operand(0)?, it.kind()?, &scope.value(it.operand(1)?, it.kind()?)?),
+        "cvta" => {
+            scope.assign(it.operand(0)?, it.kind()?, &scope.value(it.operand(1)?, it.kind()?)?)
+        }
         "cvt" => convert(scope, it),
         "setp" => compare(scope, it),
         "selp" => {
@@ -154,9 +159,14 @@ fn movement(scope: &Scope, it: &Instruction) -> Code {
         (1, 1) => scope.assign(to, kind, &scope.value(from, kind)?),
         (1, count) => {
             let (width, part) = part(count);
-            let mut whole = String::from("0");
+            let mut whole = String::from("0ull");
             for (at, source) in sources.iter().enumerate() {
-                let _ = write!(whole, " | (uint64_t)({}) << {}", scope.value(source, &part)?, at * width);
+                let _ = write!(
+                    whole,
+                    " | (uint64_t)({}) << {}",
+                    scope.value(source, &part)?,
+                    at * width
+                );
             }
             scope.assign(to, kind, &whole)
         }
@@ -175,11 +185,8 @@ fn movement(scope: &Scope, it: &Instruction) -> Code {
 fn compare(scope: &Scope, it: &Instruction) -> Code {
     let kind = it.kind()?;
     let (to, a, b) = (it.operand(0)?, it.operand(1)?, it.operand(2)?);
-    let value = |operand| Ok(float::flushed(it, kind, scope.value(operand, kind)?));
-    let (a, b): (String, String) = match (value(a), value(b)) {
-        (Ok(a), Ok(b)) => (a, b),
-        (Err(why), _) | (_, Err(why)) => return Err(why),
-    };
+    let value = |operand| -> Code { Ok(float::flushed(it, kind, scope.value(operand, kind)?)) };
+    let (a, b) = (value(a)?, value(b)?);
     let is_float = kind.starts_with('f');
     let name = it.modifiers().first().copied().unwrap_or_default();
     let ordered = format!("(({a}) == ({a}) && ({b}) == ({b}))");
@@ -192,7 +199,7 @@ fn compare(scope: &Scope, it: &Instruction) -> Code {
         "gt" | "hi" => ">",
         "ge" | "hs" => ">=",
         "num" | "nan" if is_float => "",
-        _ => return Err("this comparison is not known to the software device".into()),
+        _ => return Err(NOT_KNOWN.into()),
     };
     let mut code = match (name, is_float) {
         ("num", _) => ordered,
@@ -206,7 +213,7 @@ fn compare(scope: &Scope, it: &Instruction) -> Code {
             "and" => '&',
             "or" => '|',
             "xor" => '^',
-            _ => return Err("this comparison is not known to the software device".into()),
+            _ => return Err(NOT_KNOWN.into()),
         };
         code = format!("{code} {sign} {}", scope.predicate(other)?);
     }
@@ -220,18 +227,18 @@ fn compare(scope: &Scope, it: &Instruction) -> Code {
 fn convert(scope: &Scope, it: &Instruction) -> Code {
     let kinds = it.kinds();
     let [to, from] = kinds.as_slice() else {
-        return Err("this conversion is not known to the software device".into());
+        return Err(NOT_KNOWN.into());
     };
     if to.starts_with('f') {
         return float::convert(scope, it, from, to);
     }
     if it.has("sat") {
-        return Err("this conversion is not known to the software device".into());
+        return Err(NOT_KNOWN.into());
     }
     let mut value = scope.value(it.operand(1)?, from)?;
     if from.starts_with('f') {
         value = format!("(double){}", float::flushed(it, from, format!("({value})")));
-        if let Some(function) = it.whole()? {
+        if let Some(function) = it.whole() {
             value = format!("{function}({value})");
         }
         let bits = 8 * bytes_of(to).unwrap_or(4) as u32;

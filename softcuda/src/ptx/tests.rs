@@ -35,3 +35,16 @@ fn kernels_are_found_with_their_parameters() {
     assert_eq!(kernels["two"], Ok(vec![4]));
     assert!(code.contains("l_L__BB0_1: ;"), "{code}");
 }
+
+/// Catches lines of the source (`-lineinfo`), which end without `;`, that take the next instruction with
+/// them, and sections that take the next kernel.
+#[test]
+fn what_debuggers_need_is_passed_over() {
+    let ptx = format!(
+        "{BEGIN}.file 1 \"a.cu\"\n.section .debug_str\n{{\n.b8 0\n}}\n.entry k(.param .u32 a)\n{{\n\
+         .reg .b32 %r<2>;\n.local .b8 kept[4];\n.loc 1 7 3\nld.param.u32 %r1, [a];\nret;\n}}\n"
+    );
+    let Translation { code, kernels } = translate(&ptx).unwrap();
+    assert_eq!(kernels["k"], Ok(vec![4]));
+    assert!(code.contains("params[0]") && code.contains("n_kept"), "{code}");
+}

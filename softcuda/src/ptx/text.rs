@@ -164,7 +164,9 @@ fn without_comments(ptx: &str) -> String {
     out.push_str(rest);
     let lines = out.lines().map(|line| line.split("//").next().unwrap_or_default());
     // Lines of the source, which end without `;`.
-    let lines = lines.filter(|line| ![".loc", ".file"].iter().any(|at| line.trim().starts_with(at)));
+    let lines = lines.filter(|line| {
+        !line.split_whitespace().next().is_some_and(|word| [".loc", ".file"].contains(&word))
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 

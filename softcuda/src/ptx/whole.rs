@@ -1,14 +1,14 @@
 //! Instructions of integers.
 
 use super::scope::{c_type, Scope};
-use super::statement::{Code, Instruction};
+use super::statement::{Code, Instruction, NOT_KNOWN};
 use super::text::bytes_of;
 
 /// Arithmetic, logic and bits.
 pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
     let kind = it.kind()?;
     if it.has("sat") {
-        return Err("saturation is not known to the software device".into());
+        return Err(NOT_KNOWN.into());
     }
     let bits = bytes_of(kind).unwrap_or(4) * 8;
     let value = |at: usize| -> Code { scope.value(it.operand(at)?, kind) };
@@ -58,16 +58,12 @@ pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
         }
         "brev" => assign(&format!("reversed({}, {bits})", value(1)?)),
         // The result has 32 bits in any case.
-        "popc" => scope.assign(
-            it.operand(0)?,
-            "u32",
-            &format!("__builtin_popcountll({})", value(1)?),
-        ),
-        "clz" => scope.assign(
-            it.operand(0)?,
-            "u32",
-            &format!("{} - 1 - highest({})", bits, value(1)?),
-        ),
+        "popc" => {
+            scope.assign(it.operand(0)?, "u32", &format!("__builtin_popcountll({})", value(1)?))
+        }
+        "clz" => {
+            scope.assign(it.operand(0)?, "u32", &format!("{} - 1 - highest({})", bits, value(1)?))
+        }
         "bfind" if !kind.starts_with('s') => {
             let a = value(1)?;
             let found = if it.has("shiftamt") {
@@ -76,6 +72,10 @@ pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
                 format!("highest({a})")
             };
             scope.assign(it.operand(0)?, "u32", &found)
+        }
+        "sad" => {
+            let (a, b) = (value(1)?, value(2)?);
+            assign(&format!("(({a}) < ({b}) ? ({b}) - ({a}) : ({a}) - ({b})) + ({})", value(3)?))
         }
         "prmt" => assign(&format!("permuted({}, {}, {})", value(1)?, value(2)?, value(3)?)),
         "lop3" => {
@@ -87,10 +87,12 @@ pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
             let both = format!("(uint64_t)({}) << 32 | ({})", value(2)?, value(1)?);
             let shifted = if it.has("l") { "(both << by) >> 32" } else { "both >> by" };
             let code = assign(shifted)?;
-            Ok(format!("{{ uint64_t both = {both}; uint32_t by = {}; by = by {most}; {code} }}",
-                number(3)?))
+            Ok(format!(
+                "{{ uint64_t both = {both}; uint32_t by = {}; by = by {most}; {code} }}",
+                number(3)?
+            ))
         }
-        _ => Err("this instruction is not known to the software device".into()),
+        _ => Err(NOT_KNOWN.into()),
     }
 }
 
